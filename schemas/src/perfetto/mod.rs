@@ -1,1 +1,10 @@
 //! Perfetto traces: what people look at.
+//!
+//! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
+//! [`pack`] (compression), [`write`] (the exporter).
+
+pub mod lanes;
+pub mod layout;
+pub mod pack;
+pub mod proto;
+pub mod write;
