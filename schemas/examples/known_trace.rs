@@ -14,6 +14,7 @@ use dlio_schemas::native::file::{Image, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
 use dlio_schemas::ops::{Op, Ret};
 use dlio_schemas::perfetto::pack::Compression;
+use dlio_schemas::perfetto::read::Reader;
 use dlio_schemas::perfetto::write::{Options, export};
 use dlio_schemas::record::{MetaKind, Record, pack_steps, word};
 
@@ -307,12 +308,19 @@ fn main() {
     )
     .expect("memory");
     let took = began.elapsed();
+    let began = std::time::Instant::now();
+    let mut reader = Reader::default();
+    let mut read = 0;
+    reader.read(&out, &mut |batch| read += batch.events.len());
+    reader.finish(&mut |batch| read += batch.events.len());
+    let read_took = began.elapsed();
     println!(
-        "{} events, native {:.2} bytes each, exported {:.2} bytes each in {:.1} ns each",
+        "{} events, native {:.2} bytes each, exported {:.2} bytes each in {:.1} ns each, {read} read back in {:.1} ns each",
         summary.events,
         native.len() as f64 / summary.events as f64,
         summary.bytes as f64 / summary.events as f64,
-        took.as_nanos() as f64 / summary.events as f64
+        took.as_nanos() as f64 / summary.events as f64,
+        read_took.as_nanos() as f64 / summary.events as f64
     );
     for (end, bytes) in [("dlt", &native[..]), ("pftrace", &out), ("json", expected(&image, &native).as_bytes())] {
         std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");
