@@ -27,3 +27,9 @@ static START: extern "C" fn() = {
     }
     start
 };
+
+/// Where span APIs of any language find this process's engine: see `dlio_tracer::table`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
+    &raw const dlio_tracer::table::OWN
+}

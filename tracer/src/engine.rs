@@ -13,6 +13,9 @@ use crate::{clock, config, descriptors, environment, finish, image, ring, sys};
 static MODE: AtomicU32 = AtomicU32::new(0);
 const STARTED: u32 = 1 << 31;
 
+/// Not zero while spans are recorded: what span APIs of all languages look at.
+static APP: AtomicU32 = AtomicU32::new(0);
+
 static STARTING: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
@@ -89,7 +92,32 @@ pub fn start() {
         register();
         MIN_TICKS.store(ticks_of_us(config.min_us), Relaxed);
     }
-    MODE.store(STARTED | if config.on { config.layers } else { 0 }, Release);
+    set_mode(STARTED | if config.on { config.layers } else { 0 });
+}
+
+/// Starts the engine of a program that links it and runs without the preloaded library, if the environment asks for a
+/// trace.
+pub fn start_linked() {
+    let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
+    if asked {
+        start();
+    }
+}
+
+fn set_mode(mode: u32) -> u32 {
+    APP.store(mode & 1 << Layer::App as u32, Release);
+    MODE.swap(mode, AcqRel)
+}
+
+/// Whether a layer is recorded. Never starts the engine.
+#[inline(always)]
+pub fn records(layer: Layer) -> bool {
+    MODE.load(Relaxed) & 1 << layer as u32 != 0
+}
+
+/// Where span APIs find whether spans are recorded.
+pub const fn app_switch() -> *const AtomicU32 {
+    &raw const APP
 }
 
 /// Needs a rate at once, which a process without a shortest duration never has to measure.
@@ -143,7 +171,7 @@ pub fn image_number() -> u64 {
 
 /// Something makes tracing impossible: one sentence, and the program runs on untraced.
 pub fn give_up(parts: &[&[u8]]) {
-    MODE.store(STARTED, Release);
+    set_mode(STARTED);
     sys::say(parts);
 }
 
@@ -178,7 +206,7 @@ pub fn end(ending: Ending) {
     if unsafe { (*local()).passing } != 0 || ENDING.swap(true, AcqRel) {
         return;
     }
-    let mode = MODE.swap(STARTED, AcqRel);
+    let mode = set_mode(STARTED);
     if mode & !STARTED != 0 {
         finish::finish(ending);
         image::forget();
@@ -186,7 +214,7 @@ pub fn end(ending: Ending) {
     }
     if ending == Ending::Exec {
         // The exec may fail; then the program goes on, and so do we.
-        MODE.store(mode, Release);
+        set_mode(mode);
         ENDING.store(false, Release);
     }
 }

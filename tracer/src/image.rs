@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*}
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::VERSION;
-use dlio_schemas::native::block::{Codec, Header, Kind};
+use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::columns::EVENTS_MAX;
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
@@ -36,6 +36,8 @@ static HELD: AtomicI32 = AtomicI32::new(-1);
 static TROUBLE: AtomicI32 = AtomicI32::new(0);
 static LOST_EARLY: AtomicU64 = AtomicU64::new(0);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
+/// Counts images, from one: numbers of names hold within one.
+static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
@@ -300,6 +302,29 @@ pub fn exists() -> bool {
     !ring_page().is_null()
 }
 
+/// Which image of this process's life it is.
+#[inline(always)]
+pub fn generation() -> u32 {
+    GENERATION.load(Relaxed)
+}
+
+/// Where span APIs find [`generation`].
+pub const fn generation_counter() -> *const AtomicU32 {
+    &raw const GENERATION
+}
+
+/// Notes a fact about the process that became known while it runs.
+pub fn describe_more(key: &[u8], text: &[u8]) {
+    let Ok(key) = std::str::from_utf8(key) else { return };
+    let mut bytes = [0; 512];
+    let mut writer = FieldWriter::new(&mut bytes);
+    writer.text(key, text);
+    let used = writer.used();
+    if ensure() && !append_facts(&bytes[..used], clock::anchor()) {
+        note_trouble(libc::EIO);
+    }
+}
+
 /// Makes sure that an image exists.
 pub fn ensure() -> bool {
     let Some(_held) = LOCK.take() else { return false };
@@ -396,7 +421,7 @@ pub fn close(ended: &[u8]) -> Option<Closed> {
         }
     }
     crate::names::flush()?;
-    let written = append_ending(page, ended);
+    let written = append_ending(ended);
     let closed = Closed { dlt: dlt_path(), written, lost: count_at(header::LOST), trouble: TROUBLE.load(Relaxed) };
     if written {
         sys::unlink(ring_path());
@@ -416,7 +441,7 @@ fn count_at(at: usize) -> u64 {
     counter(at).map_or(0, |counter| counter.load(Relaxed))
 }
 
-fn append_ending(page: *mut u8, ended: &[u8]) -> bool {
+fn append_ending(ended: &[u8]) -> bool {
     let now = clock::anchor();
     let mut bytes = [0; 512];
     let mut writer = FieldWriter::new(&mut bytes);
@@ -430,13 +455,16 @@ fn append_ending(page: *mut u8, ended: &[u8]) -> bool {
     let own_ns = count_at(header::TRACER_TICKS) as f64 * 1e9 / clock::rate_hz(&now).max(1) as f64;
     writer.number(key::TRACER_NS, (own_ns + events() as f64 * engine::record_cost_ns()) as i64);
     let used = writer.used();
-    let mut head = Header { count: 1, anchor: now, ..Header::new(Kind::Process) };
-    let sealed = head.seal(Codec::Raw, used, &bytes[..used]);
-    debug_assert!(!page.is_null());
-    let mut block = [0; 80 + 512];
-    block[..80].copy_from_slice(&sealed);
-    block[80..80 + used].copy_from_slice(&bytes[..used]);
-    append(&block[..80 + used])
+    append_facts(&bytes[..used], now)
+}
+
+/// Appends a block of facts.
+fn append_facts(facts: &[u8], anchor: Anchor) -> bool {
+    let mut block = [0; HEADER_SIZE + 512];
+    let mut head = Header { count: 1, anchor, ..Header::new(Kind::Process) };
+    block[..HEADER_SIZE].copy_from_slice(&head.seal(Codec::Raw, facts.len(), facts));
+    block[HEADER_SIZE..HEADER_SIZE + facts.len()].copy_from_slice(facts);
+    append(&block[..HEADER_SIZE + facts.len()])
 }
 
 /// Forgets the image: the process is another one now (a forked child), or its image has been closed. Threads that still
@@ -450,6 +478,7 @@ pub fn forget() {
             thread = (*thread).next;
         }
     }
+    GENERATION.fetch_add(1, AcqRel);
     forget_threads();
     LOCK.reset();
     set_ring_page(std::ptr::null_mut());

@@ -14,10 +14,14 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`codec`], [`local`]).
+//! [`codec`], [`local`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
+pub mod span;
+
+pub mod app;
 pub mod calls;
 pub mod engine;
+pub mod table;
 
 pub mod local;
 pub mod ring;

@@ -308,9 +308,29 @@ impl Thread {
         unsafe { (&raw mut (*this).half).write_volatile(std::ptr::null_mut()) }
     }
 
+    /// Whether a ring belongs to this state: not after a fork, and not once the image has been closed.
+    #[inline(always)]
+    pub fn is_equipped(&self) -> bool {
+        !self.half.is_null()
+    }
+
     /// The page of this state's segment, for the list of open spans.
     pub fn segment(&self) -> *mut u8 {
         self.segment
+    }
+}
+
+/// Gives this thread a ring before its first event.
+#[cold]
+pub fn ensure() {
+    let line = local();
+    // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out.
+    unsafe {
+        if (*line).busy == 0 {
+            (*line).busy = 1;
+            (*line).thread = image::take_thread();
+            (*line).busy = 0;
+        }
     }
 }
 
