@@ -1,11 +1,12 @@
 //! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
 //!
-//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace its export and
-//! OUT.json what a viewer must find in it. The CPU time the export took goes to stdout.
+//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
+//! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use dlio_schemas::chrome::{self, Form};
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::block::{Codec, Header, Kind};
 use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
@@ -275,6 +276,17 @@ fn expected(image: &Image, bytes: &[u8]) -> String {
     out + "\n]}\n"
 }
 
+fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut sink = |bytes: &[u8]| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    chrome::export(image, native, &mut sink, &chrome::Options { form, gzip: true, zero_unix_ns: None })
+        .expect("memory");
+    out
+}
+
 /// CPU time of this thread: other programs on the machine do not count.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -328,7 +340,14 @@ fn main() {
         took as f64 / summary.events as f64,
         read_took as f64 / summary.events as f64
     );
-    for (end, bytes) in [("dlt", &native[..]), ("pftrace", &out), ("json", expected(&image, &native).as_bytes())] {
+    let written = [
+        ("dlt", native.clone()),
+        ("pftrace", out),
+        ("figures.json", expected(&image, &native).into_bytes()),
+        ("json.gz", chrome_of(&image, &native, Form::Chrome)),
+        ("pfw.gz", chrome_of(&image, &native, Form::Dftracer)),
+    ];
+    for (end, bytes) in written {
         std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");
     }
 }
