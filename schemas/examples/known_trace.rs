@@ -1,11 +1,12 @@
 //! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
 //!
-//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace its export and
-//! OUT.json what a viewer must find in it. The time the export took goes to stdout.
+//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
+//! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use dlio_schemas::chrome::{self, Form};
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::block::{Codec, Header, Kind};
 use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
@@ -243,11 +244,11 @@ fn expected(image: &Image, bytes: &[u8]) -> String {
         decode(block, bytes, &mut Opener::new().expect("memory"), &mut events).expect("whole");
         for i in 0..events.len() {
             let op = Op(events.op[i]);
-            if matches!(op, Op::META | Op::COUNTER | Op::INSTANT | Op::LOST) {
+            if matches!(op, Op::META | Op::COUNTER) {
                 continue;
             }
             let info = op.info().expect("known");
-            let name = if op == Op::SPAN {
+            let name = if matches!(op, Op::SPAN | Op::INSTANT) {
                 image.names.text(events.file[i]).unwrap().into_owned()
             } else {
                 info.name.to_string()
@@ -275,6 +276,23 @@ fn expected(image: &Image, bytes: &[u8]) -> String {
     out + "\n]}\n"
 }
 
+fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut sink = |bytes: &[u8]| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    chrome::export(image, native, &mut sink, &chrome::Options { form, gzip: true, zero_unix_ns: None })
+        .expect("memory");
+    out
+}
+
+/// CPU time of this thread: other programs on the machine do not count.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, shape, stem, rest @ ..] = &arguments[..] else {
@@ -296,7 +314,7 @@ fn main() {
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
     let mut out = Vec::new();
-    let began = std::time::Instant::now();
+    let began = cpu_ns();
     let summary = export(
         &image,
         &native,
@@ -304,25 +322,32 @@ fn main() {
             out.extend_from_slice(bytes);
             Ok(())
         },
-        &Options { compression, level },
+        &Options { compression, level, ..Options::default() },
     )
     .expect("memory");
-    let took = began.elapsed();
-    let began = std::time::Instant::now();
+    let took = cpu_ns() - began;
+    let began = cpu_ns();
     let mut reader = Reader::default();
     let mut read = 0;
     reader.read(&out, &mut |batch| read += batch.events.len());
     reader.finish(&mut |batch| read += batch.events.len());
-    let read_took = began.elapsed();
+    let read_took = cpu_ns() - began;
     println!(
         "{} events, native {:.2} bytes each, exported {:.2} bytes each in {:.1} ns each, {read} read back in {:.1} ns each",
         summary.events,
         native.len() as f64 / summary.events as f64,
         summary.bytes as f64 / summary.events as f64,
-        took.as_nanos() as f64 / summary.events as f64,
-        read_took.as_nanos() as f64 / summary.events as f64
+        took as f64 / summary.events as f64,
+        read_took as f64 / summary.events as f64
     );
-    for (end, bytes) in [("dlt", &native[..]), ("pftrace", &out), ("json", expected(&image, &native).as_bytes())] {
+    let written = [
+        ("dlt", native.clone()),
+        ("pftrace", out),
+        ("figures.json", expected(&image, &native).into_bytes()),
+        ("json.gz", chrome_of(&image, &native, Form::Chrome)),
+        ("pfw.gz", chrome_of(&image, &native, Form::Dftracer)),
+    ];
+    for (end, bytes) in written {
         std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");
     }
 }

@@ -37,7 +37,7 @@ STATISTICS = """
 """
 
 SLICES = """
-    select process.pid as pid, coalesce(thread.tid, parent_thread.tid) as tid, slice.name as name,
+    select coalesce(process.pid, other.pid) as pid, coalesce(thread.tid, parent_thread.tid, t.int_value) as tid, slice.name as name,
         count(*) as count, sum(slice.dur) as dur, min(slice.ts) as first, max(slice.ts + slice.dur) as last,
         sum(b.int_value) as bytes, sum(p.int_value) as pos
     from slice
@@ -47,19 +47,21 @@ SLICES = """
     left join thread_track parent on parent.id = track.parent_id
     left join thread parent_thread on parent_thread.utid = parent.utid
     left join process on process.upid = coalesce(thread.upid, parent_thread.upid)
-    left join args b on b.arg_set_id = slice.arg_set_id and b.key = 'debug.bytes'
-    left join args p on p.arg_set_id = slice.arg_set_id and p.key = 'debug.pos'
-    where coalesce(thread.tid, parent_thread.tid) is not null and {slices}
+    left join args b on b.arg_set_id = slice.arg_set_id and b.key in ('debug.bytes', 'args.bytes')
+    left join args p on p.arg_set_id = slice.arg_set_id and p.key in ('debug.pos', 'args.pos')
+    left join args t on t.arg_set_id = slice.arg_set_id and t.key = 'args.tid'
+    left join process_track on process_track.id = slice.track_id
+    left join process other on other.upid = process_track.upid
+    where coalesce(thread.tid, parent_thread.tid, t.int_value) is not null
     group by 1, 2, 3 order by 1, 2, 3
 """
 
-# An instant is a slice without length; ours are told from calls of no length by their lack of a result.
 FIGURES = {
     "no name": "select count(*) as n from slice where name is null",
     "no end": "select count(*) as n from slice where dur = -1",
     "depth": "select max(depth) as n from slice",
     "flows": "select count(*) as n from flow",
-    "unfinished": "select count(*) as n from args where key = 'debug.unfinished'",
+    "unfinished": "select count(*) as n from args where key in ('debug.unfinished', 'args.unfinished')",
     "slices": "select count(*) as n from slice",
     "processes": "select count(*) as n from process where pid is not null and pid != 0",
     "machines": "select count(distinct machine_id) as n from process",
@@ -68,7 +70,7 @@ FIGURES = {
 
 def figures(viewer):
     found = {name: viewer.query(sql)[0]["n"] for name, sql in FIGURES.items()}
-    found["rows"] = viewer.query(SLICES.format(slices="true"))
+    found["rows"] = viewer.query(SLICES)
     found["counters"] = {
         row["name"]: row["n"]
         for row in viewer.query("select track.name as name, count(*) as n from counter join track on track.id = counter.track_id group by 1")

@@ -39,13 +39,13 @@ pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
 }
 
 /// All strings of a process by number.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Names {
     /// Chunks in the order they were read; found by their first number.
     chunks: Vec<Chunk>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk {
     first: u32,
     entries: Vec<(NameKind, Box<[u8]>)>,

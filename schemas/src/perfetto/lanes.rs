@@ -14,8 +14,7 @@ pub const LANES_MAX: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Track,
-    /// A lane; `true` if it was not used before.
-    Lane(usize, bool),
+    Lane(usize),
     Nowhere,
 }
 
@@ -70,13 +69,13 @@ impl Lanes {
     fn lane(&mut self, begin: u64, end: u64) -> Place {
         if let Some(lane) = self.ends.iter().position(|&ended| ended <= begin) {
             self.ends[lane] = end;
-            return Place::Lane(lane, false);
+            return Place::Lane(lane);
         }
         if self.ends.len() == LANES_MAX {
             return Place::Nowhere;
         }
         self.ends.push(end);
-        Place::Lane(self.ends.len() - 1, true)
+        Place::Lane(self.ends.len() - 1)
     }
 }
 
@@ -98,11 +97,11 @@ mod tests {
     #[test]
     fn crossing_calls_get_lanes() {
         use Place::*;
-        assert_eq!(places(&[(10, 30, 0), (20, 40, 0), (35, 50, 0)]), [Track, Lane(0, true), Track]);
-        assert_eq!(places(&[(10, 30, 1), (20, 40, 0)]), [Track, Lane(0, true)]);
+        assert_eq!(places(&[(10, 30, 0), (20, 40, 0), (35, 50, 0)]), [Track, Lane(0), Track]);
+        assert_eq!(places(&[(10, 30, 1), (20, 40, 0)]), [Track, Lane(0)]);
         assert_eq!(
             places(&[(5, 30, 0), (6, 31, 0), (7, 32, 0), (31, 40, 0), (39, 41, 0)])[1..],
-            [Lane(0, true), Lane(1, true), Track, Lane(0, false)]
+            [Lane(0), Lane(1), Track, Lane(0)]
         );
     }
 

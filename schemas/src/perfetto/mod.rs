@@ -1,8 +1,10 @@
 //! Perfetto traces: what people look at.
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
+//! [`activity`] (counters),
 //! [`pack`] (compression), [`write`] (the exporter); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
 
+pub mod activity;
 pub mod clocks;
 pub mod interned;
 pub mod lanes;

@@ -117,7 +117,7 @@ pub struct Reader {
 /// Number of each string of [`Reader::names`], by kind.
 type NameIds = [HashMap<Box<[u8]>, u32>; 6];
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sequence {
     interned: Interned,
     clock: Option<u64>,
@@ -243,13 +243,29 @@ impl Reader {
         }
     }
 
-    /// A reader for another chapter, which knows the processes and clocks this one knows.
+    /// A reader for another chapter, which knows what this one knows and has seen none of its events or damage.
     pub fn fork(&self) -> Reader {
         Reader {
             processes: self.processes.clone(),
             process_ids: self.process_ids.clone(),
             pids: self.pids.clone(),
+            names: self.names.clone(),
+            name_ids: self.name_ids.clone(),
             clocks: self.clocks.clone(),
+            sequences: self.sequences.clone(),
+            sequence_ids: self.sequence_ids.clone(),
+            tracks: self
+                .tracks
+                .iter()
+                .map(|track| Track { name: track.name, stream: track.stream, ..track.child(Vec::new()) })
+                .collect(),
+            track_ids: self.track_ids.clone(),
+            streams: self
+                .streams
+                .iter()
+                .map(|s| Stream { process: s.process, tid: s.tid, events: Events::default() })
+                .collect(),
+            stream_ids: self.stream_ids.clone(),
             ..Reader::default()
         }
     }
@@ -1117,7 +1133,7 @@ mod tests {
             out.extend_from_slice(bytes);
             Ok(())
         };
-        export(image, &[], &mut sink, &Options { compression, level: None }).unwrap();
+        export(image, &[], &mut sink, &Options { compression, ..Options::default() }).unwrap();
         out
     }
 

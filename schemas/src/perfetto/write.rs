@@ -18,10 +18,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use super::activity::{Activity, Counter};
 use super::lanes::{Lanes, Place};
 use super::layout::{
     ANNOTATION_NAMES, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, CATEGORY_NAMES,
-    DEPTH_BITS, EVENT_NAMES, Key, LAYOUT, child_uuid, machine_id, process_uuid,
+    DEPTH_BITS, EVENT_NAMES, Key, LAYOUT, child_uuid, hash, machine_id, process_uuid,
 };
 use super::pack::{Compression, GATHERED, Packer, Sink};
 use super::proto::{Message, field, value};
@@ -50,6 +51,11 @@ pub struct Options {
     pub compression: Compression,
     /// Instead of the one that was found best.
     pub level: Option<i32>,
+    /// Names the machine in every packet. Without it all processes are taken to share one boot clock, which is right for
+    /// one host and wrong for several; with it viewers add "(machine 1)" to each title.
+    pub machines: bool,
+    /// Boot time of the first and last event of all processes, to count over all of them too.
+    pub total: Option<(u64, u64)>,
 }
 
 /// What was written.
@@ -110,6 +116,8 @@ pub struct Writer<'a> {
     chapter_ends: u64,
     packed: u64,
     summary: Summary,
+    machines: bool,
+    total: Option<Activity>,
     starts: Vec<i64>,
     ends: Vec<i64>,
     end_ticks: Vec<u64>,
@@ -121,13 +129,65 @@ struct Process {
     pid: u64,
     thread_names: BTreeMap<u32, String>,
     events: u64,
+    activity: Activity,
+    flows: Flows,
+}
+
+impl Process {
+    /// The track that shows when it began and how it ended.
+    fn life(&self) -> u64 {
+        child_uuid(self.uuid, "life", b"")
+    }
+}
+
+/// Arrows between processes: from a fork to the first event of the child, from an exec to that of the new image. Both
+/// ends compute the same number, so arrows appear when files of several processes are put together.
+struct Flows {
+    boot: u64,
+    pid: u64,
+    image: u64,
+    /// Arrows that end in this process, until its first event takes them.
+    entering: Vec<u64>,
+}
+
+impl Flows {
+    fn new(fields: &Fields) -> Flows {
+        let boot =
+            hash(&[fields.get(key::HOST).unwrap_or("").as_bytes(), fields.get(key::BOOT_ID).unwrap_or("").as_bytes()]);
+        let number = |key| fields.number(key).unwrap_or(0);
+        let (pid, image) = (number(key::PID), number(key::IMAGE));
+        let mut flows = Flows { boot, pid, image, entering: Vec::new() };
+        flows.entering.push(flows.fork(number(key::PPID), pid));
+        if image > 0 {
+            flows.entering.push(flows.exec(image));
+        }
+        flows
+    }
+
+    fn fork(&self, parent: u64, child: u64) -> u64 {
+        hash(&[b"fork", &self.boot.to_le_bytes(), &parent.to_le_bytes(), &child.to_le_bytes()])
+    }
+
+    fn exec(&self, image: u64) -> u64 {
+        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes(), &image.to_le_bytes()])
+    }
+
+    /// The arrow that begins at this call.
+    #[inline(always)]
+    fn leaving(&self, info: Option<&OpInfo>, op: Op, ret: i64) -> Option<u64> {
+        match info?.ret {
+            Ret::Pid if ret > 0 => Some(self.fork(self.pid, ret as u64)),
+            _ if op == Op::EXEC && ret >= 0 => Some(self.exec(self.image + 1)),
+            _ => None,
+        }
+    }
 }
 
 /// What every packet of a sequence begins or ends with.
 #[derive(Clone, Copy)]
 struct Head {
     sequence: u64,
-    machine: u32,
+    machine: Option<u32>,
 }
 
 struct Thread {
@@ -200,6 +260,7 @@ struct Call<'e> {
     ret: i64,
     unfinished: bool,
     metadata: &'e [Meta],
+    flows: Vec<u64>,
 }
 
 impl<'a> Writer<'a> {
@@ -216,6 +277,8 @@ impl<'a> Writer<'a> {
             chapter_ends: CHAPTER,
             packed: 0,
             summary: Summary::default(),
+            machines: options.machines,
+            total: options.total.map(|(first_ns, last_ns)| Activity::new(first_ns, last_ns)),
             starts: Vec::new(),
             ends: Vec::new(),
             end_ticks: Vec::new(),
@@ -227,10 +290,12 @@ impl<'a> Writer<'a> {
         self.flush()?;
         let process = Process {
             uuid: process_uuid(fields),
-            head: Head { sequence: self.next_sequence(), machine: machine_id(fields) },
+            head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
             pid: fields.number(key::PID).unwrap_or(0),
             thread_names: thread_names(fields),
             events: 0,
+            activity: Activity::new(first_ns, last_ns),
+            flows: Flows::new(fields),
         };
         let out = self.packer.out();
         put_clocks(out, &process, clock, first_ns);
@@ -269,7 +334,7 @@ impl<'a> Writer<'a> {
                 }
                 continue;
             }
-            let call = Call {
+            let mut call = Call {
                 op,
                 info: op.info(),
                 begin: self.starts[i] as u64,
@@ -282,8 +347,9 @@ impl<'a> Writer<'a> {
                 ret: events.ret[i],
                 unfinished: false,
                 metadata: &metadata,
+                flows: Vec::new(),
             };
-            self.put(process, &mut thread, &call, names)?;
+            self.put(process, &mut thread, &mut call, names)?;
             metadata.clear();
         }
         thread.metadata = metadata;
@@ -304,7 +370,7 @@ impl<'a> Writer<'a> {
         // The innermost span is written first, as if it had ended first.
         for span in spans.iter().rev() {
             let begin = clock.boot_ns(span.start);
-            let call = Call {
+            let mut call = Call {
                 op: Op::SPAN,
                 info: Op::SPAN.info(),
                 begin,
@@ -317,9 +383,10 @@ impl<'a> Writer<'a> {
                 ret: 0,
                 unfinished: true,
                 metadata: &[],
+                flows: Vec::new(),
             };
             let mut thread = self.take_thread(process, span.tid);
-            self.put(process, &mut thread, &call, names)?;
+            self.put(process, &mut thread, &mut call, names)?;
             self.threads.insert((process, span.tid), thread);
         }
         Ok(())
@@ -327,7 +394,7 @@ impl<'a> Writer<'a> {
 
     /// Marks the file as whole.
     pub fn finish(mut self) -> io::Result<Summary> {
-        self.flush()?;
+        self.counters()?;
         for process in &self.processes {
             let out = self.packer.out();
             put_packet(out, process.head, |packet| {
@@ -338,6 +405,26 @@ impl<'a> Writer<'a> {
         }
         self.packer.flush_raw()?;
         Ok(Summary { bytes: self.packer.written, ..self.summary })
+    }
+
+    /// Counters of every process and of all together.
+    fn counters(&mut self) -> io::Result<()> {
+        for process in &self.processes {
+            put_activity(self.packer.out(), process.head, process.uuid, &process.activity);
+            self.packer.breathe()?;
+        }
+        if let (Some(total), Some(first)) = (&self.total, self.processes.first()) {
+            let (out, head) = (self.packer.out(), first.head);
+            let uuid = child_uuid(head.machine.unwrap_or(0) as u64, "total", b"");
+            put_packet(out, head, |packet| {
+                packet.nested(field::packet::TRACK, |track| {
+                    track.number(field::track::UUID, uuid);
+                    track.text(field::track::NAME, b"all processes");
+                });
+            });
+            put_activity(out, head, uuid, total);
+        }
+        self.flush()
     }
 
     fn next_sequence(&mut self) -> u64 {
@@ -383,10 +470,20 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
-    fn put(&mut self, process: ProcessId, thread: &mut Thread, call: &Call, names: &Names) -> io::Result<()> {
+    fn put(&mut self, process: ProcessId, thread: &mut Thread, call: &mut Call, names: &Names) -> io::Result<()> {
         let owner = &mut self.processes[process.0];
         owner.events += 1;
         self.summary.events += 1;
+        if let Some(info) = call.info {
+            owner.activity.add(call.op, info, call.begin, call.end, call.ret);
+            if let Some(total) = &mut self.total {
+                total.add(call.op, info, call.begin, call.end, call.ret);
+            }
+        }
+        call.flows.extend(owner.flows.leaving(call.info, call.op, call.ret));
+        if call.op != Op::COUNTER {
+            call.flows.append(&mut owner.flows.entering);
+        }
         let out = self.packer.out();
         if thread.state.is_none() {
             thread.state = Some(introduce(out, owner, thread, call.begin));
@@ -394,7 +491,7 @@ impl<'a> Writer<'a> {
         match call.op {
             Op::COUNTER => put_counter(out, owner, thread, call, names),
             Op::INSTANT | Op::LOST => put_instant(out, thread, call, names),
-            _ => put_slice(out, thread, call, names),
+            _ => put_slice(out, owner, thread, call, names),
         }
         // A batch is small against what is gathered, but nothing bounds the names it brings.
         if out.0.len() >= 2 * GATHERED { self.flush() } else { Ok(()) }
@@ -406,7 +503,9 @@ impl<'a> Writer<'a> {
 fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut Message)) {
     out.nested(field::trace::PACKET, |packet| {
         packet.number(field::packet::SEQUENCE, head.sequence);
-        packet.number(field::packet::MACHINE, head.machine as u64);
+        if let Some(machine) = head.machine {
+            packet.number(field::packet::MACHINE, machine as u64);
+        }
         fill(packet);
     });
 }
@@ -469,11 +568,18 @@ fn put_process_track(out: &mut Message, process: &Process, fields: &Fields, boot
         packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
         packet.nested(field::packet::DEFAULTS, |defaults| {
             defaults.number(field::defaults::CLOCK_ID, value::CLOCK_BOOTTIME);
-            defaults.nested(field::defaults::TRACK_EVENT, |event| event.number(field::event::TRACK, process.uuid));
+            defaults.nested(field::defaults::TRACK_EVENT, |event| event.number(field::event::TRACK, process.life()));
         });
         packet.nested(field::packet::TRACK, |track| {
             track.number(field::track::UUID, process.uuid);
             track.nested(field::track::PROCESS, |described| put_process(described, process, fields));
+        });
+    });
+    put_packet(out, process.head, |packet| {
+        packet.nested(field::packet::TRACK, |track| {
+            track.number(field::track::UUID, process.life());
+            track.number(field::track::PARENT, process.uuid);
+            track.text(field::track::NAME, b"start and end");
         });
     });
 }
@@ -607,6 +713,39 @@ fn put_counter(out: &mut Message, process: &Process, thread: &mut Thread, call: 
     });
 }
 
+/// Counters below a track of a process, or of all of them.
+fn put_activity(out: &mut Message, head: Head, parent: u64, activity: &Activity) {
+    for counter in Counter::ALL {
+        let samples = activity.samples(counter);
+        if samples.is_empty() {
+            continue;
+        }
+        let uuid = child_uuid(parent, "activity", counter.name().as_bytes());
+        put_packet(out, head, |packet| {
+            packet.nested(field::packet::TRACK, |track| {
+                track.number(field::track::UUID, uuid);
+                track.number(field::track::PARENT, parent);
+                track.text(field::track::NAME, counter.name().as_bytes());
+                track.text(field::track::DESCRIPTION, counter.meaning().as_bytes());
+                track.nested(field::track::COUNTER, |described| {
+                    described.text(field::counter::UNIT_NAME, counter.unit().as_bytes());
+                });
+            });
+        });
+        for sample in samples {
+            put_packet(out, head, |packet| {
+                packet.number(field::packet::TIMESTAMP, sample.boot_ns);
+                packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
+                packet.nested(field::packet::TRACK_EVENT, |event| {
+                    event.number(field::event::TYPE, value::COUNTER);
+                    event.number(field::event::TRACK, uuid);
+                    event.double(field::event::COUNTER_DOUBLE, sample.value);
+                });
+            });
+        }
+    }
+}
+
 fn put_instant(out: &mut Message, thread: &mut Thread, call: &Call, names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
@@ -618,11 +757,11 @@ fn put_instant(out: &mut Message, thread: &mut Thread, call: &Call, names: &Name
 }
 
 #[inline]
-fn put_slice(out: &mut Message, thread: &mut Thread, call: &Call, names: &Names) {
+fn put_slice(out: &mut Message, owner: &Process, thread: &mut Thread, call: &Call, names: &Names) {
     let place = thread.lanes.place(call.begin, call.end, call.depth);
     let lane = match place {
         Place::Track => None,
-        Place::Lane(lane, _) => Some(lane_track(out, thread, lane)),
+        Place::Lane(lane) => Some(lane_track(out, owner, thread, lane)),
         Place::Nowhere => return put_homeless(out, thread, call, names),
     };
     let state = thread.state.as_mut().expect("introduced");
@@ -653,7 +792,8 @@ fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, names: &Nam
 
 /// The track of a lane, described again with its thread.
 #[cold]
-fn lane_track(out: &mut Message, thread: &mut Thread, lane: usize) -> u64 {
+fn lane_track(out: &mut Message, owner: &Process, thread: &mut Thread, lane: usize) -> u64 {
+    let name = owner.thread_names.get(&thread.tid).map_or("Thread", String::as_str);
     let uuid = child_uuid(thread.uuid, "lane", &(lane as u64).to_le_bytes());
     let state = thread.state.as_mut().expect("introduced");
     if state.lanes.insert(lane as u64) {
@@ -661,7 +801,7 @@ fn lane_track(out: &mut Message, thread: &mut Thread, lane: usize) -> u64 {
             packet.nested(field::packet::TRACK, |track| {
                 track.number(field::track::UUID, uuid);
                 track.number(field::track::PARENT, thread.uuid);
-                track.text(field::track::NAME, format!("overlapping {}", thread.tid).as_bytes());
+                track.text(field::track::NAME, format!("{name} overlapping").as_bytes());
             });
         });
     }
@@ -833,6 +973,7 @@ fn put_arguments(event: &mut Message, call: &Call) {
     if call.unfinished {
         put_number(event, Key::Unfinished, 1);
     }
+    call.flows.iter().for_each(|&flow| event.fixed(field::event::FLOWS, flow));
     put_metadata(event, call.metadata);
 }
 
@@ -922,7 +1063,7 @@ mod tests {
     use super::*;
     use crate::clock::Anchor;
     use crate::native::file::Leftover;
-    use crate::perfetto::proto::Walk;
+    use crate::perfetto::proto::{Value, Walk};
     use crate::record::{Record, word};
 
     fn image(events: u64) -> Image {
@@ -948,7 +1089,7 @@ mod tests {
             out.extend_from_slice(bytes);
             Ok(())
         };
-        let summary = export(image, &[], &mut sink, &Options { compression, level: None }).unwrap();
+        let summary = export(image, &[], &mut sink, &Options { compression, ..Options::default() }).unwrap();
         (out, summary)
     }
 
@@ -972,9 +1113,12 @@ mod tests {
         found
     }
 
-    fn events(packets: &[Vec<u8>]) -> usize {
-        let has_event = |packet: &&Vec<u8>| Walk::new(packet).any(|f| f.unwrap().0 == field::packet::TRACK_EVENT);
-        packets.iter().filter(has_event).count()
+    fn events(packets: &[Vec<u8>], kind: u64) -> usize {
+        let is_kind = |event: &[u8]| Walk::new(event).any(|f| f == Ok((field::event::TYPE, Value::Number(kind))));
+        let event = |packet: &Vec<u8>| {
+            Walk::new(packet).flatten().any(|(n, v)| n == field::packet::TRACK_EVENT && is_kind(v.bytes()))
+        };
+        packets.iter().filter(|packet| event(packet)).count()
     }
 
     #[test]
@@ -983,8 +1127,11 @@ mod tests {
             for count in [0, 1, 2, 100_000] {
                 let (bytes, summary) = exported(&image(count), compression);
                 assert_eq!((summary.events, summary.bytes), (count, bytes.len() as u64));
-                // Two moments more: start and end of the process.
-                assert_eq!(events(&packets(&bytes)), 2 * count as usize + 2);
+                let packets = packets(&bytes);
+                // Start and end of the process too, and counters beside.
+                assert_eq!(events(&packets, value::SLICE_BEGIN), count as usize);
+                assert_eq!(events(&packets, value::SLICE_END), count as usize);
+                assert_eq!(events(&packets, value::INSTANT), 2);
             }
         }
     }
