@@ -96,7 +96,7 @@ impl Span {
 
     #[inline]
     fn boot_ns(&self, ticks: u64) -> u64 {
-        let scaled = |delta: u64| (delta as u128 * self.rate as u128 >> 32) as u64;
+        let scaled = |delta: u64| ((delta as u128 * self.rate as u128) >> 32) as u64;
         match ticks >= self.ticks {
             true => self.boot_ns.saturating_add(scaled(ticks - self.ticks)),
             false => self.boot_ns.saturating_sub(scaled(self.ticks - ticks)),

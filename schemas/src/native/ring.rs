@@ -3,7 +3,7 @@
 //! ```text
 //! 0        header page: counters, anchors, facts about the process
 //! 4096     two chunks of names, filled in turn
-//! 69632    segment 0: a page of state, then two halves of `half_records` records
+//! 69632    segment 0: a page of state, then two halves: 64 bytes of state and `half_records` records each
 //! ...      segment 1 ...            one segment a live thread; a thread that ends leaves it to the next one
 //! ```
 //!
@@ -48,11 +48,8 @@ pub const SEGMENT_HEADER: usize = 4096;
 /// Offsets in a segment's page.
 pub mod segment {
     pub const TID: usize = 0;
-    pub const ACTIVE: usize = 4;
-    /// For each half: `next: u32` (slots handed out), `sequence: u32` (of the block it will become).
-    pub const HALVES: usize = 8;
-    pub const OPEN_SPANS: usize = 24;
-    pub const LOST: usize = 32;
+    pub const OPEN_SPANS: usize = 4;
+    pub const LOST: usize = 8;
     /// `start: u64, name: u32, category: u32, steps: i64` each.
     pub const SPANS: usize = 64;
     pub const SPAN_SIZE: usize = 24;
@@ -60,9 +57,19 @@ pub mod segment {
     pub const SPANS_MAX: usize = 64;
 }
 
-/// Bytes of a segment.
+/// What stands before the records of a half: `next: u32` (slots handed out), `sequence: u32` (of the block it becomes).
+/// It stands there, and not in the segment's page, so that one pointer leads a thread to all it needs.
+pub const HALF_HEADER: usize = 64;
+pub const HALF_SEQUENCE: usize = 4;
+
+/// Bytes of one half.
+pub const fn half_size(half_records: usize) -> usize {
+    HALF_HEADER + half_records * RECORD_SIZE
+}
+
+/// Bytes of a segment: whole pages.
 pub const fn segment_size(half_records: usize) -> usize {
-    SEGMENT_HEADER + 2 * half_records * RECORD_SIZE
+    (SEGMENT_HEADER + 2 * half_size(half_records)).next_multiple_of(4096)
 }
 
 /// Where segment `index` begins.
@@ -214,8 +221,9 @@ mod tests {
         put(&mut bytes, at + segment::TID, &77u32.to_le_bytes());
         put(&mut bytes, at + segment::OPEN_SPANS, &1u32.to_le_bytes());
         put(&mut bytes, at + segment::SPANS, &5u64.to_le_bytes());
-        put(&mut bytes, at + SEGMENT_HEADER, &word(Op::READ, 0, true, 9).to_le_bytes());
-        put(&mut bytes, at + SEGMENT_HEADER + RECORD_SIZE + 8, &1234u64.to_le_bytes());
+        let records = at + SEGMENT_HEADER + HALF_HEADER;
+        put(&mut bytes, records, &word(Op::READ, 0, true, 9).to_le_bytes());
+        put(&mut bytes, records + RECORD_SIZE + 8, &1234u64.to_le_bytes());
         bytes
     }
 
