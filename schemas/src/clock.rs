@@ -1,0 +1,165 @@
+//! From ticks to wall time.
+//!
+//! A process stamps events with the cheapest monotonic counter there is (the TSC, or CLOCK_MONOTONIC where that cannot be
+//! trusted) and now and then notes an [`Anchor`]: the same moment on that counter, on CLOCK_BOOTTIME and on
+//! CLOCK_REALTIME. Afterwards ticks become boot time by interpolation between neighbouring anchors. Boot time becomes Unix
+//! time by one offset for a whole host, so that a step of the wall clock moves nothing against anything else.
+
+/// One moment on three clocks.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Anchor {
+    pub ticks: u64,
+    pub boot_ns: u64,
+    pub real_ns: u64,
+}
+
+/// Anchors closer than this measure their own jitter more than the clock's rate.
+const SPACING_MIN_NS: u64 = 20_000_000;
+
+/// Converts one process's ticks.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    spans: Vec<Span>,
+    /// Unix time minus boot time at the first anchor.
+    pub real_offset_ns: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    ticks: u64,
+    boot_ns: u64,
+    /// Nanoseconds a tick, times 2^32.
+    rate: u64,
+}
+
+impl Clock {
+    /// `hint_hz` is used where the anchors lie too close together to tell the rate. `None` without any anchor.
+    pub fn new(anchors: &[Anchor], hint_hz: Option<f64>) -> Option<Clock> {
+        let mut sorted = anchors.to_vec();
+        sorted.sort_unstable_by_key(|anchor| anchor.ticks);
+        let first = *sorted.first()?;
+        let last = *sorted.last()?;
+        let kept = spaced(&sorted);
+        let mut spans: Vec<Span> = kept.windows(2).map(|pair| Span::between(&pair[0], &pair[1])).collect();
+        if spans.is_empty() {
+            let measured = (last.boot_ns > first.boot_ns).then(|| Span::between(&first, &last));
+            let hinted = hint_hz.map(|hz| Span { rate: rate_of(1e9 / hz), ..Span::at(&first) });
+            spans.push(hinted.or(measured).unwrap_or(Span::at(&first)));
+        }
+        Some(Clock { spans, real_offset_ns: first.real_ns as i64 - first.boot_ns as i64 })
+    }
+
+    /// A clock whose ticks already are boot nanoseconds.
+    pub fn nanoseconds(real_offset_ns: i64) -> Clock {
+        Clock { spans: vec![Span { ticks: 0, boot_ns: 0, rate: 1 << 32 }], real_offset_ns }
+    }
+
+    /// Boot time of a tick.
+    pub fn boot_ns(&self, ticks: u64) -> u64 {
+        let after = self.spans.partition_point(|span| span.ticks <= ticks);
+        self.spans[after.saturating_sub(1)].boot_ns(ticks)
+    }
+
+    /// Boot times of many ticks; neighbours usually share a span, which is then not searched for again.
+    pub fn convert(&self, ticks: &[u64], into: &mut Vec<i64>) {
+        into.clear();
+        into.reserve(ticks.len());
+        let mut at = 0;
+        for &tick in ticks {
+            if !self.holds(at, tick) {
+                at = self.spans.partition_point(|span| span.ticks <= tick).saturating_sub(1);
+            }
+            into.push(self.spans[at].boot_ns(tick) as i64);
+        }
+    }
+
+    /// Length of a duration that began at `start`.
+    pub fn duration_ns(&self, start: u64, duration: u64) -> u64 {
+        self.boot_ns(start + duration) - self.boot_ns(start)
+    }
+
+    fn holds(&self, at: usize, tick: u64) -> bool {
+        (at == 0 || self.spans[at].ticks <= tick) && self.spans.get(at + 1).is_none_or(|next| tick < next.ticks)
+    }
+}
+
+impl Span {
+    fn at(anchor: &Anchor) -> Span {
+        Span { ticks: anchor.ticks, boot_ns: anchor.boot_ns, rate: 1 << 32 }
+    }
+
+    fn between(from: &Anchor, to: &Anchor) -> Span {
+        let ticks = (to.ticks - from.ticks).max(1) as f64;
+        Span { rate: rate_of((to.boot_ns.saturating_sub(from.boot_ns)) as f64 / ticks), ..Span::at(from) }
+    }
+
+    #[inline]
+    fn boot_ns(&self, ticks: u64) -> u64 {
+        let scaled = |delta: u64| ((delta as u128 * self.rate as u128) >> 32) as u64;
+        match ticks >= self.ticks {
+            true => self.boot_ns.saturating_add(scaled(ticks - self.ticks)),
+            false => self.boot_ns.saturating_sub(scaled(self.ticks - ticks)),
+        }
+    }
+}
+
+fn rate_of(ns_per_tick: f64) -> u64 {
+    (ns_per_tick * (1u64 << 32) as f64).clamp(1.0, 1e15) as u64
+}
+
+/// Thins anchors out; the last one always stays, for it bounds the run.
+fn spaced(sorted: &[Anchor]) -> Vec<Anchor> {
+    let mut kept: Vec<Anchor> = Vec::new();
+    for anchor in sorted {
+        if kept.last().is_none_or(|last| anchor.boot_ns >= last.boot_ns.saturating_add(SPACING_MIN_NS)) {
+            kept.push(*anchor);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(ticks: u64, boot_ns: u64) -> Anchor {
+        Anchor { ticks, boot_ns, real_ns: boot_ns + 1_000_000 }
+    }
+
+    #[test]
+    fn ticks_between_anchors_are_interpolated() {
+        let clock = Clock::new(&[anchor(1000, 0), anchor(3_000_001_000, 1_000_000_000)], None).unwrap();
+        assert_eq!(clock.boot_ns(1000), 0);
+        assert!(clock.boot_ns(1_500_001_000).abs_diff(500_000_000) <= 1);
+        assert!(clock.boot_ns(6_000_001_000).abs_diff(2_000_000_000) <= 2);
+        assert_eq!(clock.real_offset_ns, 1_000_000);
+    }
+
+    #[test]
+    fn a_rate_that_changes_is_followed() {
+        let clock = Clock::new(
+            &[anchor(0, 0), anchor(1_000_000_000, 1_000_000_000), anchor(2_000_000_000, 3_000_000_000)],
+            None,
+        )
+        .unwrap();
+        let mut out = Vec::new();
+        clock.convert(&[500_000_000, 1_500_000_000, 250_000_000], &mut out);
+        assert_eq!(out, [500_000_000, 2_000_000_000, 250_000_000]);
+    }
+
+    #[test]
+    fn one_anchor_and_a_rate_are_enough() {
+        let clock = Clock::new(&[anchor(100, 50)], Some(2e9)).unwrap();
+        assert_eq!(clock.boot_ns(2_000_000_100), 1_000_000_050);
+        assert_eq!(clock.boot_ns(0), 0);
+        assert!(Clock::new(&[], None).is_none());
+    }
+
+    #[test]
+    fn ticks_before_the_first_anchor_count_backwards() {
+        let clock =
+            Clock::new(&[anchor(1_000_000_000, 5_000_000_000), anchor(2_000_000_000, 6_000_000_000)], None).unwrap();
+        assert_eq!(clock.boot_ns(500_000_000), 4_500_000_000);
+    }
+}

@@ -1,0 +1,235 @@
+//! What is known of a process: pairs of a key and a text.
+//!
+//! Pairs, not a struct, so that a new fact needs no new version: an old reader passes over a key it does not know.
+//! Stored as `length: u16, key, length: u16, text`; numbers are written in decimal, lists separated by a zero byte.
+
+use std::collections::BTreeMap;
+
+use super::Damage;
+
+/// The keys. Each is said here once, for the writer in the process and for every reader.
+pub mod key {
+    pub const HOST: &str = "host";
+    /// Tells one boot of a machine from another; times of one boot compare without a wall clock.
+    pub const BOOT_ID: &str = "boot_id";
+    pub const PID: &str = "pid";
+    pub const PPID: &str = "ppid";
+    /// Boot time at which the kernel started the process.
+    pub const START_BOOT_NS: &str = "start_boot_ns";
+    /// Which image of the process this is: exec starts a new one.
+    pub const IMAGE: &str = "image";
+    pub const PROGRAM: &str = "program";
+    /// Arguments separated by zero bytes.
+    pub const COMMAND: &str = "command";
+    pub const CWD: &str = "cwd";
+    pub const RANK: &str = "rank";
+    pub const RANKS: &str = "ranks";
+    pub const JOB: &str = "job";
+    pub const LABEL: &str = "label";
+    pub const UID: &str = "uid";
+    pub const CORES: &str = "cores";
+    pub const MEMORY: &str = "memory";
+    pub const KERNEL: &str = "kernel";
+    /// `tsc` or `monotonic`.
+    pub const CLOCK: &str = "clock";
+    pub const CLOCK_HZ: &str = "clock_hz";
+    pub const TRACER: &str = "tracer";
+    /// Names of threads, `tid=name`, separated by zero bytes.
+    pub const THREADS: &str = "threads";
+    /// How the process ended: see [`super::Ending`].
+    pub const ENDED: &str = "ended";
+    pub const END_BOOT_NS: &str = "end_boot_ns";
+    pub const EVENTS: &str = "events";
+    pub const LOST: &str = "lost";
+    pub const FILTERED: &str = "filtered";
+    /// Nanoseconds of CPU the tracer itself took.
+    pub const TRACER_NS: &str = "tracer_ns";
+    pub const MISUSED_SPANS: &str = "misused_spans";
+}
+
+/// How a process ended, as the table `processes` says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Status of `exit`, `_exit` or a return from `main`.
+    Exit(i32),
+    /// Became another program.
+    Exec,
+    /// Nothing said how: killed by a signal or by a raw `exit_group`.
+    Killed,
+    /// Still there when it was read.
+    Running,
+}
+
+impl Ending {
+    pub fn parse(text: Option<&str>) -> Ending {
+        match text {
+            Some("exec") => Ending::Exec,
+            Some("running") => Ending::Running,
+            Some(text) => text.strip_prefix("exit ").and_then(|n| n.parse().ok()).map_or(Ending::Killed, Ending::Exit),
+            None => Ending::Killed,
+        }
+    }
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ending::Exit(status) => write!(f, "exit {status}"),
+            Ending::Exec => write!(f, "exec"),
+            Ending::Killed => write!(f, "killed"),
+            Ending::Running => write!(f, "running"),
+        }
+    }
+}
+
+/// Facts of one process; a later block's fact replaces an earlier one.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// A number; `None` where it is missing or not one.
+    pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
+        self.get(key)?.parse().ok()
+    }
+
+    pub fn set(&mut self, key: &str, value: impl ToString) {
+        self.0.insert(key.to_string(), value.to_string());
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    pub fn ending(&self) -> Ending {
+        Ending::parse(self.get(key::ENDED))
+    }
+
+    /// Adds the pairs of a payload. Text that is not UTF-8 is kept with replacement characters.
+    pub fn merge(&mut self, payload: &[u8]) -> Result<(), Damage> {
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let key = take(&mut rest)?;
+            let value = take(&mut rest)?;
+            self.0.insert(String::from_utf8_lossy(key).into_owned(), String::from_utf8_lossy(value).into_owned());
+        }
+        Ok(())
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Damage> {
+    let broken = Damage::Broken("the facts of a process");
+    let length = rest.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes) as usize).ok_or(broken.clone())?;
+    let text = rest.get(2..2 + length).ok_or(broken)?;
+    *rest = &rest[2 + length..];
+    Ok(text)
+}
+
+/// Writes pairs into memory it is given, allocating nothing. What does not fit is cut (a text) or left out (a key).
+pub struct FieldWriter<'a> {
+    out: &'a mut [u8],
+    used: usize,
+}
+
+impl<'a> FieldWriter<'a> {
+    pub fn new(out: &'a mut [u8]) -> FieldWriter<'a> {
+        FieldWriter { out, used: 0 }
+    }
+
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    pub fn text(&mut self, key: &str, value: &[u8]) {
+        let room = self.out.len() - self.used;
+        if key.len() + 4 > room {
+            return;
+        }
+        let value = &value[..value.len().min(room - key.len() - 4).min(u16::MAX as usize)];
+        self.put(key.as_bytes());
+        self.put(value);
+    }
+
+    pub fn number(&mut self, key: &str, value: i64) {
+        let mut digits = [0; 20];
+        self.text(key, decimal(value, &mut digits));
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.out[self.used..self.used + 2].copy_from_slice(&(bytes.len() as u16).to_le_bytes());
+        self.out[self.used + 2..self.used + 2 + bytes.len()].copy_from_slice(bytes);
+        self.used += 2 + bytes.len();
+    }
+}
+
+/// Decimal digits without an allocation or the formatting machinery, which a traced program would have to load.
+pub fn decimal(value: i64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut left = value.unsigned_abs();
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    &digits[at..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_come_back_and_later_ones_win() {
+        let mut out = [0; 100];
+        let mut writer = FieldWriter::new(&mut out);
+        writer.text(key::HOST, b"node7");
+        writer.number(key::PID, -12);
+        writer.number(key::PID, i64::MIN);
+        let used = writer.used();
+        let mut fields = Fields::default();
+        fields.merge(&out[..used]).unwrap();
+        assert_eq!(fields.get(key::HOST), Some("node7"));
+        assert_eq!(fields.number::<i64>(key::PID), Some(i64::MIN));
+        assert_eq!(fields.number::<i64>(key::HOST), None);
+    }
+
+    #[test]
+    fn a_text_that_does_not_fit_is_cut_and_nothing_overflows() {
+        for room in 0..40 {
+            let mut out = vec![0; room];
+            let mut writer = FieldWriter::new(&mut out);
+            writer.text("key", b"a text of some length");
+            let used = writer.used();
+            assert!(Fields::default().merge(&out[..used]).is_ok());
+        }
+    }
+
+    #[test]
+    fn cut_facts_are_refused() {
+        let mut out = [0; 100];
+        let mut writer = FieldWriter::new(&mut out);
+        writer.text(key::HOST, b"node7");
+        let used = writer.used();
+        for cut in 1..used {
+            assert!(Fields::default().merge(&out[..cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn endings_read_as_they_print() {
+        for ending in [Ending::Exit(0), Ending::Exit(255), Ending::Exec, Ending::Running] {
+            assert_eq!(Ending::parse(Some(&ending.to_string())), ending);
+        }
+        assert_eq!(Ending::parse(None), Ending::Killed);
+    }
+}

@@ -1,0 +1,288 @@
+//! One process image: its `.dlt`, its leftover ring, or both, read as one.
+//!
+//! ```text
+//! .dlt:  "DLIOTRC1"  version: u32  zero: u32  block  block  block ...
+//! ```
+//!
+//! Facts and names are read at once, because every block of events needs them; events stay where they are until somebody
+//! decodes them, in any order and on any thread.
+
+use std::collections::HashSet;
+
+use super::block::{self, Header, Kind, Opener};
+use super::columns::Events;
+use super::fields::{Fields, key};
+use super::names::Names;
+use super::ring::{OpenSpan, Ring};
+use super::{Damage, VERSION, u32_at};
+use crate::clock::{Anchor, Clock};
+
+pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
+pub const FILE_HEADER: usize = 16;
+
+/// The first bytes of a `.dlt`.
+pub fn file_header() -> [u8; FILE_HEADER] {
+    let mut out = [0; FILE_HEADER];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out
+}
+
+/// Where a block of events lies in its file.
+#[derive(Clone, Copy, Debug)]
+pub struct EventBlock {
+    pub offset: usize,
+    pub header: Header,
+}
+
+/// Events found in a ring and not in a block.
+#[derive(Debug)]
+pub struct Leftover {
+    pub tid: u32,
+    pub events: Events,
+}
+
+/// Everything known of a process image but its events, and where those are.
+#[derive(Debug, Default)]
+pub struct Image {
+    pub fields: Fields,
+    pub names: Names,
+    pub anchors: Vec<Anchor>,
+    pub blocks: Vec<EventBlock>,
+    pub leftovers: Vec<Leftover>,
+    pub open_spans: Vec<OpenSpan>,
+    pub lost: u64,
+    pub filtered: u64,
+    pub misused_spans: u64,
+    /// Pieces that could not be used, with their place in the file.
+    pub damage: Vec<(usize, Damage)>,
+}
+
+impl Image {
+    /// Reads a `.dlt` but for its events. Only a file that is none of ours is an error; damage inside is noted.
+    pub fn from_dlt(bytes: &[u8]) -> Result<Image, Damage> {
+        if bytes.len() < FILE_HEADER || bytes[..8] != MAGIC {
+            return Err(Damage::NotATrace);
+        }
+        let version = u32_at(bytes, 8);
+        if version > VERSION {
+            return Err(Damage::TooNew(version));
+        }
+        let mut image = Image::default();
+        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
+        let mut at = FILE_HEADER;
+        while at < bytes.len() {
+            at = match Header::from_bytes(&bytes[at..]) {
+                Ok(header) if at + header.size() <= bytes.len() => {
+                    if let Err(damage) = image.take(header, at, bytes, &mut opener) {
+                        image.damage.push((at, damage));
+                    }
+                    at + header.size()
+                }
+                Ok(_) | Err(Damage::Cut) => {
+                    image.damage.push((at, Damage::Cut));
+                    next_block(bytes, at + 1)
+                }
+                Err(damage) => {
+                    image.damage.push((at, damage));
+                    next_block(bytes, at + 1)
+                }
+            };
+        }
+        image.counters();
+        Ok(image)
+    }
+
+    /// Reads a leftover ring alone.
+    pub fn from_ring(ring: &Ring) -> Image {
+        let mut image = Image::default();
+        image.add_ring(ring);
+        image
+    }
+
+    /// Adds what a leftover ring holds beyond the blocks.
+    pub fn add_ring(&mut self, ring: &Ring) {
+        let written: HashSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
+        for (key, value) in ring.fields.iter() {
+            if self.fields.get(key).is_none() {
+                self.fields.set(key, value);
+            }
+        }
+        self.anchors.extend([ring.first_anchor, ring.last_anchor].into_iter().filter(|a| a.ticks != 0));
+        for (first, entries) in &ring.names {
+            if let Err(damage) = self.names.add(*first, entries) {
+                self.damage.push((0, damage));
+            }
+        }
+        for (stream, segment) in (0u32..).zip(&ring.segments) {
+            self.lost += segment.lost;
+            self.open_spans.extend(&segment.open_spans);
+            for half in segment.halves.iter().filter(|h| !written.contains(&(stream, h.sequence))) {
+                if !half.records.is_empty() {
+                    let mut events = Events::default();
+                    half.records.iter().for_each(|record| events.push(record));
+                    self.leftovers.push(Leftover { tid: segment.tid, events });
+                }
+            }
+        }
+        self.lost += ring.lost;
+        self.filtered = self.filtered.max(ring.filtered);
+        self.misused_spans = self.misused_spans.max(ring.misused_spans);
+        if ring.cut {
+            self.damage.push((0, Damage::Cut));
+        }
+    }
+
+    /// The process's clock; `None` where not one anchor was found.
+    pub fn clock(&self) -> Option<Clock> {
+        Clock::new(&self.anchors, self.fields.number(key::CLOCK_HZ))
+    }
+
+    /// Events in blocks and leftovers, metadata records included.
+    pub fn events(&self) -> u64 {
+        let blocks: u64 = self.blocks.iter().map(|b| b.header.count as u64).sum();
+        blocks + self.leftovers.iter().map(|leftover| leftover.events.len() as u64).sum::<u64>()
+    }
+
+    /// The last tick anything is known of.
+    pub fn last_tick(&self) -> u64 {
+        let blocks = self.blocks.iter().map(|b| b.header.last);
+        let left =
+            self.leftovers.iter().flat_map(|l| l.events.start.iter().zip(&l.events.duration).map(|(s, d)| s + d));
+        blocks.chain(left).chain(self.anchors.iter().map(|a| a.ticks)).max().unwrap_or(0)
+    }
+
+    fn take(&mut self, header: Header, at: usize, bytes: &[u8], opener: &mut Opener) -> Result<(), Damage> {
+        if header.anchor.ticks != 0 {
+            self.anchors.push(header.anchor);
+        }
+        match header.kind {
+            Kind::Events => self.blocks.push(EventBlock { offset: at, header }),
+            Kind::Process => self.fields.merge(opener.open(&header, &bytes[at..])?)?,
+            Kind::Names => self.names.add(header.first as u32, opener.open(&header, &bytes[at..])?)?,
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) {
+        self.lost = self.fields.number(key::LOST).unwrap_or(0);
+        self.filtered = self.fields.number(key::FILTERED).unwrap_or(0);
+        self.misused_spans = self.fields.number(key::MISUSED_SPANS).unwrap_or(0);
+    }
+}
+
+/// Decodes one block of events.
+pub fn decode(block: &EventBlock, bytes: &[u8], opener: &mut Opener, into: &mut Events) -> Result<(), Damage> {
+    let payload = opener.open(&block.header, bytes.get(block.offset..).ok_or(Damage::Cut)?)?;
+    into.decode(payload, block.header.count as usize, block.header.first)
+}
+
+/// The next place at or after `from` where a whole block header proves itself, or the end.
+fn next_block(bytes: &[u8], from: usize) -> usize {
+    let magic = block::MAGIC.to_le_bytes();
+    let mut at = from;
+    while at + magic.len() <= bytes.len() {
+        let Some(found) = bytes[at..].windows(magic.len()).position(|window| window == magic) else {
+            break;
+        };
+        at += found;
+        if Header::from_bytes(&bytes[at..]).is_ok_and(|header| at + header.size() <= bytes.len()) {
+            return at;
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::block::Codec;
+    use crate::native::fields::FieldWriter;
+    use crate::native::names::{NameKind, entry_size, write_entry};
+    use crate::ops::Op;
+    use crate::record::{Record, word};
+
+    fn block(kind: Kind, sequence: u32, count: u32, first: u64, payload: &[u8]) -> Vec<u8> {
+        let anchor = Anchor { ticks: 1, boot_ns: 1, real_ns: 1 };
+        let mut header = Header { sequence, count, first, anchor, ..Header::new(kind) };
+        [&header.seal(Codec::Raw, payload.len(), payload)[..], payload].concat()
+    }
+
+    fn events_block(sequence: u32) -> Vec<u8> {
+        let records: Vec<_> = (0..10)
+            .map(|i| Record { word: word(Op::READ, 0, false, 5), start: 100 + i * 10, file: 1, ..Record::default() })
+            .collect();
+        let mut out = vec![0; super::super::columns::RAW_MAX];
+        let used = super::super::columns::encode(&records, &mut [0; 10], &mut out);
+        block(Kind::Events, sequence, 10, 100, &out[..used])
+    }
+
+    fn sample() -> (Vec<u8>, Vec<usize>) {
+        let mut facts = [0; 64];
+        let mut writer = FieldWriter::new(&mut facts);
+        writer.number(key::PID, 42);
+        let used = writer.used();
+        let mut name = vec![0; entry_size(b"/data/a")];
+        write_entry(NameKind::Path, b"/data/a", &mut name);
+        let pieces = [
+            file_header().to_vec(),
+            block(Kind::Process, 0, 1, 0, &facts[..used]),
+            block(Kind::Names, 0, 1, 1, &name),
+            events_block(0),
+            events_block(1),
+        ];
+        let mut ends = Vec::new();
+        let bytes = pieces.iter().fold(Vec::new(), |mut all, piece| {
+            all.extend_from_slice(piece);
+            ends.push(all.len());
+            all
+        });
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let (bytes, _) = sample();
+        let image = Image::from_dlt(&bytes).unwrap();
+        assert_eq!((image.fields.number(key::PID), image.events(), image.damage.len()), (Some(42), 20, 0));
+        assert_eq!(image.names.text(1).unwrap(), "/data/a");
+        let mut events = Events::default();
+        decode(&image.blocks[1], &bytes, &mut Opener::new().unwrap(), &mut events).unwrap();
+        assert_eq!(events.start[9], 190);
+    }
+
+    #[test]
+    fn a_file_cut_at_any_byte_costs_only_what_was_cut() {
+        let (bytes, ends) = sample();
+        for cut in FILE_HEADER..bytes.len() {
+            let image = Image::from_dlt(&bytes[..cut]).unwrap();
+            let whole = ends.iter().filter(|&&end| end <= cut).count();
+            assert_eq!(image.events(), 10 * whole.saturating_sub(3) as u64, "cut at {cut}");
+            assert_eq!(image.damage.is_empty(), ends.contains(&cut), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_byte_costs_at_most_its_block() {
+        let (bytes, _) = sample();
+        for at in FILE_HEADER..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 0x55;
+            let image = Image::from_dlt(&broken).unwrap();
+            let mut opener = Opener::new().unwrap();
+            let mut events = Events::default();
+            let good = image.blocks.iter().filter(|b| decode(b, &broken, &mut opener, &mut events).is_ok()).count();
+            assert!(good >= 1, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn other_files_and_newer_files_are_told_apart() {
+        assert_eq!(Image::from_dlt(b"#!/bin/sh\nexit 0 and more").unwrap_err(), Damage::NotATrace);
+        assert_eq!(Image::from_dlt(b"").unwrap_err(), Damage::NotATrace);
+        let mut newer = file_header();
+        newer[8] = VERSION as u8 + 1;
+        assert_eq!(Image::from_dlt(&newer).unwrap_err(), Damage::TooNew(VERSION + 1));
+    }
+}

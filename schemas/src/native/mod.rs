@@ -1,0 +1,55 @@
+//! The native trace: what a process leaves behind, written while it runs.
+//!
+//! Two files share a stem. `STEM.dlt` is a sequence of self-checking blocks and only ever grows; `STEM.ring` is the memory
+//! the events of the last moments lie in, mapped and shared, so that it outlives a kill. When a process ends in an orderly
+//! way its ring is emptied into the `.dlt` and removed. FORMAT.md draws both.
+//!
+//! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
+//! (paths and other strings, written once), [`columns`] (events), [`file`] (a whole `.dlt`), [`ring`] (a leftover ring).
+
+pub mod block;
+pub mod columns;
+pub mod fields;
+pub mod file;
+pub mod names;
+pub mod ring;
+
+/// Raise this when bytes change their meaning. A reader takes every version up to its own and says of a newer one that a
+/// newer dlio is needed; files of every version ever written lie in `tests/formats` and are read by a test.
+pub const VERSION: u32 = 1;
+
+/// Why a piece of a trace cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The file does not begin as a trace of ours does.
+    NotATrace,
+    /// Written by a newer version, which is given.
+    TooNew(u32),
+    /// The file ends in the middle of a piece.
+    Cut,
+    /// Bytes that do not fit their checksum or their own lengths.
+    Broken(&'static str),
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Damage::NotATrace => write!(f, "not a dlio trace"),
+            Damage::TooNew(version) => {
+                write!(f, "written in format {version}, this program reads up to {VERSION}: use a newer dlio")
+            }
+            Damage::Cut => write!(f, "the file ends in the middle of a block"),
+            Damage::Broken(what) => write!(f, "damaged: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

@@ -1,0 +1,156 @@
+//! Paths and other strings, each written once and named by a number afterwards.
+//!
+//! Numbers of a process count up from 1; a chunk holds consecutive ones: `kind: u8, length: u16, bytes` each. The same
+//! layout lies in the ring file (the chunk being filled) and in blocks (chunks that were full). One string may have more
+//! than one number, because the tracer forgets old ones rather than grow; readers compare strings.
+
+use super::Damage;
+
+/// What a string is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NameKind {
+    Path = 1,
+    /// Not a path: `<pipe>`, `<socket>`, `<terminal>`, `<memory>` ...
+    Object = 2,
+    /// Of a span, instant or counter.
+    Span = 3,
+    Category = 4,
+    /// Key or text of metadata.
+    Text = 5,
+}
+
+const HEAD: usize = 3;
+
+/// Longer strings are cut: a path cannot be longer, a span's name should not be.
+pub const NAME_MAX: usize = 4096;
+
+/// Bytes an entry takes.
+pub fn entry_size(text: &[u8]) -> usize {
+    HEAD + text.len().min(NAME_MAX)
+}
+
+/// Writes one entry at the start of `out`, which has [`entry_size`] bytes.
+pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
+    let text = &text[..text.len().min(NAME_MAX)];
+    out[0] = kind as u8;
+    out[1..HEAD].copy_from_slice(&(text.len() as u16).to_le_bytes());
+    out[HEAD..HEAD + text.len()].copy_from_slice(text);
+}
+
+/// All strings of a process by number.
+#[derive(Default, Debug)]
+pub struct Names {
+    /// Chunks in the order they were read; found by their first number.
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    first: u32,
+    entries: Vec<(NameKind, Box<[u8]>)>,
+}
+
+impl Names {
+    /// Adds a chunk. An entry of a kind this version does not know is kept as text.
+    pub fn add(&mut self, first: u32, payload: &[u8]) -> Result<(), Damage> {
+        let mut entries = Vec::new();
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let (kind, text) = take(&mut rest).ok_or(Damage::Broken("a list of names"))?;
+            entries.push((kind, text.into()));
+        }
+        let at = self.chunks.partition_point(|chunk| chunk.first < first);
+        // A ring may hold a chunk that has been written as a block too; the longer one is the later one.
+        match self.chunks.get_mut(at).filter(|chunk| chunk.first == first) {
+            Some(chunk) if chunk.entries.len() >= entries.len() => {}
+            Some(chunk) => chunk.entries = entries,
+            None => self.chunks.insert(at, Chunk { first, entries }),
+        }
+        Ok(())
+    }
+
+    pub fn get(&self, id: u32) -> Option<(NameKind, &[u8])> {
+        let after = self.chunks.partition_point(|chunk| chunk.first <= id);
+        let chunk = &self.chunks[after.checked_sub(1)?];
+        let (kind, text) = chunk.entries.get((id - chunk.first) as usize)?;
+        Some((*kind, text))
+    }
+
+    /// The string as text, with replacement characters where it is not UTF-8.
+    pub fn text(&self, id: u32) -> Option<std::borrow::Cow<'_, str>> {
+        self.get(id).map(|(_, text)| String::from_utf8_lossy(text))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, NameKind, &[u8])> {
+        self.chunks
+            .iter()
+            .flat_map(|chunk| chunk.entries.iter().zip(chunk.first..).map(|((kind, text), id)| (id, *kind, &text[..])))
+    }
+
+    /// One more than the largest number.
+    pub fn end(&self) -> u32 {
+        self.chunks.last().map_or(1, |chunk| chunk.first + chunk.entries.len() as u32)
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<(NameKind, &'a [u8])> {
+    let head = rest.first_chunk::<HEAD>()?;
+    let length = u16::from_le_bytes([head[1], head[2]]) as usize;
+    let kinds = [NameKind::Path, NameKind::Object, NameKind::Span, NameKind::Category];
+    let kind = kinds.into_iter().find(|kind| *kind as u8 == head[0]).unwrap_or(NameKind::Text);
+    let text = rest.get(HEAD..HEAD + length)?;
+    *rest = &rest[HEAD + length..];
+    Some((kind, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(texts: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for text in texts {
+            let at = out.len();
+            out.resize(at + entry_size(text), 0);
+            write_entry(NameKind::Path, text, &mut out[at..]);
+        }
+        out
+    }
+
+    #[test]
+    fn names_are_found_by_number_whatever_order_chunks_come_in() {
+        let mut names = Names::default();
+        names.add(3, &chunk(&[b"c", b"d"])).unwrap();
+        names.add(1, &chunk(&[b"a", b""])).unwrap();
+        let texts: Vec<_> = (0..6).map(|id| names.text(id).map(|text| text.into_owned())).collect();
+        assert_eq!(texts, [None, Some("a".into()), Some("".into()), Some("c".into()), Some("d".into()), None]);
+        assert_eq!(names.end(), 5);
+    }
+
+    #[test]
+    fn a_longer_copy_of_a_chunk_replaces_a_shorter_one() {
+        let mut names = Names::default();
+        names.add(1, &chunk(&[b"a"])).unwrap();
+        names.add(1, &chunk(&[b"a", b"b"])).unwrap();
+        names.add(1, &chunk(&[b"a"])).unwrap();
+        assert_eq!(names.text(2).unwrap(), "b");
+    }
+
+    #[test]
+    fn the_longest_name_is_kept_and_longer_ones_are_cut() {
+        for (length, kept) in [(NAME_MAX - 1, NAME_MAX - 1), (NAME_MAX, NAME_MAX), (NAME_MAX + 1, NAME_MAX)] {
+            let mut names = Names::default();
+            names.add(1, &chunk(&[&vec![b'x'; length]])).unwrap();
+            assert_eq!(names.text(1).unwrap().len(), kept);
+        }
+    }
+
+    #[test]
+    fn a_cut_chunk_is_refused() {
+        let whole = chunk(&[b"abc"]);
+        for cut in 1..whole.len() {
+            assert!(Names::default().add(1, &whole[..cut]).is_err());
+        }
+    }
+}

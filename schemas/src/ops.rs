@@ -1,0 +1,365 @@
+//! The list of operations: everything a trace can say happened.
+//!
+//! One row an operation. A row's number is written into traces, so a number is never reused and never changes its
+//! meaning; new rows are added at the end of their group. `open64`, `__open_2` and `open` are one operation: the spelling
+//! a program was compiled with says nothing about its I/O.
+//!
+//! An event carries three numbers beside its file and descriptor. What they mean depends on the operation and is said
+//! here, so that no reader has to guess: `a` (the column `pos` where it is a position), `b` (the column `requested`
+//! where it is a size) and the result.
+
+/// Number of an operation; at most [`OP_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub struct Op(pub u16);
+
+/// Ten bits hold an operation in a record.
+pub const OP_MAX: u16 = 1023;
+
+/// Which interface the call belongs to; the column `cat` for everything but spans, which bring their own category.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    Posix,
+    Stdio,
+    Process,
+    App,
+}
+
+/// What the call is for; the column `class`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    Read,
+    Write,
+    Metadata,
+    Sync,
+    Compute,
+    Other,
+}
+
+/// What one of the two argument numbers of an event means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arg {
+    None,
+    /// Byte position in the file; [`crate::record::POS_UNKNOWN`] where it could not be known.
+    Position,
+    /// Bytes asked for.
+    Size,
+    /// Open or operation flags.
+    Flags,
+    /// Permission bits.
+    Mode,
+    /// `SEEK_SET` and its kin.
+    Whence,
+    /// Signed distance of a seek.
+    Offset,
+    /// Name id of a second path (the target of a rename, the text of a link).
+    Path,
+    /// A second descriptor.
+    Fd,
+    /// A command number, as of `fcntl` or `flock`.
+    Command,
+    /// How many (entries of a list, seconds, owners): a number without a column of its own.
+    Count,
+    /// Packed `epoch` and `step` of a span: see [`crate::record::pack_steps`].
+    Steps,
+    /// The value of a counter, as the bits of an `f64`.
+    Value,
+}
+
+/// What the result of an event means. A negative result is always `-errno`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ret {
+    /// Zero, or a number without a meaning of its own.
+    Status,
+    /// Bytes moved.
+    Bytes,
+    /// A descriptor.
+    Fd,
+    /// A byte position.
+    Position,
+    /// A process id.
+    Pid,
+}
+
+/// One row of the list.
+#[derive(Debug)]
+pub struct OpInfo {
+    pub op: Op,
+    /// The column `name`.
+    pub name: &'static str,
+    pub layer: Layer,
+    pub class: Class,
+    pub a: Arg,
+    pub b: Arg,
+    pub ret: Ret,
+}
+
+impl Layer {
+    pub const ALL: [Layer; 4] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App];
+
+    pub fn name(self) -> &'static str {
+        ["posix", "stdio", "process", "app"][self as usize]
+    }
+
+    pub fn from_name(name: &str) -> Option<Layer> {
+        Layer::ALL.into_iter().find(|layer| layer.name() == name)
+    }
+}
+
+impl Class {
+    pub const ALL: [Class; 6] = [Class::Read, Class::Write, Class::Metadata, Class::Sync, Class::Compute, Class::Other];
+
+    pub fn name(self) -> &'static str {
+        ["read", "write", "metadata", "sync", "compute", "other"][self as usize]
+    }
+}
+
+impl OpInfo {
+    /// Whether the result counts bytes that went between program and file.
+    pub const fn moves_bytes(&self) -> bool {
+        matches!(self.ret, Ret::Bytes) && matches!(self.class, Class::Read | Class::Write)
+    }
+}
+
+impl Op {
+    /// The row of this operation, or `None` for a number this version does not know.
+    pub fn info(self) -> Option<&'static OpInfo> {
+        ROW_OF.get(self.0 as usize).and_then(|&row| OPS.get(row as usize))
+    }
+
+    pub fn from_name(name: &str) -> Option<Op> {
+        OPS.iter().find(|info| info.name == name).map(|info| info.op)
+    }
+}
+
+/// Row of each number in [`OPS`], or `u16::MAX`.
+static ROW_OF: [u16; OP_MAX as usize + 1] = {
+    let mut rows = [u16::MAX; OP_MAX as usize + 1];
+    let mut i = 0;
+    while i < OPS.len() {
+        assert!(rows[OPS[i].op.0 as usize] == u16::MAX, "two operations share a number");
+        rows[OPS[i].op.0 as usize] = i as u16;
+        i += 1;
+    }
+    rows
+};
+
+macro_rules! operations {
+    ($($layer:ident { $($id:literal $ident:ident $name:literal $class:ident $a:ident $b:ident $ret:ident;)* })*) => {
+        impl Op { $($(pub const $ident: Op = Op($id);)*)* }
+        /// Every operation, in the order of the list.
+        pub const OPS: &[OpInfo] = &[$($(OpInfo {
+            op: Op($id), name: $name, layer: Layer::$layer, class: Class::$class,
+            a: Arg::$a, b: Arg::$b, ret: Ret::$ret,
+        },)*)*];
+    };
+}
+
+operations! {
+    // number, constant, name, class, meaning of a, of b, of the result
+    Posix {
+        1 OPEN "open" Metadata Mode Flags Fd;
+        2 OPENAT "openat" Metadata Mode Flags Fd;
+        3 CREAT "creat" Metadata Mode None Fd;
+        4 CLOSE "close" Metadata None None Status;
+        5 CLOSE_RANGE "close_range" Metadata Count Count Status;
+        6 CLOSEFROM "closefrom" Metadata None None Status;
+        7 DUP "dup" Metadata None None Fd;
+        8 DUP2 "dup2" Metadata Fd None Fd;
+        9 DUP3 "dup3" Metadata Fd Flags Fd;
+        10 FCNTL "fcntl" Metadata Command Count Status;
+        11 FLOCK "flock" Metadata Command None Status;
+        12 LOCKF "lockf" Metadata Command Size Status;
+        13 PIPE "pipe" Metadata Fd Flags Fd;
+        14 MEMFD_CREATE "memfd_create" Metadata None Flags Fd;
+        15 MKSTEMP "mkstemp" Metadata None Flags Fd;
+        16 IOCTL "ioctl" Metadata Command None Status;
+
+        20 READ "read" Read Position Size Bytes;
+        21 PREAD "pread" Read Position Size Bytes;
+        22 READV "readv" Read Position Size Bytes;
+        23 PREADV "preadv" Read Position Size Bytes;
+        24 PREADV2 "preadv2" Read Position Size Bytes;
+        25 WRITE "write" Write Position Size Bytes;
+        26 PWRITE "pwrite" Write Position Size Bytes;
+        27 WRITEV "writev" Write Position Size Bytes;
+        28 PWRITEV "pwritev" Write Position Size Bytes;
+        29 PWRITEV2 "pwritev2" Write Position Size Bytes;
+        30 LSEEK "lseek" Metadata Whence Offset Position;
+        31 SENDFILE "sendfile" Write Fd Size Bytes;
+        32 COPY_FILE_RANGE "copy_file_range" Write Fd Size Bytes;
+        33 SPLICE "splice" Write Fd Size Bytes;
+        34 READAHEAD "readahead" Metadata Position Size Status;
+        35 AIO_READ "aio_read" Other Position Size Status;
+        36 AIO_WRITE "aio_write" Other Position Size Status;
+        37 AIO_FSYNC "aio_fsync" Other None None Status;
+        38 AIO_READ_DONE "aio_read_done" Read Position Size Bytes;
+        39 AIO_WRITE_DONE "aio_write_done" Write Position Size Bytes;
+        40 AIO_FSYNC_DONE "aio_fsync_done" Sync None None Status;
+        41 AIO_SUSPEND "aio_suspend" Other Count None Status;
+        42 AIO_CANCEL "aio_cancel" Other None None Status;
+        43 LIO_LISTIO "lio_listio" Other Count None Status;
+        44 TEE "tee" Write Fd Size Bytes;
+        45 VMSPLICE "vmsplice" Write None Size Bytes;
+
+        50 FSYNC "fsync" Sync None None Status;
+        51 FDATASYNC "fdatasync" Sync None None Status;
+        52 SYNC_FILE_RANGE "sync_file_range" Sync Position Size Status;
+        53 SYNCFS "syncfs" Sync None None Status;
+        54 SYNC "sync" Sync None None Status;
+        55 MSYNC "msync" Sync None Size Status;
+
+        60 STAT "stat" Metadata None None Status;
+        61 LSTAT "lstat" Metadata None None Status;
+        62 FSTAT "fstat" Metadata None None Status;
+        63 FSTATAT "fstatat" Metadata None Flags Status;
+        64 STATX "statx" Metadata None Flags Status;
+        65 STATFS "statfs" Metadata None None Status;
+        66 FSTATFS "fstatfs" Metadata None None Status;
+        67 STATVFS "statvfs" Metadata None None Status;
+        68 FSTATVFS "fstatvfs" Metadata None None Status;
+        69 ACCESS "access" Metadata Mode None Status;
+        70 FACCESSAT "faccessat" Metadata Mode Flags Status;
+
+        80 OPENDIR "opendir" Metadata None None Fd;
+        81 FDOPENDIR "fdopendir" Metadata None None Fd;
+        82 READDIR "readdir" Metadata None None Status;
+        83 CLOSEDIR "closedir" Metadata None None Status;
+        84 SCANDIR "scandir" Metadata None None Status;
+        85 GETDENTS "getdents64" Metadata None Size Status;
+
+        90 TRUNCATE "truncate" Metadata Position None Status;
+        91 FTRUNCATE "ftruncate" Metadata Position None Status;
+        92 FALLOCATE "fallocate" Metadata Position Size Status;
+        93 POSIX_FALLOCATE "posix_fallocate" Metadata Position Size Status;
+        94 POSIX_FADVISE "posix_fadvise" Metadata Position Size Status;
+
+        100 RENAME "rename" Metadata Path None Status;
+        101 RENAMEAT "renameat" Metadata Path Flags Status;
+        102 LINK "link" Metadata Path None Status;
+        103 LINKAT "linkat" Metadata Path Flags Status;
+        104 SYMLINK "symlink" Metadata Path None Status;
+        105 SYMLINKAT "symlinkat" Metadata Path None Status;
+        106 READLINK "readlink" Metadata None Size Status;
+        107 READLINKAT "readlinkat" Metadata None Size Status;
+        108 UNLINK "unlink" Metadata None None Status;
+        109 UNLINKAT "unlinkat" Metadata None Flags Status;
+        110 REMOVE "remove" Metadata None None Status;
+        111 MKDIR "mkdir" Metadata Mode None Status;
+        112 MKDIRAT "mkdirat" Metadata Mode None Status;
+        113 RMDIR "rmdir" Metadata None None Status;
+        114 MKNOD "mknod" Metadata Mode None Status;
+        115 MKNODAT "mknodat" Metadata Mode None Status;
+        116 MKFIFO "mkfifo" Metadata Mode None Status;
+        117 MKFIFOAT "mkfifoat" Metadata Mode None Status;
+        118 MKDTEMP "mkdtemp" Metadata None None Status;
+        119 CHDIR "chdir" Metadata None None Status;
+        120 FCHDIR "fchdir" Metadata None None Status;
+
+        130 CHMOD "chmod" Metadata Mode None Status;
+        131 FCHMOD "fchmod" Metadata Mode None Status;
+        132 FCHMODAT "fchmodat" Metadata Mode Flags Status;
+        133 CHOWN "chown" Metadata Count Count Status;
+        134 LCHOWN "lchown" Metadata Count Count Status;
+        135 FCHOWN "fchown" Metadata Count Count Status;
+        136 FCHOWNAT "fchownat" Metadata Count Count Status;
+        137 UTIME "utime" Metadata None None Status;
+        138 UTIMES "utimes" Metadata None None Status;
+        139 LUTIMES "lutimes" Metadata None None Status;
+        140 FUTIMES "futimes" Metadata None None Status;
+        141 UTIMENSAT "utimensat" Metadata None Flags Status;
+        142 FUTIMENS "futimens" Metadata None None Status;
+
+        150 MMAP "mmap" Metadata Position Size Status;
+        151 MUNMAP "munmap" Metadata None Size Status;
+        152 MREMAP "mremap" Metadata None Size Status;
+        153 MADVISE "madvise" Metadata Command Size Status;
+
+        160 GETXATTR "getxattr" Metadata None Size Status;
+        161 SETXATTR "setxattr" Metadata None Size Status;
+        162 LISTXATTR "listxattr" Metadata None Size Status;
+        163 REMOVEXATTR "removexattr" Metadata None None Status;
+    }
+    Stdio {
+        200 FOPEN "fopen" Metadata None Flags Fd;
+        201 FDOPEN "fdopen" Metadata None Flags Fd;
+        202 FREOPEN "freopen" Metadata None Flags Fd;
+        203 FCLOSE "fclose" Metadata None None Status;
+        204 FFLUSH "fflush" Sync None None Status;
+        205 SETVBUF "setvbuf" Metadata Command Size Status;
+        206 TMPFILE "tmpfile" Metadata None None Fd;
+        207 OPEN_MEMSTREAM "open_memstream" Metadata None None Status;
+        208 FMEMOPEN "fmemopen" Metadata None Size Status;
+
+        210 FREAD "fread" Read Position Size Bytes;
+        211 FWRITE "fwrite" Write Position Size Bytes;
+        212 FGETS "fgets" Read Position Size Bytes;
+        213 FGETC "fgetc" Read Position Size Bytes;
+        214 GETLINE "getline" Read Position None Bytes;
+        215 GETDELIM "getdelim" Read Position None Bytes;
+        216 UNGETC "ungetc" Other Position None Status;
+        217 FPUTS "fputs" Write Position Size Bytes;
+        218 FPUTC "fputc" Write Position Size Bytes;
+        219 PUTS "puts" Write Position Size Bytes;
+        220 FPRINTF "fprintf" Write Position None Bytes;
+        221 PRINTF "printf" Write Position None Bytes;
+        222 DPRINTF "dprintf" Write Position None Bytes;
+        223 FSCANF "fscanf" Read Position None Status;
+        224 SCANF "scanf" Read Position None Status;
+        225 FSEEK "fseek" Metadata Whence Offset Status;
+        226 FTELL "ftell" Metadata None None Position;
+        227 REWIND "rewind" Metadata None None Status;
+        228 FGETPOS "fgetpos" Metadata None None Status;
+        229 FSETPOS "fsetpos" Metadata None None Status;
+        230 FGETWS "fgetws" Read Position None Status;
+        231 FGETWC "fgetwc" Read Position None Status;
+        232 FPUTWS "fputws" Write Position None Status;
+        233 FPUTWC "fputwc" Write Position None Status;
+        234 FWPRINTF "fwprintf" Write Position None Status;
+    }
+    Process {
+        300 FORK "fork" Other None None Pid;
+        301 VFORK "vfork" Other None None Pid;
+        302 CLONE "clone" Other None Flags Pid;
+        303 POSIX_SPAWN "posix_spawn" Other None None Pid;
+        304 EXEC "exec" Other None None Status;
+        305 EXIT "exit" Other None None Status;
+        306 SYSTEM "system" Other None None Status;
+        307 POPEN "popen" Other None None Fd;
+        308 PCLOSE "pclose" Other None None Status;
+    }
+    App {
+        // `file` is the name, `fd` the category.
+        400 SPAN "span" Compute Steps None Status;
+        401 INSTANT "instant" Other Steps None Status;
+        402 COUNTER "counter" Other Value None Status;
+        // Belongs to the next span, instant or counter of the thread: `file` is the key, `fd` the kind of value, `a` the value.
+        403 META "meta" Other None None Status;
+        // Calls of this thread that found no room: `a` says how many.
+        404 LOST "lost" Other Count None Status;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_once() {
+        let mut names: Vec<_> = OPS.iter().map(|info| info.name).collect();
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(before, names.len());
+    }
+
+    #[test]
+    fn every_operation_finds_its_own_row() {
+        for info in OPS {
+            assert_eq!(info.op.info().unwrap().name, info.name);
+            assert_eq!(Op::from_name(info.name), Some(info.op));
+        }
+        assert!(Op(0).info().is_none());
+        assert!(Op(OP_MAX).info().is_none());
+    }
+}

@@ -1,0 +1,1 @@
+//! Perfetto traces: what people look at.

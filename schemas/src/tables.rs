@@ -1,0 +1,101 @@
+//! The tables people query: names and columns as SQL, Parquet, JSON and the documentation say them.
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// One of few strings.
+    Name,
+    Text,
+    Int64,
+    Int32,
+    UInt8,
+    /// Text to text.
+    Map,
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub of: Type,
+    pub nullable: bool,
+    pub meaning: &'static str,
+}
+
+const fn column(name: &'static str, of: Type, nullable: bool, meaning: &'static str) -> Column {
+    Column { name, of, nullable, meaning }
+}
+
+/// One row a call, span, instant or counter.
+pub const EVENTS: &[Column] = &[
+    column("ts", Type::Int64, false, "start, nanoseconds since the Unix epoch"),
+    column("dur", Type::Int64, false, "nanoseconds"),
+    column("name", Type::Name, false, "the call, or a span's name"),
+    column("cat", Type::Name, false, "posix, stdio, process, or a span's category"),
+    column("class", Type::Name, false, "read, write, metadata, sync, compute or other"),
+    column("host", Type::Name, true, "name of the machine"),
+    column("pid", Type::Int32, false, "process id; see proc for a key"),
+    column("tid", Type::Int32, false, "thread id"),
+    column("rank", Type::Int32, true, "rank in a parallel run"),
+    column("proc", Type::Int32, false, "key into processes"),
+    column("file", Type::Name, true, "path, or <pipe>, <socket>, ..."),
+    column("file_id", Type::Int32, true, "key into files"),
+    column("fd", Type::Int32, true, "descriptor"),
+    column("pos", Type::Int64, true, "byte position in the file; unknown where it cannot be known"),
+    column("requested", Type::Int64, true, "bytes asked for"),
+    column("bytes", Type::Int64, true, "bytes moved"),
+    column("ret", Type::Int64, true, "result; -1 where the call failed"),
+    column("errno", Type::Int32, true, "error number of a call that failed"),
+    column("depth", Type::UInt8, false, "nesting within the thread"),
+    column("epoch", Type::Int32, true, "where a span carries it"),
+    column("step", Type::Int32, true, "where a span carries it"),
+    column("args", Type::Map, true, "flags, modes and metadata"),
+];
+
+/// One row a distinct path.
+pub const FILES: &[Column] = &[
+    column("file_id", Type::Int32, false, "key"),
+    column("path", Type::Text, false, "as used at open"),
+    column("directory", Type::Text, true, "the folder it lies in"),
+    column("opens", Type::Int64, false, "times opened"),
+    column("first_ts", Type::Int64, true, "first use, nanoseconds since the Unix epoch"),
+    column("last_ts", Type::Int64, true, "end of the last use"),
+    column("bytes_read", Type::Int64, false, "bytes read"),
+    column("bytes_written", Type::Int64, false, "bytes written"),
+    column("size", Type::Int64, true, "largest position reached"),
+    column("events", Type::Int64, false, "calls on it"),
+    column("time_ns", Type::Int64, false, "summed time of the calls on it"),
+    column("processes", Type::Int64, false, "processes that used it"),
+];
+
+/// One row a process image: an exec begins a new one.
+pub const PROCESSES: &[Column] = &[
+    column("proc", Type::Int32, false, "key"),
+    column("host", Type::Text, true, "name of the machine"),
+    column("pid", Type::Int32, false, "process id"),
+    column("ppid", Type::Int32, true, "process id of the parent"),
+    column("rank", Type::Int32, true, "rank in a parallel run"),
+    column("program", Type::Text, true, "name of the program"),
+    column("command", Type::Text, true, "command line"),
+    column("cwd", Type::Text, true, "working directory at the start"),
+    column("start_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("end_ts", Type::Int64, false, "nanoseconds since the Unix epoch"),
+    column("ended", Type::Text, false, "exit N, exec, killed, running or cut"),
+    column("threads", Type::Int64, false, "threads with events"),
+    column("events", Type::Int64, false, "events recorded"),
+    column("lost", Type::Int64, false, "events that found no room"),
+    column("filtered", Type::Int64, false, "calls left out by filters"),
+    column("tracer_ns", Type::Int64, true, "CPU time the tracer itself took"),
+    column("source", Type::Text, false, "the file it was read from"),
+];
+
+/// One row a machine.
+pub const HOSTS: &[Column] = &[
+    column("host", Type::Text, false, "name"),
+    column("boot_id", Type::Text, true, "which boot of it"),
+    column("cores", Type::Int32, true, "processors"),
+    column("memory", Type::Int64, true, "bytes"),
+    column("kernel", Type::Text, true, "release of the kernel"),
+    column("processes", Type::Int64, false, "processes traced on it"),
+    column("clock_offset_ns", Type::Int64, false, "Unix time minus boot time"),
+];
