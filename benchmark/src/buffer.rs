@@ -91,9 +91,8 @@ impl FileMap {
             return Ok(FileMap { start: NonNull::dangling(), length });
         }
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing; the descriptor is open.
-        let raw = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
+        let raw =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         match NonNull::new(raw.cast()) {
             Some(start) if raw != libc::MAP_FAILED => Ok(FileMap { start, length }),
             _ => Err(io::Error::last_os_error()),

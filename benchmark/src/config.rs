@@ -522,7 +522,9 @@ mod tests {
 
     #[test]
     fn the_keys_that_did_nothing_before_do_something() {
-        let config = config("{checkpoint: {fsync: true, recovery_rank_shift: true}, reader: {read_type: memory}, dataset: {enable_chunking: true, chunk_size: 4096}}");
+        let config = config(
+            "{checkpoint: {fsync: true, recovery_rank_shift: true}, reader: {read_type: memory}, dataset: {enable_chunking: true, chunk_size: 4096}}",
+        );
         assert!(config.checkpoint.fsync && config.checkpoint.rank_shift && config.reader.keep_open);
         assert_eq!(config.dataset.chunk_bytes, 4096);
     }

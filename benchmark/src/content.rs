@@ -103,7 +103,12 @@ mod tests {
         let mut whole = vec![0; PIECE * 2 + 100];
         content.fill(0, &mut whole);
         let mut joined: Vec<u8> = Vec::new();
-        content.pieces(13, whole.len() as u64, &mut Vec::new(), |piece| -> Result<(), ()> { joined.extend(piece); Ok(()) }).unwrap();
+        content
+            .pieces(13, whole.len() as u64, &mut Vec::new(), |piece| -> Result<(), ()> {
+                joined.extend(piece);
+                Ok(())
+            })
+            .unwrap();
         assert!(joined == whole[13..]);
     }
 

@@ -57,7 +57,9 @@ impl Failure {
         };
         let failure = Failure::new(kind, format!("{doing} {}: {error}", path.display()));
         match error.kind() {
-            std::io::ErrorKind::StorageFull => failure.remedy("free space, or point workload.dataset.data_folder at a larger disk"),
+            std::io::ErrorKind::StorageFull => {
+                failure.remedy("free space, or point workload.dataset.data_folder at a larger disk")
+            }
             std::io::ErrorKind::PermissionDenied => failure.remedy("choose a folder this user may write and read"),
             _ => failure,
         }

@@ -72,8 +72,9 @@ fn check_key(typed: &str, key: &str) -> Outcome<()> {
 }
 
 fn wrong(typed: &str, why: &str) -> Failure {
-    Failure::refused(format!("cannot read `{typed}`: {why}"))
-        .remedy("overrides look like ++workload.dataset.num_files_train=16; quote values with blanks or brackets for the shell")
+    Failure::refused(format!("cannot read `{typed}`: {why}")).remedy(
+        "overrides look like ++workload.dataset.num_files_train=16; quote values with blanks or brackets for the shell",
+    )
 }
 
 /// The text of a value and how far it was read.
@@ -252,7 +253,9 @@ impl<'a> Typed<'a> {
                     text.push(c);
                 }
                 _ if !inside && (c == ',' || closing.contains(c)) => break,
-                '[' | ']' | '{' | '}' if !inside => return Err(self.wrong(&format!("unexpected `{c}`; quote the value"))),
+                '[' | ']' | '{' | '}' if !inside => {
+                    return Err(self.wrong(&format!("unexpected `{c}`; quote the value")));
+                }
                 _ => text.push(c),
             }
             self.at += 1;
@@ -294,7 +297,9 @@ mod tests {
 
     #[test]
     fn prefixes_say_what_is_to_be_done() {
-        for (typed, action) in [("a.b=1", Action::Change), ("+a.b=1", Action::Add), ("++a.b=1", Action::Force), ("~a.b", Action::Remove)] {
+        for (typed, action) in
+            [("a.b=1", Action::Change), ("+a.b=1", Action::Add), ("++a.b=1", Action::Force), ("~a.b", Action::Remove)]
+        {
             let parsed = parse(typed).unwrap();
             assert_eq!((parsed.action, parsed.key.as_str()), (action, "a.b"));
         }
@@ -321,7 +326,10 @@ mod tests {
 
     #[test]
     fn lists_and_maps_nest() {
-        assert_eq!(value("[1, two,[3]]"), Value::List(vec![Value::Int(1), text("two"), Value::List(vec![Value::Int(3)])]));
+        assert_eq!(
+            value("[1, two,[3]]"),
+            Value::List(vec![Value::Int(1), text("two"), Value::List(vec![Value::Int(3)])])
+        );
         let map = value("{mean: 0.5, type: normal, inner: {a: [1]}}");
         assert_eq!(map.get("mean"), Some(&Value::Float(0.5)));
         assert_eq!(map.at(&["inner", "a"]), Some(&Value::List(vec![Value::Int(1)])));
@@ -331,7 +339,10 @@ mod tests {
 
     #[test]
     fn interpolations_are_words() {
-        assert_eq!(value("./out/${now:%Y-%m-%d}/${workload.model.name}"), text("./out/${now:%Y-%m-%d}/${workload.model.name}"));
+        assert_eq!(
+            value("./out/${now:%Y-%m-%d}/${workload.model.name}"),
+            text("./out/${now:%Y-%m-%d}/${workload.model.name}")
+        );
     }
 
     #[test]
@@ -348,7 +359,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        for typed in ["noequals", "=1", "k=[1,2", "k={a 1}", "k='open", "k=a]b", "k=1,,2", "a..b=1", "k=range(x)", "k=[1] 2"] {
+        for typed in
+            ["noequals", "=1", "k=[1,2", "k={a 1}", "k='open", "k=a]b", "k=1,,2", "a..b=1", "k=range(x)", "k=[1] 2"]
+        {
             let failure = parse(typed).unwrap_err();
             assert!(failure.what.contains(typed), "{typed}: {failure}");
         }

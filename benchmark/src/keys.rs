@@ -35,7 +35,17 @@ const ELEMENT_TYPES: &[&str] =
     &["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"];
 const DATATYPES: &[&str] = &["int8", "uint8", "fp16", "bf16", "fp32", "fp64"];
 pub const FORMATS: &[&str] = &[
-    "tfrecord", "hdf5", "csv", "npz", "npy", "jpeg", "png", "indexed_binary", "mmap_indexed_binary", "parquet", "synthetic",
+    "tfrecord",
+    "hdf5",
+    "csv",
+    "npz",
+    "npy",
+    "jpeg",
+    "png",
+    "indexed_binary",
+    "mmap_indexed_binary",
+    "parquet",
+    "synthetic",
 ];
 const SHUFFLES: &[&str] = &["off", "seed", "random"];
 
@@ -226,7 +236,8 @@ pub fn complaint(key: &Key, value: &Value) -> Option<String> {
         // YAML 1.1 reads a bare `off` as false.
         (Choice(words), Value::Bool(false)) if words.contains(&"off") => return None,
         (Choice(words), Value::Text(word)) => {
-            let guess = nearest(word, words.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+            let guess =
+                nearest(word, words.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
             return Some(format!("`{word}` is none of {}{guess}", words.join(", ")));
         }
         (Choice(words), _) => format!("one of {}", words.join(", ")),
@@ -250,7 +261,10 @@ pub fn suggestion(path: &str) -> Option<&'static str> {
 /// The word within a third of its length in edits, nearest first.
 pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = words.map(|word| (edits(wrong, word), word));
-    scored.filter(|(distance, word)| *distance <= word.len().max(wrong.len()) / 3).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
+    scored
+        .filter(|(distance, word)| *distance <= word.len().max(wrong.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
 }
 
 /// Levenshtein's distance, one row at a time.

@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn subfolders_take_files_in_turn() {
-        let layout = layout("{dataset: {data_folder: d, format: tfrecord, num_files_train: 16, num_subfolders_train: 10}}");
+        let layout =
+            layout("{dataset: {data_folder: d, format: tfrecord, num_files_train: 16, num_subfolders_train: 10}}");
         assert_eq!(layout.path(Split::Train, 13), PathBuf::from("./d/train/03/img_13_of_16.tfrecord"));
         assert_eq!(layout.folders().len(), 20);
     }
@@ -258,7 +259,9 @@ mod tests {
     /// `RandomState(10).normal(12107, 68341808/2/sqrt(146600628), 6)` as integers, by NumPy 2.4.
     #[test]
     fn drawn_sizes_are_numpys() {
-        let layout = layout("{dataset: {record_length_bytes: 146600628, record_length_bytes_stdev: 68341808, num_files_train: 3}}");
+        let layout = layout(
+            "{dataset: {record_length_bytes: 146600628, record_length_bytes_stdev: 68341808, num_files_train: 3}}",
+        );
         let mut shapes = layout.shapes();
         let sides: Vec<u64> = (0..3).flat_map(|number| shapes.at(number)).collect();
         assert_eq!(sides, [15865, 14125, 7745, 12083, 13860, 10074]);

@@ -135,7 +135,7 @@ impl Pace {
 
 fn wait(asked: Duration, begun: Instant, busy: bool) {
     if !busy {
-        std::thread::sleep(asked);
+        crate::system::sleep(asked);
         return;
     }
     let mut spun = 0u64;
@@ -169,7 +169,14 @@ mod tests {
 
     #[test]
     fn what_is_no_distribution_is_refused() {
-        for text in ["{type: zipf, a: 1}", "{stdev: 1}", "-1", "{type: uniform, min: 2, max: 1}", "{mean: 1, sd: 2}", "{type: gamma, shape: 1}"] {
+        for text in [
+            "{type: zipf, a: 1}",
+            "{stdev: 1}",
+            "-1",
+            "{type: uniform, min: 2, max: 1}",
+            "{mean: 1, sd: 2}",
+            "{type: gamma, shape: 1}",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }

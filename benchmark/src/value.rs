@@ -124,7 +124,8 @@ impl Value {
             Value::Text(text) => quoted(text),
             Value::List(items) => format!("[{}]", items.iter().map(Value::inline).collect::<Vec<_>>().join(", ")),
             Value::Map(entries) => {
-                let inside: Vec<_> = entries.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.inline())).collect();
+                let inside: Vec<_> =
+                    entries.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.inline())).collect();
                 format!("{{{}}}", inside.join(", "))
             }
         }
@@ -138,9 +139,9 @@ impl Value {
             Value::Float(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
             Value::Text(text) => Json::String(text.clone()),
             Value::List(items) => Json::Array(items.iter().map(Value::to_json).collect()),
-            Value::Map(entries) => {
-                Json::Object(entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect::<JsonMap<_, _>>())
-            }
+            Value::Map(entries) => Json::Object(
+                entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect::<JsonMap<_, _>>(),
+            ),
         }
     }
 
@@ -161,10 +162,14 @@ impl From<&Json> for Value {
         match json {
             Json::Null => Value::Null,
             Json::Bool(flag) => Value::Bool(*flag),
-            Json::Number(number) => number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int),
+            Json::Number(number) => {
+                number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+            }
             Json::String(text) => Value::Text(text.clone()),
             Json::Array(items) => Value::List(items.iter().map(Value::from).collect()),
-            Json::Object(entries) => Value::Map(entries.iter().map(|(key, value)| (key.clone(), Value::from(value))).collect()),
+            Json::Object(entries) => {
+                Value::Map(entries.iter().map(|(key, value)| (key.clone(), Value::from(value))).collect())
+            }
         }
     }
 }
@@ -287,7 +292,9 @@ impl<'a> YamlReader<'a> {
 
     fn anchored(&self, anchor: usize) -> Outcome<Value> {
         let known = self.anchors.iter().find(|(name, _)| *name == anchor);
-        known.map(|(_, value)| value.clone()).ok_or_else(|| Failure::refused(format!("{}: alias of an unknown anchor", self.name)))
+        known
+            .map(|(_, value)| value.clone())
+            .ok_or_else(|| Failure::refused(format!("{}: alias of an unknown anchor", self.name)))
     }
 
     fn list(&mut self) -> Outcome<Value> {
@@ -330,13 +337,17 @@ mod tests {
         assert_eq!(tree.get("b"), Some(&Value::Bool(false)));
         assert_eq!(tree.get("c"), Some(&Value::Text("off".into())));
         assert_eq!(tree.get("d"), Some(&Value::Float(1e-3)));
-        assert_eq!(tree.get("e"), Some(&Value::List(vec![Value::Int(1), Value::Text("two".into()), Value::Float(3.5)])));
+        assert_eq!(
+            tree.get("e"),
+            Some(&Value::List(vec![Value::Int(1), Value::Text("two".into()), Value::Float(3.5)]))
+        );
         assert_eq!(tree.at(&["f", "g"]), Some(&Value::Null));
     }
 
     #[test]
     fn what_is_written_reads_back_the_same() {
-        let tree = parse_yaml("t", "a: {b: [1, 'off', 2.5], c: '1'}\nd: 'x: y'\ne: []\nf: {}\ng: 's3://b/c'\n").unwrap();
+        let tree =
+            parse_yaml("t", "a: {b: [1, 'off', 2.5], c: '1'}\nd: 'x: y'\ne: []\nf: {}\ng: 's3://b/c'\n").unwrap();
         assert_eq!(parse_yaml("again", &tree.to_yaml()).unwrap(), tree);
     }
 

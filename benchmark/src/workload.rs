@@ -91,15 +91,26 @@ pub struct Composed {
     pub hydra: Value,
     /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
+    /// The keys complained about.
+    doubtful: Vec<String>,
 }
 
 pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Composed> {
-    let name = overrides.iter().rev().find(|typed| typed.key == "workload").map_or("default".into(), |typed| match typed.value() {
-        Value::Text(name) => name.clone(),
-        other => other.inline(),
-    });
+    let name =
+        overrides.iter().rev().find(|typed| typed.key == "workload").map_or("default".into(), |typed| {
+            match typed.value() {
+                Value::Text(name) => name.clone(),
+                other => other.inline(),
+            }
+        });
     let found = find(&name, config_dir)?;
-    let mut composed = Composed { workload: renamed(&found.tree), found, hydra: Value::empty(), complaints: Vec::new() };
+    let mut composed = Composed {
+        workload: renamed(&found.tree),
+        found,
+        hydra: Value::empty(),
+        complaints: Vec::new(),
+        doubtful: Vec::new(),
+    };
     for typed in overrides {
         composed.apply(typed)?;
     }
@@ -140,7 +151,9 @@ impl Composed {
         match typed.action {
             Action::Add if present => {
                 let remedy = format!("write ++{}=… to change it", typed.key);
-                return Err(Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy));
+                return Err(
+                    Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy)
+                );
             }
             Action::Remove if !self.workload.remove(&path) => {
                 return Err(Failure::refused(format!("`{}`: the workload has no such key", typed.typed)));
@@ -155,11 +168,22 @@ impl Composed {
         Ok(())
     }
 
+    /// Leaves out every key complained about; what it was is the caller's to tell.
+    pub fn take_complaints(&mut self) -> Vec<Failure> {
+        for path in std::mem::take(&mut self.doubtful) {
+            self.workload.remove(&path.split('.').collect::<Vec<_>>());
+        }
+        std::mem::take(&mut self.complaints)
+    }
+
     fn complain(&mut self) {
         for (path, value) in self.workload.leaves() {
             let typed = format!("workload.{path}");
+            let before = self.complaints.len();
             match keys::find(&path) {
-                None if value.entries().is_empty() && matches!(value, Value::Map(_) | Value::Null) && keys::is_section(&path) => {}
+                None if value.entries().is_empty()
+                    && matches!(value, Value::Map(_) | Value::Null)
+                    && keys::is_section(&path) => {}
                 None => self.complaints.push(unknown_key(&typed, &typed)),
                 Some(key) => {
                     if let Some(complaint) = keys::complaint(key, value) {
@@ -167,6 +191,9 @@ impl Composed {
                         self.complaints.push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy));
                     }
                 }
+            }
+            if self.complaints.len() > before {
+                self.doubtful.push(path);
             }
         }
     }

@@ -38,7 +38,12 @@ impl Format for Csv {
     }
 
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader> {
-        Box::new(CsvReader { access, element: dataset.element, compression: dataset.compression.clone(), ..CsvReader::default() })
+        Box::new(CsvReader {
+            access,
+            element: dataset.element,
+            compression: dataset.compression.clone(),
+            ..CsvReader::default()
+        })
     }
 }
 
@@ -129,7 +134,8 @@ fn packed(spec: &FileSpec, dataset: &Dataset, text: &[u8]) -> Outcome<Vec<u8>> {
     let level = dataset.compression_level;
     match dataset.compression.as_str() {
         "gzip" => {
-            let mut packer = libdeflater::Compressor::new(libdeflater::CompressionLvl::new(level as i32).unwrap_or_default());
+            let mut packer =
+                libdeflater::Compressor::new(libdeflater::CompressionLvl::new(level as i32).unwrap_or_default());
             let mut bytes = vec![0; packer.gzip_compress_bound(text.len())];
             let size = packer.gzip_compress(text, &mut bytes).expect("the bound is large enough");
             bytes.truncate(size);
@@ -206,7 +212,9 @@ impl Reader for CsvReader {
         let row = text.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).nth(index as usize);
         let row = row.ok_or_else(|| Failure::damaged(path, format!("there is no row {index}")))?;
         self.row.clear();
-        parse_row(row, self.element, &mut self.row).ok_or_else(|| Failure::damaged(path, format!("row {index} holds something that is no {}", self.element.name)))
+        parse_row(row, self.element, &mut self.row).ok_or_else(|| {
+            Failure::damaged(path, format!("row {index} holds something that is no {}", self.element.name))
+        })
     }
 
     fn bytes(&self) -> &[u8] {

@@ -25,7 +25,8 @@ impl Format for Hdf5 {
 
     fn write(&self, spec: &FileSpec, settings: &Settings, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
         let failed = |error: hdf5_metno::Error| write_failure(&spec.path, &error);
-        let file = File::with_options().with_fapl(|access| access.libver_latest()).create(draft.path()).map_err(failed)?;
+        let file =
+            File::with_options().with_fapl(|access| access.libver_latest()).create(draft.path()).map_err(failed)?;
         let parts = settings.datasets_per_record.max(1);
         for part in 0..parts {
             let dataset = records(&file, spec, settings, part).map_err(failed)?;
@@ -41,14 +42,23 @@ impl Format for Hdf5 {
     }
 
     fn reader(&self, settings: &Settings, access: Access) -> Box<dyn Reader> {
-        Box::new(Hdf5Reader { access, parts: settings.datasets_per_record.max(1), file: None, bytes: Vec::new(), moved: 0 })
+        Box::new(Hdf5Reader {
+            access,
+            parts: settings.datasets_per_record.max(1),
+            file: None,
+            bytes: Vec::new(),
+            moved: 0,
+        })
     }
 }
 
 fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
     let system = std::io::Error::last_os_error();
     // The library says what it was doing, the system why it could not.
-    if matches!(system.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound) {
+    if matches!(
+        system.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound
+    ) {
         return Failure::io("writing", path, system);
     }
     Failure::new(crate::failure::Kind::System, format!("writing {}: {error}", path.display()))
@@ -102,7 +112,8 @@ fn chunk_of(settings: &Settings, shape: &[usize], element: Element) -> Option<Ve
     if !settings.chunk_dims.is_empty() {
         let asked = settings.chunk_dims.iter().map(|dim| *dim as usize);
         // Chunks may be given for the sample alone.
-        let whole: Vec<usize> = std::iter::repeat_n(1, shape.len().saturating_sub(settings.chunk_dims.len())).chain(asked).collect();
+        let whole: Vec<usize> =
+            std::iter::repeat_n(1, shape.len().saturating_sub(settings.chunk_dims.len())).chain(asked).collect();
         return Some(whole.iter().zip(shape).map(|(chunk, dim)| (*chunk).clamp(1, *dim)).collect());
     }
     if settings.chunk_bytes > 0 {
@@ -179,7 +190,14 @@ fn write_sample(dataset: &Dataset, index: u64, bytes: &[u8]) -> hdf5_metno::Resu
     // SAFETY: `bytes` is one sample of the data set's own element type, which is what the selection covers.
     let status = hdf5_metno::sync::sync(|| unsafe {
         let element = h5d::H5Dget_type(dataset.id());
-        let status = h5d::H5Dwrite(dataset.id(), element, selection.memory, selection.file, h5p::H5P_DEFAULT, bytes.as_ptr().cast());
+        let status = h5d::H5Dwrite(
+            dataset.id(),
+            element,
+            selection.memory,
+            selection.file,
+            h5p::H5P_DEFAULT,
+            bytes.as_ptr().cast(),
+        );
         h5t::H5Tclose(element);
         status
     });
@@ -192,7 +210,14 @@ fn read_sample(dataset: &Dataset, index: u64, into: &mut [u8]) -> hdf5_metno::Re
     // SAFETY: the selection covers one sample of the data set's own element type; the caller sized `into` by them.
     let status = hdf5_metno::sync::sync(|| unsafe {
         let element = h5d::H5Dget_type(dataset.id());
-        let status = h5d::H5Dread(dataset.id(), element, selection.memory, selection.file, h5p::H5P_DEFAULT, into.as_mut_ptr().cast());
+        let status = h5d::H5Dread(
+            dataset.id(),
+            element,
+            selection.memory,
+            selection.file,
+            h5p::H5P_DEFAULT,
+            into.as_mut_ptr().cast(),
+        );
         h5t::H5Tclose(element);
         status
     });
@@ -277,6 +302,8 @@ fn stored_bytes(records: &[Dataset], decoded: u64) -> u64 {
     if !compressed {
         return decoded;
     }
-    let stored = |dataset: &Dataset| dataset.storage_size() / dataset.shape().first().map_or(1, |samples| *samples as u64).max(1);
+    let stored = |dataset: &Dataset| {
+        dataset.storage_size() / dataset.shape().first().map_or(1, |samples| *samples as u64).max(1)
+    };
     records.iter().map(stored).sum()
 }

@@ -12,6 +12,7 @@ use crate::input::{Access, Input};
 use crate::layout::FileSpec;
 use std::io::Cursor;
 use std::path::Path;
+use zune_png::zune_core::options::DecoderOptions;
 
 /// Pillow's quality unless told otherwise.
 const QUALITY: u8 = 75;
@@ -121,7 +122,13 @@ fn image_data(spec: &FileSpec, output: &mut Output, scratch: &mut Vec<u8>) -> Ou
     Ok(())
 }
 
-fn stored_block(output: &mut Output, block: &[u8], adler: &mut libdeflater::Adler32, first: bool, last: bool) -> Outcome<()> {
+fn stored_block(
+    output: &mut Output,
+    block: &[u8],
+    adler: &mut libdeflater::Adler32,
+    first: bool,
+    last: bool,
+) -> Outcome<()> {
     adler.update(block);
     let length = block.len() as u16;
     let zlib: &[u8] = if first { &[0x78, 0x01] } else { &[] };
@@ -165,7 +172,8 @@ fn decoded_png(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if !bytes.ends_with(b"IEND\xaeB`\x82") {
         return Err("the image has no end".into());
     }
-    let mut decoder = zune_png::PngDecoder::new(Cursor::new(bytes));
+    let checked = DecoderOptions::default().png_set_confirm_crc(true).inflate_set_confirm_adler(true);
+    let mut decoder = zune_png::PngDecoder::new_with_options(Cursor::new(bytes), checked);
     decoder.decode_raw().map_err(|error| format!("{error:?}"))
 }
 

@@ -115,7 +115,10 @@ impl Reader for IndexedReader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
         let data = Input::open(path, self.access)?;
         let map = match self.map {
-            true => Some(FileMap::new(data.file(), data.length() as usize).map_err(|error| Failure::io("mapping", path, error))?),
+            true => Some(
+                FileMap::new(data.file(), data.length() as usize)
+                    .map_err(|error| Failure::io("mapping", path, error))?,
+            ),
             false => None,
         };
         let offsets = Index::open(&beside(path, OFFSETS))?;

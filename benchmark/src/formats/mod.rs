@@ -75,7 +75,8 @@ pub fn find(name: &str) -> Outcome<&'static dyn Format> {
     let mut all = ALL.iter().chain(PARQUET);
     all.find(|format| format.name() == name).copied().ok_or_else(|| {
         let known: Vec<_> = ALL.iter().chain(PARQUET).map(|format| format.name()).collect();
-        Failure::refused(format!("workload.dataset.format={name} is not built in")).remedy(format!("known: {}", known.join(", ")))
+        Failure::refused(format!("workload.dataset.format={name} is not built in"))
+            .remedy(format!("known: {}", known.join(", ")))
     })
 }
 
@@ -127,7 +128,7 @@ fn gathered(spec: &FileSpec, from: u64, to: u64, scratch: &mut Vec<u8>) -> Vec<u
 }
 
 /// Sample `index` of an array whose last axis is the sample, as NumPy's `x[..., index]` in order.
-fn strided_sample(array: &[u8], element: Element, samples: u64, index: u64) -> Vec<u8> {
+pub fn strided_sample(array: &[u8], element: Element, samples: u64, index: u64) -> Vec<u8> {
     let (size, stride) = (element.bytes as usize, (element.bytes * samples) as usize);
     let first = index as usize * size;
     array.chunks_exact(stride).flat_map(|row| row[first..first + size].iter().copied()).collect()
@@ -196,11 +197,15 @@ mod tests {
     #[test]
     fn what_each_exact_format_writes_it_reads_back() {
         for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "mmap_indexed_binary"] {
-            comes_back(&format!("{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 5000}}}}"));
+            comes_back(&format!(
+                "{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 5000}}}}"
+            ));
         }
         comes_back("{dataset: {format: png, record_length_bytes: 300000}}");
         #[cfg(feature = "parquet")]
-        comes_back("{dataset: {format: parquet, num_samples_per_file: 7, record_length_bytes: 5000, parquet: {row_group_size: 3}}}");
+        comes_back(
+            "{dataset: {format: parquet, num_samples_per_file: 7, record_length_bytes: 5000, parquet: {row_group_size: 3}}}",
+        );
     }
 
     #[test]
@@ -217,7 +222,13 @@ mod tests {
     #[test]
     fn every_compression_comes_back() {
         for (format, compression) in [
-            ("npz", "zip"), ("hdf5", "gzip"), ("hdf5", "lzf"), ("csv", "gzip"), ("csv", "bz2"), ("csv", "zip"), ("csv", "xz"),
+            ("npz", "zip"),
+            ("hdf5", "gzip"),
+            ("hdf5", "lzf"),
+            ("csv", "gzip"),
+            ("csv", "bz2"),
+            ("csv", "zip"),
+            ("csv", "xz"),
         ] {
             comes_back(&format!(
                 "{{dataset: {{format: {format}, compression: {compression}, num_samples_per_file: 2, record_length_bytes: 4000}}}}"
@@ -227,10 +238,18 @@ mod tests {
 
     #[test]
     fn hdf5_takes_chunks_shapes_and_several_data_sets() {
-        comes_back("{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {num_dset_per_record: 3}}}");
-        comes_back("{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {chunk_dims: [1, 3, 8]}}}");
-        comes_back("{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], enable_chunking: true, chunk_size: 16}}");
-        comes_back("{dataset: {format: hdf5, num_samples_per_file: 2, record_dims: [6, 8], hdf5: {chunk_dims: [1, 6, 8], max_shape: [10, 6, 8]}}}");
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {num_dset_per_record: 3}}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {chunk_dims: [1, 3, 8]}}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], enable_chunking: true, chunk_size: 16}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 2, record_dims: [6, 8], hdf5: {chunk_dims: [1, 6, 8], max_shape: [10, 6, 8]}}}",
+        );
     }
 
     #[test]

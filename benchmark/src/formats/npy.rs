@@ -71,7 +71,8 @@ pub struct Array {
 
 impl Array {
     pub fn parse(path: &Path, bytes: &[u8]) -> Outcome<Array> {
-        Array::from_bytes(bytes).ok_or_else(|| Failure::damaged(path, "no NumPy array of a plain element type begins here"))
+        Array::from_bytes(bytes)
+            .ok_or_else(|| Failure::damaged(path, "no NumPy array of a plain element type begins here"))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Array> {
@@ -102,9 +103,9 @@ impl Array {
     /// The data, or a word about what is missing.
     pub fn data<'a>(&self, path: &Path, bytes: &'a [u8]) -> Outcome<&'a [u8]> {
         let end = self.start + self.bytes();
-        bytes.get(self.start..end).ok_or_else(|| {
-            Failure::damaged(path, format!("the array needs {end} bytes, there are {}", bytes.len()))
-        })
+        bytes
+            .get(self.start..end)
+            .ok_or_else(|| Failure::damaged(path, format!("the array needs {end} bytes, there are {}", bytes.len())))
     }
 
     pub fn check_sample(&self, path: &Path, index: u64) -> Outcome<()> {
@@ -172,7 +173,9 @@ mod tests {
     fn headers_are_numpys_128_bytes() {
         let header = header("|u1", &[1448, 1448, 1]);
         assert_eq!(header.len(), 128);
-        assert!(header.starts_with(b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1448, 1448, 1), }"));
+        assert!(header.starts_with(
+            b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1448, 1448, 1), }"
+        ));
         assert_eq!(header.last(), Some(&b'\n'));
     }
 

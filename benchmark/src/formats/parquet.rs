@@ -68,7 +68,8 @@ impl Column {
         if !self.is_list() {
             return leaf(&self.name);
         }
-        let list = Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![leaf("element")?]);
+        let list =
+            Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![leaf("element")?]);
         let group = Type::group_type_builder(&self.name).with_repetition(Repetition::REQUIRED);
         let group = group.with_logical_type(Some(LogicalType::List)).with_fields(vec![Arc::new(list.build()?)]);
         group.build().map(Arc::new)
@@ -90,7 +91,9 @@ impl Format for Parquet {
         write_file(spec, dataset, buffered, scratch).map_err(|error| match error {
             ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
                 Ok(error) => Failure::io("writing", &spec.path, *error),
-                Err(cause) => Failure::new(crate::failure::Kind::System, format!("writing {}: {cause}", spec.path.display())),
+                Err(cause) => {
+                    Failure::new(crate::failure::Kind::System, format!("writing {}: {cause}", spec.path.display()))
+                }
             },
             other => Failure::new(crate::failure::Kind::System, format!("writing {}: {other}", spec.path.display())),
         })
@@ -105,16 +108,27 @@ impl Format for Parquet {
     }
 }
 
-fn write_file<W: std::io::Write + Send>(spec: &FileSpec, dataset: &Dataset, file: W, scratch: &mut Vec<u8>) -> Result<()> {
+fn write_file<W: std::io::Write + Send>(
+    spec: &FileSpec,
+    dataset: &Dataset,
+    file: W,
+    scratch: &mut Vec<u8>,
+) -> Result<()> {
     let mut columns = columns(dataset);
     let samples_as_bytes = columns.is_empty();
     if samples_as_bytes {
-        columns.push(Column { name: "image".into(), physical: Physical::BYTE_ARRAY, text: false, size: spec.sample_bytes() });
+        columns.push(Column {
+            name: "image".into(),
+            physical: Physical::BYTE_ARRAY,
+            text: false,
+            size: spec.sample_bytes(),
+        });
     }
     let fields = columns.iter().map(Column::schema).collect::<Result<Vec<_>>>()?;
     let schema = Arc::new(Type::group_type_builder("schema").with_fields(fields).build()?);
     // Noise has no repeated values to collect in a dictionary.
-    let properties = WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+    let properties =
+        WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(false);
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
     let group_rows = dataset.parquet_row_group.max(1);
     for first in (0..spec.samples).step_by(group_rows as usize) {
@@ -147,15 +161,28 @@ fn write_column(
         let end = (first + step.max(1)).min(rows.end);
         let range = first * column.values_per_row()..end * column.values_per_row();
         let value = |index: u64| word(spec.content_seed ^ number, index);
-        let repeated: Vec<i16> = range.clone().map(|index| i16::from(!index.is_multiple_of(column.values_per_row()))).collect();
+        let repeated: Vec<i16> =
+            range.clone().map(|index| i16::from(!index.is_multiple_of(column.values_per_row()))).collect();
         let defined = vec![1i16; repeated.len()];
         let levels = column.is_list().then_some((defined.as_slice(), repeated.as_slice()));
         let (defined, repeated) = levels.unzip();
         match writer {
-            ColumnWriter::Int32ColumnWriter(typed) => drop(typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?),
-            ColumnWriter::Int64ColumnWriter(typed) => drop(typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?),
-            ColumnWriter::FloatColumnWriter(typed) => drop(typed.write_batch(&range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect::<Vec<_>>(), defined, repeated)?),
-            ColumnWriter::DoubleColumnWriter(typed) => drop(typed.write_batch(&range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect::<Vec<_>>(), defined, repeated)?),
+            ColumnWriter::Int32ColumnWriter(typed) => {
+                drop(typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?)
+            }
+            ColumnWriter::Int64ColumnWriter(typed) => {
+                drop(typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?)
+            }
+            ColumnWriter::FloatColumnWriter(typed) => drop(typed.write_batch(
+                &range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect::<Vec<_>>(),
+                defined,
+                repeated,
+            )?),
+            ColumnWriter::DoubleColumnWriter(typed) => drop(typed.write_batch(
+                &range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect::<Vec<_>>(),
+                defined,
+                repeated,
+            )?),
             ColumnWriter::ByteArrayColumnWriter(typed) => {
                 let one = |row| ByteArray::from(bytes_of(spec, column, row, scratch, samples_as_bytes));
                 let values: Vec<ByteArray> = (first..end).map(one).collect();
@@ -246,7 +273,8 @@ impl Open {
             let rows = first..first + group.metadata().num_rows() as u64;
             first = rows.end;
             if rows.contains(&index) {
-                self.columns = (0..group.num_columns()).map(|column| group.get_column_reader(column)).collect::<Result<_>>()?;
+                self.columns =
+                    (0..group.num_columns()).map(|column| group.get_column_reader(column)).collect::<Result<_>>()?;
                 self.next = rows.start;
                 self.rows = rows;
                 return Ok(());
@@ -283,8 +311,12 @@ fn append_row(column: &mut ColumnReader, row: &mut Vec<u8>) -> Result<()> {
         ColumnReader::Int64ColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(i64::to_le_bytes)),
         ColumnReader::FloatColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(f32::to_le_bytes)),
         ColumnReader::DoubleColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(f64::to_le_bytes)),
-        ColumnReader::ByteArrayColumnReader(reader) => values(reader)?.iter().for_each(|value| row.extend(value.data())),
-        ColumnReader::FixedLenByteArrayColumnReader(reader) => values(reader)?.iter().for_each(|value| row.extend(value.data())),
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            values(reader)?.iter().for_each(|value| row.extend(value.data()))
+        }
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+            values(reader)?.iter().for_each(|value| row.extend(value.data()))
+        }
         ColumnReader::Int96ColumnReader(_) => return Err(ParquetError::NYI("columns of 96-bit times".into())),
     }
     Ok(())
@@ -302,9 +334,9 @@ impl Reader for ParquetReader {
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let open = self.open.as_mut().expect("a reader is opened before it reads");
         self.row.clear();
-        let read = open.go_to(index).and_then(|()| {
-            open.columns.iter_mut().try_for_each(|column| append_row(column, &mut self.row))
-        });
+        let read = open
+            .go_to(index)
+            .and_then(|()| open.columns.iter_mut().try_for_each(|column| append_row(column, &mut self.row)));
         open.next += 1;
         self.moved += open.shared.0.lock().expect("no reader panics while it reads").take_moved();
         read.map_err(|error| Failure::damaged(&open.path, error))

@@ -255,9 +255,8 @@ impl RecordReader {
 
 /// `<data>/train/.../f` has its index at `<data>/index/train/.../f.idx`.
 fn index_path(path: &Path) -> Option<PathBuf> {
-    let split = path.ancestors().find(|folder| {
-        folder.file_name().is_some_and(|name| name == "train" || name == "valid")
-    })?;
+    let split =
+        path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "train" || name == "valid"))?;
     let below = path.strip_prefix(split.parent()?).ok()?;
     let mut name = split.parent()?.join("index").join(below).into_os_string();
     name.push(".idx");
@@ -324,7 +323,10 @@ mod tests {
 
     #[test]
     fn the_index_is_beside_the_split() {
-        assert_eq!(index_path(Path::new("/d/train/03/f.tfrecord")), Some(PathBuf::from("/d/index/train/03/f.tfrecord.idx")));
+        assert_eq!(
+            index_path(Path::new("/d/train/03/f.tfrecord")),
+            Some(PathBuf::from("/d/index/train/03/f.tfrecord.idx"))
+        );
         assert_eq!(index_path(Path::new("/elsewhere/f.tfrecord")), None);
     }
 }

@@ -76,7 +76,8 @@ pub fn directory(members: &[Member], start: u64) -> Vec<u8> {
 }
 
 fn central_entry(member: &Member, bytes: &mut Vec<u8>) {
-    let wide: Vec<u64> = [member.size, member.packed, member.at].into_iter().filter(|n| *n >= u64::from(u32::MAX)).collect();
+    let wide: Vec<u64> =
+        [member.size, member.packed, member.at].into_iter().filter(|n| *n >= u64::from(u32::MAX)).collect();
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     bytes.extend(b"PK\x01\x02");
     // Made by: Unix, version 4.5.
