@@ -1,0 +1,603 @@
+//! One run from request to results: compose, check, generate, train, write. The order is the promise: nothing is written
+//! before everything typed has been understood and found possible.
+
+use crate::communicator::{Communicator, Local, Single};
+use crate::config::{Config, LoaderKind};
+use crate::devices::Sampler;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::generate::{self, Part};
+use crate::grammar::{self, Override};
+use crate::host;
+use crate::keys;
+use crate::layout::Layout;
+use crate::loader::{self, Terms, WorkerKind};
+use crate::metrics;
+use crate::outputs::{Log, RunFolder};
+use crate::progress::Progress;
+use crate::random::mixed;
+use crate::results::Results;
+use crate::rules;
+use crate::spans;
+use crate::system;
+use crate::training::{Habits, Trainer};
+use crate::value::Value;
+use crate::workload::{self, Composed};
+use std::path::PathBuf;
+
+/// Everything that was typed.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub overrides: Vec<String>,
+    pub config_dir: Option<PathBuf>,
+    /// Unknown keys are told and left out instead of refused.
+    pub lenient: bool,
+    pub habits: Habits,
+    pub original_order: bool,
+    pub workers: WorkerKind,
+    pub verify: bool,
+    pub regenerate: bool,
+    pub ranks: u64,
+    /// Several values of a key are several runs.
+    pub multirun: bool,
+    /// Called by DLIO's own name: its lines on the terminal, its reading of every key.
+    pub as_original: bool,
+    pub quiet: bool,
+}
+
+/// A run ready to begin.
+#[derive(Debug)]
+pub struct Run {
+    pub config: Config,
+    pub composed: Composed,
+    pub overrides: Vec<Override>,
+    pub folder: PathBuf,
+    /// The data set is to be made first, though nobody asked: there is none and the place is our own.
+    pub generate_first: bool,
+}
+
+/// The runs a request asks for: one, or one for each combination of a sweep.
+pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
+    let typed = request.overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<Vec<_>>>()?;
+    let combinations = combinations(&typed, request.multirun)?;
+    let many = combinations.len() > 1;
+    let mut runs = Vec::new();
+    for (number, overrides) in combinations.into_iter().enumerate() {
+        let mut run = prepare_one(request, overrides)?;
+        if many {
+            run.folder.push(number.to_string());
+        }
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+fn combinations(typed: &[Override], multirun: bool) -> Outcome<Vec<Vec<Override>>> {
+    if let Some(sweep) = typed.iter().find(|typed| typed.values.len() > 1 && !multirun) {
+        let what = format!("`{}` has several values", sweep.typed);
+        return Err(Failure::refused(what)
+            .remedy("quote the value if it is one, write a list as [a,b], or add --multirun for a run each"));
+    }
+    let mut all: Vec<Vec<Override>> = vec![Vec::new()];
+    for typed in typed {
+        let variants: Vec<Override> = match typed.values.len() {
+            0 | 1 => vec![typed.clone()],
+            _ => typed.values.iter().map(|value| one_of(typed, value)).collect(),
+        };
+        all = all
+            .iter()
+            .flat_map(|before| variants.iter().map(|variant| [before.clone(), vec![variant.clone()]].concat()))
+            .collect();
+    }
+    Ok(all)
+}
+
+fn one_of(sweep: &Override, value: &Value) -> Override {
+    let key = sweep.typed.split('=').next().unwrap_or_default();
+    Override { typed: format!("{key}={}", value.inline()), values: vec![value.clone()], ..sweep.clone() }
+}
+
+fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
+    let mut composed = workload::compose(&overrides, request.config_dir.as_deref())?;
+    settle_complaints(&mut composed, request)?;
+    if !request.as_original {
+        scale_spread(&mut composed, &overrides, request);
+    }
+    let mut config = Config::read(&composed.workload)?;
+    let mut complaints = rules::complaints(&config, request.ranks);
+    if !complaints.is_empty() {
+        return Err(joined(&mut complaints));
+    }
+    let generate_first = should_generate_first(&config, &overrides, request);
+    config.workflow.generate |= generate_first;
+    let folder = run_folder(&config, &composed.hydra);
+    Ok(Run { config, composed, overrides, folder, generate_first })
+}
+
+fn settle_complaints(composed: &mut Composed, request: &Request) -> Outcome<()> {
+    if composed.complaints.is_empty() {
+        return Ok(());
+    }
+    if !request.lenient {
+        return Err(joined(&mut composed.complaints));
+    }
+    for complaint in composed.take_complaints() {
+        eprintln!("warning: {} (left out)", complaint.what);
+    }
+    Ok(())
+}
+
+fn joined(complaints: &mut Vec<Failure>) -> Failure {
+    let first = complaints.remove(0);
+    let rest: String = complaints.drain(..).map(|failure| format!("\n{failure}")).collect();
+    Failure { what: format!("{first}{rest}"), remedy: String::new(), kind: first.kind }
+}
+
+/// A smaller record typed over a workload that spreads its sizes would keep the spread of the large one, and most files
+/// would be a byte or a gigabyte. The spread follows the length unless it was typed too.
+fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Request) {
+    let number = |tree: &Value, key| match tree.at(&["dataset", key]) {
+        Some(Value::Int(number)) => Some(*number as f64),
+        Some(Value::Float(number)) => Some(*number),
+        _ => None,
+    };
+    let typed = |key: &str| overrides.iter().any(|typed| typed.key == format!("workload.dataset.{key}"));
+    let (Some(own), Some(spread)) =
+        (number(&composed.found.tree, "record_length_bytes"), number(&composed.workload, "record_length_bytes_stdev"))
+    else {
+        return;
+    };
+    let Some(asked) = number(&composed.workload, "record_length_bytes") else { return };
+    if typed("record_length_bytes_stdev") || !typed("record_length_bytes") || spread <= asked || own <= 0.0 {
+        return;
+    }
+    let scaled = (spread * asked / own).round();
+    composed.workload.put(&["dataset", "record_length_bytes_stdev"], Value::Int(scaled as i64));
+    if !request.quiet {
+        eprintln!("note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}");
+    }
+}
+
+/// Where nobody said where the data are and there are none, they are made: the first run is one line to type.
+fn should_generate_first(config: &Config, overrides: &[Override], request: &Request) -> bool {
+    let place_typed = overrides.iter().any(|typed| {
+        matches!(
+            typed.key.as_str(),
+            "workload.dataset.data_folder" | "workload.storage.storage_root" | "workload.workflow.generate_data"
+        )
+    });
+    let reads = config.workflow.train && config.reader.loader != LoaderKind::Synthetic;
+    reads && !config.workflow.generate && !place_typed && !request.as_original && !config.dataset.folder.exists()
+}
+
+/// `output.folder`, or Hydra's run folder, or its default.
+fn run_folder(config: &Config, hydra: &Value) -> PathBuf {
+    if let Some(folder) = &config.output.folder {
+        return folder.clone();
+    }
+    let template = match hydra.at(&["run", "dir"]) {
+        Some(Value::Text(template)) => template.clone(),
+        _ => "./hydra_log/${workload.model.name}/${now:%Y-%m-%d}-${now:%H-%M-%S}".into(),
+    };
+    PathBuf::from(interpolated(&template, config))
+}
+
+/// The interpolations people use in a run folder: the time, the model, the environment.
+fn interpolated(template: &str, config: &Config) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (inside, after) = after.split_once('}').unwrap_or((after, ""));
+        text.push_str(before);
+        match inside.split_once(':') {
+            Some(("now", format)) => text.push_str(&time_as(format)),
+            Some(("oc.env", name)) => text.push_str(&std::env::var(name).unwrap_or_default()),
+            _ if inside.ends_with("model.name") => text.push_str(&config.model.name),
+            _ => text.push_str(inside),
+        }
+        rest = after;
+    }
+    text + rest
+}
+
+fn time_as(format: &str) -> String {
+    let now = system::local_time();
+    [("%Y", 0..4), ("%m", 5..7), ("%d", 8..10), ("%H", 11..13), ("%M", 14..16), ("%S", 17..19)]
+        .into_iter()
+        .fold(format.to_string(), |text, (code, place)| text.replace(code, &now[place]))
+}
+
+impl Run {
+    /// The composed configuration as YAML.
+    pub fn configuration(&self) -> String {
+        Value::Map(vec![("workload".into(), self.composed.workload.clone())]).to_yaml()
+    }
+
+    /// The value of the key that `workflow.query` asks for.
+    pub fn answer(&self) -> Option<String> {
+        let key = self.config.workflow.query.as_deref()?;
+        let path: Vec<&str> = key.split('.').collect();
+        let said = self.composed.workload.at(&path).map(Value::inline);
+        said.or_else(|| keys::find(key).map(|key| key.default.to_string())).or(Some("None".into()))
+    }
+
+    /// The command that makes the data set this run misses.
+    fn generate_command(&self) -> String {
+        let typed: Vec<String> = self.overrides.iter().map(|typed| shell_word(&typed.typed)).collect();
+        format!("dlio bench {} ++workload.workflow.generate_data=true ++workload.workflow.train=false", typed.join(" "))
+    }
+
+    fn check_data(&self) -> Outcome<()> {
+        let needed = self.config.workflow.train && self.config.reader.loader != LoaderKind::Synthetic;
+        let layout = Layout::new(&self.config.dataset);
+        if self.config.workflow.generate {
+            return generate::check_space(&layout);
+        }
+        match generate::missing_file(&layout).filter(|_| needed) {
+            None => Ok(()),
+            Some(path) => Err(Failure::new(
+                Kind::MissingData,
+                format!("the data set is not there: {} is missing", path.display()),
+            )
+            .remedy(format!("generate it with\n    {}", self.generate_command()))),
+        }
+    }
+
+    /// Runs on all ranks; the exit code of the whole.
+    pub fn start(&self, request: &Request) -> Outcome<()> {
+        self.check_data()?;
+        system::note_interrupts();
+        let folder = RunFolder::create(self.folder.clone())?;
+        let subfolder = match self.composed.hydra.get("output_subdir") {
+            Some(Value::Text(name)) => name.as_str(),
+            _ => ".hydra",
+        };
+        folder.write_configuration(subfolder, &self.composed.workload, &self.composed.hydra, &self.overrides)?;
+        if request.ranks <= 1 {
+            return Rank { run: self, request, folder }.work(&mut Single);
+        }
+        let body = |mut local: Local| code_of(&Rank { run: self, request, folder: folder.clone() }.work(&mut local));
+        let started = Local::spawn(request.ranks, &body);
+        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let outcome = Rank { run: self, request, folder: folder.clone() }.work(&mut local);
+        match (outcome, local.join()) {
+            (Ok(()), code) if code != 0 => {
+                Err(Failure::new(Kind::System, format!("a rank ended with exit code {code}")))
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+/// In a child nobody else prints what went wrong.
+fn code_of(outcome: &Outcome<()>) -> i32 {
+    match outcome {
+        Ok(()) => 0,
+        Err(failure) => {
+            if failure.kind != Kind::Interrupted {
+                eprintln!("dlio: {failure}");
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn shell_word(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "+=._/:-~,@%".contains(c));
+    if plain { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// One rank of a run.
+struct Rank<'a> {
+    run: &'a Run,
+    request: &'a Request,
+    folder: RunFolder,
+}
+
+impl Rank<'_> {
+    fn work(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let _span = spans::span("root", spans::PIPELINE, &[("rank", communicator.rank())]);
+        let config = &self.run.config;
+        let mut log = Log::create(
+            &self.folder.path.join(&config.output.log_file),
+            communicator.rank(),
+            self.request.as_original,
+        )?;
+        let what = match (config.workflow.train, config.workflow.checkpoint) {
+            (true, true) => "Training & Checkpointing",
+            (true, false) => "Training",
+            (false, true) => "Checkpointing",
+            _ => "Generating data",
+        };
+        log.output(&format!("Running DLIO [{what}] with {} process(es)", communicator.size()));
+        if config.workflow.generate {
+            self.generate(communicator, &mut log)?;
+        }
+        if self.request.verify {
+            self.verify(communicator)?;
+        }
+        communicator.barrier()?;
+        let outcome = self.measured(communicator, &mut log);
+        if !config.dataset.keep_files && communicator.rank() == 0 {
+            let folder = &config.dataset.folder;
+            std::fs::remove_dir_all(folder).map_err(|error| Failure::io("removing", folder, error))?;
+        }
+        outcome
+    }
+
+    fn shown(&self, communicator: &dyn Communicator) -> bool {
+        communicator.rank() == 0 && !self.request.quiet
+    }
+
+    fn part(&self, communicator: &dyn Communicator) -> Part {
+        let writers = match self.run.composed.workload.at(&["reader", "write_threads"]) {
+            Some(Value::Int(writers)) if *writers > 0 => *writers as u64,
+            _ => (host::processors() / communicator.size()).max(1),
+        };
+        Part { rank: communicator.rank(), ranks: communicator.size(), writers }
+    }
+
+    fn generate(&self, communicator: &mut dyn Communicator, log: &mut Log) -> Outcome<()> {
+        let _span = spans::span("generate", spans::PIPELINE, &[]);
+        let layout = Layout::new(&self.run.config.dataset);
+        let part = self.part(communicator);
+        log.output("Starting data generation");
+        let progress = Progress::new(self.shown(communicator), "generate", layout.total_files() / part.ranks, "files");
+        let mut total = 0;
+        let done = generate::generate(&layout, part, self.request.regenerate, &mut |files, bytes| {
+            total += bytes;
+            progress.advance(files);
+            progress.say(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
+        })?;
+        let seconds = progress.elapsed().as_secs_f64();
+        drop(progress);
+        log.output("Generation done");
+        if self.shown(communicator) {
+            let kept = if done.kept > 0 { format!(", {} were there already", done.kept) } else { String::new() };
+            let (bytes, folder) = (done.bytes as f64 / 1e6, layout.dataset.folder.display());
+            println!("generated {} files, {bytes:.1} MB in {seconds:.2} s{kept}: {folder}", done.written);
+        }
+        if self.run.config.dataset.settle_seconds > 0.0 {
+            system::sleep(std::time::Duration::from_secs_f64(self.run.config.dataset.settle_seconds));
+        }
+        communicator.barrier()
+    }
+
+    fn verify(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let layout = Layout::new(&self.run.config.dataset);
+        let progress = Progress::new(self.shown(communicator), "verify", layout.total_files(), "files");
+        let done = generate::verify(&layout, self.part(communicator), &mut |files, _| progress.advance(files))?;
+        drop(progress);
+        if self.shown(communicator) {
+            println!("verified {} files, {:.1} MB", done.kept, done.bytes as f64 / 1e6);
+        }
+        Ok(())
+    }
+
+    /// Training or checkpoints: what summary.json is about.
+    fn measured(&self, communicator: &mut dyn Communicator, log: &mut Log) -> Outcome<()> {
+        let config = &self.run.config;
+        if !config.workflow.train && !config.workflow.checkpoint {
+            return Ok(());
+        }
+        let terms = self.terms(communicator)?;
+        let mut results = Results::default();
+        let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
+        let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
+            .then(|| Sampler::start(config.iostat_devices.clone()));
+        let habits = Habits { shown: self.shown(communicator), ..self.request.habits };
+        let (rank, ranks) = (communicator.rank(), communicator.size());
+        let mut trainer = Trainer::new(config, habits, terms, communicator, log, &mut results)?;
+        let outcome = match &mut loader {
+            Some(loader) => trainer.train(loader.as_mut(), &mut |results| self.write(results, rank, ranks)),
+            None => trainer.checkpoints_only(),
+        };
+        drop(trainer);
+        drop(loader);
+        results.interrupted = system::interrupted();
+        self.write(&results, rank, ranks)?;
+        if let Some(sampler) = sampler {
+            sampler.finish(&self.folder)?;
+        }
+        if rank == 0 {
+            self.tell(&results, ranks, log);
+        }
+        outcome?;
+        match results.failed {
+            0 => Ok(()),
+            failed => Err(Failure::new(
+                Kind::DamagedData,
+                format!("{failed} samples could not be read; the first: {}", results.failures[0]),
+            )),
+        }
+    }
+
+    /// Ranks agree on the seed of random shuffles: rank 0 draws it.
+    fn terms(&self, communicator: &mut dyn Communicator) -> Outcome<Terms> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let own = mixed(&[now.as_nanos() as u64, u64::from(std::process::id())]);
+        let all = communicator.exchange(&own.to_le_bytes())?;
+        let first = all.first().and_then(|bytes| bytes.first_chunk::<8>()).copied().unwrap_or_default();
+        Ok(Terms {
+            rank: communicator.rank(),
+            ranks: communicator.size(),
+            run_seed: u64::from_le_bytes(first),
+            original_order: self.request.original_order,
+            workers: self.request.workers,
+            skip_failures: self.request.habits.skip_failures,
+        })
+    }
+
+    fn write(&self, results: &Results, rank: u64, ranks: u64) -> Outcome<()> {
+        let config = &self.run.config;
+        self.folder.write_json(&format!("{rank}_per_epoch_stats.json"), &results.per_epoch_stats())?;
+        self.folder.write_json(&format!("{rank}_output.json"), &results.output(config))?;
+        if rank == 0 {
+            self.folder.write_json("summary.json", &results.summary(config, ranks))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, results: &Results, ranks: u64, log: &mut Log) {
+        let summary = results.summary(&self.run.config, ranks);
+        let metric = &summary["metric"];
+        log.metric(&format!("Number of Simulated Accelerators: {ranks}"));
+        for (key, label) in [
+            ("train_au", "Training Accelerator Utilization [AU] (%)"),
+            ("train_throughput", "Training Throughput (samples/second)"),
+            ("train_io", "Training I/O Throughput (MB/second)"),
+            ("eval_au", "Eval Accelerator Utilization [AU] (%)"),
+            ("eval_throughput", "Eval Throughput (samples/second)"),
+        ] {
+            if let Some((mean, stdev)) = mean_and_stdev(metric, key) {
+                log.metric(&format!("{label}: {mean:.4} ({stdev:.4})"));
+            }
+        }
+        if let Some(verdict) = metric["train_au_meet_expectation"].as_str() {
+            log.metric(&format!("train_au_meet_expectation: {verdict}"));
+        }
+        if !self.request.quiet && !self.request.as_original {
+            print!("{}", table(results, &summary, self.run.config.au));
+            println!("results: {}", self.folder.path.join("summary.json").display());
+        }
+    }
+}
+
+fn mean_and_stdev(metric: &serde_json::Value, key: &str) -> Option<(f64, f64)> {
+    let unit = match key.rsplit('_').next()? {
+        "au" => "percentage",
+        "io" => "MB_per_second",
+        _ => "samples_per_second",
+    };
+    let number = |which: &str| metric[format!("{key}_{which}_{unit}")].as_f64();
+    Some((number("mean")?, number("stdev")?))
+}
+
+/// The short table at the end of a run.
+fn table(results: &Results, summary: &serde_json::Value, expected_au: f64) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    let trained = results.epochs.iter().any(|epoch| !epoch.blocks.is_empty());
+    if trained {
+        let _ = writeln!(
+            text,
+            "{:>6} {:>9} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>7}",
+            "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
+        );
+        for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
+            let figures = epoch.figures(0);
+            let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
+            let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
+            let _ = writeln!(
+                text,
+                "{:>6} {:>9.2} {:>8.2} {:>11.2} {:>10.1} {:>10.1} {:>9} {:>9} {:>7}",
+                epoch.number,
+                epoch.ended.since(&epoch.started),
+                figures.au,
+                figures.samples_per_second,
+                figures.megabytes_per_second,
+                epoch.bytes_all_ranks as f64 / 1e6,
+                wait("p50"),
+                wait("p99"),
+                cached
+            );
+        }
+        let au: Vec<f64> =
+            results.epochs.iter().filter(|epoch| !epoch.blocks.is_empty()).map(|epoch| epoch.figures(0).au).collect();
+        let mean = metrics::mean_stdev(&au).0;
+        let verdict = if mean >= 100.0 * expected_au { "reached" } else { "not reached" };
+        let _ = writeln!(text, "AU {mean:.2} %, {:.0} % expected: {verdict}", 100.0 * expected_au);
+    }
+    for (word, key) in [("saved", "save"), ("loaded", "load")] {
+        let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
+        if let (Some(seconds), Some(rate)) = (number("duration_mean_seconds"), number("io_mean_GB_per_second")) {
+            let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+            let _ = writeln!(text, "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s");
+        }
+    }
+    if results.failed > 0 {
+        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
+    }
+    if results.interrupted {
+        let _ = writeln!(text, "interrupted: these are partial results");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(typed: &[&str]) -> Request {
+        Request {
+            overrides: typed.iter().map(ToString::to_string).collect(),
+            config_dir: None,
+            lenient: false,
+            habits: Habits { drop_caches: false, busy: false, skip_failures: false, shown: false },
+            original_order: false,
+            workers: WorkerKind::Processes,
+            verify: false,
+            regenerate: false,
+            ranks: 1,
+            multirun: false,
+            as_original: false,
+            quiet: true,
+        }
+    }
+
+    #[test]
+    fn a_sweep_is_a_run_each_and_only_when_asked() {
+        let sweep =
+            request(&["workload=unet3d", "++workload.reader.batch_size=1,2", "++workload.reader.read_threads=0,1,2"]);
+        assert!(prepare(&sweep).unwrap_err().to_string().contains("--multirun"));
+        let runs = prepare(&Request { multirun: true, ..sweep }).unwrap();
+        assert_eq!(runs.len(), 6);
+        assert_eq!((runs[5].config.reader.batch, runs[5].config.reader.workers), (2, 2));
+        assert!(runs[5].folder.ends_with("5"));
+    }
+
+    #[test]
+    fn the_run_folder_is_what_was_said_to_hydra() {
+        let runs = prepare(&request(&["workload=unet3d", "++hydra.run.dir=/tmp/${workload.model.name}/x"])).unwrap();
+        assert_eq!(runs[0].folder, PathBuf::from("/tmp/unet3d/x"));
+        let runs = prepare(&request(&["workload=unet3d"])).unwrap();
+        assert!(runs[0].folder.starts_with("./hydra_log/unet3d/"));
+    }
+
+    #[test]
+    fn the_spread_of_sizes_follows_a_typed_length() {
+        let spread = |typed: &[&str]| prepare(&request(typed)).unwrap()[0].config.dataset.record_bytes_stdev;
+        assert_eq!(spread(&["workload=unet3d"]), 68_341_808.0);
+        assert_eq!(spread(&["workload=unet3d", "++workload.dataset.record_length_bytes=2097152"]), 977_644.0);
+        let both = [
+            "workload=unet3d",
+            "++workload.dataset.record_length_bytes=2097152",
+            "++workload.dataset.record_length_bytes_stdev=5",
+        ];
+        assert_eq!(spread(&both), 5.0);
+    }
+
+    #[test]
+    fn lenient_leaves_out_what_it_does_not_know() {
+        let typed = request(&["workload=unet3d", "++workload.reader.batchsize=9", "++workload.reader.batch_size=[1]"]);
+        let failure = prepare(&typed).unwrap_err();
+        assert!(failure.to_string().matches("workload.reader.batch").count() >= 3, "{failure}");
+        let runs = prepare(&Request { lenient: true, ..typed }).unwrap();
+        assert_eq!(runs[0].config.reader.batch, 1);
+    }
+
+    #[test]
+    fn the_command_that_generates_can_be_pasted() {
+        let runs = prepare(&request(&[
+            "workload=unet3d",
+            "++workload.dataset.record_dims=[2, 3]",
+            "++workload.dataset.record_length_bytes_stdev=0",
+        ]))
+        .unwrap();
+        let command = runs[0].generate_command();
+        assert!(
+            command.contains("'++workload.dataset.record_dims=[2, 3]'")
+                && command.ends_with("++workload.workflow.train=false"),
+            "{command}"
+        );
+    }
+}

@@ -1,0 +1,544 @@
+//! What a workload means: the tree of keys as typed fields, with every default and derived value in place.
+//!
+//! Reading a key cannot fail here: `workload::compose` has checked names and kinds. Whether the values fit together is
+//! the business of `rules`.
+
+use crate::failure::Outcome;
+use crate::keys;
+use crate::pace::Spread;
+use crate::value::{Value, parse_yaml};
+use std::path::PathBuf;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub framework: Framework,
+    pub model: Model,
+    pub workflow: Workflow,
+    pub storage_type: String,
+    pub dataset: Dataset,
+    pub reader: Reading,
+    pub train: Train,
+    pub evaluation: Evaluation,
+    pub checkpoint: Checkpoints,
+    pub output: Output,
+    pub profiler: String,
+    pub iostat_devices: Vec<String>,
+    /// Utilization that counts as success, as a fraction.
+    pub au: f64,
+    /// Python classes the workload names; there is nothing to run them with.
+    pub classes: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    TensorFlow,
+    PyTorch,
+}
+
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub name: String,
+    pub transformer: bool,
+    pub size_bytes: u64,
+    pub datatype_bytes: u64,
+    pub optimizer_datatype_bytes: u64,
+    pub optimization_groups: Vec<u64>,
+    pub layers: i64,
+    pub layer_parameters: Vec<u64>,
+    pub tensor: u64,
+    pub pipeline: u64,
+    pub data: i64,
+    pub zero_stage: i64,
+    pub vocab: u64,
+    pub hidden: u64,
+    pub ffn: u64,
+    pub heads: u64,
+    pub kv_heads: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Workflow {
+    pub generate: bool,
+    pub train: bool,
+    pub evaluate: bool,
+    pub checkpoint: bool,
+    pub profile: bool,
+    pub query: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    pub format: String,
+    pub folder: PathBuf,
+    pub prefix: String,
+    pub files_train: u64,
+    pub files_eval: u64,
+    pub samples_per_file: u64,
+    pub subfolders_train: u64,
+    pub subfolders_eval: u64,
+    pub record_bytes: f64,
+    pub record_bytes_stdev: f64,
+    pub record_bytes_resize: f64,
+    pub record_dims: Vec<u64>,
+    pub element: Element,
+    pub compression: String,
+    pub compression_level: u32,
+    pub chunk_dims: Vec<u64>,
+    /// Bytes of a chunk when only a size is given; 0: not chunked by size.
+    pub chunk_bytes: u64,
+    pub datasets_per_record: u64,
+    pub max_shape: Vec<u64>,
+    pub buffer_bytes: u64,
+    pub keep_files: bool,
+    pub parquet_columns: Vec<Value>,
+    pub parquet_row_group: u64,
+    pub parquet_partition: Option<String>,
+    pub settle_seconds: f64,
+}
+
+/// A NumPy element type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Element {
+    pub name: &'static str,
+    /// As NumPy's headers write it.
+    pub descr: &'static str,
+    pub bytes: u64,
+}
+
+const ELEMENTS: &[Element] = &[
+    Element { name: "uint8", descr: "|u1", bytes: 1 },
+    Element { name: "int8", descr: "|i1", bytes: 1 },
+    Element { name: "uint16", descr: "<u2", bytes: 2 },
+    Element { name: "int16", descr: "<i2", bytes: 2 },
+    Element { name: "uint32", descr: "<u4", bytes: 4 },
+    Element { name: "int32", descr: "<i4", bytes: 4 },
+    Element { name: "uint64", descr: "<u8", bytes: 8 },
+    Element { name: "int64", descr: "<i8", bytes: 8 },
+    Element { name: "float16", descr: "<f2", bytes: 2 },
+    Element { name: "float32", descr: "<f4", bytes: 4 },
+    Element { name: "float64", descr: "<f8", bytes: 8 },
+];
+
+impl Element {
+    pub const UINT8: Element = ELEMENTS[0];
+
+    pub fn named(name: &str) -> Element {
+        ELEMENTS.iter().copied().find(|element| element.name == name).unwrap_or(Element::UINT8)
+    }
+
+    pub fn described(descr: &str) -> Option<Element> {
+        ELEMENTS.iter().copied().find(|element| element.descr == descr)
+    }
+
+    pub fn is_float(&self) -> bool {
+        self.name.starts_with("float")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoaderKind {
+    /// Batches by index, a worker a batch: torch.utils.data.DataLoader.
+    PyTorch,
+    /// Files as parallel streams through a shuffle buffer: tf.data.
+    TensorFlow,
+    /// By index, in threads: an external source of DALI.
+    Dali,
+    /// Streams through a shuffle buffer, in threads: DALI's own readers.
+    NativeDali,
+    /// In the training process, nothing ahead.
+    Plain,
+    /// No input at all.
+    Synthetic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shuffle {
+    Off,
+    Seed,
+    Random,
+}
+
+#[derive(Debug, Clone)]
+pub struct Reading {
+    pub loader: LoaderKind,
+    pub loader_name: String,
+    pub batch: u64,
+    pub batch_eval: u64,
+    pub workers: usize,
+    /// Batches ahead, over all workers.
+    pub prefetch: u64,
+    pub file_shuffle: Shuffle,
+    pub sample_shuffle: Shuffle,
+    pub shuffle_size: u64,
+    pub file_access: String,
+    pub keep_open: bool,
+    pub transfer_size: u64,
+    pub preprocess: Spread,
+    pub map: bool,
+    pub direct: bool,
+    /// Bytes of the array handed to the trainer for each sample; 0: none.
+    pub handed_bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Train {
+    pub epochs: u64,
+    pub computation: Spread,
+    pub steps_max: Option<u64>,
+    pub seed: u64,
+    pub seed_change_epoch: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    pub time: Spread,
+    pub after_epoch: u64,
+    pub every: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    pub folder: PathBuf,
+    pub after_epoch: u64,
+    pub every_epochs: u64,
+    pub every_steps: Option<u64>,
+    pub all_ranks: bool,
+    pub fsync: bool,
+    pub pause_seconds: f64,
+    pub writes: i64,
+    pub reads: i64,
+    pub rank_shift: bool,
+    pub rank_sync: bool,
+    pub subset: bool,
+    pub random: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Output {
+    pub folder: Option<PathBuf>,
+    pub log_file: String,
+    pub exclude_start: u64,
+    pub exclude_end: u64,
+}
+
+/// The tree seen through the table of keys: what is absent has the table's default.
+struct Tree<'a>(&'a Value);
+
+impl Tree<'_> {
+    fn value(&self, path: &str) -> Value {
+        let found = self.0.at(&path.split('.').collect::<Vec<_>>());
+        match found.filter(|value| **value != Value::Null) {
+            Some(value) => value.clone(),
+            None => default_of(path),
+        }
+    }
+
+    fn flag(&self, path: &str) -> bool {
+        self.value(path) == Value::Bool(true)
+    }
+
+    fn number(&self, path: &str) -> f64 {
+        match self.value(path) {
+            Value::Int(number) => number as f64,
+            Value::Float(number) => number,
+            _ => 0.0,
+        }
+    }
+
+    fn whole(&self, path: &str) -> i64 {
+        match self.value(path) {
+            Value::Int(number) => number,
+            Value::Float(number) => number as i64,
+            _ => 0,
+        }
+    }
+
+    /// For keys where only zero and above have a meaning; `rules` refuses the rest.
+    fn count(&self, path: &str) -> u64 {
+        self.whole(path).max(0) as u64
+    }
+
+    fn text(&self, path: &str) -> String {
+        match self.value(path) {
+            Value::Text(text) => text,
+            Value::Null => String::new(),
+            other => other.inline(),
+        }
+    }
+
+    fn optional(&self, path: &str) -> Option<String> {
+        Some(self.text(path)).filter(|text| !text.is_empty())
+    }
+
+    fn counts(&self, path: &str) -> Vec<u64> {
+        let number = |value: &Value| if let Value::Int(number) = value { (*number).max(0) as u64 } else { 0 };
+        match self.value(path) {
+            Value::List(items) => items.iter().map(number).collect(),
+            one @ Value::Int(_) => vec![number(&one)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn list(&self, path: &str) -> Vec<Value> {
+        match self.value(path) {
+            Value::List(items) => items,
+            Value::Null => Vec::new(),
+            one => vec![one],
+        }
+    }
+
+    fn shuffle(&self, path: &str) -> Shuffle {
+        match self.text(path).as_str() {
+            "seed" => Shuffle::Seed,
+            "random" => Shuffle::Random,
+            _ => Shuffle::Off,
+        }
+    }
+
+    fn spread(&self, path: &str) -> Outcome<Spread> {
+        Spread::read(path, &self.value(path), self.number(&format!("{path}_stdev")))
+    }
+}
+
+fn default_of(path: &str) -> Value {
+    let default = keys::find(path).map_or("null", |key| key.default);
+    parse_yaml(path, default).expect("every default of the table is YAML, as its test shows")
+}
+
+impl Config {
+    pub fn read(tree: &Value) -> Outcome<Config> {
+        let tree = Tree(tree);
+        let root = PathBuf::from(tree.text("storage.storage_root"));
+        let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
+        Ok(Config {
+            framework,
+            model: model(&tree),
+            workflow: workflow(&tree),
+            storage_type: tree.text("storage.storage_type"),
+            dataset: dataset(&tree, &root),
+            reader: reading(&tree)?,
+            train: train(&tree)?,
+            evaluation: Evaluation {
+                time: tree.spread("evaluation.eval_time")?,
+                after_epoch: tree.count("evaluation.eval_after_epoch"),
+                every: tree.count("evaluation.epochs_between_evals"),
+            },
+            checkpoint: checkpoints(&tree, &root),
+            output: Output {
+                folder: tree.optional("output.folder").map(PathBuf::from),
+                log_file: tree.text("output.log_file"),
+                exclude_start: tree.count("output.metric.exclude_start_steps"),
+                exclude_end: tree.count("output.metric.exclude_end_steps"),
+            },
+            profiler: tree.text("profiling.profiler"),
+            iostat_devices: tree.list("profiling.iostat_devices").iter().map(Value::inline).collect(),
+            au: tree.number("metric.au"),
+            classes: classes(&tree),
+        })
+    }
+
+    /// Whether the run writes and reads checkpoints and does nothing else.
+    pub fn only_checkpoints(&self) -> bool {
+        self.workflow.checkpoint && !self.workflow.train
+    }
+}
+
+fn classes(tree: &Tree) -> Vec<(&'static str, String)> {
+    let keys = ["reader.data_loader_classname", "reader.reader_classname", "checkpoint.checkpoint_mechanism_classname"];
+    keys.into_iter().filter_map(|key| tree.optional(key).map(|class| (key, class))).collect()
+}
+
+fn datatype_bytes(name: &str) -> u64 {
+    match name {
+        "int8" | "uint8" => 1,
+        "fp16" | "bf16" => 2,
+        "fp64" => 8,
+        _ => 4,
+    }
+}
+
+fn model(tree: &Tree) -> Model {
+    Model {
+        name: tree.text("model.name"),
+        transformer: tree.text("model.type") == "transformer",
+        size_bytes: tree.count("model.model_size_bytes"),
+        datatype_bytes: datatype_bytes(&tree.text("model.model_datatype")),
+        optimizer_datatype_bytes: datatype_bytes(&tree.text("model.optimizer_datatype")),
+        optimization_groups: tree.counts("model.optimization_groups"),
+        layers: tree.whole("model.num_layers"),
+        layer_parameters: tree.counts("model.layer_parameters"),
+        tensor: tree.count("model.parallelism.tensor"),
+        pipeline: tree.count("model.parallelism.pipeline"),
+        data: tree.whole("model.parallelism.data"),
+        zero_stage: tree.whole("model.parallelism.zero_stage"),
+        vocab: tree.count("model.transformer.vocab_size"),
+        hidden: tree.count("model.transformer.hidden_size"),
+        ffn: tree.count("model.transformer.ffn_hidden_size"),
+        heads: tree.count("model.transformer.num_attention_heads"),
+        kv_heads: tree.count("model.transformer.num_kv_heads"),
+    }
+}
+
+fn workflow(tree: &Tree) -> Workflow {
+    Workflow {
+        generate: tree.flag("workflow.generate_data"),
+        train: tree.flag("workflow.train"),
+        evaluate: tree.flag("workflow.evaluation"),
+        checkpoint: tree.flag("workflow.checkpoint"),
+        profile: tree.flag("workflow.profiling"),
+        query: tree.optional("workflow.query"),
+    }
+}
+
+fn dataset(tree: &Tree, root: &std::path::Path) -> Dataset {
+    let format = tree.text("dataset.format");
+    let image = format == "jpeg" || format == "png";
+    Dataset {
+        // Images have one byte a pixel whatever the workload says.
+        element: if image { Element::UINT8 } else { Element::named(&tree.text("dataset.record_element_type")) },
+        format,
+        folder: root.join(tree.text("dataset.data_folder").trim_end_matches('/')),
+        prefix: tree.text("dataset.file_prefix"),
+        files_train: tree.count("dataset.num_files_train"),
+        files_eval: tree.count("dataset.num_files_eval"),
+        samples_per_file: tree.count("dataset.num_samples_per_file"),
+        subfolders_train: tree.count("dataset.num_subfolders_train"),
+        subfolders_eval: tree.count("dataset.num_subfolders_eval"),
+        record_bytes: tree.number("dataset.record_length_bytes"),
+        record_bytes_stdev: tree.number("dataset.record_length_bytes_stdev"),
+        record_bytes_resize: tree.number("dataset.record_length_bytes_resize"),
+        record_dims: tree.counts("dataset.record_dims"),
+        compression: tree.text("dataset.compression"),
+        compression_level: tree.count("dataset.compression_level").min(12) as u32,
+        chunk_dims: tree.counts("dataset.hdf5.chunk_dims"),
+        chunk_bytes: if tree.flag("dataset.enable_chunking") { tree.count("dataset.chunk_size") } else { 0 },
+        datasets_per_record: tree.count("dataset.hdf5.num_dset_per_record"),
+        max_shape: tree.counts("dataset.hdf5.max_shape"),
+        buffer_bytes: tree.count("dataset.generation_buffer_size"),
+        keep_files: tree.flag("dataset.keep_files"),
+        parquet_columns: tree.list("dataset.parquet.columns"),
+        parquet_row_group: tree.count("dataset.parquet.row_group_size"),
+        parquet_partition: tree.optional("dataset.parquet.partition_by"),
+        settle_seconds: tree.number("storage.post_generation_settle_seconds"),
+    }
+}
+
+fn reading(tree: &Tree) -> Outcome<Reading> {
+    let loader_name = tree.text("reader.data_loader");
+    let loader = match loader_name.as_str() {
+        "pytorch" => LoaderKind::PyTorch,
+        "dali" => LoaderKind::Dali,
+        "native_dali" => LoaderKind::NativeDali,
+        "synthetic" => LoaderKind::Synthetic,
+        "none" => LoaderKind::Plain,
+        _ => LoaderKind::TensorFlow,
+    };
+    let threads = tree.count("reader.read_threads") as usize;
+    let workers = match loader {
+        LoaderKind::PyTorch => threads,
+        LoaderKind::Plain | LoaderKind::Synthetic => 0,
+        _ => threads.max(1),
+    };
+    Ok(Reading {
+        loader,
+        loader_name,
+        batch: tree.count("reader.batch_size"),
+        batch_eval: tree.count("reader.batch_size_eval"),
+        workers,
+        prefetch: tree.count("reader.prefetch_size"),
+        file_shuffle: tree.shuffle("reader.file_shuffle"),
+        sample_shuffle: tree.shuffle("reader.sample_shuffle"),
+        shuffle_size: tree.count("reader.shuffle_size"),
+        file_access: tree.text("reader.file_access"),
+        keep_open: tree.text("reader.read_type") == "memory",
+        transfer_size: tree.count("reader.transfer_size"),
+        preprocess: tree.spread("reader.preprocess_time")?,
+        map: !tree.flag("reader.dont_use_mmap"),
+        direct: tree.flag("reader.odirect") || tree.text("storage.storage_type") == "direct_fs",
+        handed_bytes: handed_bytes(tree),
+    })
+}
+
+fn handed_bytes(tree: &Tree) -> u64 {
+    let dims = tree.counts("reader.transformed_record_dims");
+    if !dims.is_empty() {
+        let element = Element::named(&tree.text("reader.transformed_record_element_type"));
+        return dims.iter().product::<u64>() * element.bytes;
+    }
+    let side = tree.number("dataset.record_length_bytes_resize").max(0.0).sqrt() as u64;
+    side * side
+}
+
+fn train(tree: &Tree) -> Outcome<Train> {
+    Ok(Train {
+        epochs: tree.count("train.epochs"),
+        computation: tree.spread("train.computation_time")?,
+        steps_max: u64::try_from(tree.whole("train.total_training_steps")).ok(),
+        seed: tree.whole("train.seed") as u64,
+        seed_change_epoch: tree.flag("train.seed_change_epoch"),
+    })
+}
+
+fn checkpoints(tree: &Tree, root: &std::path::Path) -> Checkpoints {
+    Checkpoints {
+        folder: root.join(tree.text("checkpoint.checkpoint_folder").trim_end_matches('/')),
+        after_epoch: tree.count("checkpoint.checkpoint_after_epoch"),
+        every_epochs: tree.count("checkpoint.epochs_between_checkpoints"),
+        every_steps: u64::try_from(tree.whole("checkpoint.steps_between_checkpoints")).ok().filter(|steps| *steps > 0),
+        all_ranks: tree.text("checkpoint.type") == "all_ranks",
+        fsync: tree.flag("checkpoint.fsync"),
+        pause_seconds: tree.number("checkpoint.time_between_checkpoints").max(0.0),
+        writes: tree.whole("checkpoint.num_checkpoints_write"),
+        reads: tree.whole("checkpoint.num_checkpoints_read"),
+        rank_shift: tree.flag("checkpoint.recovery_rank_shift"),
+        rank_sync: tree.flag("checkpoint.rank_sync"),
+        subset: tree.text("checkpoint.mode") == "subset",
+        random: tree.flag("checkpoint.randomize_tensor"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::read(&parse_yaml("t", text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_absent_has_the_tables_default() {
+        let config = config("{}");
+        assert_eq!(config.framework, Framework::TensorFlow);
+        assert_eq!((config.reader.batch, config.dataset.files_train, config.au), (1, 8, 0.9));
+        assert!(config.workflow.train && !config.workflow.generate);
+    }
+
+    #[test]
+    fn a_fractional_record_length_is_kept() {
+        let config = config("{dataset: {record_length_bytes: 114660.07, record_length_bytes_resize: 150528}}");
+        assert_eq!(config.dataset.record_bytes, 114660.07);
+        assert_eq!(config.reader.handed_bytes, 387 * 387);
+    }
+
+    #[test]
+    fn the_keys_that_did_nothing_before_do_something() {
+        let config = config(
+            "{checkpoint: {fsync: true, recovery_rank_shift: true}, reader: {read_type: memory}, dataset: {enable_chunking: true, chunk_size: 4096}}",
+        );
+        assert!(config.checkpoint.fsync && config.checkpoint.rank_shift && config.reader.keep_open);
+        assert_eq!(config.dataset.chunk_bytes, 4096);
+    }
+
+    #[test]
+    fn images_are_bytes_whatever_the_workload_says() {
+        assert_eq!(config("{dataset: {format: png, record_element_type: float32}}").dataset.element, Element::UINT8);
+    }
+
+    #[test]
+    fn the_storage_root_is_put_before_relative_folders_only() {
+        let relative = config("{storage: {storage_root: /mnt}, dataset: {data_folder: data/x/}}");
+        assert_eq!(relative.dataset.folder, PathBuf::from("/mnt/data/x"));
+        let absolute = config("{storage: {storage_root: /mnt}, dataset: {data_folder: /y}}");
+        assert_eq!(absolute.dataset.folder, PathBuf::from("/y"));
+    }
+}

@@ -1,0 +1,108 @@
+//! What can go wrong, said once: what failed, on which file, what to do; and the exit code that goes with it.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 2 | refused before any work: a key, a value, a combination, an option |
+//! | 3 | the data set is missing or smaller than asked for |
+//! | 4 | the operating system refused: a read, a write, a disk that is full |
+//! | 5 | finished, but samples were unreadable or damaged (`--on-error skip`), or the first one with `stop` |
+//! | 130 | stopped by Ctrl-C or a termination signal; what was measured so far is on disk |
+
+use std::fmt;
+use std::path::Path;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Refused = 2,
+    MissingData = 3,
+    System = 4,
+    DamagedData = 5,
+    Interrupted = 130,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: Kind,
+    pub what: String,
+    /// The next thing to type or to look at; empty if there is none.
+    pub remedy: String,
+}
+
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    pub fn new(kind: Kind, what: impl Into<String>) -> Failure {
+        Failure { kind, what: what.into(), remedy: String::new() }
+    }
+
+    pub fn refused(what: impl Into<String>) -> Failure {
+        Failure::new(Kind::Refused, what)
+    }
+
+    pub fn damaged(path: &Path, what: impl fmt::Display) -> Failure {
+        Failure::new(Kind::DamagedData, format!("{}: {what}", path.display()))
+    }
+
+    pub fn interrupted() -> Failure {
+        Failure::new(Kind::Interrupted, "interrupted")
+    }
+
+    /// An operation on a file that the system refused. A file that is not there is missing data, not a system error.
+    pub fn io(doing: &str, path: &Path, error: std::io::Error) -> Failure {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => Kind::MissingData,
+            std::io::ErrorKind::UnexpectedEof => Kind::DamagedData,
+            _ => Kind::System,
+        };
+        let failure = Failure::new(kind, format!("{doing} {}: {error}", path.display()));
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => {
+                failure.remedy("free space, or point workload.dataset.data_folder at a larger disk")
+            }
+            std::io::ErrorKind::PermissionDenied => failure.remedy("choose a folder this user may write and read"),
+            _ => failure,
+        }
+    }
+
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Failure {
+        self.remedy = remedy.into();
+        self
+    }
+
+    pub fn exit_code(&self) -> i32 {
+        self.kind as i32
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if !self.remedy.is_empty() {
+            write!(f, "\n  {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_a_system_failure_with_a_remedy() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let failure = Failure::io("writing", Path::new("/data/a.npz"), full);
+        assert_eq!(failure.exit_code(), 4);
+        assert!(failure.to_string().contains("/data/a.npz"));
+        assert!(failure.to_string().contains("data_folder"));
+    }
+
+    #[test]
+    fn a_file_that_is_absent_is_missing_data() {
+        let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert_eq!(Failure::io("opening", Path::new("x"), absent).kind, Kind::MissingData);
+    }
+}

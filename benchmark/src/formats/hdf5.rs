@@ -1,0 +1,309 @@
+//! `.hdf5`: data sets `records_0` ... `records_{k-1}` of shape (samples, ...dims) and `labels` (int64 zeros), in the
+//! newest file layout, contiguous unless chunks or compression are asked for. With several data sets a record, the
+//! first dimension of the sample is divided among them.
+//!
+//! The library's own calls do the I/O, so a trace sees what h5py would have done. Raw reads and writes go through its C
+//! interface: the wrapper would allocate an array for every sample.
+
+use super::{Format, Reader, gathered};
+use crate::config::{Dataset as Settings, Element};
+use crate::draft::Draft;
+use crate::failure::{Failure, Outcome};
+use crate::input::Access;
+use crate::layout::FileSpec;
+use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
+use hdf5_metno::{Dataset, Extent, File};
+use hdf5_metno_sys::{h5d, h5i, h5p, h5s, h5t};
+use std::path::Path;
+
+pub struct Hdf5;
+
+impl Format for Hdf5 {
+    fn name(&self) -> &'static str {
+        "hdf5"
+    }
+
+    fn write(&self, spec: &FileSpec, settings: &Settings, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+        let failed = |error: hdf5_metno::Error| write_failure(&spec.path, &error);
+        let file =
+            File::with_options().with_fapl(|access| access.libver_latest()).create(draft.path()).map_err(failed)?;
+        let parts = settings.datasets_per_record.max(1);
+        for part in 0..parts {
+            let dataset = records(&file, spec, settings, part).map_err(failed)?;
+            write_part(&dataset, spec, part, parts, scratch)?;
+        }
+        let labels = vec![0i64; spec.samples as usize];
+        file.new_dataset_builder().with_data(&labels).create("labels").map_err(failed)?;
+        file.close().map_err(failed)
+    }
+
+    fn file_bytes(&self, _: &FileSpec, _: &Settings) -> Option<u64> {
+        None
+    }
+
+    fn reader(&self, settings: &Settings, access: Access) -> Box<dyn Reader> {
+        Box::new(Hdf5Reader {
+            access,
+            parts: settings.datasets_per_record.max(1),
+            file: None,
+            bytes: Vec::new(),
+            moved: 0,
+        })
+    }
+}
+
+fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
+    let system = std::io::Error::last_os_error();
+    // The library says what it was doing, the system why it could not.
+    if matches!(
+        system.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound
+    ) {
+        return Failure::io("writing", path, system);
+    }
+    Failure::new(crate::failure::Kind::System, format!("writing {}: {error}", path.display()))
+}
+
+fn type_of(element: Element) -> TypeDescriptor {
+    let size = |bytes| match bytes {
+        1 => IntSize::U1,
+        2 => IntSize::U2,
+        4 => IntSize::U4,
+        _ => IntSize::U8,
+    };
+    match element.name {
+        "float16" => TypeDescriptor::Float(FloatSize::U2),
+        "float32" => TypeDescriptor::Float(FloatSize::U4),
+        "float64" => TypeDescriptor::Float(FloatSize::U8),
+        name if name.starts_with('u') => TypeDescriptor::Unsigned(size(element.bytes)),
+        _ => TypeDescriptor::Integer(size(element.bytes)),
+    }
+}
+
+/// Dimensions of one of `parts` data sets: samples, then the sample with its first dimension divided.
+fn part_shape(spec: &FileSpec, parts: u64) -> Vec<usize> {
+    let mut shape = vec![spec.samples as usize];
+    shape.extend(spec.dims.iter().map(|dim| *dim as usize));
+    shape[1] /= parts as usize;
+    shape
+}
+
+fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5_metno::Result<Dataset> {
+    let shape = part_shape(spec, settings.datasets_per_record.max(1));
+    let mut builder = file.new_dataset_builder();
+    if let Some(chunk) = chunk_of(settings, &shape, spec.element) {
+        builder = builder.chunk(chunk);
+    }
+    builder = match settings.compression.as_str() {
+        "gzip" => builder.deflate(settings.compression_level.min(9) as u8),
+        "lzf" => builder.lzf(),
+        _ => builder,
+    };
+    let limits = settings.max_shape.iter().map(|limit| Some(*limit as usize)).chain(std::iter::repeat(None));
+    let extents: Vec<Extent> = match settings.max_shape.is_empty() {
+        true => shape.iter().map(|dim| Extent::from(*dim)).collect(),
+        false => shape.iter().zip(limits).map(|(dim, limit)| Extent::new(*dim, limit)).collect(),
+    };
+    builder.empty_as(&type_of(spec.element)).shape(extents).create(format!("records_{part}").as_str())
+}
+
+/// None: contiguous. Compression and growth need chunks, so a sample is a chunk where nothing was said.
+fn chunk_of(settings: &Settings, shape: &[usize], element: Element) -> Option<Vec<usize>> {
+    if !settings.chunk_dims.is_empty() {
+        let asked = settings.chunk_dims.iter().map(|dim| *dim as usize);
+        // Chunks may be given for the sample alone.
+        let whole: Vec<usize> =
+            std::iter::repeat_n(1, shape.len().saturating_sub(settings.chunk_dims.len())).chain(asked).collect();
+        return Some(whole.iter().zip(shape).map(|(chunk, dim)| (*chunk).clamp(1, *dim)).collect());
+    }
+    if settings.chunk_bytes > 0 {
+        return Some(chunk_of_bytes((settings.chunk_bytes / element.bytes).max(1) as usize, shape));
+    }
+    let needed = settings.compression != "none" || !settings.max_shape.is_empty();
+    needed.then(|| std::iter::once(1).chain(shape[1..].iter().copied()).collect())
+}
+
+/// Whole inner dimensions as long as they fit, then a part of the next one.
+fn chunk_of_bytes(mut elements: usize, shape: &[usize]) -> Vec<usize> {
+    let mut chunk = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        chunk[axis] = shape[axis].min(elements).max(1);
+        elements /= chunk[axis];
+    }
+    chunk
+}
+
+/// Writes sample by sample: each is one hyperslab, and memory stays one sample large.
+fn write_part(dataset: &Dataset, spec: &FileSpec, part: u64, parts: u64, scratch: &mut Vec<u8>) -> Outcome<()> {
+    let bytes = spec.sample_bytes();
+    let share = bytes / parts;
+    for sample in 0..spec.samples {
+        let from = sample * bytes + part * share;
+        let data = gathered(spec, from, from + share, scratch);
+        write_sample(dataset, sample, &data).map_err(|error| write_failure(&spec.path, &error))?;
+    }
+    Ok(())
+}
+
+/// A part of a data set selected in the file, and its twin in memory; closed when dropped.
+struct Selection {
+    file: h5i::hid_t,
+    memory: h5i::hid_t,
+}
+
+impl Selection {
+    fn sample(dataset: &Dataset, index: u64) -> Selection {
+        let mut count: Vec<u64> = dataset.shape().iter().map(|dim| *dim as u64).collect();
+        count[0] = 1;
+        let mut start = vec![0u64; count.len()];
+        start[0] = index;
+        // SAFETY: the data set is open; `start` and `count` have as many entries as it has dimensions, which is what
+        // the library reads; null stride and block mean one.
+        hdf5_metno::sync::sync(|| unsafe {
+            let file = h5d::H5Dget_space(dataset.id());
+            h5s::H5Sselect_hyperslab(
+                file,
+                h5s::H5S_SELECT_SET,
+                start.as_ptr(),
+                std::ptr::null(),
+                count.as_ptr(),
+                std::ptr::null(),
+            );
+            let memory = h5s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null());
+            Selection { file, memory }
+        })
+    }
+}
+
+impl Drop for Selection {
+    fn drop(&mut self) {
+        // SAFETY: both were made by `sample` and are closed once; the library refuses what it failed to make.
+        hdf5_metno::sync::sync(|| unsafe {
+            h5s::H5Sclose(self.file);
+            h5s::H5Sclose(self.memory);
+        });
+    }
+}
+
+fn write_sample(dataset: &Dataset, index: u64, bytes: &[u8]) -> hdf5_metno::Result<()> {
+    let selection = Selection::sample(dataset, index);
+    // SAFETY: `bytes` is one sample of the data set's own element type, which is what the selection covers.
+    let status = hdf5_metno::sync::sync(|| unsafe {
+        let element = h5d::H5Dget_type(dataset.id());
+        let status = h5d::H5Dwrite(
+            dataset.id(),
+            element,
+            selection.memory,
+            selection.file,
+            h5p::H5P_DEFAULT,
+            bytes.as_ptr().cast(),
+        );
+        h5t::H5Tclose(element);
+        status
+    });
+    outcome_of(status)
+}
+
+/// Reads into `into`, which must be as long as a sample.
+fn read_sample(dataset: &Dataset, index: u64, into: &mut [u8]) -> hdf5_metno::Result<()> {
+    let selection = Selection::sample(dataset, index);
+    // SAFETY: the selection covers one sample of the data set's own element type; the caller sized `into` by them.
+    let status = hdf5_metno::sync::sync(|| unsafe {
+        let element = h5d::H5Dget_type(dataset.id());
+        let status = h5d::H5Dread(
+            dataset.id(),
+            element,
+            selection.memory,
+            selection.file,
+            h5p::H5P_DEFAULT,
+            into.as_mut_ptr().cast(),
+        );
+        h5t::H5Tclose(element);
+        status
+    });
+    outcome_of(status)
+}
+
+fn outcome_of(status: i32) -> hdf5_metno::Result<()> {
+    if status >= 0 { Ok(()) } else { Err(hdf5_metno::Error::query().unwrap_or_else(|error| error)) }
+}
+
+struct Open {
+    path: std::path::PathBuf,
+    file: File,
+    records: Vec<Dataset>,
+}
+
+struct Hdf5Reader {
+    access: Access,
+    parts: u64,
+    file: Option<Open>,
+    bytes: Vec<u8>,
+    moved: u64,
+}
+
+impl Reader for Hdf5Reader {
+    fn open(&mut self, path: &Path) -> Outcome<()> {
+        // The library reports a missing file as one it cannot read.
+        std::fs::metadata(path).map_err(|error| Failure::io("opening", path, error))?;
+        let damaged = |error: hdf5_metno::Error| Failure::damaged(path, error);
+        let file = File::open(path).map_err(damaged)?;
+        let open = |part| file.dataset(&format!("records_{part}"));
+        let records = (0..self.parts).map(open).collect::<hdf5_metno::Result<_>>().map_err(damaged)?;
+        self.file = Some(Open { path: path.to_path_buf(), file, records });
+        Ok(())
+    }
+
+    fn sample(&mut self, index: u64) -> Outcome<()> {
+        let open = self.file.as_ref().expect("a reader is opened before it reads");
+        let mut at = 0;
+        for dataset in &open.records {
+            let shape = dataset.shape();
+            if shape.first().is_none_or(|samples| index >= *samples as u64) {
+                let what = format!("sample {index} does not exist in a data set of shape {shape:?}");
+                return Err(Failure::damaged(&open.path, what));
+            }
+            let damaged = |error: hdf5_metno::Error| Failure::damaged(&open.path, error);
+            let length = shape[1..].iter().product::<usize>() * dataset.dtype().map_err(damaged)?.size();
+            if self.bytes.len() < at + length {
+                self.bytes.resize(at + length, 0);
+            }
+            read_sample(dataset, index, &mut self.bytes[at..at + length]).map_err(damaged)?;
+            at += length;
+        }
+        self.bytes.truncate(at);
+        self.moved += stored_bytes(&open.records, at as u64);
+        Ok(())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn content(&self, _: u64) -> Vec<u8> {
+        self.bytes.clone()
+    }
+
+    fn take_moved(&mut self) -> u64 {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.file.take().filter(|_| !self.access.keep_open) {
+            // Read-only: nothing is lost if the library complains.
+            let _ = open.file.close();
+        }
+    }
+}
+
+/// Bytes the library moved for a sample: what is stored, which with compression is a share of the whole.
+fn stored_bytes(records: &[Dataset], decoded: u64) -> u64 {
+    let compressed = records.iter().any(|dataset| !dataset.filters().is_empty());
+    if !compressed {
+        return decoded;
+    }
+    let stored = |dataset: &Dataset| {
+        dataset.storage_size() / dataset.shape().first().map_or(1, |samples| *samples as u64).max(1)
+    };
+    records.iter().map(stored).sum()
+}

@@ -1,0 +1,311 @@
+//! File formats. A format writes one file of samples and reads one sample; it knows nothing of epochs, ranks, workers
+//! or order. To add one: a file with the two traits, and a line in [`ALL`].
+
+mod csv;
+mod hdf5;
+mod images;
+mod indexed;
+mod npy;
+mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod synthetic;
+mod tfrecord;
+mod zip;
+
+use crate::config::{Dataset, Element};
+use crate::content::Content;
+use crate::draft::Draft;
+use crate::failure::{Failure, Outcome};
+use crate::input::Access;
+use crate::layout::FileSpec;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+pub trait Format: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Writes the file of `spec` into `draft`. `scratch` is reused from file to file.
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()>;
+
+    /// The exact size of the main file, where it follows from the shape alone.
+    fn file_bytes(&self, spec: &FileSpec, dataset: &Dataset) -> Option<u64>;
+
+    fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader>;
+}
+
+pub trait Reader: Send {
+    fn open(&mut self, path: &Path) -> Outcome<()>;
+
+    /// Reads and decodes one sample of the open file.
+    fn sample(&mut self, index: u64) -> Outcome<()>;
+
+    /// What the last sample was read into; the array handed to the trainer is taken from here.
+    fn bytes(&self) -> &[u8];
+
+    /// The elements of the last sample in order, little endian; what a check compares.
+    fn content(&self, index: u64) -> Vec<u8>;
+
+    /// Bytes moved from files since the last call.
+    fn take_moved(&mut self) -> u64;
+
+    fn close(&mut self);
+}
+
+#[cfg(feature = "parquet")]
+const PARQUET: &[&dyn Format] = &[&parquet::Parquet];
+#[cfg(not(feature = "parquet"))]
+const PARQUET: &[&dyn Format] = &[];
+
+pub const ALL: &[&dyn Format] = &[
+    &npz::Npz,
+    &npy::Npy,
+    &hdf5::Hdf5,
+    &csv::Csv,
+    &tfrecord::TfRecord,
+    &images::Jpeg,
+    &images::Png,
+    &indexed::Indexed { map: false },
+    &indexed::Indexed { map: true },
+    &synthetic::Synthetic,
+];
+
+pub fn find(name: &str) -> Outcome<&'static dyn Format> {
+    let mut all = ALL.iter().chain(PARQUET);
+    all.find(|format| format.name() == name).copied().ok_or_else(|| {
+        let known: Vec<_> = ALL.iter().chain(PARQUET).map(|format| format.name()).collect();
+        Failure::refused(format!("workload.dataset.format={name} is not built in"))
+            .remedy(format!("known: {}", known.join(", ")))
+    })
+}
+
+/// A file being written front to back, with the name that errors use.
+struct Output<'a> {
+    file: File,
+    path: &'a Path,
+    at: u64,
+}
+
+impl<'a> Output<'a> {
+    fn create(draft: &Draft, path: &'a Path) -> Outcome<Output<'a>> {
+        Ok(Output { file: draft.create()?, path, at: 0 })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
+        self.file.write_all(bytes).map_err(|error| Failure::io("writing", self.path, error))?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The stream of a file's content from `from` to `to`; every piece also goes to `see` (a checksum).
+    fn write_content(
+        &mut self,
+        content: Content,
+        range: std::ops::Range<u64>,
+        scratch: &mut Vec<u8>,
+        mut see: impl FnMut(&[u8]),
+    ) -> Outcome<()> {
+        content.pieces(range.start, range.end, scratch, |piece| {
+            see(piece);
+            self.write(piece)
+        })
+    }
+}
+
+fn content_of(spec: &FileSpec) -> Content {
+    Content::new(spec.content_seed, spec.element)
+}
+
+/// Bytes `from..to` of a file's content at once, for formats that cannot stream.
+fn gathered(spec: &FileSpec, from: u64, to: u64, scratch: &mut Vec<u8>) -> Vec<u8> {
+    let mut all = Vec::with_capacity((to - from) as usize);
+    let _ = content_of(spec).pieces(from, to, scratch, |piece| -> Result<(), ()> {
+        all.extend_from_slice(piece);
+        Ok(())
+    });
+    all
+}
+
+/// Sample `index` of an array whose last axis is the sample, as NumPy's `x[..., index]` in order.
+pub fn strided_sample(array: &[u8], element: Element, samples: u64, index: u64) -> Vec<u8> {
+    let (size, stride) = (element.bytes as usize, (element.bytes * samples) as usize);
+    let first = index as usize * size;
+    array.chunks_exact(stride).flat_map(|row| row[first..first + size].iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::layout::Layout;
+    use crate::scratch::Folder;
+    use crate::value::parse_yaml;
+    use std::path::PathBuf;
+
+    fn layout(folder: &Folder, text: &str) -> Layout {
+        let mut config = Config::read(&parse_yaml("t", text).unwrap()).unwrap();
+        config.dataset.folder = folder.path().to_path_buf();
+        Layout::new(&config.dataset)
+    }
+
+    /// Writes file 0 and gives back its path and what went in.
+    fn written(layout: &Layout) -> (FileSpec, Vec<u8>) {
+        for folder in layout.folders() {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let spec = layout.spec(0, layout.shapes().at(0));
+        let format = find(&layout.dataset.format).unwrap();
+        let mut draft = Draft::new(&spec.path);
+        format.write(&spec, &layout.dataset, &mut draft, &mut Vec::new()).unwrap();
+        draft.commit().unwrap();
+        if let Some(expected) = format.file_bytes(&spec, &layout.dataset) {
+            assert_eq!(std::fs::metadata(&spec.path).unwrap().len(), expected, "{}", layout.dataset.format);
+        }
+        let content = gathered(&spec, 0, spec.payload_bytes(), &mut Vec::new());
+        (spec, content)
+    }
+
+    fn reader_of(layout: &Layout) -> Box<dyn Reader> {
+        find(&layout.dataset.format).unwrap().reader(&layout.dataset, Access { map: true, ..Access::default() })
+    }
+
+    /// The sample as the content stream has it: one after another, or strided where the sample axis is last.
+    fn expected(spec: &FileSpec, format: &str, content: &[u8], index: u64) -> Vec<u8> {
+        if format == "npz" || format == "npy" {
+            return strided_sample(content, spec.element, spec.samples, index);
+        }
+        let size = spec.sample_bytes() as usize;
+        content[index as usize * size..][..size].to_vec()
+    }
+
+    fn comes_back(text: &str) {
+        let folder = Folder::new("format");
+        let layout = layout(&folder, text);
+        let (spec, content) = written(&layout);
+        let mut reader = reader_of(&layout);
+        for index in [0, spec.samples - 1, 0] {
+            reader.open(&spec.path).unwrap();
+            reader.sample(index).unwrap();
+            let want = expected(&spec, &layout.dataset.format, &content, index);
+            assert!(reader.content(index) == want, "{text}: sample {index}");
+            assert!(reader.take_moved() > 0, "{text}");
+            reader.close();
+        }
+    }
+
+    #[test]
+    fn what_each_exact_format_writes_it_reads_back() {
+        for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "mmap_indexed_binary"] {
+            comes_back(&format!(
+                "{{dataset: {{format: {format}, num_samples_per_file: 3, record_length_bytes: 5000}}}}"
+            ));
+        }
+        comes_back("{dataset: {format: png, record_length_bytes: 300000}}");
+        #[cfg(feature = "parquet")]
+        comes_back(
+            "{dataset: {format: parquet, num_samples_per_file: 7, record_length_bytes: 5000, parquet: {row_group_size: 3}}}",
+        );
+    }
+
+    #[test]
+    fn elements_wider_than_a_byte_come_back_too() {
+        for format in ["npz", "npy", "hdf5", "csv", "indexed_binary", "tfrecord"] {
+            for element in ["int16", "uint32", "int64", "float32", "float64"] {
+                comes_back(&format!(
+                    "{{dataset: {{format: {format}, num_samples_per_file: 2, record_dims: [3, 5], record_element_type: {element}}}}}"
+                ));
+            }
+        }
+    }
+
+    #[test]
+    fn every_compression_comes_back() {
+        for (format, compression) in [
+            ("npz", "zip"),
+            ("hdf5", "gzip"),
+            ("hdf5", "lzf"),
+            ("csv", "gzip"),
+            ("csv", "bz2"),
+            ("csv", "zip"),
+            ("csv", "xz"),
+        ] {
+            comes_back(&format!(
+                "{{dataset: {{format: {format}, compression: {compression}, num_samples_per_file: 2, record_length_bytes: 4000}}}}"
+            ));
+        }
+    }
+
+    #[test]
+    fn hdf5_takes_chunks_shapes_and_several_data_sets() {
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {num_dset_per_record: 3}}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], hdf5: {chunk_dims: [1, 3, 8]}}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 4, record_dims: [6, 8], enable_chunking: true, chunk_size: 16}}",
+        );
+        comes_back(
+            "{dataset: {format: hdf5, num_samples_per_file: 2, record_dims: [6, 8], hdf5: {chunk_dims: [1, 6, 8], max_shape: [10, 6, 8]}}}",
+        );
+    }
+
+    #[test]
+    fn a_jpeg_is_decoded_to_its_pixels() {
+        let folder = Folder::new("jpeg");
+        let layout = layout(&folder, "{dataset: {format: jpeg, record_length_bytes: 10000}}");
+        let (spec, _) = written(&layout);
+        let mut reader = reader_of(&layout);
+        reader.open(&spec.path).unwrap();
+        reader.sample(0).unwrap();
+        assert_eq!(reader.content(0).len(), 100 * 100);
+    }
+
+    #[test]
+    fn a_cut_file_is_damaged_data_with_its_name() {
+        for format in ["npz", "npy", "hdf5", "tfrecord", "png", "jpeg", "indexed_binary", "mmap_indexed_binary"] {
+            let folder = Folder::new("cut");
+            let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 90000}}}}"));
+            let (spec, _) = written(&layout);
+            let length = std::fs::metadata(&spec.path).unwrap().len();
+            File::options().write(true).open(&spec.path).unwrap().set_len(length / 2).unwrap();
+            let mut reader = reader_of(&layout);
+            let failure = reader.open(&spec.path).and_then(|()| reader.sample(0)).unwrap_err();
+            assert_eq!(failure.exit_code(), 5, "{format}: {failure}");
+            assert!(failure.what.contains(&spec.path.display().to_string()), "{format}: {failure}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_the_layout_of_the_original_gives() {
+        for (format, bytes) in [("npz", 2_097_202), ("npy", 2_096_832), ("hdf5", 2_098_760)] {
+            let folder = Folder::new("size");
+            let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 2097152}}}}"));
+            let (spec, _) = written(&layout);
+            assert_eq!(std::fs::metadata(&spec.path).unwrap().len(), bytes, "{format}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_where_checksums_are_compared() {
+        for format in ["npz", "tfrecord", "png"] {
+            let folder = Folder::new("changed");
+            let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 90000}}}}"));
+            let (spec, _) = written(&layout);
+            let mut bytes = std::fs::read(&spec.path).unwrap();
+            bytes[5000] ^= 1;
+            std::fs::write(&spec.path, bytes).unwrap();
+            let mut reader = find(format).unwrap().reader(&layout.dataset, Access { check: true, ..Access::default() });
+            reader.open(&spec.path).unwrap();
+            assert_eq!(reader.sample(0).unwrap_err().exit_code(), 5, "{format}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_format_is_refused() {
+        assert!(find("hdf5_opt").is_err());
+        assert_eq!(PathBuf::from(find("npz").unwrap().name()), PathBuf::from("npz"));
+    }
+}

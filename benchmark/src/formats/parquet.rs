@@ -1,0 +1,360 @@
+//! `.parquet`: a row a sample. Columns as the workload names them, or one binary column `image`.
+//!
+//! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes.
+
+use super::{Format, Output, Reader, content_of};
+use crate::config::Dataset;
+use crate::draft::Draft;
+use crate::failure::{Failure, Outcome};
+use crate::input::{Access, Input};
+use crate::layout::FileSpec;
+use crate::random::word;
+use crate::value::Value;
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, FileReader, Length};
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+pub struct Parquet;
+
+#[derive(Debug, Clone)]
+struct Column {
+    name: String,
+    physical: Physical,
+    text: bool,
+    size: u64,
+}
+
+impl Column {
+    fn is_list(&self) -> bool {
+        self.physical != Physical::BYTE_ARRAY && self.size > 1
+    }
+
+    fn values_per_row(&self) -> u64 {
+        if self.is_list() { self.size } else { 1 }
+    }
+
+    fn read(value: &Value) -> Column {
+        let text = |key: &str, default: &str| match value.get(key) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => default.to_string(),
+        };
+        let dtype = text("dtype", "float32");
+        let size = if let Some(Value::Int(size)) = value.get("size") { (*size).max(1) as u64 } else { 1 };
+        let physical = match dtype.as_str() {
+            "float32" | "float16" | "float" => Physical::FLOAT,
+            "float64" | "double" => Physical::DOUBLE,
+            "int64" | "uint64" => Physical::INT64,
+            "string" | "binary" | "bytes" => Physical::BYTE_ARRAY,
+            _ => Physical::INT32,
+        };
+        Column { name: text("name", "column"), physical, text: dtype == "string", size }
+    }
+
+    fn schema(&self) -> Result<TypePtr> {
+        let logical = self.text.then_some(LogicalType::String);
+        let leaf = |name: &str| {
+            let builder = Type::primitive_type_builder(name, self.physical).with_repetition(Repetition::REQUIRED);
+            builder.with_logical_type(logical.clone()).build().map(Arc::new)
+        };
+        if !self.is_list() {
+            return leaf(&self.name);
+        }
+        let list =
+            Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![leaf("element")?]);
+        let group = Type::group_type_builder(&self.name).with_repetition(Repetition::REQUIRED);
+        let group = group.with_logical_type(Some(LogicalType::List)).with_fields(vec![Arc::new(list.build()?)]);
+        group.build().map(Arc::new)
+    }
+}
+
+fn columns(dataset: &Dataset) -> Vec<Column> {
+    dataset.parquet_columns.iter().map(Column::read).collect()
+}
+
+impl Format for Parquet {
+    fn name(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+        let output = Output::create(draft, &spec.path)?;
+        let buffered = std::io::BufWriter::with_capacity(1 << 20, output.file);
+        write_file(spec, dataset, buffered, scratch).map_err(|error| match error {
+            ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
+                Ok(error) => Failure::io("writing", &spec.path, *error),
+                Err(cause) => {
+                    Failure::new(crate::failure::Kind::System, format!("writing {}: {cause}", spec.path.display()))
+                }
+            },
+            other => Failure::new(crate::failure::Kind::System, format!("writing {}: {other}", spec.path.display())),
+        })
+    }
+
+    fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
+        None
+    }
+
+    fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
+        Box::new(ParquetReader { access, open: None, row: Vec::new(), moved: 0 })
+    }
+}
+
+fn write_file<W: std::io::Write + Send>(
+    spec: &FileSpec,
+    dataset: &Dataset,
+    file: W,
+    scratch: &mut Vec<u8>,
+) -> Result<()> {
+    let mut columns = columns(dataset);
+    let samples_as_bytes = columns.is_empty();
+    if samples_as_bytes {
+        columns.push(Column {
+            name: "image".into(),
+            physical: Physical::BYTE_ARRAY,
+            text: false,
+            size: spec.sample_bytes(),
+        });
+    }
+    let fields = columns.iter().map(Column::schema).collect::<Result<Vec<_>>>()?;
+    let schema = Arc::new(Type::group_type_builder("schema").with_fields(fields).build()?);
+    // Noise has no repeated values to collect in a dictionary.
+    let properties =
+        WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
+    let group_rows = dataset.parquet_row_group.max(1);
+    for first in (0..spec.samples).step_by(group_rows as usize) {
+        let rows = first..(first + group_rows).min(spec.samples);
+        let mut group = writer.next_row_group()?;
+        for (number, column) in columns.iter().enumerate() {
+            let mut open = group.next_column()?.expect("a writer for each column of the schema");
+            write_column(spec, column, number as u64, rows.clone(), open.untyped(), scratch, samples_as_bytes)?;
+            open.close()?;
+        }
+        group.close()?;
+    }
+    writer.close().map(drop)
+}
+
+fn write_column(
+    spec: &FileSpec,
+    column: &Column,
+    number: u64,
+    rows: std::ops::Range<u64>,
+    writer: &mut ColumnWriter<'_>,
+    scratch: &mut Vec<u8>,
+    samples_as_bytes: bool,
+) -> Result<()> {
+    // A batch holds a row or a thousand, whichever is more values.
+    let step = (1024 / column.values_per_row()).max(1);
+    let step = if column.physical == Physical::BYTE_ARRAY { (1 << 20) / column.size.clamp(1, 1 << 20) } else { step };
+    let mut first = rows.start;
+    while first < rows.end {
+        let end = (first + step.max(1)).min(rows.end);
+        let range = first * column.values_per_row()..end * column.values_per_row();
+        let value = |index: u64| word(spec.content_seed ^ number, index);
+        let repeated: Vec<i16> =
+            range.clone().map(|index| i16::from(!index.is_multiple_of(column.values_per_row()))).collect();
+        let defined = vec![1i16; repeated.len()];
+        let levels = column.is_list().then_some((defined.as_slice(), repeated.as_slice()));
+        let (defined, repeated) = levels.unzip();
+        match writer {
+            ColumnWriter::Int32ColumnWriter(typed) => {
+                drop(typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?)
+            }
+            ColumnWriter::Int64ColumnWriter(typed) => {
+                drop(typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?)
+            }
+            ColumnWriter::FloatColumnWriter(typed) => drop(typed.write_batch(
+                &range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect::<Vec<_>>(),
+                defined,
+                repeated,
+            )?),
+            ColumnWriter::DoubleColumnWriter(typed) => drop(typed.write_batch(
+                &range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect::<Vec<_>>(),
+                defined,
+                repeated,
+            )?),
+            ColumnWriter::ByteArrayColumnWriter(typed) => {
+                let one = |row| ByteArray::from(bytes_of(spec, column, row, scratch, samples_as_bytes));
+                let values: Vec<ByteArray> = (first..end).map(one).collect();
+                typed.write_batch(&values, None, None)?;
+            }
+            _ => unreachable!("no other physical type is put into the schema"),
+        }
+        first = end;
+    }
+    Ok(())
+}
+
+fn bytes_of(spec: &FileSpec, column: &Column, row: u64, scratch: &mut Vec<u8>, sample: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(column.size as usize);
+    let range = row * column.size..(row + 1) * column.size;
+    let _ = content_of(spec).pieces(range.start, range.end, scratch, |piece| -> std::result::Result<(), ()> {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    });
+    if column.text && !sample {
+        // Letters: a string column must be UTF-8.
+        bytes.iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
+    }
+    bytes
+}
+
+/// The library reads through this, so that transfers are the workload's and bytes are counted.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Input>>);
+
+impl Length for Shared {
+    fn len(&self) -> u64 {
+        self.0.lock().expect("no reader panics while it reads").length()
+    }
+}
+
+impl ChunkReader for Shared {
+    type T = std::io::Cursor<bytes::Bytes>;
+
+    /// Page headers: small, of unknown length.
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let length = self.len().saturating_sub(start).min(4096);
+        self.get_bytes(start, length as usize).map(std::io::Cursor::new)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
+        let mut bytes = vec![0; length];
+        let mut input = self.0.lock().expect("no reader panics while it reads");
+        input.read_exact_at(start, &mut bytes).map_err(|failure| ParquetError::General(failure.what))?;
+        Ok(bytes.into())
+    }
+}
+
+struct Open {
+    file: SerializedFileReader<Shared>,
+    shared: Shared,
+    path: std::path::PathBuf,
+    /// The columns of the row group being read, and the rows it covers.
+    columns: Vec<ColumnReader>,
+    rows: std::ops::Range<u64>,
+    next: u64,
+}
+
+struct ParquetReader {
+    access: Access,
+    open: Option<Open>,
+    row: Vec<u8>,
+    moved: u64,
+}
+
+impl Open {
+    fn go_to(&mut self, index: u64) -> Result<()> {
+        if !self.rows.contains(&index) || index < self.next {
+            self.open_group(index)?;
+        }
+        let skip = (index - self.next) as usize;
+        for column in &mut self.columns {
+            skip_rows(column, skip)?;
+        }
+        self.next = index;
+        Ok(())
+    }
+
+    fn open_group(&mut self, index: u64) -> Result<()> {
+        let mut first = 0;
+        for number in 0..self.file.num_row_groups() {
+            let group = self.file.get_row_group(number)?;
+            let rows = first..first + group.metadata().num_rows() as u64;
+            first = rows.end;
+            if rows.contains(&index) {
+                self.columns =
+                    (0..group.num_columns()).map(|column| group.get_column_reader(column)).collect::<Result<_>>()?;
+                self.next = rows.start;
+                self.rows = rows;
+                return Ok(());
+            }
+        }
+        Err(ParquetError::General(format!("row {index} of {first} does not exist")))
+    }
+}
+
+fn skip_rows(column: &mut ColumnReader, rows: usize) -> Result<()> {
+    match column {
+        ColumnReader::BoolColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int32ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int64ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int96ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::FloatColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::DoubleColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::ByteArrayColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => reader.skip_records(rows),
+    }
+    .map(drop)
+}
+
+fn values<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<T::T>> {
+    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+    reader.read_records(1, Some(&mut defined), Some(&mut repeated), &mut values)?;
+    Ok(values)
+}
+
+fn append_row(column: &mut ColumnReader, row: &mut Vec<u8>) -> Result<()> {
+    match column {
+        ColumnReader::BoolColumnReader(reader) => row.extend(values(reader)?.into_iter().map(u8::from)),
+        ColumnReader::Int32ColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(i32::to_le_bytes)),
+        ColumnReader::Int64ColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(i64::to_le_bytes)),
+        ColumnReader::FloatColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(f32::to_le_bytes)),
+        ColumnReader::DoubleColumnReader(reader) => row.extend(values(reader)?.into_iter().flat_map(f64::to_le_bytes)),
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            values(reader)?.iter().for_each(|value| row.extend(value.data()))
+        }
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+            values(reader)?.iter().for_each(|value| row.extend(value.data()))
+        }
+        ColumnReader::Int96ColumnReader(_) => return Err(ParquetError::NYI("columns of 96-bit times".into())),
+    }
+    Ok(())
+}
+
+impl Reader for ParquetReader {
+    fn open(&mut self, path: &Path) -> Outcome<()> {
+        let access = Access { direct: false, ..self.access };
+        let shared = Shared(Arc::new(Mutex::new(Input::open(path, access)?)));
+        let file = SerializedFileReader::new(shared.clone()).map_err(|error| Failure::damaged(path, error))?;
+        self.open = Some(Open { file, shared, path: path.to_path_buf(), columns: Vec::new(), rows: 0..0, next: 0 });
+        Ok(())
+    }
+
+    fn sample(&mut self, index: u64) -> Outcome<()> {
+        let open = self.open.as_mut().expect("a reader is opened before it reads");
+        self.row.clear();
+        let read = open
+            .go_to(index)
+            .and_then(|()| open.columns.iter_mut().try_for_each(|column| append_row(column, &mut self.row)));
+        open.next += 1;
+        self.moved += open.shared.0.lock().expect("no reader panics while it reads").take_moved();
+        read.map_err(|error| Failure::damaged(&open.path, error))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.row
+    }
+
+    fn content(&self, _: u64) -> Vec<u8> {
+        self.row.clone()
+    }
+
+    fn take_moved(&mut self) -> u64 {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn close(&mut self) {
+        self.open = None;
+    }
+}

@@ -1,0 +1,332 @@
+//! `.tfrecord`: TensorFlow's framed records, each an `Example` with the features `image` (bytes) and `size` (its length),
+//! and the text index DALI reads.
+//!
+//! ```text
+//! u64 length | u32 masked crc32c of the 8 bytes | Example | u32 masked crc32c of the Example       (a record)
+//! <offset> <bytes with frame>\n                                                                    (index, a line each)
+//! ```
+
+use super::{Format, Output, Reader, content_of};
+use crate::config::Dataset;
+use crate::draft::Draft;
+use crate::failure::{Failure, Outcome};
+use crate::input::{Access, Input};
+use crate::layout::FileSpec;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+pub struct TfRecord;
+
+const HEAD: usize = 12;
+const FRAME: u64 = 16;
+/// What TensorFlow reads at once unless told otherwise.
+const DEFAULT_TRANSFER: usize = 256 * 1024;
+
+impl Format for TfRecord {
+    fn name(&self) -> &'static str {
+        "tfrecord"
+    }
+
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+        let index_path = draft.companion(&spec.index_path);
+        let mut output = Output::create(draft, &spec.path)?;
+        let mut index = String::new();
+        for sample in 0..spec.samples {
+            let at = output.at;
+            record(spec, sample, &mut output, scratch)?;
+            let _ = writeln!(index, "{at} {}", output.at - at);
+        }
+        std::fs::write(&index_path, index).map_err(|error| Failure::io("writing", &spec.index_path, error))
+    }
+
+    fn file_bytes(&self, spec: &FileSpec, _: &Dataset) -> Option<u64> {
+        let (before, after) = example(spec.sample_bytes());
+        Some(spec.samples * (FRAME + before.len() as u64 + spec.sample_bytes() + after.len() as u64))
+    }
+
+    fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
+        Box::new(RecordReader { access, ..RecordReader::default() })
+    }
+}
+
+fn record(spec: &FileSpec, sample: u64, output: &mut Output, scratch: &mut Vec<u8>) -> Outcome<()> {
+    let bytes = spec.sample_bytes();
+    let (before, after) = example(bytes);
+    let length = (before.len() as u64 + bytes + after.len() as u64).to_le_bytes();
+    let mut head = length.to_vec();
+    head.extend(masked(crc32c::crc32c(&length)).to_le_bytes());
+    head.extend(&before);
+    output.write(&head)?;
+    let mut crc = crc32c::crc32c(&before);
+    let range = sample * bytes..(sample + 1) * bytes;
+    output.write_content(content_of(spec), range, scratch, |piece| crc = crc32c::crc32c_append(crc, piece))?;
+    crc = crc32c::crc32c_append(crc, &after);
+    let mut tail = after;
+    tail.extend(masked(crc).to_le_bytes());
+    output.write(&tail)
+}
+
+/// TensorFlow never stores a checksum as it is, so that checksums of checksums stay good ones.
+fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// An `Example`'s bytes before and after an image of `bytes`.
+///
+/// Example{1: Features{1: map entry{1: "image", 2: Feature{1: BytesList{1: ...}}}, 1: entry{1: "size", 2: Feature{3: Int64List{1: [n]}}}}}
+fn example(bytes: u64) -> (Vec<u8>, Vec<u8>) {
+    let list = field(1, bytes);
+    let feature = field(1, list.len() as u64 + bytes);
+    let value = field(2, (feature.len() + list.len()) as u64 + bytes);
+    let name = text_field(1, "image");
+    let image_bytes = (name.len() + value.len() + feature.len() + list.len()) as u64 + bytes;
+    let image = field(1, image_bytes);
+
+    let number = varint(bytes);
+    let packed = [field(1, number.len() as u64), number].concat();
+    let list64 = [field(3, packed.len() as u64), packed].concat();
+    let entry = [text_field(1, "size"), field(2, list64.len() as u64), list64].concat();
+    let after = [field(1, entry.len() as u64), entry].concat();
+
+    let features = field(1, image.len() as u64 + image_bytes + after.len() as u64);
+    ([features, image, name, value, feature, list].concat(), after)
+}
+
+/// The tag and length of a length-delimited field.
+fn field(number: u8, length: u64) -> Vec<u8> {
+    let mut bytes = vec![number << 3 | 2];
+    bytes.extend(varint(length));
+    bytes
+}
+
+fn text_field(number: u8, text: &str) -> Vec<u8> {
+    [field(number, text.len() as u64), text.as_bytes().to_vec()].concat()
+}
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// The bytes of the feature `image` inside an Example, wherever it stands.
+fn image_in(example: &[u8]) -> Option<&[u8]> {
+    let features = fields(example).find(|(number, _)| *number == 1)?.1;
+    let entry = fields(features).map(|(_, entry)| entry).find(|entry| fields(entry).next() == Some((1, b"image")))?;
+    let feature = fields(entry).find(|(number, _)| *number == 2)?.1;
+    let list = fields(feature).find(|(number, _)| *number == 1)?.1;
+    fields(list).find(|(number, _)| *number == 1).map(|(_, bytes)| bytes)
+}
+
+/// The length-delimited fields of a message, up to the first of another kind.
+fn fields(mut message: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    std::iter::from_fn(move || {
+        let (tag, rest) = take_varint(message)?;
+        let (length, rest) = take_varint(rest).filter(|_| tag & 7 == 2)?;
+        let inside = rest.get(..length as usize)?;
+        message = &rest[length as usize..];
+        Some((tag >> 3, inside))
+    })
+}
+
+fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (place, byte) in bytes.iter().take(10).enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[place + 1..]));
+        }
+    }
+    None
+}
+
+/// Reads records in order through a window of one transfer; a jump consults the index.
+#[derive(Default)]
+struct RecordReader {
+    access: Access,
+    input: Option<Input>,
+    window: Vec<u8>,
+    /// Where the window begins in the file.
+    window_at: u64,
+    /// Bytes of the window used up, and the record they led to.
+    used: usize,
+    next: u64,
+    record: std::ops::Range<usize>,
+    offsets: Option<Vec<u64>>,
+    moved: u64,
+}
+
+impl RecordReader {
+    fn input(&mut self) -> &mut Input {
+        self.input.as_mut().expect("a reader is opened before it reads")
+    }
+
+    fn go_to(&mut self, offset: u64, index: u64) {
+        self.window.clear();
+        (self.window_at, self.used, self.next) = (offset, 0, index);
+    }
+
+    /// Makes `length` unused bytes available in the window.
+    fn need(&mut self, length: usize) -> Outcome<()> {
+        if self.window.len() - self.used >= length {
+            return Ok(());
+        }
+        self.window.drain(..self.used);
+        self.window_at += self.used as u64;
+        self.used = 0;
+        let have = self.window.len();
+        let at = self.window_at + have as u64;
+        let left = self.input().length().saturating_sub(at);
+        let transfer = if self.access.transfer == 0 { DEFAULT_TRANSFER } else { self.access.transfer };
+        let wanted = (length - have).next_multiple_of(transfer).min(left as usize).max(length - have);
+        self.window.resize(have + wanted, 0);
+        let input = self.input.as_mut().expect("a reader is opened before it reads");
+        let result = input.read_exact_at(at, &mut self.window[have..]);
+        self.moved += input.take_moved();
+        if result.is_err() {
+            self.window.truncate(have);
+        }
+        result
+    }
+
+    fn next_record(&mut self) -> Outcome<()> {
+        self.need(HEAD)?;
+        let head = &self.window[self.used..self.used + HEAD];
+        let length = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
+        let crc = u32::from_le_bytes(head[8..].try_into().expect("four bytes"));
+        if crc != masked(crc32c::crc32c(&head[..8])) {
+            return Err(self.damaged("the length of a record has a wrong checksum"));
+        }
+        let whole = HEAD + length as usize + 4;
+        self.need(whole)?;
+        let data = self.used + HEAD..self.used + HEAD + length as usize;
+        let crc = u32::from_le_bytes(self.window[data.end..data.end + 4].try_into().expect("four bytes"));
+        if crc != masked(crc32c::crc32c(&self.window[data.clone()])) {
+            return Err(self.damaged("a record has a wrong checksum"));
+        }
+        self.record = data;
+        self.used += whole;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn damaged(&mut self, what: &str) -> Failure {
+        let (record, at) = (self.next, self.window_at + self.used as u64);
+        Failure::damaged(self.input().path(), format!("{what} (record {record} at byte {at})"))
+    }
+
+    fn offset_of(&mut self, index: u64) -> Outcome<u64> {
+        if self.offsets.is_none() {
+            let path = self.input().path().to_path_buf();
+            let offsets = index_path(&path).and_then(|path| read_index(&path));
+            self.offsets = Some(match offsets {
+                Some(offsets) => offsets,
+                None => self.walk()?,
+            });
+        }
+        let offsets = self.offsets.as_ref().expect("loaded above");
+        match offsets.get(index as usize) {
+            Some(offset) => Ok(*offset),
+            None => {
+                let what = format!("sample {index} of {} does not exist", offsets.len());
+                Err(Failure::damaged(self.input().path(), what))
+            }
+        }
+    }
+
+    /// Offsets from the frames themselves, for data without an index.
+    fn walk(&mut self) -> Outcome<Vec<u64>> {
+        let input = self.input.as_mut().expect("a reader is opened before it reads");
+        let (mut at, mut offsets) = (0, Vec::new());
+        while at < input.length() {
+            let mut length = [0; 8];
+            input.read_exact_at(at, &mut length)?;
+            offsets.push(at);
+            at = at.saturating_add(u64::from_le_bytes(length).saturating_add(FRAME));
+        }
+        self.moved += input.take_moved();
+        Ok(offsets)
+    }
+}
+
+/// `<data>/train/.../f` has its index at `<data>/index/train/.../f.idx`.
+fn index_path(path: &Path) -> Option<PathBuf> {
+    let split =
+        path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "train" || name == "valid"))?;
+    let below = path.strip_prefix(split.parent()?).ok()?;
+    let mut name = split.parent()?.join("index").join(below).into_os_string();
+    name.push(".idx");
+    Some(PathBuf::from(name))
+}
+
+fn read_index(path: &Path) -> Option<Vec<u64>> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+}
+
+impl Reader for RecordReader {
+    fn open(&mut self, path: &Path) -> Outcome<()> {
+        self.input = Some(Input::open(path, self.access)?);
+        self.offsets = None;
+        self.go_to(0, 0);
+        Ok(())
+    }
+
+    fn sample(&mut self, index: u64) -> Outcome<()> {
+        if index != self.next {
+            let offset = self.offset_of(index)?;
+            self.go_to(offset, index);
+        }
+        self.next_record()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        image_in(&self.window[self.record.clone()]).unwrap_or_default()
+    }
+
+    fn content(&self, _: u64) -> Vec<u8> {
+        self.bytes().to_vec()
+    }
+
+    fn take_moved(&mut self) -> u64 {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn close(&mut self) {
+        self.input = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_says_its_image_and_size() {
+        for bytes in [0u64, 1, 127, 128, 300, 70_000] {
+            let (before, after) = example(bytes);
+            let image = vec![7u8; bytes as usize];
+            let whole = [before, image.clone(), after].concat();
+            assert_eq!(image_in(&whole), Some(&image[..]), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn checksums_are_masked_as_tensorflow_does() {
+        // The frame of an empty record, as TensorFlow writes it.
+        assert_eq!(masked(crc32c::crc32c(&0u64.to_le_bytes())).to_le_bytes(), [0x29, 0x03, 0x98, 0x07]);
+    }
+
+    #[test]
+    fn the_index_is_beside_the_split() {
+        assert_eq!(
+            index_path(Path::new("/d/train/03/f.tfrecord")),
+            Some(PathBuf::from("/d/index/train/03/f.tfrecord.idx"))
+        );
+        assert_eq!(index_path(Path::new("/elsewhere/f.tfrecord")), None);
+    }
+}

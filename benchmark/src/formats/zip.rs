@@ -1,0 +1,249 @@
+//! As much of the zip format as `numpy.savez` and pandas use: members stored or deflated, each with the zip64 field that
+//! Python's `force_zip64` writes, no encryption, no comments.
+//!
+//! ```text
+//! local header 30 | name | zip64 extra 20 | data        (for each member)
+//! central entry 46 | name [| zip64 extra]               (for each member)
+//! [zip64 end 56 | locator 20]  end 22
+//! ```
+
+use crate::failure::{Failure, Outcome};
+use std::path::Path;
+
+/// Midnight of the first day zip can say: data sets made twice are the same bytes.
+const DOS_DATE: u16 = 0x0021;
+const ZIP64_EXTRA: u16 = 20;
+const NEEDS_ZIP64: u16 = 45;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Stored = 0,
+    Deflated = 8,
+}
+
+/// A member as the directory knows it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    pub name: String,
+    pub method: Method,
+    pub crc: u32,
+    pub packed: u64,
+    pub size: u64,
+    /// Where its local header begins.
+    pub at: u64,
+}
+
+pub fn local_header_bytes(name: &str) -> u64 {
+    30 + name.len() as u64 + u64::from(ZIP64_EXTRA)
+}
+
+pub fn local_header(member: &Member) -> Vec<u8> {
+    let mut header = Vec::with_capacity(96);
+    header.extend(b"PK\x03\x04");
+    put16(&mut header, &[NEEDS_ZIP64, 0, member.method as u16, 0, DOS_DATE]);
+    header.extend(member.crc.to_le_bytes());
+    header.extend([0xff; 8]);
+    put16(&mut header, &[member.name.len() as u16, ZIP64_EXTRA]);
+    header.extend(member.name.as_bytes());
+    put16(&mut header, &[1, 16]);
+    header.extend(member.size.to_le_bytes());
+    header.extend(member.packed.to_le_bytes());
+    header
+}
+
+/// Bytes of the directory of a file below four gigabytes.
+pub fn narrow_directory_bytes(names: &[&str]) -> u64 {
+    names.iter().map(|name| 46 + name.len() as u64).sum::<u64>() + 22
+}
+
+/// Everything after the members' data.
+pub fn directory(members: &[Member], start: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for member in members {
+        central_entry(member, &mut bytes);
+    }
+    let size = bytes.len() as u64;
+    let large = start >= u64::from(u32::MAX);
+    if large {
+        zip64_end(members.len() as u64, size, start, &mut bytes);
+    }
+    bytes.extend(b"PK\x05\x06");
+    put16(&mut bytes, &[0, 0, members.len() as u16, members.len() as u16]);
+    bytes.extend((size as u32).to_le_bytes());
+    bytes.extend((if large { u32::MAX } else { start as u32 }).to_le_bytes());
+    put16(&mut bytes, &[0]);
+    bytes
+}
+
+fn central_entry(member: &Member, bytes: &mut Vec<u8>) {
+    let wide: Vec<u64> =
+        [member.size, member.packed, member.at].into_iter().filter(|n| *n >= u64::from(u32::MAX)).collect();
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    bytes.extend(b"PK\x01\x02");
+    // Made by: Unix, version 4.5.
+    put16(bytes, &[0x0300 | NEEDS_ZIP64, NEEDS_ZIP64, 0, member.method as u16, 0, DOS_DATE]);
+    bytes.extend(member.crc.to_le_bytes());
+    bytes.extend(narrow(member.packed));
+    bytes.extend(narrow(member.size));
+    let extra = if wide.is_empty() { 0 } else { 4 + 8 * wide.len() as u16 };
+    put16(bytes, &[member.name.len() as u16, extra, 0, 0, 0]);
+    bytes.extend((0o600u32 << 16).to_le_bytes());
+    bytes.extend(narrow(member.at));
+    bytes.extend(member.name.as_bytes());
+    if !wide.is_empty() {
+        put16(bytes, &[1, 8 * wide.len() as u16]);
+        wide.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    }
+}
+
+fn zip64_end(members: u64, size: u64, start: u64, bytes: &mut Vec<u8>) {
+    let end_at = start + size;
+    bytes.extend(b"PK\x06\x06");
+    bytes.extend(44u64.to_le_bytes());
+    put16(bytes, &[NEEDS_ZIP64, NEEDS_ZIP64]);
+    bytes.extend([0; 8]);
+    for number in [members, members, size, start] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(b"PK\x06\x07");
+    bytes.extend(0u32.to_le_bytes());
+    bytes.extend(end_at.to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+}
+
+fn put16(bytes: &mut Vec<u8>, numbers: &[u16]) {
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+}
+
+/// A member found in a file held in memory: how it is packed, its checksum and its bytes as stored.
+pub struct Found<'a> {
+    pub method: Method,
+    pub crc: u32,
+    pub size: u64,
+    /// Where the packed bytes begin in the file.
+    pub start: usize,
+    pub packed: &'a [u8],
+}
+
+/// Finds a member through the central directory, as every zip reader must.
+pub fn find<'a>(path: &Path, file: &'a [u8], wanted: impl Fn(&str) -> bool) -> Outcome<Found<'a>> {
+    member_in(file, wanted).ok_or_else(|| Failure::damaged(path, "no complete zip file with the expected member"))
+}
+
+fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
+    // The end record is the last 22 bytes unless there is a comment of up to 64 KiB.
+    let tail = file.len().saturating_sub(22 + 65_535);
+    let end = tail + file[tail..].windows(4).rposition(|four| four == b"PK\x05\x06")?;
+    let count = le16(file, end + 10)?;
+    let mut at = le32(file, end + 16)? as usize;
+    if at == u32::MAX as usize {
+        let locator = end.checked_sub(20)?;
+        let zip64 = le64(file, locator + 8)? as usize;
+        at = le64(file, zip64 + 48)? as usize;
+    }
+    for _ in 0..count {
+        let name_length = usize::from(le16(file, at + 28)?);
+        let extra_length = usize::from(le16(file, at + 30)?);
+        let name = std::str::from_utf8(file.get(at + 46..at + 46 + name_length)?).ok()?;
+        if wanted(name) {
+            return found(file, at, file.get(at + 46 + name_length..at + 46 + name_length + extra_length)?);
+        }
+        at += 46 + name_length + extra_length + usize::from(le16(file, at + 32)?);
+    }
+    None
+}
+
+fn found<'a>(file: &'a [u8], entry: usize, extra: &[u8]) -> Option<Found<'a>> {
+    let mut wide = 4;
+    let mut number = |at: usize| -> Option<u64> {
+        let narrow = le32(file, at)?;
+        if narrow != u32::MAX {
+            return Some(u64::from(narrow));
+        }
+        wide += 8;
+        le64(extra, wide - 8)
+    };
+    // The order of the zip64 field: size, packed, place.
+    let size = number(entry + 24)?;
+    let packed = number(entry + 20)?;
+    let local = number(entry + 42)? as usize;
+    let start = local + 30 + usize::from(le16(file, local + 26)?) + usize::from(le16(file, local + 28)?);
+    let method = match le16(file, entry + 10)? {
+        0 => Method::Stored,
+        8 => Method::Deflated,
+        _ => return None,
+    };
+    let packed = file.get(start..start.checked_add(packed as usize)?)?;
+    Some(Found { method, crc: le32(file, entry + 16)?, size, start, packed })
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn le64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+/// Deflates `bytes`; levels beyond nine are libdeflate's own, slower ones.
+pub fn deflated(bytes: &[u8], level: u32) -> Vec<u8> {
+    let level = libdeflater::CompressionLvl::new(level as i32).unwrap_or_default();
+    let mut packer = libdeflater::Compressor::new(level);
+    let mut packed = vec![0; packer.deflate_compress_bound(bytes.len())];
+    let size = packer.deflate_compress(bytes, &mut packed).expect("the bound is large enough");
+    packed.truncate(size);
+    packed
+}
+
+pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
+    let mut bytes = vec![0; size as usize];
+    let result = libdeflater::Decompressor::new().deflate_decompress(packed, &mut bytes);
+    match result {
+        Ok(length) if length as u64 == size => Ok(bytes),
+        _ => Err(Failure::damaged(path, "the compressed member is damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, data: &[u8], at: u64) -> Member {
+        let size = data.len() as u64;
+        Member { name: name.into(), method: Method::Stored, crc: crc32fast::hash(data), packed: size, size, at }
+    }
+
+    #[test]
+    fn a_member_is_found_behind_another() {
+        let mut file = Vec::new();
+        let members = [("a", &b"first"[..]), ("b", &b"second"[..])].map(|(name, data)| {
+            let member = member(name, data, file.len() as u64);
+            file.extend(local_header(&member));
+            file.extend(data);
+            member
+        });
+        let start = file.len() as u64;
+        file.extend(directory(&members, start));
+        let found = member_in(&file, |name| name == "b").unwrap();
+        assert_eq!((found.packed, found.crc), (&b"second"[..], crc32fast::hash(b"second")));
+        assert!(member_in(&file, |name| name == "c").is_none());
+        for cut in 0..file.len() {
+            let _ = member_in(&file[..cut], |name| name == "b");
+        }
+    }
+
+    #[test]
+    fn places_beyond_four_gigabytes_take_the_wide_fields() {
+        let mut far = member("x", b"data", 5 << 32);
+        far.size = 6 << 32;
+        let mut entry = Vec::new();
+        central_entry(&far, &mut entry);
+        assert_eq!(entry.len(), 46 + 1 + 4 + 16);
+        let end = directory(&[far], 7 << 32);
+        assert!(end.windows(4).any(|four| four == b"PK\x06\x07"));
+    }
+}

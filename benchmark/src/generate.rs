@@ -1,0 +1,290 @@
+//! Writing the data set: in parallel, only what is missing, never more than the disk holds.
+//!
+//! Writers are processes that draw the next file's number from a common counter. A file is complete or absent, so a run
+//! that was stopped is resumed by running it again.
+
+use crate::config::Dataset;
+use crate::content::Content;
+use crate::draft::Draft;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::formats::{self, Format};
+use crate::input::Access;
+use crate::layout::{FileSpec, Layout};
+use crate::system::{self, SharedCounter};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// What one writer did, or all of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Generated {
+    pub written: u64,
+    pub bytes: u64,
+    /// Files that were complete already.
+    pub kept: u64,
+}
+
+/// Tells how far the work is: files done, bytes of samples written.
+pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// The part of the files this rank writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    pub rank: u64,
+    pub ranks: u64,
+    pub writers: u64,
+}
+
+impl Part {
+    fn files(&self, total: u64) -> u64 {
+        total.saturating_sub(self.rank).div_ceil(self.ranks)
+    }
+
+    /// The number of the `place`-th file of this rank: ranks take turns.
+    fn number(&self, place: u64) -> u64 {
+        self.rank + place * self.ranks
+    }
+}
+
+/// Refuses before the first byte what would fill the disk.
+pub fn check_space(layout: &Layout) -> Outcome<()> {
+    let folder = &layout.dataset.folder;
+    let existing = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
+    let needed = (layout.payload_bytes() as f64 * growth(&layout.dataset)) as u64;
+    // Files that are there already need no space again; counting them costs less than a wrong refusal.
+    if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
+        return Ok(());
+    }
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    let what = format!(
+        "the data set needs {:.1} GB, {} has {:.1} GB free",
+        gigabytes(needed),
+        existing.display(),
+        gigabytes(free)
+    );
+    Err(Failure::new(Kind::System, what)
+        .remedy("fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
+}
+
+/// How many bytes of a file come from one byte of samples.
+fn growth(dataset: &Dataset) -> f64 {
+    match dataset.format.as_str() {
+        "csv" if dataset.compression == "none" => 4.0 * (2.5 / dataset.element.bytes as f64).max(1.0),
+        "jpeg" => 0.6,
+        "synthetic" => 0.0,
+        _ => 1.001,
+    }
+}
+
+fn present_bytes(layout: &Layout) -> u64 {
+    let path = |number| {
+        let (split, within) = layout.split_of(number);
+        layout.path(split, within)
+    };
+    (0..layout.total_files()).filter_map(|number| fs::metadata(path(number)).ok()).map(|file| file.len()).sum()
+}
+
+pub fn make_folders(layout: &Layout) -> Outcome<()> {
+    for folder in layout.folders() {
+        fs::create_dir_all(&folder).map_err(|error| Failure::io("making the folder", &folder, error))?;
+    }
+    Ok(())
+}
+
+/// Writes this rank's files. `again` also those that are complete.
+pub fn generate(layout: &Layout, part: Part, again: bool, watch: Watch) -> Outcome<Generated> {
+    make_folders(layout)?;
+    in_parallel(part, layout.total_files(), watch, &|numbers, tell| {
+        let format = formats::find(&layout.dataset.format)?;
+        let (mut shapes, mut scratch) = (layout.shapes(), Vec::new());
+        for number in numbers {
+            let spec = layout.spec(number, shapes.at(number));
+            tell(one_file(format, &spec, &layout.dataset, again, &mut scratch)?)?;
+        }
+        Ok(())
+    })
+}
+
+fn one_file(
+    format: &dyn Format,
+    spec: &FileSpec,
+    dataset: &Dataset,
+    again: bool,
+    scratch: &mut Vec<u8>,
+) -> Outcome<Generated> {
+    if !again && is_complete(format, spec, dataset) {
+        return Ok(Generated { kept: 1, ..Generated::default() });
+    }
+    let mut draft = Draft::new(&spec.path);
+    format.write(spec, dataset, &mut draft, scratch)?;
+    draft.commit()?;
+    Ok(Generated { written: 1, bytes: spec.payload_bytes(), kept: 0 })
+}
+
+/// Names appear only when files are complete; a size that differs belongs to another shape.
+fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
+    let Ok(file) = fs::metadata(&spec.path) else { return false };
+    format.file_bytes(spec, dataset).is_none_or(|expected| expected == file.len())
+}
+
+/// Reads every sample back and compares it with what was to be written.
+pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
+    in_parallel(part, layout.total_files(), watch, &|numbers, tell| {
+        let format = formats::find(&layout.dataset.format)?;
+        let mut reader =
+            format.reader(&layout.dataset, Access { map: true, keep_open: true, check: true, ..Access::default() });
+        let mut shapes = layout.shapes();
+        for number in numbers {
+            let spec = layout.spec(number, shapes.at(number));
+            reader.open(&spec.path)?;
+            for sample in 0..spec.samples {
+                reader.sample(sample)?;
+                compare(layout, &spec, sample, &reader.content(sample))?;
+            }
+            reader.close();
+            tell(Generated { written: 0, bytes: spec.payload_bytes(), kept: 1 })?;
+        }
+        Ok(())
+    })
+}
+
+fn compare(layout: &Layout, spec: &FileSpec, sample: u64, found: &[u8]) -> Outcome<()> {
+    let dataset = &layout.dataset;
+    // JPEG loses bits by design, and columns of parquet follow their own types.
+    if dataset.format == "jpeg" || dataset.format == "synthetic" || !dataset.parquet_columns.is_empty() {
+        return Ok(());
+    }
+    let content = Content::new(spec.content_seed, spec.element);
+    if found == expected(dataset, spec, sample, content) {
+        return Ok(());
+    }
+    Err(Failure::damaged(&spec.path, format!("sample {sample} is not what was written"))
+        .remedy("generate again with --regenerate; data of another program cannot be verified"))
+}
+
+fn expected(dataset: &Dataset, spec: &FileSpec, sample: u64, content: Content) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut gather = |from, to| {
+        let _ = content.pieces(from, to, &mut Vec::new(), |piece| -> Result<(), ()> {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+    };
+    if dataset.format != "npz" && dataset.format != "npy" {
+        gather(sample * spec.sample_bytes(), (sample + 1) * spec.sample_bytes());
+        return bytes;
+    }
+    gather(0, spec.payload_bytes());
+    formats::strided_sample(&bytes, spec.element, spec.samples, sample)
+}
+
+type Tell<'a> = &'a mut dyn FnMut(Generated) -> Outcome<()>;
+type Work<'a> = &'a dyn Fn(&mut dyn Iterator<Item = u64>, Tell) -> Outcome<()>;
+
+/// A record from a writer to its parent: three counts, or the text of a failure. Its size is below PIPE_BUF, so that
+/// records of several writers do not mix.
+const RECORD: usize = 512;
+
+fn record_of(done: Result<Generated, &Failure>) -> [u8; RECORD] {
+    let mut record = [0; RECORD];
+    match done {
+        Ok(done) => {
+            let numbers = [0, done.written, done.bytes, done.kept].map(u64::to_le_bytes);
+            record[..32].copy_from_slice(numbers.as_flattened());
+        }
+        Err(failure) => {
+            record[..8].copy_from_slice(&(failure.kind as u64).to_le_bytes());
+            let text = failure.to_string();
+            let length = text.len().min(RECORD - 8);
+            record[8..8 + length].copy_from_slice(&text.as_bytes()[..length]);
+        }
+    }
+    record
+}
+
+fn of_record(record: &[u8; RECORD]) -> Outcome<Generated> {
+    let number = |place: usize| u64::from_le_bytes(record[place * 8..place * 8 + 8].try_into().expect("eight bytes"));
+    let kinds = [Kind::Refused, Kind::MissingData, Kind::System, Kind::DamagedData, Kind::Interrupted];
+    match kinds.into_iter().find(|kind| *kind as u64 == number(0)) {
+        None => Ok(Generated { written: number(1), bytes: number(2), kept: number(3) }),
+        Some(kind) => {
+            let text = String::from_utf8_lossy(&record[8..]);
+            Err(Failure::new(kind, text.trim_end_matches('\0')))
+        }
+    }
+}
+
+fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Generated> {
+    let files = part.files(total);
+    let failed = |error: io::Error| Failure::new(Kind::System, format!("starting a writer: {error}"));
+    let next = SharedCounter::new().map_err(failed)?;
+    let (mut receiver, sender) = io::pipe().map_err(failed)?;
+    let mut writers = Vec::new();
+    for _ in 0..part.writers.clamp(1, files.max(1)) {
+        let sender = sender.try_clone().map_err(failed)?;
+        writers.push(system::fork(|| writer(part, files, &next, sender, work)).map_err(failed)?);
+    }
+    drop(sender);
+    let result = collect(&mut receiver, watch);
+    // The pipe is closed before waiting: a writer that still has something to say ends at once.
+    drop(receiver);
+    let lost = writers.into_iter().map(system::wait).find(|code| *code > 128);
+    match (result, lost) {
+        (Ok(_), Some(code)) => Err(Failure::new(Kind::System, format!("a writer was killed by signal {}", code - 128))),
+        (result, _) => result,
+    }
+}
+
+fn writer(part: Part, files: u64, next: &SharedCounter, mut sender: io::PipeWriter, work: Work) -> i32 {
+    // Files of a megabyte are told one by one, of a kilobyte by the hundred: a message costs as much as a small file.
+    let (mut told, mut pending) = (std::time::Instant::now(), Generated::default());
+    let mut numbers = std::iter::from_fn(|| {
+        let place = next.add(1);
+        (place < files && !system::interrupted()).then(|| part.number(place))
+    });
+    let gone = |_| Failure::interrupted();
+    let result = work(&mut numbers, &mut |done| {
+        pending.written += done.written;
+        pending.bytes += done.bytes;
+        pending.kept += done.kept;
+        if told.elapsed().as_millis() >= 20 {
+            told = std::time::Instant::now();
+            sender.write_all(&record_of(Ok(std::mem::take(&mut pending)))).map_err(gone)?;
+        }
+        Ok(())
+    });
+    // If the parent is gone there is nobody to tell.
+    let _ = sender.write_all(&record_of(Ok(pending)));
+    if let Err(failure) = &result {
+        let _ = sender.write_all(&record_of(Err(failure)));
+    }
+    i32::from(result.is_err())
+}
+
+fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
+    let mut all = Generated::default();
+    let mut record = [0; RECORD];
+    while receiver.read_exact(&mut record).is_ok() {
+        let done = of_record(&record)?;
+        all.written += done.written;
+        all.bytes += done.bytes;
+        all.kept += done.kept;
+        watch(done.written + done.kept, done.bytes);
+    }
+    if system::interrupted() { Err(Failure::interrupted()) } else { Ok(all) }
+}
+
+/// What the first missing file is called; None if first, middle and last of both splits are there. Looking at all
+/// names would take longer than the first epoch on a large data set.
+pub fn missing_file(layout: &Layout) -> Option<std::path::PathBuf> {
+    use crate::layout::Split;
+    let probes = [Split::Train, Split::Valid].into_iter().flat_map(|split| {
+        let files = layout.files(split);
+        [0, files / 2, files.saturating_sub(1)]
+            .into_iter()
+            .filter(move |number| *number < files)
+            .map(move |number| (split, number))
+    });
+    probes.map(|(split, number)| layout.path(split, number)).find(|path| !path.exists())
+}

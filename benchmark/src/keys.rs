@@ -1,0 +1,332 @@
+//! Every key a workload may say: its type, its default, what it means and what it affects. One row a key.
+//!
+//! `dlio workloads explain KEY` prints a row, the configuration takes its defaults from here, and what is not here is
+//! refused. Keys that DLIO accepts and this benchmark cannot honour yet are rows too, of the kind that says so: they
+//! are reported when set, never dropped in silence.
+
+use crate::value::Value;
+
+/// What may stand behind a key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Flag,
+    Whole,
+    Number,
+    Text,
+    Choice(&'static [&'static str]),
+    Wholes,
+    /// A number of seconds, or a distribution: {mean, stdev} or {type: gamma, shape, scale}, ...
+    Time,
+    /// Anything, with anything below it.
+    Free,
+}
+
+pub struct Key {
+    pub path: &'static str,
+    pub kind: Kind,
+    /// As one would type it.
+    pub default: &'static str,
+    pub meaning: &'static str,
+    /// The part of a run that changes with it.
+    pub affects: &'static str,
+}
+
+const ELEMENT_TYPES: &[&str] =
+    &["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"];
+const DATATYPES: &[&str] = &["int8", "uint8", "fp16", "bf16", "fp32", "fp64"];
+pub const FORMATS: &[&str] = &[
+    "tfrecord",
+    "hdf5",
+    "csv",
+    "npz",
+    "npy",
+    "jpeg",
+    "png",
+    "indexed_binary",
+    "mmap_indexed_binary",
+    "parquet",
+    "synthetic",
+];
+const SHUFFLES: &[&str] = &["off", "seed", "random"];
+
+const fn key(
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+    affects: &'static str,
+) -> Key {
+    Key { path, kind, default, meaning, affects }
+}
+
+use Kind::*;
+
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("framework", Choice(&["tensorflow", "pytorch"]), "tensorflow", "the framework whose loading and checkpoints are imitated", "default checkpoint files, checks of the loader"),
+
+    key("model.name", Text, "default", "label of the model", "the name of the run folder"),
+    key("model.type", Text, "null", "`transformer`: no plain model_states file is written", "checkpoint"),
+    key("model.model_size_bytes", Whole, "10240", "bytes of the single model tensor of a checkpoint (`model.model_size` is taken as the same)", "checkpoint"),
+    key("model.model_datatype", Choice(DATATYPES), "fp16", "element type of model tensors", "checkpoint"),
+    key("model.optimizer_datatype", Choice(DATATYPES), "fp32", "element type of optimizer tensors", "checkpoint"),
+    key("model.optimization_groups", Wholes, "[]", "lengths of optimizer tensors, for models given by lists", "checkpoint"),
+    key("model.num_layers", Whole, "-1", "transformer layers", "checkpoint"),
+    key("model.layer_parameters", Wholes, "[]", "lengths of the tensors of a layer, divided by tensor parallelism", "checkpoint"),
+    key("model.parallelism.tensor", Whole, "1", "ranks that share a layer", "checkpoint"),
+    key("model.parallelism.pipeline", Whole, "1", "ranks that share the layers", "checkpoint"),
+    key("model.parallelism.data", Whole, "-1", "data-parallel ranks; -1: ranks / (tensor * pipeline)", "checkpoint"),
+    key("model.parallelism.zero_stage", Whole, "0", "0 to 3: what data-parallel ranks share of optimizer and model", "checkpoint"),
+    key("model.transformer.vocab_size", Whole, "32000", "vocabulary", "checkpoint size"),
+    key("model.transformer.hidden_size", Whole, "2048", "width of a layer", "checkpoint size"),
+    key("model.transformer.ffn_hidden_size", Whole, "8192", "width of the feed-forward part", "checkpoint size"),
+    key("model.transformer.num_attention_heads", Whole, "32", "attention heads", "checkpoint size"),
+    key("model.transformer.num_kv_heads", Whole, "8", "key and value heads", "checkpoint size"),
+
+    key("workflow.generate_data", Flag, "false", "write the data set first", "generation"),
+    key("workflow.train", Flag, "true", "run the training loop", "training"),
+    key("workflow.evaluation", Flag, "false", "evaluate after epochs", "evaluation"),
+    key("workflow.checkpoint", Flag, "false", "write checkpoints; without training: checkpoints only", "checkpoint"),
+    key("workflow.profiling", Flag, "false", "sample the block devices", "iostat.json"),
+    key("workflow.query", Text, "null", "print this key's value and stop", "nothing else runs"),
+    key("workflow.debug", Flag, "false", "accepted for old files; changes nothing", "nothing"),
+
+    key("storage.storage_type", Choice(&["local_fs", "parallel_fs", "direct_fs", "s3", "aistore"]), "local_fs", "where data and checkpoints are; object stores are refused for now", "every path"),
+    key("storage.storage_root", Text, "./", "put in front of every path that is not absolute", "every path"),
+    key("storage.storage_options", Free, "{}", "options of an object store", "s3 and aistore"),
+    key("storage.storage_library", Text, "null", "client library of an object store", "s3"),
+    key("storage.post_generation_settle_seconds", Number, "0", "pause after generation, before anything is read", "generation"),
+
+    key("dataset.record_length_bytes", Number, "65536", "bytes of a sample; a sample is a square of side int(sqrt(bytes)), so sizes round down to a square", "generation, MB/s"),
+    key("dataset.record_length_bytes_stdev", Number, "0", "spread of the size between files, normally distributed, the same in every run", "generation"),
+    key("dataset.record_length_bytes_resize", Number, "0", "bytes of the array handed to the trainer; 0: nothing is handed over", "loading"),
+    key("dataset.record_dims", Wholes, "[]", "shape of a sample instead of a square", "generation"),
+    key("dataset.record_element_type", Choice(ELEMENT_TYPES), "uint8", "NumPy type of the elements; images are uint8", "generation"),
+    key("dataset.record_element_bytes", Whole, "1", "derived from the type; accepted for old files", "nothing"),
+    key("dataset.num_files_train", Whole, "8", "files in train/", "data set"),
+    key("dataset.num_files_eval", Whole, "0", "files in valid/", "data set"),
+    key("dataset.num_samples_per_file", Whole, "1", "samples in each file", "data set"),
+    key("dataset.data_folder", Text, "./data/", "folder that holds train/ and valid/", "data set"),
+    key("dataset.num_subfolders_train", Whole, "0", "subfolders of train/ if more than 1; files go round robin", "data set"),
+    key("dataset.num_subfolders_eval", Whole, "0", "subfolders of valid/ if more than 1", "data set"),
+    key("dataset.file_prefix", Text, "img", "first part of file names", "data set"),
+    key("dataset.format", Choice(FORMATS), "tfrecord", "file format", "data set, reader"),
+    key("dataset.compression", Choice(&["none", "gzip", "lzf", "bz2", "zip", "xz"]), "none", "npz: zip; hdf5: gzip, lzf; csv: gzip, bz2, zip, xz; parquet: none", "generation, reader"),
+    key("dataset.compression_level", Whole, "4", "level of the compressor", "generation"),
+    key("dataset.enable_chunking", Flag, "false", "hdf5: store in chunks of chunk_size bytes", "generation"),
+    key("dataset.chunk_size", Whole, "0", "hdf5: bytes of a chunk with enable_chunking", "generation"),
+    key("dataset.generation_buffer_size", Number, "2147483648", "upper bound of the memory one writer may use", "generation"),
+    key("dataset.keep_files", Flag, "true", "false: the data folder is removed at the end", "end of the run"),
+    key("dataset.hdf5.chunk_dims", Wholes, "[]", "hdf5: shape of a chunk", "generation"),
+    key("dataset.hdf5.num_dset_per_record", Whole, "1", "hdf5: data sets a sample is spread over (its first dimension is divided)", "generation, reader"),
+    key("dataset.hdf5.max_shape", Wholes, "[]", "hdf5: shape the data sets may grow to; needs chunks", "generation"),
+    key("dataset.skip_listing", Flag, "false", "accepted: no listing is ever made, names are computed", "nothing"),
+    key("dataset.listing_validation_interval", Whole, "1000", "accepted: no listing is ever made", "nothing"),
+    key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", "nothing"),
+    key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size}; without them one binary column `image`", "generation, reader"),
+    key("dataset.parquet.row_group_size", Whole, "1024", "rows of a row group", "generation, reader"),
+    key("dataset.parquet.partition_by", Text, "null", "partition column; refused for now", "generation"),
+    key("dataset.parquet.generation_batch_size", Whole, "0", "rows written at once; 0: a row group", "generation"),
+    key("dataset.parquet.use_s3dlio_gen", Flag, "false", "accepted: there is one generator", "nothing"),
+
+    key("reader.data_loader", Choice(&["tensorflow", "pytorch", "dali", "native_dali", "synthetic", "none"]), "tensorflow", "loader that is imitated: pytorch and dali sample by index, tensorflow and native_dali stream files through a shuffle buffer, none reads in the training process", "loading"),
+    key("reader.data_loader_classname", Text, "null", "a Python class; refused, there is no Python here", "loading"),
+    key("reader.reader_classname", Text, "null", "a Python class; refused, there is no Python here", "loading"),
+    key("reader.data_loader_sampler", Choice(&["iterative", "index"]), "index", "derived from the loader", "loading"),
+    key("reader.batch_size", Whole, "1", "samples of a step, on each rank", "training"),
+    key("reader.batch_size_eval", Whole, "1", "samples of an evaluation step", "evaluation"),
+    key("reader.read_threads", Whole, "1", "workers of a rank; 0: the training process reads itself (tensorflow: 1)", "loading"),
+    key("reader.computation_threads", Whole, "1", "workers that decode; here reading and decoding are one step", "nothing"),
+    key("reader.write_threads", Whole, "0", "writers of a rank while generating; 0: the processors at hand", "generation"),
+    key("reader.prefetch_size", Whole, "2", "batches read ahead, shared by the workers", "loading"),
+    key("reader.file_shuffle", Choice(SHUFFLES), "off", "order of files: off, seed (the same every run), random", "loading"),
+    key("reader.sample_shuffle", Choice(SHUFFLES), "off", "order of samples: off, seed (the same every run), random", "loading"),
+    key("reader.shuffle_size", Whole, "1024", "samples held back to mix a stream (tensorflow, native_dali)", "loading"),
+    key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi: every worker opens its files; shared and posix are the same here; collective and mpio are refused", "loading"),
+    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps its last file open, and decoded where the format needs it", "loading"),
+    key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),
+    key("reader.preprocess_time", Time, "0", "time a worker spends on a sample after reading it", "loading"),
+    key("reader.preprocess_time_stdev", Number, "0", "its spread, if preprocess_time is a number", "loading"),
+    key("reader.pin_memory", Flag, "true", "accepted: there is no device to pin memory for", "nothing"),
+    key("reader.multiprocessing_context", Choice(&["fork", "spawn", "forkserver"]), "fork", "workers are forked whatever this says; they start in a millisecond", "nothing"),
+    key("reader.dont_use_mmap", Flag, "false", "mmap_indexed_binary and dali: read instead of mapping", "loading"),
+    key("reader.odirect", Flag, "false", "read past the page cache (npz, npy, indexed_binary)", "loading"),
+    key("reader.transformed_record_dims", Wholes, "[]", "shape of the array handed to the trainer", "loading"),
+    key("reader.transformed_record_element_type", Choice(ELEMENT_TYPES), "uint8", "element type of that array", "loading"),
+
+    key("train.epochs", Whole, "1", "passes over the data set", "training"),
+    key("train.computation_time", Time, "0", "time of a step's computation", "training, AU"),
+    key("train.computation_time_stdev", Number, "0", "its spread, if computation_time is a number", "training"),
+    key("train.total_training_steps", Whole, "-1", "upper bound of the steps of an epoch; -1: none", "training"),
+    key("train.seed", Whole, "123", "seed of the shuffles", "loading"),
+    key("train.seed_change_epoch", Flag, "true", "another order each epoch", "loading"),
+
+    key("evaluation.eval_time", Time, "0", "time of an evaluation step's computation", "evaluation"),
+    key("evaluation.eval_time_stdev", Number, "0", "its spread, if eval_time is a number", "evaluation"),
+    key("evaluation.eval_after_epoch", Whole, "1", "first epoch followed by an evaluation", "evaluation"),
+    key("evaluation.epochs_between_evals", Whole, "1", "epochs from one evaluation to the next", "evaluation"),
+
+    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written", "checkpoint"),
+    key("checkpoint.checkpoint_after_epoch", Whole, "1", "first epoch followed by a checkpoint", "checkpoint"),
+    key("checkpoint.epochs_between_checkpoints", Whole, "1", "epochs from one checkpoint to the next", "checkpoint"),
+    key("checkpoint.steps_between_checkpoints", Whole, "-1", "steps from one checkpoint to the next; wins over epochs if >= 0", "checkpoint"),
+    key("checkpoint.type", Choice(&["rank_zero", "all_ranks"]), "rank_zero", "which ranks write the plain model file", "checkpoint"),
+    key("checkpoint.checkpoint_mechanism_classname", Text, "null", "a Python class; refused, there is no Python here", "checkpoint"),
+    key("checkpoint.fsync", Flag, "false", "a checkpoint is on the device before the next step", "checkpoint"),
+    key("checkpoint.time_between_checkpoints", Number, "-1", "pause before each checkpoint, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.num_checkpoints_write", Whole, "-1", "checkpoints written, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.num_checkpoints_read", Whole, "-1", "checkpoints read back, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.recovery_rank_shift", Flag, "false", "a rank reads what its neighbour wrote", "checkpoint reads"),
+    key("checkpoint.rank_sync", Flag, "false", "ranks wait for each other inside a checkpoint's time", "checkpoint"),
+    key("checkpoint.mode", Choice(&["default", "subset"]), "default", "subset: fewer ranks than the model's parallelism", "checkpoint"),
+    key("checkpoint.randomize_tensor", Flag, "true", "checkpoint bytes are random; false: zeros", "checkpoint"),
+    key("checkpoint.ksm", Free, "{}", "memory merging; accepted, tensors are never kept in memory here", "nothing"),
+
+    key("output.folder", Text, "null", "run folder; null: hydra.run.dir", "outputs"),
+    key("output.log_file", Text, "dlio.log", "name of the log", "outputs"),
+    key("output.metric.exclude_start_steps", Whole, "1", "steps left out at the start of a block", "AU, samples/s"),
+    key("output.metric.exclude_end_steps", Whole, "0", "steps left out at the end of a block", "AU, samples/s"),
+
+    key("profiling.profiler", Choice(&["none", "iostat", "darshan", "tensorboard"]), "iostat", "iostat: counters of the block devices, sampled each second; others are refused when profiling is on", "iostat.json"),
+    key("profiling.iostat_devices", Free, "[]", "devices to sample; none named: all", "iostat.json"),
+
+    key("metric.au", Number, "0.90", "accelerator utilization that counts as success, as a fraction", "train_au_meet_expectation"),
+];
+
+/// Sections and keys that have another name in older files. The newer name is what everything else sees.
+const OLD_NAMES: &[(&str, &str)] = &[("data_reader", "reader"), ("model.model_size", "model.model_size_bytes")];
+
+pub fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path || (key.kind == Free && is_below(path, key.path)))
+}
+
+fn is_below(path: &str, section: &str) -> bool {
+    path.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether the path names a section, such as `dataset` or `model.parallelism`.
+pub fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| is_below(key.path, path))
+}
+
+/// The present name of a path that may be an old one.
+pub fn present_name(path: &str) -> String {
+    for (old, new) in OLD_NAMES {
+        if path == *old {
+            return (*new).to_string();
+        }
+        if let Some(rest) = path.strip_prefix(old).filter(|rest| rest.starts_with('.')) {
+            return format!("{new}{rest}");
+        }
+    }
+    path.to_string()
+}
+
+/// What is wrong with a value for this key; None if nothing is.
+pub fn complaint(key: &Key, value: &Value) -> Option<String> {
+    let wanted = match (key.kind, value) {
+        (_, Value::Null) | (Free, _) => return None,
+        (Flag, Value::Bool(_)) | (Whole, Value::Int(_)) | (Number, Value::Int(_) | Value::Float(_)) => return None,
+        (Whole, Value::Float(number)) if number.fract() == 0.0 => return None,
+        (Text, Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_)) => return None,
+        (Wholes, Value::List(items)) if items.iter().all(|item| matches!(item, Value::Int(_))) => return None,
+        (Wholes, Value::Int(_)) => return None,
+        (Time, Value::Int(_) | Value::Float(_) | Value::Map(_)) => return None,
+        (Choice(words), Value::Text(word)) if words.contains(&word.as_str()) => return None,
+        // YAML 1.1 reads a bare `off` as false.
+        (Choice(words), Value::Bool(false)) if words.contains(&"off") => return None,
+        (Choice(words), Value::Text(word)) => {
+            let guess =
+                nearest(word, words.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+            return Some(format!("`{word}` is none of {}{guess}", words.join(", ")));
+        }
+        (Choice(words), _) => format!("one of {}", words.join(", ")),
+        (Flag, _) => "true or false".into(),
+        (Whole, _) => "a whole number".into(),
+        (Number, _) => "a number".into(),
+        (Text, _) => "a text".into(),
+        (Wholes, _) => "a list of whole numbers".into(),
+        (Time, _) => "a number of seconds or a distribution".into(),
+    };
+    Some(format!("it takes {wanted}, not {} ({})", value.kind_name(), value.inline()))
+}
+
+/// The known path most like a wrong one: the same last word elsewhere, or few letters away.
+pub fn suggestion(path: &str) -> Option<&'static str> {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let same_last = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last)).map(|key| key.path);
+    same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
+}
+
+/// The word within a third of its length in edits, nearest first.
+pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = words.map(|word| (edits(wrong, word), word));
+    scored
+        .filter(|(distance, word)| *distance <= word.len().max(wrong.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// Levenshtein's distance, one row at a time.
+fn edits(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, l) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, r) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(l != *r);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::yaml_scalar;
+
+    #[test]
+    fn every_default_is_a_legal_value_of_its_own_key() {
+        for key in KEYS {
+            let default = crate::value::parse_yaml("default", key.default).unwrap();
+            assert_eq!(complaint(key, &default), None, "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn no_key_is_listed_twice() {
+        for (place, key) in KEYS.iter().enumerate() {
+            assert!(KEYS[..place].iter().all(|other| other.path != key.path), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn a_typing_slip_gets_the_right_key() {
+        assert_eq!(suggestion("reader.batchsize"), Some("reader.batch_size"));
+        assert_eq!(suggestion("dataset.num_file_train"), Some("dataset.num_files_train"));
+        assert_eq!(suggestion("train.batch_size"), Some("reader.batch_size"));
+        assert_eq!(suggestion("zzz.qqqqqqqqqqqqqqqq"), None);
+    }
+
+    #[test]
+    fn old_names_become_present_ones() {
+        assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
+        assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
+        assert_eq!(present_name("model.model_sizes"), "model.model_sizes");
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_value() {
+        let complaint = complaint(find("reader.batch_size").unwrap(), &yaml_scalar("many")).unwrap();
+        assert!(complaint.contains("whole number") && complaint.contains("many"));
+        assert!(super::complaint(find("dataset.format").unwrap(), &yaml_scalar("hdf")).unwrap().contains("hdf5"));
+    }
+
+    #[test]
+    fn a_bare_off_in_yaml_means_off() {
+        assert_eq!(complaint(find("reader.file_shuffle").unwrap(), &yaml_scalar("off")), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads the samples of a run of positions, one after another: what a worker does all day.
+
+use super::order::{Order, SampleId};
+use crate::buffer::SharedSlots;
+use crate::config::Reading;
+use crate::failure::{Failure, Outcome};
+use crate::formats::{self, Reader};
+use crate::input::Access;
+use crate::layout::{Layout, Split};
+use crate::pace::Pace;
+use crate::random::mixed;
+use crate::spans;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What reading a unit took and gave.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    pub samples: u64,
+    pub bytes: u64,
+    pub read_nanos: u64,
+    pub preprocess_nanos: u64,
+    /// Samples that could not be read.
+    pub failed: u64,
+    /// The first of the failures, with its file.
+    pub failure: Option<Failure>,
+}
+
+/// Everything a worker needs besides the order.
+#[derive(Clone)]
+pub struct Supply {
+    pub layout: Layout,
+    pub reading: Reading,
+    /// A streaming loader keeps a file open while it goes through it.
+    pub streams: bool,
+    pub slots: Arc<SharedSlots>,
+}
+
+pub struct Source {
+    supply: Supply,
+    reader: Box<dyn Reader>,
+    open: Option<(Split, u64, PathBuf)>,
+    preprocess: Pace,
+}
+
+impl Source {
+    pub fn new(supply: Supply, worker: u64) -> Outcome<Source> {
+        let reading = &supply.reading;
+        let access = Access {
+            transfer: reading.transfer_size as usize,
+            direct: reading.direct,
+            map: reading.map,
+            keep_open: reading.keep_open,
+            check: false,
+        };
+        let reader = formats::find(&supply.layout.dataset.format)?.reader(&supply.layout.dataset, access);
+        let preprocess = Pace::new(reading.preprocess, mixed(&[worker, 77]), false);
+        Ok(Source { reader, open: None, preprocess, supply })
+    }
+
+    /// Reads the samples at `positions`; the arrays they are handed over as go to `slot`.
+    pub fn unit(&mut self, order: &Order, split: Split, positions: Range<u64>, slot: usize) -> Report {
+        let mut report = Report::default();
+        for (place, position) in positions.enumerate() {
+            let id = order.at(position);
+            let begun = Instant::now();
+            let read = self.sample(split, id);
+            report.read_nanos += begun.elapsed().as_nanos() as u64;
+            report.bytes += self.reader.take_moved();
+            match read {
+                Ok(()) => {
+                    report.samples += 1;
+                    self.hand_over(slot, place);
+                    report.preprocess_nanos += self.preprocessed().as_nanos() as u64;
+                }
+                Err(failure) => {
+                    report.failed += 1;
+                    report.failure.get_or_insert(failure);
+                    self.forget();
+                }
+            }
+        }
+        report
+    }
+
+    fn preprocessed(&mut self) -> std::time::Duration {
+        if self.supply.reading.preprocess.mean() == 0.0 {
+            return std::time::Duration::ZERO;
+        }
+        let _span = spans::span("preprocess", spans::DATA, &[]);
+        self.preprocess.step()
+    }
+
+    fn hand_over(&self, slot: usize, place: usize) {
+        let size = self.supply.reading.handed_bytes as usize;
+        if size > 0 {
+            let bytes = self.reader.bytes();
+            self.supply.slots.fill(slot, place * size, &bytes[..bytes.len().min(size)]);
+        }
+    }
+
+    fn sample(&mut self, split: Split, id: SampleId) -> Outcome<()> {
+        self.open(split, id.file)?;
+        {
+            let _span = spans::span("reader.read", spans::READER, &[("sample", id.index)]);
+            self.reader.sample(id.index)?;
+        }
+        if !self.supply.streams && !self.supply.reading.keep_open {
+            self.forget();
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, split: Split, file: u64) -> Outcome<()> {
+        if self.open.as_ref().is_some_and(|(open_split, number, _)| (*open_split, *number) == (split, file)) {
+            return Ok(());
+        }
+        self.forget();
+        let path = self.supply.layout.path(split, file);
+        let _span = spans::span("reader.open", spans::READER, &[("file", file)]);
+        self.reader.open(&path)?;
+        self.open = Some((split, file, path));
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        if self.open.take().is_some() {
+            let _span = spans::span("reader.close", spans::READER, &[]);
+            self.reader.close();
+        }
+    }
+
+    /// Closes what an epoch left open.
+    pub fn rest(&mut self) {
+        self.forget();
+    }
+}

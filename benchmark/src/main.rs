@@ -1,0 +1,257 @@
+//! The program `dlio`: its verbs and their options, and nothing that works.
+//!
+//! `dlio X` runs the program `dlio-X` where X is no verb, so `dlio analyze` is `dlio-analyze`. Under the name
+//! `dlio_benchmark` it takes DLIO's own arguments.
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use dlio_benchmark::bench::{self, Request, Run};
+use dlio_benchmark::failure::Outcome;
+use dlio_benchmark::loader::WorkerKind;
+use dlio_benchmark::training::Habits;
+use dlio_benchmark::{catalog, locate, report, traced};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+#[derive(Parser)]
+#[command(name = "dlio", version, about = "The I/O of deep-learning training: reproduced, traced, explained")]
+#[command(after_help = "Examples:
+  dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
+  dlio workloads show resnet50
+  dlio analyze trace/ --summary        any other verb runs the program dlio-VERB")]
+struct Dlio {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run a workload: generate its data, train, evaluate, checkpoint
+    Bench(Box<BenchVerb>),
+    /// What workloads there are, what they say, and what their keys mean
+    Workloads {
+        #[command(subcommand)]
+        what: Option<Workloads>,
+    },
+    /// Print the completion script of a shell
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  dlio bench workload=unet3d                          16 GB are generated where there are none
+  dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
+  dlio bench workload=resnet50 ++workload.workflow.generate_data=true ++workload.workflow.train=false
+  dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
+  dlio bench workload=llama_7b ++workload.model.num_layers=2
+  dlio bench report hydra_log/unet3d/2026-11-21-00-08-48
+
+Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
+5 samples could not be read, 130 interrupted (partial results are kept)"
+)]
+struct BenchVerb {
+    #[command(subcommand)]
+    what: Option<BenchWhat>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Subcommand)]
+enum BenchWhat {
+    /// Print the numbers of a finished run
+    Report {
+        /// The run's folder
+        folder: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum Workloads {
+    /// Names and one line each
+    List,
+    /// The YAML of a workload
+    Show { name: String },
+    /// What a key means, its default, what it affects; all keys of a section, or all there are
+    Explain { key: Option<String> },
+}
+
+#[derive(Args)]
+struct Options {
+    /// workload=NAME and overrides: key=value, +key=value, ++key=value, ~key
+    #[arg(value_name = "OVERRIDE", allow_hyphen_values = false)]
+    overrides: Vec<String>,
+    /// A folder with workload/NAME.yaml files of one's own
+    #[arg(long, visible_alias = "cd", value_name = "DIR")]
+    config_dir: Option<PathBuf>,
+    /// Print the configuration instead of running (`job`, as Hydra says it)
+    #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job")]
+    cfg: Option<String>,
+    /// Run once for each combination of values given as a,b,c
+    #[arg(long, short = 'm')]
+    multirun: bool,
+    /// Go on without keys that nobody knows, with a warning
+    #[arg(long)]
+    lenient: bool,
+    /// Simulated accelerators, each a process
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    ranks: u64,
+    /// Empty the page cache before each epoch
+    #[arg(long)]
+    drop_caches: bool,
+    /// Compute with a busy processor instead of sleeping
+    #[arg(long)]
+    busy_compute: bool,
+    /// Read in the original's order: nothing is shuffled
+    #[arg(long)]
+    dlio_order: bool,
+    /// Loader workers as processes or as threads
+    #[arg(long, value_name = "KIND", default_value = "processes", value_parser = ["processes", "threads"])]
+    workers: String,
+    /// What to do with a sample that cannot be read
+    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = ["stop", "skip"])]
+    on_error: String,
+    /// Read the data set back and compare it before anything else
+    #[arg(long)]
+    verify: bool,
+    /// Write files again that are there already
+    #[arg(long)]
+    regenerate: bool,
+    /// Trace the run, into DIR or the run's folder
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    trace: Option<Option<PathBuf>>,
+    /// No progress, no table
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// DLIO's own program.
+#[derive(Parser)]
+#[command(name = "dlio_benchmark", version, about = "DLIO's command line: workload=NAME ++workload.section.key=value")]
+struct Original {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let own_name =
+        arguments.first().map(PathBuf::from).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let outcome = if own_name.as_deref() == Some("dlio_benchmark") {
+        run(&Original::parse().options, true)
+    } else {
+        run_other_program(&arguments);
+        act(Dlio::parse().verb)
+    };
+    ExitCode::from(code_of(outcome) as u8)
+}
+
+fn code_of(outcome: Outcome<i32>) -> i32 {
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("dlio: {failure}");
+        failure.exit_code()
+    })
+}
+
+/// Becomes `dlio-X` if the first word is no verb of ours and there is such a program.
+fn run_other_program(arguments: &[OsString]) {
+    let Some(word) = arguments.get(1).and_then(|word| word.to_str()) else { return };
+    let ours = Dlio::command().get_subcommands().any(|verb| verb.get_name() == word) || word == "help";
+    if ours || word.starts_with('-') {
+        return;
+    }
+    if let Some(program) = locate::program(&format!("dlio-{word}")) {
+        let error = Command::new(&program).args(&arguments[2..]).exec();
+        eprintln!("dlio: {}: {error}", program.display());
+    }
+}
+
+fn act(verb: Verb) -> Outcome<i32> {
+    match verb {
+        Verb::Bench(verb) => match verb.what {
+            Some(BenchWhat::Report { folder, json }) => report::print(&folder, json).map(|()| 0),
+            None => run(&verb.options, false),
+        },
+        Verb::Workloads { what } => {
+            print!(
+                "{}",
+                match what.unwrap_or(Workloads::List) {
+                    Workloads::List => catalog::list(),
+                    Workloads::Show { name } => catalog::show(&name)?,
+                    Workloads::Explain { key } => catalog::explain(key.as_deref())?,
+                }
+            );
+            Ok(0)
+        }
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut Dlio::command(), "dlio", &mut std::io::stdout());
+            Ok(0)
+        }
+    }
+}
+
+impl Options {
+    fn request(&self, as_original: bool) -> Request {
+        Request {
+            overrides: self.overrides.clone(),
+            config_dir: self.config_dir.clone(),
+            lenient: self.lenient,
+            habits: Habits {
+                drop_caches: self.drop_caches,
+                busy: self.busy_compute,
+                skip_failures: self.on_error == "skip",
+                shown: !self.quiet,
+            },
+            original_order: self.dlio_order,
+            workers: if self.workers == "threads" { WorkerKind::Threads } else { WorkerKind::Processes },
+            verify: self.verify,
+            regenerate: self.regenerate,
+            ranks: self.ranks.max(1),
+            multirun: self.multirun,
+            as_original,
+            quiet: self.quiet,
+        }
+    }
+}
+
+fn run(options: &Options, as_original: bool) -> Outcome<i32> {
+    let request = options.request(as_original);
+    let runs = bench::prepare(&request)?;
+    if options.cfg.is_some() {
+        runs.iter().for_each(|run| print!("{}", run.configuration()));
+        return Ok(0);
+    }
+    for run in &runs {
+        if let Some(answer) = run.answer() {
+            println!("{answer}");
+            continue;
+        }
+        introduce(run, &request);
+        if let Some(folder) = options.trace.as_ref().filter(|_| !locate::is_traced()) {
+            let code = traced::run(run, folder.as_deref())?;
+            if code != 0 {
+                return Ok(code);
+            }
+            continue;
+        }
+        run.start(&request)?;
+    }
+    Ok(0)
+}
+
+fn introduce(run: &Run, request: &Request) {
+    if request.quiet || locate::is_traced() {
+        return;
+    }
+    if let Some(alias) = &run.composed.found.alias {
+        println!("workload {alias} is {}", run.composed.found.name);
+    }
+    if run.generate_first {
+        println!("there is no data set at {}; it is generated first", run.config.dataset.folder.display());
+    }
+}

@@ -1,0 +1,251 @@
+//! The numbers of a run, from nothing but times, counts and bytes.
+//!
+//! ```text
+//! block |load|compute|load|compute| ... |load|compute|  end
+//!       |  excluded  |<------- the window ------->|excluded|
+//! ```
+//!
+//! Each figure exists twice. The corrected one counts what happened: the window is the time from the end of the last
+//! excluded step to the end of the last counted one, the steps are those in it, the bytes are those read. The `compat`
+//! one is DLIO's formula with its constants, for comparison with old results.
+
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Step {
+    /// Waiting for the batch, computing on it, in seconds.
+    pub load: f64,
+    pub compute: f64,
+    /// When the step ended, in seconds from the start of the block.
+    pub end: f64,
+    pub samples: u64,
+    pub bytes: u64,
+}
+
+impl Step {
+    pub fn whole(&self) -> f64 {
+        self.load + self.compute
+    }
+}
+
+/// A run of steps that is measured together: up to a checkpoint, or an evaluation.
+#[derive(Debug, Clone, Default)]
+pub struct Block {
+    pub steps: Vec<Step>,
+    /// From the start of the block to its end.
+    pub duration: f64,
+}
+
+/// Steps left out at both ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Excluded {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Excluded {
+    pub const NOTHING: Excluded = Excluded { start: 0, end: 0 };
+
+    /// The counted steps; all of them if nothing would be left.
+    fn window(&self, steps: usize) -> std::ops::Range<usize> {
+        let range = self.start..steps.saturating_sub(self.end);
+        if range.is_empty() { 0..steps } else { range }
+    }
+}
+
+/// The figures of one block on one rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figures {
+    pub au: f64,
+    pub samples_per_second: f64,
+    pub megabytes_per_second: f64,
+    pub steps: f64,
+}
+
+impl Block {
+    pub fn corrected(&self, excluded: Excluded) -> Figures {
+        let window = excluded.window(self.steps.len());
+        let Some(last) = self.steps[window.clone()].last() else { return Figures::default() };
+        let begin = window.start.checked_sub(1).map_or(0.0, |before| self.steps[before].end);
+        let seconds = last.end - begin;
+        let counted = &self.steps[window];
+        Figures {
+            au: ratio(100.0 * counted.iter().map(|step| step.compute).sum::<f64>(), seconds),
+            samples_per_second: ratio(counted.iter().map(|step| step.samples).sum::<u64>() as f64, seconds),
+            megabytes_per_second: ratio(counted.iter().map(|step| step.bytes).sum::<u64>() as f64 / 1e6, seconds),
+            steps: self.steps.len() as f64,
+        }
+    }
+
+    /// DLIO's: the window's time is the block's without the steps outside, and its steps are always two fewer.
+    pub fn compat(&self, excluded: Excluded, batch: u64, record_bytes: f64) -> Figures {
+        let steps = self.steps.len();
+        let window = excluded.start.min(steps)..steps.saturating_sub(excluded.end).max(excluded.start.min(steps));
+        let outside: f64 = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(step, _)| !window.contains(step))
+            .map(|(_, step)| step.whole())
+            .sum();
+        let seconds = self.duration - outside;
+        let computed: f64 = self.steps[window].iter().map(|step| step.compute).sum();
+        let rate = ratio((steps as f64 - 2.0) * batch as f64, seconds);
+        Figures {
+            au: ratio(100.0 * computed, seconds),
+            samples_per_second: rate,
+            megabytes_per_second: rate * record_bytes / 1024.0 / 1024.0,
+            steps: steps as f64,
+        }
+    }
+}
+
+fn ratio(number: f64, by: f64) -> f64 {
+    if by > 0.0 { number / by } else { 0.0 }
+}
+
+/// Blocks of an epoch as one, each weighing as many steps as it had.
+pub fn weighted(blocks: &[Figures]) -> Figures {
+    let steps: f64 = blocks.iter().map(|block| block.steps).sum();
+    let mean = |of: fn(&Figures) -> f64| ratio(blocks.iter().map(|block| of(block) * block.steps).sum(), steps);
+    Figures {
+        au: mean(|block| block.au),
+        samples_per_second: mean(|block| block.samples_per_second),
+        megabytes_per_second: mean(|block| block.megabytes_per_second),
+        steps,
+    }
+}
+
+/// Ranks as one: utilization is a mean, rates add up.
+pub fn over_ranks(ranks: &[Figures]) -> Figures {
+    let sum = |of: fn(&Figures) -> f64| ranks.iter().map(of).sum::<f64>();
+    Figures {
+        au: ratio(sum(|rank| rank.au), ranks.len() as f64),
+        samples_per_second: sum(|rank| rank.samples_per_second),
+        megabytes_per_second: sum(|rank| rank.megabytes_per_second),
+        steps: ranks.first().map_or(0.0, |rank| rank.steps),
+    }
+}
+
+/// Mean and population deviation, both zero for nothing: a NaN is not JSON.
+pub fn mean_stdev(numbers: &[f64]) -> (f64, f64) {
+    let mean = ratio(numbers.iter().sum(), numbers.len() as f64);
+    let variance = ratio(numbers.iter().map(|number| (number - mean).powi(2)).sum(), numbers.len() as f64);
+    (mean, variance.sqrt())
+}
+
+/// The value below which a share of the sorted numbers lies, between neighbours.
+pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let at = share * last as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    below + (above - below) * at.fract()
+}
+
+/// How long the trainer waited for batches, in milliseconds.
+pub fn waits(steps: &[Step]) -> Value {
+    let mut waits: Vec<f64> = steps.iter().map(|step| step.load * 1e3).collect();
+    waits.sort_by(f64::total_cmp);
+    json!({
+        "p50": percentile(&waits, 0.5),
+        "p90": percentile(&waits, 0.9),
+        "p99": percentile(&waits, 0.99),
+        "max": waits.last().copied().unwrap_or(0.0),
+    })
+}
+
+/// DLIO's keys for one phase (`train` or `eval`): a list with a number an epoch, mean and deviation.
+pub fn phase(name: &str, epochs: &[Figures], expected_au: f64, into: &mut Map<String, Value>) {
+    if epochs.is_empty() {
+        return;
+    }
+    let list = |of: fn(&Figures) -> f64| epochs.iter().map(of).collect::<Vec<f64>>();
+    let (au, rate, transfer) =
+        (list(|epoch| epoch.au), list(|epoch| epoch.samples_per_second), list(|epoch| epoch.megabytes_per_second));
+    let mut put = |key: &str, value: Value| into.insert(format!("{name}_{key}"), value);
+    let (mean, stdev) = mean_stdev(&au);
+    put("au_percentage", json!(au));
+    put("au_mean_percentage", json!(mean));
+    put("au_meet_expectation", json!(if mean >= 100.0 * expected_au { "success" } else { "fail" }));
+    put("au_stdev_percentage", json!(stdev));
+    let (mean, stdev) = mean_stdev(&rate);
+    put("throughput_samples_per_second", json!(rate));
+    put("throughput_mean_samples_per_second", json!(mean));
+    put("throughput_stdev_samples_per_second", json!(stdev));
+    let (mean, stdev) = mean_stdev(&transfer);
+    put("io_mean_MB_per_second", json!(mean));
+    put("io_stdev_MB_per_second", json!(stdev));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of 1 s load and 3 s compute, the first with 5 s load.
+    fn block(steps: usize) -> Block {
+        let mut block = Block::default();
+        let mut end = 0.0;
+        for number in 0..steps {
+            let load = if number == 0 { 5.0 } else { 1.0 };
+            end += load + 3.0;
+            block.steps.push(Step { load, compute: 3.0, end, samples: 4, bytes: 4_000_000 });
+        }
+        block.duration = end;
+        block
+    }
+
+    const FIRST: Excluded = Excluded { start: 1, end: 0 };
+
+    #[test]
+    fn the_window_leaves_out_the_first_step() {
+        let figures = block(5).corrected(FIRST);
+        assert_eq!((figures.au, figures.samples_per_second, figures.megabytes_per_second), (75.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn throughput_counts_the_steps_of_the_window() {
+        assert_eq!(block(2).corrected(FIRST).samples_per_second, 1.0);
+        assert_eq!(block(2).compat(FIRST, 4, 1.0).samples_per_second, 0.0);
+        assert_eq!(block(5).compat(FIRST, 4, 1.0).samples_per_second, 12.0 / 16.0);
+    }
+
+    #[test]
+    fn a_block_of_one_step_still_has_figures() {
+        let figures = block(1).corrected(FIRST);
+        assert_eq!((figures.au, figures.samples_per_second), (37.5, 0.5));
+        assert_eq!(Block::default().corrected(FIRST), Figures::default());
+    }
+
+    #[test]
+    fn ranks_add_rates_and_share_utilization() {
+        let ranks = [
+            Figures { au: 80.0, samples_per_second: 1.0, megabytes_per_second: 2.0, steps: 3.0 },
+            Figures { au: 90.0, samples_per_second: 2.0, megabytes_per_second: 3.0, steps: 3.0 },
+        ];
+        assert_eq!(
+            over_ranks(&ranks),
+            Figures { au: 85.0, samples_per_second: 3.0, megabytes_per_second: 5.0, steps: 3.0 }
+        );
+    }
+
+    #[test]
+    fn blocks_weigh_as_many_steps_as_they_have() {
+        let short = Figures { au: 0.0, steps: 1.0, ..Figures::default() };
+        let long = Figures { au: 100.0, steps: 3.0, ..Figures::default() };
+        assert_eq!(weighted(&[short, long]).au, 75.0);
+    }
+
+    #[test]
+    fn nothing_measured_is_zero_and_never_nan() {
+        assert_eq!(mean_stdev(&[]), (0.0, 0.0));
+        assert_eq!(percentile(&[], 0.5), 0.0);
+        assert_eq!(weighted(&[]), Figures::default());
+    }
+
+    #[test]
+    fn percentiles_lie_between_neighbours() {
+        assert_eq!(percentile(&[1.0, 2.0, 3.0], 0.5), 2.0);
+        assert_eq!(percentile(&[1.0, 2.0], 0.5), 1.5);
+        assert_eq!(percentile(&[1.0, 2.0], 1.0), 2.0);
+    }
+}

@@ -1,0 +1,100 @@
+//! The files of a run folder, with DLIO's names and keys.
+//!
+//! ```text
+//! dlio.log                         what happened, a line each
+//! summary.json                     the numbers, rank 0          (rewritten after each epoch: partial results count)
+//! <rank>_output.json               every step of every epoch
+//! <rank>_per_epoch_stats.json      when epochs, blocks, checkpoints began and ended
+//! .hydra/{config,overrides,hydra}.yaml
+//! ```
+
+use crate::draft::write_whole;
+use crate::failure::{Failure, Outcome};
+use crate::grammar::Override;
+use crate::system::local_time;
+use crate::value::Value as Tree;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    pub path: PathBuf,
+}
+
+impl RunFolder {
+    pub fn create(path: PathBuf) -> Outcome<RunFolder> {
+        fs::create_dir_all(&path).map_err(|error| Failure::io("making the run folder", &path, error))?;
+        // Found out before hours of work and not after them.
+        let probe = path.join(".writable");
+        fs::write(&probe, b"")
+            .and_then(|()| fs::remove_file(&probe))
+            .map_err(|error| Failure::io("writing to", &path, error))?;
+        Ok(RunFolder { path })
+    }
+
+    pub fn write_json(&self, name: &str, json: &Value) -> Outcome<()> {
+        let text = serde_json::to_string_pretty(json).unwrap_or_default();
+        write_whole(&self.path.join(name), text.as_bytes())
+    }
+
+    /// What was asked for, as Hydra keeps it.
+    pub fn write_configuration(
+        &self,
+        subfolder: &str,
+        workload: &Tree,
+        hydra: &Tree,
+        overrides: &[Override],
+    ) -> Outcome<()> {
+        let folder = self.path.join(subfolder);
+        fs::create_dir_all(&folder).map_err(|error| Failure::io("making the folder", &folder, error))?;
+        let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
+        write_whole(&folder.join("config.yaml"), under("workload", workload).as_bytes())?;
+        write_whole(&folder.join("hydra.yaml"), under("hydra", hydra).as_bytes())?;
+        let typed = overrides
+            .iter()
+            .filter(|typed| !typed.key.starts_with("hydra."))
+            .map(|typed| Tree::Text(typed.typed.clone()));
+        write_whole(&folder.join("overrides.yaml"), Tree::List(typed.collect()).to_yaml().as_bytes())
+    }
+}
+
+/// dlio.log, and the same lines on the terminal where they are wanted.
+pub struct Log {
+    file: Option<File>,
+    echo: bool,
+}
+
+impl Log {
+    /// A log of rank 0; the others keep silent.
+    pub fn create(path: &Path, rank: u64, echo: bool) -> Outcome<Log> {
+        if rank > 0 {
+            return Ok(Log { file: None, echo: false });
+        }
+        let file = File::create(path).map_err(|error| Failure::io("creating", path, error))?;
+        Ok(Log { file: Some(file), echo })
+    }
+
+    pub fn output(&mut self, message: &str) {
+        self.line(&format!("[OUTPUT] {} {message}", local_time()));
+    }
+
+    pub fn metric(&mut self, message: &str) {
+        self.line(&format!("[METRIC] {message}"));
+    }
+
+    pub fn warning(&mut self, message: &str) {
+        self.line(&format!("[WARNING] {message}"));
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(file) = &mut self.file {
+            // A full disk shows in the results, which are written with care; the log is a convenience.
+            let _ = writeln!(file, "{line}");
+        }
+        if self.echo {
+            println!("{line}");
+        }
+    }
+}

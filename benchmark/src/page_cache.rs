@@ -1,0 +1,50 @@
+//! How much of a data set is in memory before an epoch, and how to get it out.
+
+use crate::buffer::FileMap;
+use crate::layout::{Layout, Split};
+use crate::system;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Files looked at: enough for a share good to a few per cent, few enough to cost milliseconds.
+const PROBES: u64 = 64;
+
+fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
+    let files = layout.files(split);
+    let step = files.div_ceil(PROBES).max(1);
+    (0..files).step_by(step as usize).map(move |number| layout.path(split, number))
+}
+
+/// The share of the training files' pages in memory, measured on some of them; None if nobody may know.
+pub fn share(layout: &Layout) -> Option<f64> {
+    let (mut resident, mut all) = (0, 0);
+    for path in probes(layout, Split::Train) {
+        let file = File::open(path).ok()?;
+        let length = file.metadata().ok()?.len() as usize;
+        let (here, pages) = FileMap::new(&file, length).ok()?.resident_pages().ok()?;
+        resident += here;
+        all += pages;
+    }
+    (all > 0).then(|| resident as f64 / all as f64)
+}
+
+/// How the cache was emptied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropped {
+    /// The whole machine's, as root.
+    Everything,
+    /// File by file, as far as nobody else uses them.
+    FileByFile,
+}
+
+pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
+    if system::drop_page_cache().is_ok() {
+        return Ok(Dropped::Everything);
+    }
+    for split in [Split::Train, Split::Valid] {
+        for number in 0..layout.files(split) {
+            system::forget_pages(&File::open(layout.path(split, number))?)?;
+        }
+    }
+    Ok(Dropped::FileByFile)
+}

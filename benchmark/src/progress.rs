@@ -1,0 +1,45 @@
+//! What a person at a terminal sees while a run goes on. In a pipe there is nothing to see.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// Times a second the line is redrawn: more costs and shows nothing.
+const REFRESH: u8 = 8;
+
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// `shown` only on the rank that talks; the drawing target itself is silent without a terminal.
+    pub fn new(shown: bool, what: &str, length: u64, unit: &str) -> Progress {
+        let target = if shown { ProgressDrawTarget::stderr_with_hz(REFRESH) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(length), target);
+        let template = format!("{{prefix}} [{{bar:30}}] {{pos}}/{{len}} {unit} {{msg}} {{elapsed}}<{{eta}}");
+        // The template is ours; if it were wrong the default style still shows the bar.
+        bar.set_style(
+            ProgressStyle::with_template(&template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("=> "),
+        );
+        bar.set_prefix(what.to_string());
+        Progress(bar)
+    }
+
+    pub fn advance(&self, count: u64) {
+        self.0.inc(count);
+    }
+
+    /// A figure beside the bar, such as a rate.
+    pub fn say(&self, message: String) {
+        self.0.set_message(message);
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,282 @@
+//! What a run measured, and the JSON that says it: DLIO's keys with corrected figures, DLIO's own formulas beside them
+//! under `compat`.
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::host;
+use crate::layout::Layout;
+use crate::metrics::{self, Block, Figures, mean_stdev};
+use crate::system::{host_name, local_time};
+use serde_json::{Map, Value, json};
+use std::time::Instant;
+
+/// A moment on both clocks: one to tell, one to subtract.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    pub told: String,
+    at: Instant,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        Moment { told: local_time(), at: Instant::now() }
+    }
+
+    pub fn since(&self, before: &Moment) -> f64 {
+        self.at.duration_since(before.at).as_secs_f64()
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Moment {
+        Moment::now()
+    }
+}
+
+/// One checkpoint written or read, by all ranks together.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    pub started: Moment,
+    pub ended: Moment,
+    /// Seconds of the slowest rank.
+    pub slowest: f64,
+    pub bytes: u64,
+    /// Bytes a second of the slowest rank.
+    pub slowest_rank_rate: f64,
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+impl Saved {
+    pub fn gibibytes_per_second(&self) -> f64 {
+        if self.slowest > 0.0 { self.bytes as f64 / GIB / self.slowest } else { 0.0 }
+    }
+}
+
+type Timed = (Moment, Moment, Block);
+
+#[derive(Debug, Clone, Default)]
+pub struct Epoch {
+    pub number: u64,
+    pub started: Moment,
+    pub ended: Moment,
+    pub blocks: Vec<Timed>,
+    pub evaluation: Option<Timed>,
+    pub saves: Vec<Saved>,
+    pub loads: Vec<Saved>,
+    /// Share of the data set in the page cache before the epoch.
+    pub cached: Option<f64>,
+    /// By rank: training corrected and compat, evaluation corrected and compat.
+    pub ranks: Vec<Vec<Figures>>,
+    pub bytes_all_ranks: u64,
+}
+
+impl Epoch {
+    pub fn train_figures(&self, of: impl Fn(&Block) -> Figures) -> Figures {
+        metrics::weighted(&self.blocks.iter().map(|(_, _, block)| of(block)).collect::<Vec<_>>())
+    }
+
+    pub fn eval_figures(&self, of: impl Fn(&Block) -> Figures) -> Figures {
+        self.evaluation.as_ref().map(|(_, _, block)| of(block)).unwrap_or_default()
+    }
+
+    /// Bytes this rank read, evaluation included.
+    pub fn bytes(&self) -> u64 {
+        let blocks = self.blocks.iter().chain(&self.evaluation);
+        blocks.flat_map(|(_, _, block)| &block.steps).map(|step| step.bytes).sum()
+    }
+
+    fn steps(&self) -> Vec<metrics::Step> {
+        self.blocks.iter().flat_map(|(_, _, block)| block.steps.iter().copied()).collect()
+    }
+
+    /// Over all ranks; `which` as in `ranks`.
+    pub fn figures(&self, which: usize) -> Figures {
+        metrics::over_ranks(&self.ranks.iter().filter_map(|rank| rank.get(which).copied()).collect::<Vec<_>>())
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Results {
+    pub started: Moment,
+    pub epochs: Vec<Epoch>,
+    pub checkpoint_bytes: u64,
+    /// Samples that could not be read, and the first reasons.
+    pub failed: u64,
+    pub failures: Vec<String>,
+    pub read_nanos: u64,
+    pub interrupted: bool,
+}
+
+/// Reasons kept: enough to see a pattern.
+const REASONS: usize = 20;
+
+impl Results {
+    pub fn note_failures(&mut self, count: u64, failure: &Failure) {
+        self.failed += count;
+        if self.failures.len() < REASONS {
+            self.failures.push(failure.what.clone());
+        }
+    }
+
+    pub fn summary(&self, config: &Config, ranks: u64) -> Value {
+        let layout = Layout::new(&config.dataset);
+        let payload = layout.payload_bytes() as f64 / GIB;
+        let memory = host::memory_gibibytes();
+        json!({
+            "start": self.started.told,
+            "num_accelerators": ranks,
+            "num_hosts": 1,
+            "hostname": host_name(),
+            "metric": self.metric(config),
+            "num_files_train": config.dataset.files_train,
+            "num_files_eval": config.dataset.files_eval,
+            "num_samples_per_file": config.dataset.samples_per_file,
+            "host_cpu_count": [host::processors()],
+            "host_processor_name": "",
+            "potential_caching": [u8::from(payload <= memory)],
+            "host_cpuinfo": host::processor(),
+            "host_meminfo": host::memory(),
+            "host_memory_GB": [memory],
+            "data_size_per_host_GB": payload,
+            "epochs": self.epochs.len(),
+            "epoch": self.epochs.iter().map(epoch_facts).collect::<Vec<_>>(),
+            "failed_samples": self.failed,
+            "failures": self.failures,
+            "interrupted": self.interrupted,
+            "end": local_time(),
+        })
+    }
+
+    fn metric(&self, config: &Config) -> Value {
+        let mut metric = Map::new();
+        self.checkpoint_keys(&mut metric);
+        let trained: Vec<&Epoch> = self.epochs.iter().filter(|epoch| !epoch.blocks.is_empty()).collect();
+        let evaluated: Vec<&Epoch> = self.epochs.iter().filter(|epoch| epoch.evaluation.is_some()).collect();
+        let mut compat = Map::new();
+        for (into, train, eval) in [(&mut metric, 0, 2), (&mut compat, 1, 3)] {
+            let figures =
+                |epochs: &[&Epoch], which| epochs.iter().map(|epoch| epoch.figures(which)).collect::<Vec<_>>();
+            metrics::phase("train", &figures(&trained, train), config.au, into);
+            metrics::phase("eval", &figures(&evaluated, eval), config.au, into);
+        }
+        if !compat.is_empty() {
+            metric.insert("compat".into(), Value::Object(compat));
+        }
+        Value::Object(metric)
+    }
+
+    fn checkpoint_keys(&self, metric: &mut Map<String, Value>) {
+        for (word, of) in [
+            ("save", (|epoch: &Epoch| &epoch.saves) as fn(&Epoch) -> &Vec<Saved>),
+            ("load", |epoch: &Epoch| &epoch.loads),
+        ] {
+            let done: Vec<&Saved> = self.epochs.iter().flat_map(of).collect();
+            if done.is_empty() {
+                continue;
+            }
+            let (rate, rate_stdev) =
+                mean_stdev(&done.iter().map(|saved| saved.gibibytes_per_second()).collect::<Vec<_>>());
+            let (time, time_stdev) = mean_stdev(&done.iter().map(|saved| saved.slowest).collect::<Vec<_>>());
+            let slowest = done.iter().map(|saved| saved.slowest_rank_rate / GIB).fold(f64::INFINITY, f64::min);
+            metric.insert(format!("{word}_checkpoint_io_mean_GB_per_second"), json!(rate));
+            metric.insert(format!("{word}_checkpoint_io_stdev_GB_per_second"), json!(rate_stdev));
+            metric.insert(format!("{word}_checkpoint_duration_mean_seconds"), json!(time));
+            metric.insert(format!("{word}_checkpoint_duration_stdev_seconds"), json!(time_stdev));
+            metric.insert(format!("{word}_checkpoint_slowest_rank_GB_per_second"), json!(slowest));
+            metric.insert("checkpoint_size_GB".into(), json!(self.checkpoint_bytes as f64 / GIB));
+        }
+    }
+
+    /// `<rank>_per_epoch_stats.json`: durations of epochs and blocks are texts, of checkpoints numbers, as DLIO's are.
+    pub fn per_epoch_stats(&self) -> Value {
+        Value::Object(self.epochs.iter().map(|epoch| (epoch.number.to_string(), epoch_stats(epoch))).collect())
+    }
+
+    /// `<rank>_output.json`: every step.
+    pub fn output(&self, config: &Config) -> Value {
+        let mut output = Map::new();
+        output.insert("host_memory_GB".into(), json!([host::memory_gibibytes()]));
+        output.insert("host_cpu_count".into(), json!([host::processors()]));
+        output.insert("host_processor_name".into(), json!(""));
+        output.insert("host_cpuinfo".into(), json!(host::processor()));
+        output.insert("host_meminfo".into(), json!(host::memory()));
+        output.insert("hostname".into(), json!(host_name()));
+        for epoch in &self.epochs {
+            output.insert(epoch.number.to_string(), epoch_steps(epoch, config));
+        }
+        Value::Object(output)
+    }
+}
+
+/// What DLIO does not say about an epoch.
+fn epoch_facts(epoch: &Epoch) -> Value {
+    let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
+    json!({
+        "epoch": epoch.number,
+        "seconds": epoch.ended.since(&epoch.started),
+        "bytes_read": epoch.bytes_all_ranks,
+        "cached_share_before": epoch.cached,
+        "batch_wait_ms": metrics::waits(&epoch.steps()),
+        "au_percentage_of_ranks": au,
+    })
+}
+
+fn epoch_stats(epoch: &Epoch) -> Value {
+    let mut stats = Map::new();
+    let seconds = |started: &Moment, ended: &Moment| format!("{:.2}", ended.since(started));
+    let timed = |(started, ended, _): &Timed| json!({"start": started.told, "end": ended.told, "duration": seconds(started, ended)});
+    stats.insert("start".into(), json!(epoch.started.told));
+    for (number, block) in epoch.blocks.iter().enumerate() {
+        stats.insert(format!("block{}", number + 1), timed(block));
+    }
+    if let Some(evaluation) = &epoch.evaluation {
+        stats.insert("eval".into(), timed(evaluation));
+    }
+    for (word, all) in [("save", &epoch.saves), ("load", &epoch.loads)] {
+        for (number, saved) in all.iter().enumerate() {
+            let facts = json!({
+                "start": saved.started.told, "end": saved.ended.told,
+                "duration": saved.slowest, "throughput": saved.gibibytes_per_second(),
+            });
+            stats.insert(format!("{word}_ckpt{}", number + 1), facts);
+        }
+    }
+    stats.insert("end".into(), json!(epoch.ended.told));
+    stats.insert("duration".into(), json!(seconds(&epoch.started, &epoch.ended)));
+    Value::Object(stats)
+}
+
+fn epoch_steps(epoch: &Epoch, config: &Config) -> Value {
+    let excluded =
+        metrics::Excluded { start: config.output.exclude_start as usize, end: config.output.exclude_end as usize };
+    let mut names: Vec<(String, &Block, metrics::Excluded)> = Vec::new();
+    for (number, (_, _, block)) in epoch.blocks.iter().enumerate() {
+        names.push((format!("block{}", number + 1), block, excluded));
+    }
+    if let Some((_, _, block)) = &epoch.evaluation {
+        names.push(("eval".into(), block, metrics::Excluded::NOTHING));
+    }
+    let lists = |of: fn(&metrics::Step) -> f64| -> Value {
+        let list = |block: &Block| block.steps.iter().map(of).collect::<Vec<f64>>();
+        Value::Object(names.iter().map(|(name, block, _)| (name.clone(), json!(list(block)))).collect())
+    };
+    let figures = |of: fn(&Figures) -> f64| -> Value {
+        Value::Object(
+            names
+                .iter()
+                .map(|(name, block, excluded)| (name.clone(), json!(of(&block.corrected(*excluded)))))
+                .collect(),
+        )
+    };
+    json!({
+        "load": lists(|step| step.load),
+        "proc": lists(metrics::Step::whole),
+        "compute": lists(|step| step.compute),
+        "bytes": lists(|step| step.bytes as f64),
+        "throughput": figures(|figures| figures.samples_per_second),
+        "au": figures(|figures| figures.au),
+        "host_meminfo": host::memory(),
+        "end": epoch.ended.told,
+    })
+}

@@ -1,0 +1,338 @@
+//! What cannot be: combinations of values that no run could honour. All of them are told at once, before the first file
+//! is written.
+
+use crate::checkpoint::Shards;
+use crate::config::{Config, Element, Framework, LoaderKind};
+use crate::failure::Failure;
+use crate::layout::{Layout, Split};
+use std::path::Path;
+
+/// Everything that is wrong with this configuration on so many ranks.
+pub fn complaints(config: &Config, ranks: u64) -> Vec<Failure> {
+    let mut list = List(Vec::new());
+    storage(config, &mut list);
+    if config.workflow.generate || config.workflow.train {
+        dataset(config, &mut list);
+        compression(config, &mut list);
+        images(config, &mut list);
+        reading(config, &mut list);
+    }
+    if config.workflow.train {
+        steps(config, ranks, &mut list);
+    }
+    if config.workflow.checkpoint {
+        checkpoints(config, ranks, &mut list);
+    }
+    list.0
+}
+
+struct List(Vec<Failure>);
+
+impl List {
+    fn refuse(&mut self, when: bool, what: impl Into<String>, remedy: impl Into<String>) {
+        if when {
+            self.0.push(Failure::refused(what).remedy(remedy));
+        }
+    }
+}
+
+fn is_url(path: &Path) -> bool {
+    path.to_string_lossy().contains(":/")
+}
+
+fn storage(config: &Config, list: &mut List) {
+    let object_store = matches!(config.storage_type.as_str(), "s3" | "aistore");
+    let what = format!("workload.storage.storage_type={}: object stores are not supported yet", config.storage_type);
+    list.refuse(object_store, what, "use local_fs, with a mounted bucket if need be");
+    let url = is_url(&config.dataset.folder) || is_url(&config.checkpoint.folder);
+    let what = format!("{} is no path", config.dataset.folder.display());
+    list.refuse(url && !object_store, what, "give a folder of a mounted file system");
+    for (key, class) in &config.classes {
+        list.refuse(true, format!("workload.{key}={class}: there is no Python here to load it"), "leave the key out");
+    }
+    let profiler = matches!(config.profiler.as_str(), "darshan" | "tensorboard");
+    let what = format!("workload.profiling.profiler={} is not supported", config.profiler);
+    list.refuse(config.workflow.profile && profiler, what, "use iostat, or --trace for every single operation");
+}
+
+fn dataset(config: &Config, list: &mut List) {
+    let dataset = &config.dataset;
+    if let Err(failure) = crate::formats::find(&dataset.format) {
+        list.0.push(failure);
+    }
+    let least = |list: &mut List, key: &str, count: u64| {
+        list.refuse(count == 0, format!("workload.{key} must be at least 1"), "");
+    };
+    least(list, "dataset.num_samples_per_file", dataset.samples_per_file);
+    least(list, "dataset.num_files_train", dataset.files_train);
+    list.refuse(
+        dataset.record_dims.is_empty() && dataset.record_bytes < 1.0,
+        "workload.dataset.record_length_bytes must be at least 1",
+        "",
+    );
+    list.refuse(dataset.record_dims.contains(&0), "workload.dataset.record_dims has a dimension of 0", "");
+    list.refuse(
+        !dataset.record_dims.is_empty() && dataset.record_bytes_stdev > 0.0,
+        "workload.dataset.record_dims and record_length_bytes_stdev exclude each other",
+        "leave one of them out: ++workload.dataset.record_length_bytes_stdev=0",
+    );
+    list.refuse(dataset.record_bytes_stdev < 0.0, "workload.dataset.record_length_bytes_stdev is negative", "");
+    list.refuse(
+        dataset.prefix.contains('/'),
+        "workload.dataset.file_prefix is a name, not a path",
+        "use data_folder for the path",
+    );
+    list.refuse(
+        dataset.parquet_partition.is_some(),
+        "workload.dataset.parquet.partition_by is not supported",
+        "leave it out",
+    );
+    hdf5(config, list);
+}
+
+fn hdf5(config: &Config, list: &mut List) {
+    let dataset = &config.dataset;
+    if dataset.format != "hdf5" {
+        return;
+    }
+    let parts = dataset.datasets_per_record.max(1);
+    let first = dataset.record_dims.first().copied().unwrap_or(dataset.record_bytes.sqrt() as u64);
+    list.refuse(
+        !first.is_multiple_of(parts),
+        format!("the first dimension of a sample, {first}, cannot be divided among {parts} data sets"),
+        "choose another workload.dataset.hdf5.num_dset_per_record",
+    );
+    list.refuse(
+        parts > 1 && dataset.record_bytes_stdev > 0.0,
+        "workload.dataset.hdf5.num_dset_per_record needs samples of one size",
+        "set ++workload.dataset.record_length_bytes_stdev=0",
+    );
+    let dims = if dataset.record_dims.is_empty() { 2 } else { dataset.record_dims.len() };
+    list.refuse(
+        dataset.chunk_dims.len() > dims + 1,
+        "workload.dataset.hdf5.chunk_dims has more dimensions than the data sets",
+        format!("it takes up to {}: samples, then the sample's own", dims + 1),
+    );
+    list.refuse(
+        !dataset.max_shape.is_empty() && dataset.max_shape.len() != dims + 1,
+        "workload.dataset.hdf5.max_shape has another number of dimensions than the data sets",
+        format!("it takes {}: samples, then the sample's own", dims + 1),
+    );
+}
+
+fn compression(config: &Config, list: &mut List) {
+    let (format, compression) = (config.dataset.format.as_str(), config.dataset.compression.as_str());
+    let possible: &[&str] = match format {
+        "npz" => &["zip"],
+        "hdf5" => &["gzip", "lzf"],
+        "csv" => &["gzip", "bz2", "zip", "xz"],
+        _ => &[],
+    };
+    let known = if possible.is_empty() { "none".into() } else { format!("none, {}", possible.join(", ")) };
+    list.refuse(
+        compression != "none" && !possible.contains(&compression),
+        format!("workload.dataset.compression={compression} does not exist for {format}"),
+        format!("{format} takes {known}"),
+    );
+}
+
+/// The largest side of an image either format can say.
+const IMAGE_SIDE: u64 = 65_535;
+
+fn images(config: &Config, list: &mut List) {
+    let dataset = &config.dataset;
+    if !matches!(dataset.format.as_str(), "jpeg" | "png") {
+        return;
+    }
+    list.refuse(
+        dataset.record_dims.len() > 2,
+        format!("{} samples have two dimensions at most", dataset.format),
+        "shorten workload.dataset.record_dims",
+    );
+    let side = dataset.record_dims.iter().copied().max().unwrap_or(dataset.record_bytes.sqrt() as u64);
+    list.refuse(
+        side > IMAGE_SIDE,
+        format!("an image cannot be {side} pixels wide"),
+        "choose smaller samples or another format",
+    );
+    list.refuse(
+        dataset.samples_per_file > 1,
+        format!("a {} file holds one sample", dataset.format),
+        "set ++workload.dataset.num_samples_per_file=1",
+    );
+}
+
+fn reading(config: &Config, list: &mut List) {
+    let reader = &config.reader;
+    let foreign = match config.framework {
+        Framework::PyTorch => reader.loader == LoaderKind::TensorFlow,
+        Framework::TensorFlow => reader.loader == LoaderKind::PyTorch,
+    };
+    list.refuse(
+        foreign && config.workflow.train,
+        format!("workload.reader.data_loader={} belongs to the other framework", reader.loader_name),
+        "set workload.framework and workload.reader.data_loader to the same",
+    );
+    list.refuse(
+        config.dataset.format == "tfrecord" && reader.loader == LoaderKind::PyTorch && config.workflow.train,
+        "tfrecord has no PyTorch reader",
+        "set ++workload.framework=tensorflow ++workload.reader.data_loader=tensorflow",
+    );
+    list.refuse(
+        matches!(reader.file_access.as_str(), "collective" | "mpio"),
+        format!("workload.reader.file_access={} needs MPI", reader.file_access),
+        "use multi",
+    );
+    list.refuse(
+        reader.direct
+            && !matches!(
+                config.dataset.format.as_str(),
+                "npz" | "npy" | "indexed_binary" | "mmap_indexed_binary" | "synthetic"
+            ),
+        format!("workload.reader.odirect does not exist for {}", config.dataset.format),
+        "npz, npy and indexed_binary have it",
+    );
+    list.refuse(
+        config.dataset.format == "hdf5"
+            && config.dataset.element == Element::named("float16")
+            && config.dataset.compression == "lzf",
+        "hdf5 has no lzf of float16",
+        "use gzip",
+    );
+}
+
+fn steps(config: &Config, ranks: u64, list: &mut List) {
+    let layout = Layout::new(&config.dataset);
+    let mut whole_steps = |what: &str, split: Split, batch: u64, key: &str| {
+        list.refuse(batch == 0, format!("workload.reader.{key} must be at least 1"), "");
+        let (samples, needed) = (layout.samples(split), batch * ranks);
+        list.refuse(
+            batch > 0 && samples < needed,
+            format!("{samples} {what} samples make no step of {batch} on {ranks} rank(s)"),
+            format!("use at least {needed} samples, or a smaller ++workload.reader.{key}"),
+        );
+        samples / needed.max(1)
+    };
+    let available = whole_steps("training", Split::Train, config.reader.batch, "batch_size");
+    if config.workflow.evaluate {
+        whole_steps("evaluation", Split::Valid, config.reader.batch_eval, "batch_size_eval");
+        list.refuse(config.evaluation.every == 0, "workload.evaluation.epochs_between_evals must be at least 1", "");
+    }
+    let asked = config.train.steps_max.unwrap_or(0);
+    list.refuse(
+        asked > available && available > 0,
+        format!("workload.train.total_training_steps={asked}, but an epoch has {available} steps"),
+        "leave it out to use them all, or make the data set larger",
+    );
+    list.refuse(config.train.epochs == 0, "workload.train.epochs must be at least 1", "");
+    list.refuse(!(0.0..=1.0).contains(&config.au), "workload.metric.au is a fraction between 0 and 1", "90 % is 0.90");
+}
+
+fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
+    let model = &config.model;
+    let checkpoint = &config.checkpoint;
+    let parallel = model.tensor.max(1) * model.pipeline.max(1);
+    list.refuse(
+        model.pipeline > 1 && model.zero_stage == 3,
+        "zero stage 3 and pipeline parallelism exclude each other",
+        "set ++workload.model.parallelism.pipeline=1 or another zero_stage",
+    );
+    list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage is 0, 1, 2 or 3", "");
+    let only = config.only_checkpoints();
+    list.refuse(
+        only && !checkpoint.subset && !ranks.is_multiple_of(parallel),
+        format!("{ranks} rank(s) cannot hold a model spread over {parallel} (tensor * pipeline)"),
+        format!("use a multiple of {parallel} ranks, or ++workload.checkpoint.mode=subset for a part of them"),
+    );
+    let data = Shards { model, checkpoints: checkpoint, framework: config.framework, ranks }.data_parallel();
+    list.refuse(
+        only && !checkpoint.subset && model.data > 0 && data * parallel != ranks,
+        format!("workload.model.parallelism.data={data} does not fit {ranks} rank(s)"),
+        "leave it out: it follows from the ranks",
+    );
+    list.refuse(
+        only && checkpoint.reads > checkpoint.writes.max(0) && checkpoint.writes > 0,
+        format!("{} checkpoints cannot be read after writing {}", checkpoint.reads, checkpoint.writes),
+        "lower workload.checkpoint.num_checkpoints_read",
+    );
+    list.refuse(
+        only && checkpoint.reads <= 0 && checkpoint.writes <= 0,
+        "a run of checkpoints alone needs workload.checkpoint.num_checkpoints_write or num_checkpoints_read",
+        "",
+    );
+    list.refuse(
+        !only && checkpoint.every_steps.is_none() && checkpoint.every_epochs == 0,
+        "workload.checkpoint.epochs_between_checkpoints must be at least 1",
+        "",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::parse;
+    use crate::workload::compose;
+
+    fn refused(typed: &[&str], ranks: u64) -> String {
+        let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
+        let config = Config::read(&compose(&overrides, None).unwrap().workload).unwrap();
+        complaints(&config, ranks).iter().map(|failure| format!("{failure}\n")).collect()
+    }
+
+    #[test]
+    fn shipped_training_workloads_are_possible() {
+        for name in
+            ["default", "unet3d", "resnet50", "cosmoflow", "bert", "dlrm", "megatron", "resnet50_tf", "unet3d_v100"]
+        {
+            assert_eq!(refused(&[&format!("workload={name}")], 1), "", "{name}");
+        }
+    }
+
+    #[test]
+    fn impossible_combinations_are_refused() {
+        for (typed, word) in [
+            (&["workload=unet3d", "++workload.dataset.record_dims=[2,3]"][..], "exclude each other"),
+            (&["workload=unet3d", "++workload.framework=tensorflow"], "other framework"),
+            (&["workload=unet3d", "++workload.dataset.format=tfrecord"], "no PyTorch reader"),
+            (&["workload=unet3d", "++workload.reader.batch_size=0"], "at least 1"),
+            (&["workload=unet3d", "++workload.reader.batch_size=1000"], "no step"),
+            (&["workload=unet3d", "++workload.train.total_training_steps=99999"], "an epoch has"),
+            (&["workload=unet3d", "++workload.dataset.compression=gzip"], "npz takes none, zip"),
+            (
+                &["workload=unet3d", "++workload.dataset.format=png", "++workload.dataset.record_dims=[2,3,4]"],
+                "two dimensions",
+            ),
+            (&["workload=unet3d", "++workload.dataset.format=hdf5", "++workload.reader.odirect=true"], "odirect"),
+            (&["workload=unet3d", "++workload.reader.reader_classname=a.B"], "no Python"),
+            (&["workload=unet3d", "++workload.reader.file_access=mpio"], "needs MPI"),
+            (&["workload=unet3d_h100_s3"], "object stores"),
+            (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
+            (&["workload=llama_7b", "++workload.checkpoint.num_checkpoints_read=20"], "cannot be read"),
+            (&["workload=llama_7b_zero3", "++workload.model.parallelism.pipeline=2"], "exclude each other"),
+            (&["workload=llama_70b"], "multiple of 32"),
+            (
+                &[
+                    "workload=unet3d",
+                    "++workload.dataset.record_length_bytes_stdev=0",
+                    "++workload.dataset.format=hdf5",
+                    "++workload.dataset.hdf5.num_dset_per_record=7",
+                ],
+                "divided",
+            ),
+        ] {
+            assert!(refused(typed, 1).contains(word), "{typed:?} gave: {}", refused(typed, 1));
+        }
+    }
+
+    #[test]
+    fn an_explicit_none_for_compression_is_no_compression() {
+        let typed = ["workload=unet3d", "++workload.dataset.format=hdf5", "++workload.dataset.compression=none"];
+        assert_eq!(refused(&typed, 1), "");
+    }
+
+    #[test]
+    fn all_complaints_come_at_once() {
+        let text = refused(&["workload=unet3d", "++workload.train.epochs=0", "++workload.reader.batch_size=0"], 1);
+        assert_eq!(text.lines().filter(|line| line.contains("at least 1")).count(), 2);
+    }
+}

@@ -1,0 +1,205 @@
+//! The calls of the operating system that the standard library has no words for. Every `unsafe` here is one libc call.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_signal(signal: libc::c_int) {
+    if INTERRUPTED.swap(true, Ordering::Relaxed) {
+        // The second time the user means it: no clean-up that could hang.
+        // SAFETY: `_exit` is safe in a signal handler and does not return.
+        unsafe { libc::_exit(128 + signal) };
+    }
+}
+
+/// From now on Ctrl-C and termination are noted and the run ends at its next step; a second one ends it at once.
+pub fn note_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t);
+    }
+}
+
+/// For loader workers: a terminal sends Ctrl-C to all, but their end is the trainer's decision.
+pub fn leave_interrupts_to_parent() {
+    set_handler(libc::SIGINT, libc::SIG_IGN);
+}
+
+fn set_handler(signal: libc::c_int, handler: libc::sighandler_t) {
+    // SAFETY: a zeroed sigaction is a valid one with no flags; no SA_RESTART, so that waits end when a signal comes.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Sleeps to a deadline on the monotonic clock; comes back early when interrupted.
+pub fn sleep(duration: Duration) {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the one timespec it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    let nanos = now.tv_nsec + i64::from(duration.subsec_nanos());
+    let until = libc::timespec {
+        tv_sec: now.tv_sec + duration.as_secs() as i64 + nanos / 1_000_000_000,
+        tv_nsec: nanos % 1_000_000_000,
+    };
+    // SAFETY: reads the one timespec it is given; the remainder is not asked for with an absolute time.
+    let wait =
+        || unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+    while wait() == libc::EINTR && !interrupted() {}
+}
+
+/// Forks. `work` runs in the child, which then exits with its result; the parent gets the child's id.
+///
+/// Only for a process with one thread: the child has no other, and a lock held by one would stay locked for ever.
+pub fn fork(work: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
+    // SAFETY: the callers are single-threaded at this point (workers are made before any thread of ours), so the
+    // child's memory is consistent. It ends in `exit` and never returns into the parent's frames.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: a plain flag of this process: it ends when its parent does, however the parent ends.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+            std::process::exit(work())
+        }
+        child => Ok(child),
+    }
+}
+
+/// Waits for a child; its exit code, or 128 and the signal that ended it.
+pub fn wait(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes the one integer it is given.
+        let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+        if waited == child {
+            break;
+        }
+        if waited < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return 0;
+        }
+    }
+    if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
+}
+
+/// Waits until the file can be read without blocking, at most so long. Whether it can.
+pub fn readable_within(file: &impl AsRawFd, limit: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd, as the count says.
+    unsafe { libc::poll(&mut poll, 1, limit.as_millis() as libc::c_int) > 0 }
+}
+
+/// Bytes an unprivileged user may still write to the file system that holds `path`.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+    // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statvfs is valid to be overwritten.
+    unsafe {
+        let mut stats: libc::statvfs = std::mem::zeroed();
+        match libc::statvfs(name.as_ptr(), &mut stats) {
+            0 => Ok(stats.f_bavail * stats.f_frsize),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
+pub fn forget_pages(file: &File) -> io::Result<()> {
+    file.sync_data()?;
+    // SAFETY: a hint about an open descriptor.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// Drops the page cache of the whole machine; only root may.
+pub fn drop_page_cache() -> io::Result<()> {
+    // SAFETY: no arguments, no memory.
+    unsafe { libc::sync() };
+    std::fs::write("/proc/sys/vm/drop_caches", "3")
+}
+
+/// Numbers that several processes add to.
+pub struct SharedCounter(*const AtomicU64);
+
+// SAFETY: the pointer is to a mapping that lives as long as the value, and an atomic may be used from everywhere.
+unsafe impl Sync for SharedCounter {}
+
+impl SharedCounter {
+    pub fn new() -> io::Result<SharedCounter> {
+        // SAFETY: a new anonymous mapping of one page overlaps nothing; it is zeroed, which is a valid atomic.
+        let raw = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), 4096, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        if raw == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(SharedCounter(raw.cast())) }
+    }
+
+    /// The number before.
+    pub fn add(&self, number: u64) -> u64 {
+        // SAFETY: the mapping is alive, aligned to a page, and holds an atomic.
+        unsafe { &*self.0 }.fetch_add(number, Ordering::Relaxed)
+    }
+}
+
+impl Drop for SharedCounter {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length; no reference outlives `add`.
+        unsafe { libc::munmap(self.0.cast_mut().cast(), 4096) };
+    }
+}
+
+/// Local time as DLIO's files say it: 2026-11-21T00:08:48.773682.
+pub fn local_time() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let broken = broken_down(since.as_secs() as libc::time_t);
+    let date = format!("{:04}-{:02}-{:02}", broken.tm_year + 1900, broken.tm_mon + 1, broken.tm_mday);
+    format!("{date}T{:02}:{:02}:{:02}.{:06}", broken.tm_hour, broken.tm_min, broken.tm_sec, since.subsec_micros())
+}
+
+fn broken_down(seconds: libc::time_t) -> libc::tm {
+    // SAFETY: reads one integer and writes one tm, which is valid when zeroed.
+    unsafe {
+        let mut broken: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&seconds, &mut broken);
+        broken
+    }
+}
+
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "localhost".into(), |name| name.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_is_not_short() {
+        let begun = std::time::Instant::now();
+        sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() >= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn local_time_has_microseconds() {
+        let now = local_time();
+        assert_eq!((now.len(), now.as_bytes()[10], now.as_bytes()[19]), (26, b'T', b'.'));
+    }
+
+    #[test]
+    fn there_is_free_space_somewhere() {
+        assert!(free_bytes(Path::new("/")).unwrap() > 0);
+        assert!(free_bytes(Path::new("/nowhere/at/all")).is_err());
+    }
+}

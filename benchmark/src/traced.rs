@@ -1,0 +1,53 @@
+//! `dlio bench --trace`: the same run again as a child under the tracing library, then the analyzer's summary.
+//!
+//! The library must be there before the first file is opened, and a library is only preloaded by starting a program.
+
+use crate::bench::Run;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::locate;
+use crate::system;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
+    let library = locate::library().ok_or_else(|| {
+        Failure::refused(format!("--trace needs {}, which is not beside this program", locate::LIBRARY))
+            .remedy("install it, or set DLIO_LIB to where it is")
+    })?;
+    let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
+    let code = child(run, &library, &trace)?;
+    summarize(&trace);
+    println!("trace: {}", trace.display());
+    Ok(code)
+}
+
+fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
+    let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    // Ctrl-C reaches the child by itself, and the summary of what there is comes afterwards.
+    system::leave_interrupts_to_parent();
+    let status = Command::new(program)
+        .args(arguments)
+        // The time in its name would be another one in the child.
+        .arg(format!("++hydra.run.dir='{}'", run.folder.display()))
+        .env("LD_PRELOAD", locate::preload(library))
+        .env("DLIO_TRACE_DIR", trace)
+        .status()
+        .map_err(failed)?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+fn summarize(trace: &Path) {
+    let Some(analyzer) = locate::program("dlio-analyze") else {
+        println!(
+            "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
+            trace.display()
+        );
+        return;
+    };
+    if let Err(error) = Command::new(&analyzer).arg(trace).arg("--summary").status() {
+        eprintln!("dlio: {}: {error}", analyzer.display());
+    }
+}

@@ -1,0 +1,431 @@
+//! The loop: epochs of steps, each waiting for a batch and computing on it; evaluations and checkpoints between them.
+//!
+//! Every rank runs this. What it measures is kept as it happens and handed to `results` after each epoch, so that a run
+//! that is stopped keeps what it has.
+
+use crate::checkpoint::{self, Mechanism, Shard, Shards, Streamed};
+use crate::communicator::{Communicator, as_bytes, numbers};
+use crate::config::Config;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::layout::{Layout, Split};
+use crate::loader::order::Share;
+use crate::loader::{Loader, Plan, Terms};
+use crate::metrics::{Block, Excluded, Figures, Step};
+use crate::outputs::Log;
+use crate::pace::Pace;
+use crate::page_cache;
+use crate::progress::Progress;
+use crate::random::mixed;
+use crate::results::{Epoch, Moment, Results, Saved};
+use crate::spans;
+use crate::system;
+use std::time::Instant;
+
+/// What a run is told besides its workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Habits {
+    pub drop_caches: bool,
+    pub busy: bool,
+    pub skip_failures: bool,
+    /// Progress is shown.
+    pub shown: bool,
+}
+
+pub struct Trainer<'a> {
+    pub config: &'a Config,
+    pub habits: Habits,
+    pub communicator: &'a mut dyn Communicator,
+    pub log: &'a mut Log,
+    pub results: &'a mut Results,
+    layout: Layout,
+    shares: [Share; 2],
+    checkpoints: Vec<Shard>,
+    mechanism: Streamed,
+    saved: u64,
+    steps_done: u64,
+}
+
+impl<'a> Trainer<'a> {
+    pub fn new(
+        config: &'a Config,
+        habits: Habits,
+        terms: Terms,
+        communicator: &'a mut dyn Communicator,
+        log: &'a mut Log,
+        results: &'a mut Results,
+    ) -> Outcome<Trainer<'a>> {
+        let plan = Plan::new(config, terms)?;
+        let shards = Shards {
+            model: &config.model,
+            checkpoints: &config.checkpoint,
+            framework: config.framework,
+            ranks: terms.ranks,
+        };
+        results.checkpoint_bytes = shards.total_bytes();
+        Ok(Trainer {
+            layout: Layout::new(&config.dataset),
+            shares: [plan.share(Split::Train), plan.share(Split::Valid)],
+            checkpoints: shards.of(terms.rank),
+            mechanism: Streamed { fsync: config.checkpoint.fsync, random: config.checkpoint.random },
+            config,
+            habits,
+            communicator,
+            log,
+            results,
+            saved: 0,
+            steps_done: 0,
+        })
+    }
+
+    fn share(&self, split: Split) -> Share {
+        self.shares[usize::from(split == Split::Valid)]
+    }
+
+    pub fn train(
+        &mut self,
+        loader: &mut dyn Loader,
+        after_epoch: &mut dyn FnMut(&Results) -> Outcome<()>,
+    ) -> Outcome<()> {
+        self.tell_plan();
+        let seed = mixed(&[self.config.train.seed, self.communicator.rank(), 11]);
+        let mut compute = Pace::new(self.config.train.computation, seed, self.habits.busy);
+        let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.habits.busy);
+        for number in 1..=self.config.train.epochs {
+            let cached = self.prepare_cache()?;
+            let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
+            let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
+            epoch.ended = Moment::now();
+            self.tell_end(&epoch);
+            self.gather(&mut epoch)?;
+            self.results.epochs.push(epoch);
+            after_epoch(self.results)?;
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn tell_plan(&mut self) {
+        let dataset = &self.config.dataset;
+        let (batch, ranks) = (self.config.reader.batch, self.communicator.size());
+        let line = format!(
+            "Max steps per epoch: {} = {} * {} / {batch} / {ranks} (samples per file * num files / batch size / comm size)",
+            self.share(Split::Train).steps,
+            dataset.samples_per_file,
+            dataset.files_train
+        );
+        self.log.output(&line);
+    }
+
+    fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
+        let first = self.communicator.rank() == 0;
+        if self.habits.drop_caches && first {
+            let folder = &self.layout.dataset.folder;
+            page_cache::empty(&self.layout)
+                .map_err(|error| Failure::io("dropping the cached pages of", folder, error))?;
+        }
+        self.communicator.barrier()?;
+        Ok(if first { page_cache::share(&self.layout) } else { None })
+    }
+
+    fn epoch(
+        &mut self,
+        epoch: &mut Epoch,
+        loader: &mut dyn Loader,
+        compute: &mut Pace,
+        evaluate: &mut Pace,
+    ) -> Outcome<()> {
+        let _span = spans::span("epoch", spans::PIPELINE, &[("epoch", epoch.number)]);
+        let steps = self.share(Split::Train).steps;
+        self.log.output(&format!("Starting epoch {}: {steps} steps expected", epoch.number));
+        let progress = Progress::new(
+            self.habits.shown,
+            &format!("epoch {}/{}", epoch.number, self.config.train.epochs),
+            steps,
+            "steps",
+        );
+        loader.begin(Split::Train, epoch.number)?;
+        let mut left = steps;
+        while left > 0 {
+            let steps = self.block_steps(left);
+            self.block(epoch, steps, loader, compute, &progress)?;
+            left -= steps;
+            if self.checkpoint_by_steps() {
+                self.save(epoch)?;
+            }
+        }
+        drop(progress);
+        if self.evaluation_is_due(epoch.number) {
+            self.evaluate(epoch, loader, evaluate)?;
+        }
+        if self.checkpoint_by_epoch(epoch.number) {
+            self.save(epoch)?;
+        }
+        Ok(())
+    }
+
+    /// A block ends where a checkpoint is due, or the epoch ends.
+    fn block_steps(&self, left: u64) -> u64 {
+        match self.config.checkpoint.every_steps.filter(|_| self.config.workflow.checkpoint) {
+            Some(every) => left.min(every - self.steps_done % every),
+            None => left,
+        }
+    }
+
+    fn checkpoint_by_steps(&self) -> bool {
+        let every = self.config.checkpoint.every_steps;
+        self.config.workflow.checkpoint && every.is_some_and(|every| self.steps_done.is_multiple_of(every))
+    }
+
+    fn checkpoint_by_epoch(&self, epoch: u64) -> bool {
+        let checkpoint = &self.config.checkpoint;
+        let due = epoch >= checkpoint.after_epoch
+            && (epoch - checkpoint.after_epoch).is_multiple_of(checkpoint.every_epochs.max(1));
+        self.config.workflow.checkpoint && checkpoint.every_steps.is_none() && due
+    }
+
+    fn evaluation_is_due(&self, epoch: u64) -> bool {
+        let evaluation = &self.config.evaluation;
+        let due =
+            epoch >= evaluation.after_epoch && (epoch - evaluation.after_epoch).is_multiple_of(evaluation.every.max(1));
+        self.config.workflow.evaluate && due
+    }
+
+    fn block(
+        &mut self,
+        epoch: &mut Epoch,
+        steps: u64,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+        progress: &Progress,
+    ) -> Outcome<()> {
+        let number = epoch.blocks.len() + 1;
+        self.log.output(&format!("Starting block {number}"));
+        let _span = spans::span("block", spans::PIPELINE, &[("epoch", epoch.number), ("block", number as u64)]);
+        let started = Moment::now();
+        let mut block = Block::default();
+        let outcome = self.steps(&mut block, steps, loader, pace, progress);
+        let ended = Moment::now();
+        block.duration = ended.since(&started);
+        self.steps_done += block.steps.len() as u64;
+        self.tell_block(epoch.number, number, &block);
+        epoch.blocks.push((started, ended, block));
+        outcome
+    }
+
+    fn steps(
+        &mut self,
+        block: &mut Block,
+        steps: u64,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+        progress: &Progress,
+    ) -> Outcome<()> {
+        let begun = Instant::now();
+        for number in 0..steps {
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            block.steps.push(self.step(number, begun, loader, pace)?);
+            progress.advance(1);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, number: u64, begun: Instant, loader: &mut dyn Loader, pace: &mut Pace) -> Outcome<Step> {
+        let start = Instant::now();
+        let batch = {
+            let _span = spans::span("fetch", spans::DATA, &[("step", number)]);
+            loader.next()?
+        };
+        let load = start.elapsed();
+        let compute = {
+            let _span = spans::span("compute", spans::COMPUTE, &[("step", number)]);
+            pace.step()
+        };
+        if let Some(failure) = &batch.failure {
+            self.results.note_failures(batch.failed, failure);
+        }
+        self.results.read_nanos += batch.read_nanos;
+        self.communicator.barrier()?;
+        Ok(Step {
+            load: load.as_secs_f64(),
+            compute: compute.as_secs_f64(),
+            end: begun.elapsed().as_secs_f64(),
+            samples: batch.samples,
+            bytes: batch.bytes,
+        })
+    }
+
+    fn evaluate(&mut self, epoch: &mut Epoch, loader: &mut dyn Loader, pace: &mut Pace) -> Outcome<()> {
+        let _span = spans::span("evaluate", spans::PIPELINE, &[("epoch", epoch.number)]);
+        let steps = self.share(Split::Valid).steps;
+        self.log.output(&format!("Starting eval - {steps} steps expected"));
+        let progress = Progress::new(self.habits.shown, "evaluate", steps, "steps");
+        let started = Moment::now();
+        let mut block = Block::default();
+        loader.begin(Split::Valid, epoch.number)?;
+        let outcome = self.steps(&mut block, steps, loader, pace, &progress);
+        let ended = Moment::now();
+        block.duration = ended.since(&started);
+        self.log.output(&format!("Ending eval - {steps} steps completed in {:.2} s", block.duration));
+        epoch.evaluation = Some((started, ended, block));
+        outcome
+    }
+
+    fn save(&mut self, epoch: &mut Epoch) -> Outcome<()> {
+        self.saved += 1;
+        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, self.steps_done);
+        self.log.output(&format!(
+            "Starting saving checkpoint {} after total step {} for epoch {}",
+            self.saved, self.steps_done, epoch.number
+        ));
+        let _span = spans::span("checkpoint.save", spans::CHECKPOINT, &[("checkpoint", self.saved)]);
+        let saved = self.timed(|trainer| trainer.mechanism.save(&folder, &trainer.checkpoints))?;
+        let line = format!(
+            "Finished saving checkpoint {} for epoch {} in {:.4} s; Throughput: {:.4} GB/s",
+            self.saved,
+            epoch.number,
+            saved.slowest,
+            saved.gibibytes_per_second()
+        );
+        self.log.output(&line);
+        epoch.saves.push(saved);
+        Ok(())
+    }
+
+    /// A checkpoint is as slow as its slowest rank, and as large as all of them.
+    fn timed(&mut self, work: impl FnOnce(&mut Trainer<'a>) -> Outcome<u64>) -> Outcome<Saved> {
+        self.communicator.barrier()?;
+        let started = Moment::now();
+        let bytes = work(self)?;
+        let own = Moment::now().since(&started);
+        let ranks = numbers(&self.communicator.exchange(&as_bytes(&[own, bytes as f64]))?);
+        let of = |place: usize| ranks.iter().map(move |rank| rank[place]);
+        let ended = Moment::now();
+        let slowest_rate = ranks
+            .iter()
+            .filter(|rank| rank[1] > 0.0)
+            .map(|rank| rank[1] / rank[0].max(1e-9))
+            .fold(f64::INFINITY, f64::min);
+        Ok(Saved {
+            slowest: of(0).fold(0.0, f64::max),
+            bytes: of(1).sum::<f64>() as u64,
+            slowest_rank_rate: if slowest_rate.is_finite() { slowest_rate } else { 0.0 },
+            started,
+            ended,
+        })
+    }
+
+    /// Checkpoints and nothing else: all writes, then all reads.
+    pub fn checkpoints_only(&mut self) -> Outcome<()> {
+        let checkpoint = &self.config.checkpoint;
+        let (writes, reads) = (checkpoint.writes.max(0) as u64, checkpoint.reads.max(0) as u64);
+        let pause = std::time::Duration::from_secs_f64(checkpoint.pause_seconds);
+        let below = checkpoint.folder.clone();
+        let read_shards = self.shards_to_read();
+        let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
+        let progress = Progress::new(self.habits.shown, "checkpoints", writes + reads, "");
+        let outcome = (0..writes + reads).try_for_each(|number| {
+            system::sleep(pause);
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            let writing = number < writes;
+            let which = if writing { number } else { number - writes };
+            let folder = checkpoint::folder(&below, which + 1, which + 1);
+            let name = if writing { "checkpoint.save" } else { "checkpoint.load" };
+            let _span = spans::span(name, spans::CHECKPOINT, &[("checkpoint", which + 1)]);
+            let done = self.timed(|trainer| match writing {
+                true => trainer.mechanism.save(&folder, &trainer.checkpoints),
+                false => trainer.mechanism.load(&folder, &read_shards),
+            })?;
+            let word = if writing { "saving" } else { "loading" };
+            let rate = done.gibibytes_per_second();
+            self.log.output(&format!(
+                "Finished {word} checkpoint {} in {:.4} s; Throughput: {rate:.4} GB/s",
+                which + 1,
+                done.slowest
+            ));
+            if writing {
+                epoch.saves.push(done)
+            } else {
+                epoch.loads.push(done)
+            }
+            progress.advance(1);
+            Ok(())
+        });
+        epoch.ended = Moment::now();
+        self.results.epochs.push(epoch);
+        outcome
+    }
+
+    /// With a rank shift each rank reads its neighbour's, so that nothing comes from its own cache.
+    fn shards_to_read(&self) -> Vec<Shard> {
+        let (rank, ranks) = (self.communicator.rank(), self.communicator.size());
+        let shift = u64::from(self.config.checkpoint.rank_shift);
+        let shards = Shards {
+            model: &self.config.model,
+            checkpoints: &self.config.checkpoint,
+            framework: self.config.framework,
+            ranks,
+        };
+        shards.of((rank + shift) % ranks)
+    }
+
+    fn excluded(&self) -> Excluded {
+        Excluded { start: self.config.output.exclude_start as usize, end: self.config.output.exclude_end as usize }
+    }
+
+    fn tell_block(&mut self, epoch: u64, number: usize, block: &Block) {
+        let figures = block.corrected(self.excluded());
+        let name = format!("Epoch {epoch} - Block {number} [Training]");
+        let steps = block.steps.len();
+        self.log.output(&format!("Ending block {number} - {steps} steps completed in {:.2} s", block.duration));
+        self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
+        self.log.output(&format!("{name} Throughput (samples/second): {:.4}", figures.samples_per_second));
+        let compute: Vec<f64> = block.steps.iter().map(|step| step.compute).collect();
+        let (mean, stdev) = crate::metrics::mean_stdev(&compute);
+        let set = self.config.train.computation.mean();
+        self.log
+            .output(&format!("{name} Computation time per step (second): {mean:.4}+/-{stdev:.4} (set value: {set})"));
+    }
+
+    fn tell_end(&mut self, epoch: &Epoch) {
+        let steps: usize = epoch.blocks.iter().map(|(_, _, block)| block.steps.len()).sum();
+        self.log.output(&format!(
+            "Ending epoch {} - {steps} steps completed in {:.2} s",
+            epoch.number,
+            epoch.ended.since(&epoch.started)
+        ));
+    }
+
+    /// Every rank's figures of the epoch become everyone's.
+    fn gather(&mut self, epoch: &mut Epoch) -> Outcome<()> {
+        let (excluded, reader) = (self.excluded(), &self.config.reader);
+        let record = self.layout.record_bytes();
+        let own = [
+            epoch.train_figures(|block| block.corrected(excluded)),
+            epoch.train_figures(|block| block.compat(excluded, reader.batch, record)),
+            epoch.eval_figures(|block| block.corrected(Excluded::NOTHING)),
+            epoch.eval_figures(|block| block.compat(Excluded::NOTHING, reader.batch_eval, record)),
+        ];
+        let mut flat: Vec<f64> = own.iter().flat_map(|figures| figures_as_numbers(figures)).collect();
+        flat.push(epoch.bytes() as f64);
+        flat.push(self.results.failed as f64);
+        let all = numbers(&self.communicator.exchange(&as_bytes(&flat))?);
+        if all.iter().any(|rank| rank.len() != flat.len()) {
+            return Err(Failure::new(Kind::System, "ranks disagree about the epoch"));
+        }
+        epoch.ranks = all.iter().map(|rank| rank.chunks(4).take(4).map(figures_of_numbers).collect()).collect();
+        epoch.bytes_all_ranks = all.iter().map(|rank| rank[16] as u64).sum();
+        Ok(())
+    }
+}
+
+fn figures_as_numbers(figures: &Figures) -> [f64; 4] {
+    [figures.au, figures.samples_per_second, figures.megabytes_per_second, figures.steps]
+}
+
+fn figures_of_numbers(numbers: &[f64]) -> Figures {
+    Figures { au: numbers[0], samples_per_second: numbers[1], megabytes_per_second: numbers[2], steps: numbers[3] }
+}

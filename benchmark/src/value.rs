@@ -1,0 +1,380 @@
+//! The tree of a configuration: what a YAML file or a typed override says, before anyone knows what it means.
+//!
+//! Scalars are resolved here and not by the YAML library: the workloads are written for a YAML 1.1 reader, where `off`
+//! is false and `True` is true, and Hydra's own grammar resolves differently (`off` is a word there).
+
+use crate::failure::{Failure, Outcome};
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map as JsonMap, Number, Value as Json};
+use std::fmt::Write;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Value>),
+    /// In the order written: configuration files are read by people.
+    Map(Vec<(String, Value)>),
+}
+
+impl Value {
+    pub fn empty() -> Value {
+        Value::Map(Vec::new())
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entries().iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    pub fn entries(&self) -> &[(String, Value)] {
+        match self {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// Puts `value` at `path`, making the maps on the way. A scalar on the way is replaced.
+    pub fn put(&mut self, path: &[&str], value: Value) {
+        let Some((first, rest)) = path.split_first() else {
+            *self = value;
+            return;
+        };
+        self.child(first).put(rest, value);
+    }
+
+    fn child(&mut self, key: &str) -> &mut Value {
+        if !matches!(self, Value::Map(_)) {
+            *self = Value::empty();
+        }
+        let Value::Map(entries) = self else { unreachable!("made a map above") };
+        let place = entries.iter().position(|(name, _)| name == key).unwrap_or_else(|| {
+            entries.push((key.to_string(), Value::Null));
+            entries.len() - 1
+        });
+        &mut entries[place].1
+    }
+
+    /// Whether there was something to remove.
+    pub fn remove(&mut self, path: &[&str]) -> bool {
+        let (Value::Map(entries), Some((first, rest))) = (self, path.split_first()) else { return false };
+        let Some(place) = entries.iter().position(|(name, _)| name == first) else { return false };
+        if rest.is_empty() {
+            entries.remove(place);
+            return true;
+        }
+        entries[place].1.remove(rest)
+    }
+
+    /// Lays `other` over this tree: maps are merged, everything else is replaced.
+    pub fn merge(&mut self, other: Value) {
+        match (self, other) {
+            (this @ Value::Map(_), Value::Map(entries)) => {
+                for (key, value) in entries {
+                    this.child(&key).merge(value);
+                }
+            }
+            (this, other) => *this = other,
+        }
+    }
+
+    /// Every leaf with its dotted path. Lists and empty maps are leaves.
+    pub fn leaves(&self) -> Vec<(String, &Value)> {
+        let mut found = Vec::new();
+        self.collect_leaves(String::new(), &mut found);
+        found
+    }
+
+    fn collect_leaves<'a>(&'a self, path: String, found: &mut Vec<(String, &'a Value)>) {
+        if self.entries().is_empty() {
+            found.push((path, self));
+            return;
+        }
+        for (key, value) in self.entries() {
+            let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            value.collect_leaves(below, found);
+        }
+    }
+
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "a truth value",
+            Value::Int(_) => "a whole number",
+            Value::Float(_) => "a number",
+            Value::Text(_) => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        }
+    }
+
+    /// The value as one would type it.
+    pub fn inline(&self) -> String {
+        match self {
+            Value::Null => "null".into(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Int(number) => number.to_string(),
+            Value::Float(number) => float_text(*number),
+            Value::Text(text) => quoted(text),
+            Value::List(items) => format!("[{}]", items.iter().map(Value::inline).collect::<Vec<_>>().join(", ")),
+            Value::Map(entries) => {
+                let inside: Vec<_> =
+                    entries.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.inline())).collect();
+                format!("{{{}}}", inside.join(", "))
+            }
+        }
+    }
+
+    pub fn to_json(&self) -> Json {
+        match self {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(*flag),
+            Value::Int(number) => Json::from(*number),
+            Value::Float(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
+            Value::Text(text) => Json::String(text.clone()),
+            Value::List(items) => Json::Array(items.iter().map(Value::to_json).collect()),
+            Value::Map(entries) => Json::Object(
+                entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect::<JsonMap<_, _>>(),
+            ),
+        }
+    }
+
+    /// Block style, as OmegaConf writes it: two blanks a level, list items at the level of their key.
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::new();
+        match self {
+            Value::Map(entries) if !entries.is_empty() => write_map(entries, 0, &mut text),
+            Value::List(items) if !items.is_empty() => write_list(items, 0, &mut text),
+            scalar => text = format!("{}\n", scalar.inline()),
+        }
+        text
+    }
+}
+
+impl From<&Json> for Value {
+    fn from(json: &Json) -> Value {
+        match json {
+            Json::Null => Value::Null,
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Number(number) => {
+                number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+            }
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Value::from).collect()),
+            Json::Object(entries) => {
+                Value::Map(entries.iter().map(|(key, value)| (key.clone(), Value::from(value))).collect())
+            }
+        }
+    }
+}
+
+fn write_map(entries: &[(String, Value)], level: usize, text: &mut String) {
+    for (key, value) in entries {
+        let _ = write!(text, "{:1$}{2}:", "", level * 2, quoted(key));
+        match value {
+            Value::Map(below) if !below.is_empty() => {
+                text.push('\n');
+                write_map(below, level + 1, text);
+            }
+            Value::List(items) if !items.is_empty() => {
+                text.push('\n');
+                write_list(items, level, text);
+            }
+            scalar => {
+                let _ = writeln!(text, " {}", scalar.inline());
+            }
+        }
+    }
+}
+
+fn write_list(items: &[Value], level: usize, text: &mut String) {
+    for item in items {
+        let _ = writeln!(text, "{:1$}- {2}", "", level * 2, item.inline());
+    }
+}
+
+fn float_text(number: f64) -> String {
+    match number {
+        _ if number.is_nan() => ".nan".into(),
+        _ if number.is_infinite() => if number > 0.0 { ".inf" } else { "-.inf" }.into(),
+        _ => format!("{number:?}"),
+    }
+}
+
+/// Quotes only where a reader would take the bare word for something else.
+fn quoted(text: &str) -> String {
+    let bare = !text.is_empty()
+        && yaml_scalar(text) == Value::Text(text.to_string())
+        && !text.starts_with(|first: char| "-?:,[]{}#&*!|>'\"%@` ".contains(first))
+        && !text.ends_with([' ', ':'])
+        && !text.contains(": ")
+        && !text.contains(" #")
+        && !text.contains(['\n', ',', '[', ']', '{', '}']);
+    if bare { text.to_string() } else { format!("'{}'", text.replace('\'', "''")) }
+}
+
+/// A plain YAML 1.1 scalar.
+pub fn yaml_scalar(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Value::Bool(true),
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Value::Bool(false),
+        ".inf" | ".Inf" | "+.inf" => Value::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" => Value::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" => Value::Float(f64::NAN),
+        _ => number(text).unwrap_or_else(|| Value::Text(text.to_string())),
+    }
+}
+
+/// A whole or decimal number, with `_` between digits as both YAML 1.1 and Hydra allow.
+pub fn number(text: &str) -> Option<Value> {
+    let digits = text.trim_start_matches(['-', '+']);
+    if text.len() - digits.len() > 1 || !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    let plain = text.replace('_', "");
+    if let Some(hex) = plain.strip_prefix("0x") {
+        return i64::from_str_radix(hex, 16).ok().map(Value::Int);
+    }
+    if let Ok(whole) = plain.parse::<i64>() {
+        return Some(Value::Int(whole));
+    }
+    let decimal = plain.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    plain.parse::<f64>().ok().filter(|_| decimal).map(Value::Float)
+}
+
+/// Reads one YAML document. `name` is what an error calls it.
+pub fn parse_yaml(name: &str, text: &str) -> Outcome<Value> {
+    let mut reader = YamlReader { events: Parser::new_from_str(text), name, anchors: Vec::new() };
+    loop {
+        match reader.event()? {
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+            Event::StreamEnd | Event::DocumentEnd => return Ok(Value::empty()),
+            first => return reader.node(first),
+        }
+    }
+}
+
+struct YamlReader<'a> {
+    events: Parser<'a, saphyr_parser::StrInput<'a>>,
+    name: &'a str,
+    anchors: Vec<(usize, Value)>,
+}
+
+impl<'a> YamlReader<'a> {
+    fn event(&mut self) -> Outcome<Event<'a>> {
+        match self.events.next() {
+            Some(Ok((event, _))) => Ok(event),
+            Some(Err(error)) => Err(Failure::refused(format!("{}: {error}", self.name))),
+            None => Ok(Event::StreamEnd),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>) -> Outcome<Value> {
+        let (anchor, value) = match event {
+            Event::Scalar(text, style, anchor, _) => (anchor, resolved(&text, style)),
+            Event::SequenceStart(anchor, _) => (anchor, self.list()?),
+            Event::MappingStart(anchor, _) => (anchor, self.map()?),
+            Event::Alias(anchor) => (0, self.anchored(anchor)?),
+            other => return Err(Failure::refused(format!("{}: unexpected {other:?}", self.name))),
+        };
+        if anchor > 0 {
+            self.anchors.push((anchor, value.clone()));
+        }
+        Ok(value)
+    }
+
+    fn anchored(&self, anchor: usize) -> Outcome<Value> {
+        let known = self.anchors.iter().find(|(name, _)| *name == anchor);
+        known
+            .map(|(_, value)| value.clone())
+            .ok_or_else(|| Failure::refused(format!("{}: alias of an unknown anchor", self.name)))
+    }
+
+    fn list(&mut self) -> Outcome<Value> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                Event::SequenceEnd => return Ok(Value::List(items)),
+                event => items.push(self.node(event)?),
+            }
+        }
+    }
+
+    fn map(&mut self) -> Outcome<Value> {
+        let mut entries = Value::empty();
+        loop {
+            let key = match self.event()? {
+                Event::MappingEnd => return Ok(entries),
+                Event::Scalar(text, ..) => text.to_string(),
+                other => return Err(Failure::refused(format!("{}: a key must be a word, not {other:?}", self.name))),
+            };
+            let first = self.event()?;
+            let value = self.node(first)?;
+            entries.put(&[&key], value);
+        }
+    }
+}
+
+fn resolved(text: &str, style: ScalarStyle) -> Value {
+    if style == ScalarStyle::Plain { yaml_scalar(text) } else { Value::Text(text.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_one_dot_one_words_are_truth_values() {
+        let tree = parse_yaml("t", "a: True\nb: off\nc: 'off'\nd: 1e-3\ne: [1, two, 3.5]\nf:\n  g: null\n").unwrap();
+        assert_eq!(tree.get("a"), Some(&Value::Bool(true)));
+        assert_eq!(tree.get("b"), Some(&Value::Bool(false)));
+        assert_eq!(tree.get("c"), Some(&Value::Text("off".into())));
+        assert_eq!(tree.get("d"), Some(&Value::Float(1e-3)));
+        assert_eq!(
+            tree.get("e"),
+            Some(&Value::List(vec![Value::Int(1), Value::Text("two".into()), Value::Float(3.5)]))
+        );
+        assert_eq!(tree.at(&["f", "g"]), Some(&Value::Null));
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let tree =
+            parse_yaml("t", "a: {b: [1, 'off', 2.5], c: '1'}\nd: 'x: y'\ne: []\nf: {}\ng: 's3://b/c'\n").unwrap();
+        assert_eq!(parse_yaml("again", &tree.to_yaml()).unwrap(), tree);
+    }
+
+    #[test]
+    fn anchors_are_followed() {
+        let tree = parse_yaml("t", "a: &x {n: 1}\nb: *x\n").unwrap();
+        assert_eq!(tree.at(&["b", "n"]), Some(&Value::Int(1)));
+    }
+
+    #[test]
+    fn broken_yaml_is_refused_with_its_name() {
+        assert!(parse_yaml("mine.yaml", "a: [1, 2\nb: }").unwrap_err().what.contains("mine.yaml"));
+    }
+
+    #[test]
+    fn merge_keeps_what_the_upper_tree_does_not_say() {
+        let mut base = parse_yaml("t", "a: {b: 1, c: 2}").unwrap();
+        base.merge(parse_yaml("t", "a: {c: 3}").unwrap());
+        assert_eq!(base.at(&["a", "b"]), Some(&Value::Int(1)));
+        assert_eq!(base.at(&["a", "c"]), Some(&Value::Int(3)));
+    }
+
+    #[test]
+    fn words_that_only_look_like_numbers_stay_words() {
+        for word in ["1.2.3", "e5", "--1", "inf", "nan", "1abc"] {
+            assert_eq!(number(word), None, "{word}");
+        }
+        assert_eq!(number("1_000"), Some(Value::Int(1000)));
+    }
+}

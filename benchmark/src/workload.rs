@@ -1,0 +1,276 @@
+//! The workloads that are compiled in, their short names, and how a workload is found and laid under the overrides.
+//!
+//! Not here: what a key means (`keys`) and what follows from it (`config`).
+
+use crate::failure::{Failure, Outcome};
+use crate::grammar::{Action, Override};
+use crate::keys;
+use crate::value::{Value, parse_yaml};
+use std::path::{Path, PathBuf};
+
+macro_rules! compiled_in {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../workloads/", $name, ".yaml")))),*]
+    };
+}
+
+/// Name and YAML, in the order they are listed.
+#[rustfmt::skip]
+pub const WORKLOADS: &[(&str, &str)] = compiled_in![
+    "default",
+    "unet3d_v100", "unet3d_a100", "unet3d_h100", "unet3d_datagen",
+    "unet3d_v100_s3", "unet3d_a100_s3", "unet3d_h100_s3",
+    "resnet50_tf", "resnet50_v100", "resnet50_a100", "resnet50_h100", "resnet50_datagen",
+    "cosmoflow_v100", "cosmoflow_a100", "cosmoflow_h100", "cosmoflow_datagen",
+    "bert_v100", "dlrm", "megatron_deepspeed_LLNL",
+    "llama_7b", "llama_7b_zero3", "llama_8b_zero3", "llama_70b", "llama_70b_zero3", "llama_405b", "llama_1t",
+    "llama3_8b", "llama3_70b", "llama3_405b", "llama3_1t",
+];
+
+/// The name people type, and the variant for the newest accelerator.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("unet3d", "unet3d_h100"),
+    ("resnet50", "resnet50_h100"),
+    ("cosmoflow", "cosmoflow_h100"),
+    ("bert", "bert_v100"),
+    ("megatron", "megatron_deepspeed_LLNL"),
+    ("llama", "llama_8b_zero3"),
+    ("llama3", "llama3_8b"),
+];
+
+/// The first line of a workload's file, without its mark.
+pub fn summary(yaml: &str) -> &str {
+    yaml.lines().next().unwrap_or_default().trim_start_matches('#').trim()
+}
+
+/// A workload as found: before overrides.
+#[derive(Debug)]
+pub struct Found {
+    pub name: String,
+    /// What the user typed, if it was a short name.
+    pub alias: Option<String>,
+    pub tree: Value,
+}
+
+pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
+    if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)) {
+        let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("reading", &file, error))?;
+        let tree = parse_yaml(&file.display().to_string(), &text)?;
+        return Ok(Found { name: name.to_string(), alias: None, tree });
+    }
+    let target = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, target)| *target);
+    let wanted = target.unwrap_or(name);
+    match WORKLOADS.iter().find(|(known, _)| *known == wanted) {
+        Some((_, yaml)) => Ok(Found {
+            name: wanted.to_string(),
+            alias: target.map(|_| name.to_string()),
+            tree: parse_yaml(wanted, yaml)?,
+        }),
+        None => Err(unknown(name, config_dir)),
+    }
+}
+
+fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
+    let candidates = [dir.join("workload").join(format!("{name}.yaml")), dir.join(format!("{name}.yaml"))];
+    candidates.into_iter().find(|file| file.is_file())
+}
+
+fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
+    let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let guess = keys::nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
+    let place = config_dir.map(|dir| format!(" in {} or", dir.display())).unwrap_or_default();
+    Failure::refused(format!("there is no workload `{name}`{place} among those built in"))
+        .remedy(format!("{guess}`dlio workloads` lists them"))
+}
+
+/// The configuration as Hydra composes it: the tree under `workload`, and what was said to Hydra itself.
+#[derive(Debug)]
+pub struct Composed {
+    pub found: Found,
+    pub workload: Value,
+    pub hydra: Value,
+    /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
+    pub complaints: Vec<Failure>,
+    /// The keys complained about.
+    doubtful: Vec<String>,
+}
+
+pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Composed> {
+    let name =
+        overrides.iter().rev().find(|typed| typed.key == "workload").map_or("default".into(), |typed| {
+            match typed.value() {
+                Value::Text(name) => name.clone(),
+                other => other.inline(),
+            }
+        });
+    let found = find(&name, config_dir)?;
+    let mut composed = Composed {
+        workload: renamed(&found.tree),
+        found,
+        hydra: Value::empty(),
+        complaints: Vec::new(),
+        doubtful: Vec::new(),
+    };
+    for typed in overrides {
+        composed.apply(typed)?;
+    }
+    composed.complain();
+    Ok(composed)
+}
+
+/// The tree under present names.
+fn renamed(tree: &Value) -> Value {
+    let mut renamed = Value::empty();
+    for (path, value) in tree.leaves() {
+        let path = keys::present_name(&path);
+        renamed.put(&path.split('.').collect::<Vec<_>>(), value.clone());
+    }
+    renamed
+}
+
+impl Composed {
+    fn apply(&mut self, typed: &Override) -> Outcome<()> {
+        match typed.path().as_slice() {
+            ["workload"] => Ok(()),
+            ["hydra", rest @ ..] => {
+                self.hydra.put(rest, typed.value().clone());
+                Ok(())
+            }
+            ["workload", ..] => self.change(typed),
+            _ => {
+                self.complaints.push(unknown_key(&typed.typed, &typed.key));
+                Ok(())
+            }
+        }
+    }
+
+    fn change(&mut self, typed: &Override) -> Outcome<()> {
+        let path = keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
+        let path: Vec<&str> = path.split('.').collect();
+        let present = self.workload.at(&path).is_some();
+        match typed.action {
+            Action::Add if present => {
+                let remedy = format!("write ++{}=… to change it", typed.key);
+                return Err(
+                    Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy)
+                );
+            }
+            Action::Remove if !self.workload.remove(&path) => {
+                return Err(Failure::refused(format!("`{}`: the workload has no such key", typed.typed)));
+            }
+            Action::Remove => {}
+            _ => {
+                let mut upper = Value::empty();
+                upper.put(&path, typed.value().clone());
+                self.workload.merge(renamed(&upper));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out every key complained about; what it was is the caller's to tell.
+    pub fn take_complaints(&mut self) -> Vec<Failure> {
+        for path in std::mem::take(&mut self.doubtful) {
+            self.workload.remove(&path.split('.').collect::<Vec<_>>());
+        }
+        std::mem::take(&mut self.complaints)
+    }
+
+    fn complain(&mut self) {
+        for (path, value) in self.workload.leaves() {
+            let typed = format!("workload.{path}");
+            let before = self.complaints.len();
+            match keys::find(&path) {
+                None if value.entries().is_empty()
+                    && matches!(value, Value::Map(_) | Value::Null)
+                    && keys::is_section(&path) => {}
+                None => self.complaints.push(unknown_key(&typed, &typed)),
+                Some(key) => {
+                    if let Some(complaint) = keys::complaint(key, value) {
+                        let remedy = format!("`dlio workloads explain {path}` tells what it means");
+                        self.complaints.push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy));
+                    }
+                }
+            }
+            if self.complaints.len() > before {
+                self.doubtful.push(path);
+            }
+        }
+    }
+}
+
+fn unknown_key(typed: &str, key: &str) -> Failure {
+    let bare = key.strip_prefix("workload.").unwrap_or(key);
+    let remedy = match keys::suggestion(bare) {
+        Some(near) => format!("did you mean workload.{near}? (--lenient goes on without it)"),
+        None => "`dlio workloads explain` lists the keys (--lenient goes on without it)".into(),
+    };
+    Failure::refused(format!("`{typed}`: there is no such key")).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::parse;
+
+    fn composed(typed: &[&str]) -> Outcome<Composed> {
+        let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
+        compose(&overrides, None)
+    }
+
+    #[test]
+    fn every_compiled_workload_says_only_known_keys() {
+        for (name, _) in WORKLOADS {
+            let composed = composed(&[&format!("workload={name}")]).unwrap();
+            assert!(composed.complaints.is_empty(), "{name}: {:?}", composed.complaints);
+        }
+    }
+
+    #[test]
+    fn every_alias_leads_to_a_workload() {
+        for (alias, target) in ALIASES {
+            let found = find(alias, None).unwrap();
+            assert_eq!((found.name.as_str(), found.alias.as_deref()), (*target, Some(*alias)));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_with_the_right_one() {
+        let composed = composed(&["workload=unet3d", "++workload.reader.batchsize=9"]).unwrap();
+        assert_eq!(composed.complaints.len(), 1);
+        assert!(composed.complaints[0].to_string().contains("workload.reader.batch_size"));
+    }
+
+    #[test]
+    fn the_key_shipped_files_spell_model_size_counts() {
+        let composed = composed(&["workload=unet3d_h100", "++workload.model.model_size=1000"]).unwrap();
+        assert!(composed.complaints.is_empty());
+        assert_eq!(composed.workload.at(&["model", "model_size_bytes"]), Some(&Value::Int(1000)));
+    }
+
+    #[test]
+    fn an_unknown_workload_is_refused_with_the_nearest() {
+        assert!(find("unet3", None).unwrap_err().to_string().contains("workload=unet3d"));
+    }
+
+    #[test]
+    fn adding_what_is_there_is_refused_and_forcing_is_not() {
+        assert!(composed(&["workload=unet3d", "+workload.reader.batch_size=9"]).is_err());
+        let forced = composed(&["workload=unet3d", "++workload.reader.batch_size=9"]).unwrap();
+        assert_eq!(forced.workload.at(&["reader", "batch_size"]), Some(&Value::Int(9)));
+    }
+
+    #[test]
+    fn a_map_given_for_a_section_is_merged_into_it() {
+        let merged = composed(&["workload=unet3d", "++workload.reader={batch_size: 2}"]).unwrap();
+        assert_eq!(merged.workload.at(&["reader", "batch_size"]), Some(&Value::Int(2)));
+        assert_eq!(merged.workload.at(&["reader", "read_threads"]), Some(&Value::Int(4)));
+    }
+
+    #[test]
+    fn what_is_said_to_hydra_is_kept_apart() {
+        let said = composed(&["workload=unet3d", "++hydra.run.dir=/tmp/x", "hydra.output_subdir=dlio_config"]).unwrap();
+        assert_eq!(said.hydra.at(&["run", "dir"]), Some(&Value::Text("/tmp/x".into())));
+        assert!(said.complaints.is_empty());
+    }
+}
