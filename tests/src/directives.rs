@@ -21,6 +21,8 @@
 //! | `endings: A, B` | how they ended, in any order: `exit N`, `exec`, `killed` | `exit 42` for each |
 //! | `lost: N` | events counted as lost; `*` for any number | 0 |
 //! | `says: TEXT` | the tracer says something with this text on stderr | it says nothing |
+//! | `may-say: TEXT` | the tracer may say something with this text | |
+//! | `damage: yes` | pieces of the trace may be damaged | none are |
 //! | `passes: off filtered` | further cases: traced nothing when switched off, no file when all are excluded | |
 //! | `formats: native auto` | formats to be tried | both |
 //!
@@ -48,8 +50,10 @@ pub struct Case {
     pub endings: Option<Vec<String>>,
     pub lost: Option<Number>,
     pub says: Vec<String>,
+    pub may_say: Vec<String>,
     pub passes: Vec<String>,
     pub formats: Vec<String>,
+    pub damage: bool,
     /// No event on a file with a path is allowed.
     pub no_files: bool,
 }
@@ -172,6 +176,8 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         ("endings", "") => case.endings = Some(list()),
         ("lost", "") => case.lost = Some(Number::parse(value)?),
         ("says", "") => case.says.push(value.to_string()),
+        ("may-say", "") => case.may_say.push(value.to_string()),
+        ("damage", "") => case.damage = value == "yes",
         ("passes", "") => case.passes = words(),
         ("formats", "") => case.formats = words(),
         _ => return Err(format!("no directive is called `{key}`")),
