@@ -7,7 +7,7 @@ use dlio_schemas::record::{Record, word};
 
 use crate::local::local;
 use crate::ops::Op;
-use crate::{clock, config, descriptors, environment, finish, image, ring, sys};
+use crate::{clock, config, descriptors, environment, finish, image, mappings, ring, sys};
 
 /// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
 static MODE: AtomicU32 = AtomicU32::new(0);
@@ -189,6 +189,7 @@ pub extern "C" fn after_fork_in_child() {
     IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
     image::forget();
     descriptors::forget_files();
+    mappings::forget_files();
     descriptors::shared_with_child();
 }
 
@@ -211,6 +212,7 @@ pub fn end(ending: Ending) {
         finish::finish(ending);
         image::forget();
         descriptors::forget_files();
+        mappings::forget_files();
     }
     if ending == Ending::Exec {
         // The exec may fail; then the program goes on, and so do we.
