@@ -23,6 +23,7 @@
 //! | `says: TEXT` | the tracer says something with this text on stderr | it says nothing |
 //! | `may-say: TEXT` | the tracer may say something with this text | |
 //! | `damage: yes` | pieces of the trace may be damaged | none are |
+//! | `leftovers: yes` | the native file and its ring may stay | they are tidied away |
 //! | `passes: off filtered` | further cases: traced nothing when switched off, no file when all are excluded | |
 //! | `formats: native auto` | formats to be tried | both |
 //!
@@ -54,6 +55,7 @@ pub struct Case {
     pub passes: Vec<String>,
     pub formats: Vec<String>,
     pub damage: bool,
+    pub leftovers: bool,
     /// No event on a file with a path is allowed.
     pub no_files: bool,
 }
@@ -178,6 +180,7 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         ("says", "") => case.says.push(value.to_string()),
         ("may-say", "") => case.may_say.push(value.to_string()),
         ("damage", "") => case.damage = value == "yes",
+        ("leftovers", "") => case.leftovers = value == "yes",
         ("passes", "") => case.passes = words(),
         ("formats", "") => case.formats = words(),
         _ => return Err(format!("no directive is called `{key}`")),
