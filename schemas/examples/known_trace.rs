@@ -63,7 +63,7 @@ impl Recorder {
         let records = self.threads.insert(tid, Vec::new()).unwrap_or_default();
         let Some(last) = records.last() else { return };
         let mut payload = vec![0; RAW_MAX];
-        let used = encode(&records, &mut vec![0; records.len()], &mut payload);
+        let used = encode(&records, &mut Default::default(), &mut payload);
         let sequence = self.sequences.entry(tid).or_default();
         let header = Header {
             stream: tid,

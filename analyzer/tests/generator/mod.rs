@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
-use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
@@ -282,7 +282,7 @@ fn facts(process: usize, end: Option<u64>) -> Vec<u8> {
 struct Blocks {
     file: BufWriter<File>,
     compressor: zstd::bulk::Compressor<'static>,
-    values: Vec<i64>,
+    scratch: Box<Scratch>,
     raw: Vec<u8>,
 }
 
@@ -290,12 +290,7 @@ impl Blocks {
     fn new(path: PathBuf) -> std::io::Result<Blocks> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
         file.write_all(&file_header())?;
-        Ok(Blocks {
-            file,
-            compressor: zstd::bulk::Compressor::new(1)?,
-            values: vec![0; EVENTS_MAX],
-            raw: vec![0; RAW_MAX],
-        })
+        Ok(Blocks { file, compressor: zstd::bulk::Compressor::new(1)?, scratch: Box::default(), raw: vec![0; RAW_MAX] })
     }
 
     fn block(&mut self, mut header: Header, payload: &[u8]) -> std::io::Result<()> {
@@ -336,7 +331,7 @@ impl Blocks {
 
     fn events(&mut self, stream: &mut Stream) -> std::io::Result<()> {
         let count = stream.records.len();
-        let length = encode(&stream.records, &mut self.values[..count], &mut self.raw);
+        let length = encode(&stream.records, &mut self.scratch, &mut self.raw);
         let last = stream.records.iter().map(|record| record.start + record.duration()).max();
         let header = Header {
             stream: stream.index,

@@ -274,7 +274,7 @@ mod tests {
             .map(|i| Record { word: word(Op::READ, 0, false, 5), start: 100 + i * 10, file: 1, ..Record::default() })
             .collect();
         let mut out = vec![0; super::super::columns::RAW_MAX];
-        let used = super::super::columns::encode(&records, &mut [0; 10], &mut out);
+        let used = super::super::columns::encode(&records, &mut Default::default(), &mut out);
         block(Kind::Events, sequence, 10, 100, &out[..used])
     }
 
