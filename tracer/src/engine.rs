@@ -219,6 +219,11 @@ pub fn end(ending: Ending) {
     }
 }
 
+/// Whether the image is being closed, or has been for good.
+pub fn is_ending() -> bool {
+    ENDING.load(Acquire)
+}
+
 /// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
 pub fn record_cost_ns() -> f64 {
     const ROUNDS: u64 = 64;

@@ -71,7 +71,7 @@ fn of_job(writer: &mut FieldWriter) {
 }
 
 /// A variable of the environment, without the allocation `std::env` would make.
-fn variable(name: &str) -> Option<&'static [u8]> {
+pub fn variable(name: &str) -> Option<&'static [u8]> {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
     }

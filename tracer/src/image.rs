@@ -133,7 +133,7 @@ fn create() -> bool {
     ring.clear();
     ring.push(config::get().spool()).push(b"/").push(dlt.file_name()).push(b".ring");
     dlt.prefix(config::get().dir()).push(b".dlt");
-    let mapped = map_part(ring.as_c_str(), 0, SEGMENTS_START);
+    let mapped = map_part(ring.as_c_str(), libc::O_CREAT, SEGMENTS_START, 0);
     if mapped.is_null() {
         return false;
     }
@@ -189,8 +189,8 @@ fn describe(page: *mut u8, now: &Anchor) {
 
 /// A part of the ring file, with room on disk reserved: a store into a hole of a full file system would kill the program.
 /// Where that cannot be had, private memory, whose contents then do not outlive a kill.
-fn map_part(path: &CStr, at: usize, length: usize) -> *mut u8 {
-    let fd = sys::open(path, libc::O_RDWR | libc::O_CREAT) as i32;
+fn map_part(path: &CStr, create: i32, length: usize, at: usize) -> *mut u8 {
+    let fd = sys::open(path, libc::O_RDWR | create) as i32;
     if fd < 0 {
         note_trouble(-fd);
         return sys::map_memory(length);
@@ -201,7 +201,8 @@ fn map_part(path: &CStr, at: usize, length: usize) -> *mut u8 {
     if !mapped.is_null() {
         return mapped;
     }
-    if at == 0 {
+    // A ring without its first part would be one nobody can read; a later part can be missing.
+    if create != 0 {
         sys::unlink(path);
     }
     sys::map_memory(length)
@@ -209,7 +210,8 @@ fn map_part(path: &CStr, at: usize, length: usize) -> *mut u8 {
 
 fn new_thread() -> *mut Thread {
     let index = SEGMENTS.load(Relaxed) as usize;
-    let segment = map_part(ring_path(), segment_at(index, EVENTS_MAX), segment_size(EVENTS_MAX));
+    // Not made here: where the first part is private memory, a file would begin with a hole.
+    let segment = map_part(ring_path(), 0, segment_size(EVENTS_MAX), segment_at(index, EVENTS_MAX));
     let thread = sys::map_memory(Thread::SIZE).cast::<Thread>();
     if segment.is_null() || thread.is_null() {
         return std::ptr::null_mut();
@@ -494,4 +496,5 @@ fn forget_threads() {
     IDLE.store(std::ptr::null_mut(), Relaxed);
     TROUBLE.store(0, Relaxed);
     crate::names::forget();
+    crate::spill::forget();
 }

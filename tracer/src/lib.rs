@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`codec`], [`local`], [`app`]), and where another engine is called ([`span`], [`table`]).
+//! [`codec`], [`local`], [`spill`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
 pub mod span;
 
@@ -43,6 +43,7 @@ mod filter;
 mod finish;
 mod lock;
 mod path_buffer;
+mod spill;
 mod sys;
 
 pub use dlio_schemas::ops;

@@ -5,7 +5,8 @@ use std::ffi::CStr;
 use dlio_schemas::ops::{Layer, Op};
 
 use crate::engine::{self, Call, Done, Ending};
-use crate::{calls, clock, descriptors, environment, image, paths, sys};
+use crate::path_buffer::PathBuffer;
+use crate::{calls, clock, descriptors, environment, facts, image, paths, sys};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -38,8 +39,11 @@ pub fn spawned(done: Done, file: u32, result: i64) {
 /// The process is about to become another program, if it can: then this image's trace is finished now. An empty path is
 /// one that is not known here, a path without a slash one that is still to be searched for.
 pub fn before_exec(path: &CStr) {
-    let bytes = path.to_bytes();
-    let possible = !bytes.contains(&b'/') || sys::accessible(path, libc::X_OK);
+    let possible = match path.to_bytes() {
+        b"" => true,
+        bytes if bytes.contains(&b'/') => sys::accessible(path, libc::X_OK),
+        name => is_in_path(name),
+    };
     // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
     if !possible || engine::is_passing() || !image::exists() {
         return;
@@ -50,6 +54,19 @@ pub fn before_exec(path: &CStr) {
         calls::on_path(call.end(), Op::EXEC, file, 0, 0, 0);
     }
     engine::end(Ending::Exec);
+}
+
+/// Whether the search for a program's name will end somewhere.
+fn is_in_path(name: &[u8]) -> bool {
+    // What the C library searches where the variable is missing.
+    const DEFAULT: &[u8] = b"/bin:/usr/bin";
+    let folders = facts::variable("PATH").unwrap_or(DEFAULT);
+    let mut path = PathBuffer::new();
+    folders.split(|&byte| byte == b':').any(|folder| {
+        path.clear();
+        path.push(if folder.is_empty() { b"." } else { folder }).push(b"/").push(name);
+        sys::accessible(path.as_c_str(), libc::X_OK)
+    })
 }
 
 /// The program is about to give up rights or its root directory, and with them the way to the trace folder.

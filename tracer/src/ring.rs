@@ -14,7 +14,7 @@ use dlio_schemas::record::Record;
 
 use crate::codec::BlockMaker;
 use crate::local::{Local, local};
-use crate::{clock, image, sys};
+use crate::{clock, engine, image, spill, sys};
 
 /// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
 const ANCHOR_EVERY: u32 = 256;
@@ -112,6 +112,10 @@ fn put_slowly(record: &Record) {
     // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out of what follows.
     unsafe {
         if (*line).busy != 0 {
+            return spill::keep(record);
+        }
+        if engine::is_ending() {
+            // A call that returned while the process ends on another thread: there is no image to put it in any more.
             return image::count_lost(1);
         }
         (*line).busy = 1;
@@ -124,6 +128,7 @@ fn put_slowly(record: &Record) {
         compiler_fence(SeqCst);
         (*line).busy = 0;
     }
+    spill::take_back(put);
 }
 
 /// # Safety
@@ -191,6 +196,7 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
             return false;
         }
         let count = if complete { taken } else { gather(records) };
+        image::count_lost((taken - count) as u64);
         if count > 0 {
             write_block(thread, (*half).sequence, &records[..count]);
         }

@@ -220,7 +220,10 @@ pub fn say(parts: &[&[u8]]) {
         line[used..used + length].copy_from_slice(&part[..length]);
         used += length;
     }
-    write_all(libc::STDERR_FILENO, &line[..used]);
+    // Where stderr is a pipe nobody reads, or a file at its limit, the sentence would be the program's end.
+    without_signal(libc::SIGPIPE, || {
+        without_signal(libc::SIGXFSZ, || write_all(libc::STDERR_FILENO, &line[..used]));
+    });
 }
 
 #[cfg(test)]

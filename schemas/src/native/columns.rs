@@ -257,7 +257,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> (i64, u8, u8, usize) {
 }
 
 /// The events of one block, column by column. Reused from block to block.
-#[derive(Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Events {
     pub op: Vec<u16>,
     pub depth: Vec<u8>,
