@@ -486,7 +486,7 @@ impl<'a> Writer<'a> {
         }
         let out = self.packer.out();
         if thread.state.is_none() {
-            thread.state = Some(introduce(out, owner, thread, call.begin));
+            thread.state = Some(introduce(out, owner, thread));
         }
         match call.op {
             Op::COUNTER => put_counter(out, owner, thread, call, names),
@@ -510,16 +510,20 @@ fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut Message)) {
     });
 }
 
+/// The moment all clocks are related at. Viewers refuse snapshots that go back in time, which those of threads and of
+/// files put together would; related at the same moment of boot time they never do.
+const SNAPSHOT_NS: u64 = 1;
+
 /// Clocks as one process knows them. CLOCK_MONOTONIC stands apart from boot time by the time the machine slept, which
 /// nobody noted, so it is left out rather than guessed.
 fn put_clocks(out: &mut Message, process: &Process, clock: &Clock, boot_ns: u64) {
-    let real_ns = (boot_ns as i64).wrapping_add(clock.real_offset_ns) as u64;
+    let real_ns = clock.real_offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
     put_packet(out, process.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
         packet.number(field::packet::TIMESTAMP, boot_ns);
         packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
         packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
-            for (id, time) in [(value::CLOCK_BOOTTIME, boot_ns), (value::CLOCK_REALTIME, real_ns)] {
+            for (id, time) in [(value::CLOCK_BOOTTIME, SNAPSHOT_NS), (value::CLOCK_REALTIME, real_ns)] {
                 snapshot.nested(field::snapshot::CLOCKS, |clock| {
                     clock.number(field::clock::ID, id);
                     clock.number(field::clock::TIMESTAMP, time);
@@ -637,18 +641,18 @@ fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
 }
 
 /// Clock, defaults and track of a thread: after this its events are understood.
-fn introduce(out: &mut Message, process: &Process, thread: &Thread, begin: u64) -> State {
+fn introduce(out: &mut Message, process: &Process, thread: &Thread) -> State {
     put_packet(out, thread.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
         packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
             snapshot.nested(field::snapshot::CLOCKS, |clock| {
                 clock.number(field::clock::ID, value::CLOCK_OF_SEQUENCE);
-                clock.number(field::clock::TIMESTAMP, begin);
+                clock.number(field::clock::TIMESTAMP, SNAPSHOT_NS);
                 clock.number(field::clock::INCREMENTAL, 1);
             });
             snapshot.nested(field::snapshot::CLOCKS, |clock| {
                 clock.number(field::clock::ID, value::CLOCK_BOOTTIME);
-                clock.number(field::clock::TIMESTAMP, begin);
+                clock.number(field::clock::TIMESTAMP, SNAPSHOT_NS);
             });
             snapshot.number(field::snapshot::PRIMARY, value::CLOCK_BOOTTIME);
         });
@@ -666,7 +670,7 @@ fn introduce(out: &mut Message, process: &Process, thread: &Thread, begin: u64) 
             }
         });
     });
-    State { last_ns: begin, ..State::default() }
+    State { last_ns: SNAPSHOT_NS, ..State::default() }
 }
 
 fn put_thread_track(track: &mut Message, process: &Process, thread: &Thread) {
