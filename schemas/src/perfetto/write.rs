@@ -128,6 +128,7 @@ struct Process {
     head: Head,
     pid: u64,
     thread_names: BTreeMap<u32, String>,
+    first_ns: u64,
     events: u64,
     activity: Activity,
     flows: Flows,
@@ -145,7 +146,6 @@ impl Process {
 struct Flows {
     boot: u64,
     pid: u64,
-    image: u64,
     /// Arrows that end in this process, until its first event takes them.
     entering: Vec<u64>,
 }
@@ -155,12 +155,9 @@ impl Flows {
         let boot =
             hash(&[fields.get(key::HOST).unwrap_or("").as_bytes(), fields.get(key::BOOT_ID).unwrap_or("").as_bytes()]);
         let number = |key| fields.number(key).unwrap_or(0);
-        let (pid, image) = (number(key::PID), number(key::IMAGE));
-        let mut flows = Flows { boot, pid, image, entering: Vec::new() };
-        flows.entering.push(flows.fork(number(key::PPID), pid));
-        if image > 0 {
-            flows.entering.push(flows.exec(image));
-        }
+        let pid = number(key::PID);
+        let mut flows = Flows { boot, pid, entering: Vec::new() };
+        flows.entering = vec![flows.fork(number(key::PPID), pid), flows.exec()];
         flows
     }
 
@@ -168,8 +165,10 @@ impl Flows {
         hash(&[b"fork", &self.boot.to_le_bytes(), &parent.to_le_bytes(), &child.to_le_bytes()])
     }
 
-    fn exec(&self, image: u64) -> u64 {
-        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes(), &image.to_le_bytes()])
+    /// One number for all images of a process: viewers join what carries it in the order of time, and nothing where there
+    /// is but one.
+    fn exec(&self) -> u64 {
+        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes()])
     }
 
     /// The arrow that begins at this call.
@@ -177,7 +176,7 @@ impl Flows {
     fn leaving(&self, info: Option<&OpInfo>, op: Op, ret: i64) -> Option<u64> {
         match info?.ret {
             Ret::Pid if ret > 0 => Some(self.fork(self.pid, ret as u64)),
-            _ if op == Op::EXEC && ret >= 0 => Some(self.exec(self.image + 1)),
+            _ if op == Op::EXEC && ret >= 0 => Some(self.exec()),
             _ => None,
         }
     }
@@ -293,6 +292,7 @@ impl<'a> Writer<'a> {
             head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
             pid: fields.number(key::PID).unwrap_or(0),
             thread_names: thread_names(fields),
+            first_ns,
             events: 0,
             activity: Activity::new(first_ns, last_ns),
             flows: Flows::new(fields),
@@ -305,6 +305,14 @@ impl<'a> Writer<'a> {
         self.packer.flush_raw()?;
         self.processes.push(process);
         Ok(ProcessId(self.processes.len() - 1))
+    }
+
+    /// Says something about the whole trace at the start of a process, such as what it leaves out.
+    pub fn remark(&mut self, process: ProcessId, text: &str) -> io::Result<()> {
+        self.flush()?;
+        let owner = &self.processes[process.0];
+        put_moment(self.packer.out(), owner, owner.first_ns, text);
+        self.packer.flush_raw()
     }
 
     /// Writes events of one thread, in the order they ended. Batches of one thread come in order.
@@ -607,12 +615,11 @@ fn put_process(described: &mut Message, process: &Process, fields: &Fields) {
 
 /// When the process began and how it ended, on its own track.
 fn put_life(out: &mut Message, process: &Process, fields: &Fields, first_ns: u64, last_ns: u64) {
-    let image: u64 = fields.number(key::IMAGE).unwrap_or(0);
-    let started = fields.number(key::START_BOOT_NS).filter(|&start| image == 0 && start <= first_ns);
+    // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
+    let started = fields.number(key::IMAGE).filter(|&start| start > 0 && start <= first_ns);
     let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
     let lost: u64 = fields.number(key::LOST).unwrap_or(0);
-    let begins = if image == 0 { "start" } else { "start after exec" };
-    put_moment(out, process, started.unwrap_or(first_ns), begins);
+    put_moment(out, process, started.unwrap_or(first_ns), "start");
     let ending = match fields.ending() {
         Ending::Running => "still running".to_string(),
         ending => format!("end: {ending}"),
