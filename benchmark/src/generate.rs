@@ -266,7 +266,8 @@ fn writer(part: Part, files: u64, next: &SharedCounter, mut sender: io::PipeWrit
 fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     let mut all = Generated::default();
     let mut record = [0; RECORD];
-    while receiver.read_exact(&mut record).is_ok() {
+    // A signal may have come to this process alone; the writers end when nobody listens any more.
+    while !system::interrupted() && receiver.read_exact(&mut record).is_ok() {
         let done = of_record(&record)?;
         all.written += done.written;
         all.bytes += done.bytes;

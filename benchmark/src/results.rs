@@ -87,8 +87,8 @@ impl Epoch {
         blocks.flat_map(|(_, _, block)| &block.steps).map(|step| step.bytes).sum()
     }
 
-    fn steps(&self) -> Vec<Step> {
-        self.blocks.iter().flat_map(|(_, _, block)| block.steps.iter().copied()).collect()
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.blocks.iter().flat_map(|(_, _, block)| &block.steps)
     }
 
     /// Over all ranks; `which` as in `ranks`.
@@ -224,7 +224,7 @@ fn epoch_facts(epoch: &Epoch) -> Value {
         "seconds": epoch.ended.since(&epoch.started),
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
-        "batch_wait_ms": metrics::waits(&epoch.steps()),
+        "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au,
     })
 }

@@ -220,6 +220,7 @@ impl<'a> Trainer<'a> {
         pace: &mut Pace,
         progress: &Progress,
     ) -> Outcome<()> {
+        block.steps.reserve_exact(steps as usize);
         let begun = Instant::now();
         for number in 0..steps {
             if system::interrupted() {

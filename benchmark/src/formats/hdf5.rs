@@ -231,11 +231,12 @@ impl Records {
     /// Reads into `into`, which is `sample_bytes` long.
     fn read(&self, index: u64, into: &mut [u8]) -> bool {
         assert_eq!(into.len(), self.sample_bytes);
-        let selection = Selection::sample(self.id, &self.shape, index);
+        // The only sample is all there is: selecting it would cost a tenth of reading it.
+        let part = (self.shape[0] > 1).then(|| Selection::sample(self.id, &self.shape, index));
+        let (memory, file) = part.as_ref().map_or((h5s::H5S_ALL, h5s::H5S_ALL), |part| (part.memory, part.file));
         // SAFETY: the selection covers one sample of the data set's own element type, and `into` has its size.
         let status = hdf5_metno::sync::sync(|| unsafe {
-            let into = into.as_mut_ptr().cast();
-            h5d::H5Dread(self.id, self.element, selection.memory, selection.file, h5p::H5P_DEFAULT, into)
+            h5d::H5Dread(self.id, self.element, memory, file, h5p::H5P_DEFAULT, into.as_mut_ptr().cast())
         });
         status >= 0
     }
