@@ -3,7 +3,7 @@
 # `setup.sh test` also what the tests use. Says nothing and does nothing where everything is there.
 set -eu
 
-wanted="cc:gcc make:make pkg-config:pkg-config h5cc:libhdf5-dev"
+wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
 [ "${1:-demo}" = test ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3"
 
 missing=""

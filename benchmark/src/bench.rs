@@ -430,7 +430,7 @@ impl Rank<'_> {
     fn write(&self, results: &Results, rank: u64, ranks: u64) -> Outcome<()> {
         let config = &self.run.config;
         self.folder.write_json(&format!("{rank}_per_epoch_stats.json"), &results.per_epoch_stats())?;
-        self.folder.write_json(&format!("{rank}_output.json"), &results.output(config))?;
+        self.folder.write_streamed(&format!("{rank}_output.json"), |out| results.write_output(config, out))?;
         if rank == 0 {
             self.folder.write_json("summary.json", &results.summary(config, ranks))?;
         }

@@ -53,7 +53,8 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
     let needed = (layout.payload_bytes() as f64 * growth(&layout.dataset)) as u64;
     // Files that are there already need no space again; counting them costs less than a wrong refusal.
-    if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
+    let missing = |needed: u64| needed.saturating_sub(if folder.exists() { present_bytes(layout) } else { 0 });
+    if needed <= free || missing(needed) <= free {
         return Ok(());
     }
     let gigabytes = |bytes: u64| bytes as f64 / 1e9;
@@ -265,7 +266,8 @@ fn writer(part: Part, files: u64, next: &SharedCounter, mut sender: io::PipeWrit
 fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     let mut all = Generated::default();
     let mut record = [0; RECORD];
-    while receiver.read_exact(&mut record).is_ok() {
+    // A signal may have come to this process alone; the writers end when nobody listens any more.
+    while !system::interrupted() && receiver.read_exact(&mut record).is_ok() {
         let done = of_record(&record)?;
         all.written += done.written;
         all.bytes += done.bytes;

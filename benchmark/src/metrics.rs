@@ -143,8 +143,8 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// How long the trainer waited for batches, in milliseconds.
-pub fn waits(steps: &[Step]) -> Value {
-    let mut waits: Vec<f64> = steps.iter().map(|step| step.load * 1e3).collect();
+pub fn waits<'a>(steps: impl Iterator<Item = &'a Step>) -> Value {
+    let mut waits: Vec<f64> = steps.map(|step| step.load * 1e3).collect();
     waits.sort_by(f64::total_cmp);
     json!({
         "p50": percentile(&waits, 0.5),

@@ -8,14 +8,14 @@
 //! .hydra/{config,overrides,hydra}.yaml
 //! ```
 
-use crate::draft::write_whole;
+use crate::draft::{Draft, write_whole};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::Override;
 use crate::system::local_time;
 use crate::value::Value as Tree;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone)]
@@ -37,6 +37,19 @@ impl RunFolder {
     pub fn write_json(&self, name: &str, json: &Value) -> Outcome<()> {
         let text = serde_json::to_string_pretty(json).unwrap_or_default();
         write_whole(&self.path.join(name), text.as_bytes())
+    }
+
+    /// A file too long to be made in memory first.
+    pub fn write_streamed(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Outcome<()> {
+        let path = self.path.join(name);
+        let draft = Draft::new(&path);
+        let mut out = BufWriter::new(draft.create()?);
+        write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::io("writing", &path, error))?;
+        draft.commit()
     }
 
     /// What was asked for, as Hydra keeps it.

@@ -5,9 +5,10 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::host;
 use crate::layout::Layout;
-use crate::metrics::{self, Block, Figures, mean_stdev};
+use crate::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
 use crate::system::{host_name, local_time};
 use serde_json::{Map, Value, json};
+use std::io::{self, Write};
 use std::time::Instant;
 
 /// A moment on both clocks: one to tell, one to subtract.
@@ -86,8 +87,8 @@ impl Epoch {
         blocks.flat_map(|(_, _, block)| &block.steps).map(|step| step.bytes).sum()
     }
 
-    fn steps(&self) -> Vec<metrics::Step> {
-        self.blocks.iter().flat_map(|(_, _, block)| block.steps.iter().copied()).collect()
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.blocks.iter().flat_map(|(_, _, block)| &block.steps)
     }
 
     /// Over all ranks; `which` as in `ranks`.
@@ -193,19 +194,25 @@ impl Results {
         Value::Object(self.epochs.iter().map(|epoch| (epoch.number.to_string(), epoch_stats(epoch))).collect())
     }
 
-    /// `<rank>_output.json`: every step.
-    pub fn output(&self, config: &Config) -> Value {
-        let mut output = Map::new();
-        output.insert("host_memory_GB".into(), json!([host::memory_gibibytes()]));
-        output.insert("host_cpu_count".into(), json!([host::processors()]));
-        output.insert("host_processor_name".into(), json!(""));
-        output.insert("host_cpuinfo".into(), json!(host::processor()));
-        output.insert("host_meminfo".into(), json!(host::memory()));
-        output.insert("hostname".into(), json!(host_name()));
+    /// `<rank>_output.json`: every step. Written as it goes: a tree of millions of numbers would be the largest thing
+    /// in the run's memory.
+    pub fn write_output(&self, config: &Config, out: &mut impl Write) -> io::Result<()> {
+        let facts = json!({
+            "host_memory_GB": [host::memory_gibibytes()],
+            "host_cpu_count": [host::processors()],
+            "host_processor_name": "",
+            "host_cpuinfo": host::processor(),
+            "host_meminfo": host::memory(),
+            "hostname": host_name(),
+        });
+        let facts = facts.to_string();
+        // The object stays open for the epochs.
+        out.write_all(&facts.as_bytes()[..facts.len() - 1])?;
         for epoch in &self.epochs {
-            output.insert(epoch.number.to_string(), epoch_steps(epoch, config));
+            write!(out, ",\n\"{}\": ", epoch.number)?;
+            write_epoch(epoch, config, out)?;
         }
-        Value::Object(output)
+        out.write_all(b"}\n")
     }
 }
 
@@ -217,7 +224,7 @@ fn epoch_facts(epoch: &Epoch) -> Value {
         "seconds": epoch.ended.since(&epoch.started),
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
-        "batch_wait_ms": metrics::waits(&epoch.steps()),
+        "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au,
     })
 }
@@ -247,36 +254,45 @@ fn epoch_stats(epoch: &Epoch) -> Value {
     Value::Object(stats)
 }
 
-fn epoch_steps(epoch: &Epoch, config: &Config) -> Value {
-    let excluded =
-        metrics::Excluded { start: config.output.exclude_start as usize, end: config.output.exclude_end as usize };
-    let mut names: Vec<(String, &Block, metrics::Excluded)> = Vec::new();
-    for (number, (_, _, block)) in epoch.blocks.iter().enumerate() {
-        names.push((format!("block{}", number + 1), block, excluded));
-    }
+fn write_epoch(epoch: &Epoch, config: &Config, out: &mut impl Write) -> io::Result<()> {
+    let excluded = Excluded { start: config.output.exclude_start as usize, end: config.output.exclude_end as usize };
+    let blocks = epoch.blocks.iter().enumerate();
+    let mut parts: Vec<Part> =
+        blocks.map(|(number, (_, _, block))| Part { name: format!("block{}", number + 1), block, excluded }).collect();
     if let Some((_, _, block)) = &epoch.evaluation {
-        names.push(("eval".into(), block, metrics::Excluded::NOTHING));
+        parts.push(Part { name: "eval".into(), block, excluded: Excluded::NOTHING });
     }
-    let lists = |of: fn(&metrics::Step) -> f64| -> Value {
-        let list = |block: &Block| block.steps.iter().map(of).collect::<Vec<f64>>();
-        Value::Object(names.iter().map(|(name, block, _)| (name.clone(), json!(list(block)))).collect())
+    out.write_all(b"{")?;
+    write_lists("load", &parts, |step| step.load, out)?;
+    write_lists("proc", &parts, Step::whole, out)?;
+    write_lists("compute", &parts, |step| step.compute, out)?;
+    write_lists("bytes", &parts, |step| step.bytes as f64, out)?;
+    let figures = |of: fn(&Figures) -> f64| -> Map<String, Value> {
+        parts.iter().map(|part| (part.name.clone(), json!(of(&part.block.corrected(part.excluded))))).collect()
     };
-    let figures = |of: fn(&Figures) -> f64| -> Value {
-        Value::Object(
-            names
-                .iter()
-                .map(|(name, block, excluded)| (name.clone(), json!(of(&block.corrected(*excluded)))))
-                .collect(),
-        )
-    };
-    json!({
-        "load": lists(|step| step.load),
-        "proc": lists(metrics::Step::whole),
-        "compute": lists(|step| step.compute),
-        "bytes": lists(|step| step.bytes as f64),
-        "throughput": figures(|figures| figures.samples_per_second),
-        "au": figures(|figures| figures.au),
-        "host_meminfo": host::memory(),
-        "end": epoch.ended.told,
-    })
+    let throughput = Value::Object(figures(|figures| figures.samples_per_second));
+    let au = Value::Object(figures(|figures| figures.au));
+    let memory = Value::Object(host::memory());
+    let end = json!(epoch.ended.told);
+    write!(out, "\"throughput\": {throughput}, \"au\": {au}, \"host_meminfo\": {memory}, \"end\": {end}}}")
+}
+
+/// A block or the evaluation of an epoch, under the name DLIO gives it.
+struct Part<'a> {
+    name: String,
+    block: &'a Block,
+    excluded: Excluded,
+}
+
+/// One number of each step: "load": {"block1": [0.1, ...], ...},
+fn write_lists(what: &str, parts: &[Part], of: impl Fn(&Step) -> f64, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "\"{what}\": {{")?;
+    for (place, part) in parts.iter().enumerate() {
+        write!(out, "{}\"{}\": [", if place > 0 { ", " } else { "" }, part.name)?;
+        for (number, step) in part.block.steps.iter().enumerate() {
+            write!(out, "{}{}", if number > 0 { ", " } else { "" }, of(step))?;
+        }
+        out.write_all(b"]")?;
+    }
+    out.write_all(b"}, ")
 }

@@ -220,6 +220,7 @@ impl<'a> Trainer<'a> {
         pace: &mut Pace,
         progress: &Progress,
     ) -> Outcome<()> {
+        block.steps.reserve_exact(steps as usize);
         let begun = Instant::now();
         for number in 0..steps {
             if system::interrupted() {
@@ -409,7 +410,7 @@ impl<'a> Trainer<'a> {
             epoch.eval_figures(|block| block.corrected(Excluded::NOTHING)),
             epoch.eval_figures(|block| block.compat(Excluded::NOTHING, reader.batch_eval, record)),
         ];
-        let mut flat: Vec<f64> = own.iter().flat_map(|figures| figures_as_numbers(figures)).collect();
+        let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
         flat.push(epoch.bytes() as f64);
         flat.push(self.results.failed as f64);
         let all = numbers(&self.communicator.exchange(&as_bytes(&flat))?);

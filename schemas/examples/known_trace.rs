@@ -3,8 +3,10 @@
 //! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
 //! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
 
+#[path = "support/figures.rs"]
+mod figures;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use dlio_schemas::chrome::{self, Form};
 use dlio_schemas::clock::Anchor;
@@ -13,11 +15,13 @@ use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::{Image, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
-use dlio_schemas::ops::{Op, Ret};
+use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::read::Reader;
 use dlio_schemas::perfetto::write::{Options, export};
 use dlio_schemas::record::{MetaKind, Record, pack_steps, word};
+
+use figures::Figures;
 
 /// Boot and wall time of the first moment.
 const BOOT_NS: u64 = 5_000_000_000_000;
@@ -63,7 +67,7 @@ impl Recorder {
         let records = self.threads.insert(tid, Vec::new()).unwrap_or_default();
         let Some(last) = records.last() else { return };
         let mut payload = vec![0; RAW_MAX];
-        let used = encode(&records, &mut vec![0; records.len()], &mut payload);
+        let used = encode(&records, &mut Default::default(), &mut payload);
         let sequence = self.sequences.entry(tid).or_default();
         let header = Header {
             stream: tid,
@@ -234,48 +238,6 @@ fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
     now + 100_000
 }
 
-/// The figures a viewer must find: per thread and name the slices, their time and the sums of their arguments.
-fn expected(image: &Image, bytes: &[u8]) -> String {
-    use dlio_schemas::native::{block::Opener, columns::Events, file::decode};
-    let mut rows: BTreeMap<(u32, String), [i128; 6]> = BTreeMap::new();
-    let clock = image.clock().expect("anchors");
-    let mut events = Events::default();
-    for block in &image.blocks {
-        decode(block, bytes, &mut Opener::new().expect("memory"), &mut events).expect("whole");
-        for i in 0..events.len() {
-            let op = Op(events.op[i]);
-            if matches!(op, Op::META | Op::COUNTER) {
-                continue;
-            }
-            let info = op.info().expect("known");
-            let name = if matches!(op, Op::SPAN | Op::INSTANT) {
-                image.names.text(events.file[i]).unwrap().into_owned()
-            } else {
-                info.name.to_string()
-            };
-            let row = rows.entry((block.header.tid, name)).or_insert([0, 0, 0, 0, i128::MAX, 0]);
-            let (begin, end) = (clock.boot_ns(events.start[i]), clock.boot_ns(events.start[i] + events.duration[i]));
-            row[0] += 1;
-            row[1] += (end - begin) as i128;
-            row[2] += if info.ret == Ret::Bytes { events.ret[i].max(0) as i128 } else { 0 };
-            row[3] +=
-                if info.a == dlio_schemas::ops::Arg::Position && events.known[i] { events.a[i] as i128 } else { 0 };
-            row[4] = row[4].min(begin as i128);
-            row[5] = row[5].max(end as i128);
-        }
-    }
-    let mut out = String::from("{\"slices\": [\n");
-    for (i, ((tid, name), r)) in rows.iter().enumerate() {
-        let comma = if i == 0 { "" } else { ",\n" };
-        let _ = write!(
-            out,
-            "{comma}{{\"tid\": {tid}, \"name\": \"{name}\", \"count\": {}, \"dur\": {}, \"bytes\": {}, \"pos\": {}, \"first\": {}, \"last\": {}}}",
-            r[0], r[1], r[2], r[3], r[4], r[5]
-        );
-    }
-    out + "\n]}\n"
-}
-
 fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sink = |bytes: &[u8]| {
@@ -340,10 +302,12 @@ fn main() {
         took as f64 / summary.events as f64,
         read_took as f64 / summary.events as f64
     );
+    let mut figures = Figures::default();
+    figures.add_image(&image, &native).expect("whole blocks");
     let written = [
         ("dlt", native.clone()),
         ("pftrace", out),
-        ("figures.json", expected(&image, &native).into_bytes()),
+        ("figures.json", figures.to_json().into_bytes()),
         ("json.gz", chrome_of(&image, &native, Form::Chrome)),
         ("pfw.gz", chrome_of(&image, &native, Form::Dftracer)),
     ];

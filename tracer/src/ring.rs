@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 use dlio_schemas::native::block::{Header, Kind};
-use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::ring::{HALF_HEADER, SEGMENT_HEADER, segment};
 use dlio_schemas::record::Record;
 
@@ -43,7 +43,7 @@ pub struct Thread {
     encoding: AtomicU32,
     pub next: *mut Thread,
     pub next_idle: *mut Thread,
-    values: [i64; EVENTS_MAX],
+    scratch: Scratch,
     raw: [u8; RAW_MAX],
     blocks: BlockMaker<RAW_MAX>,
 }
@@ -234,7 +234,7 @@ unsafe fn write_block(thread: *mut Thread, sequence: u32, records: &[Record]) {
             anchor: clock::anchor(),
             ..Header::new(Kind::Events)
         };
-        let length = encode(records, &mut (*thread).values, &mut (*thread).raw);
+        let length = encode(records, &mut (*thread).scratch, &mut (*thread).raw);
         let payload = &(&(*thread).raw)[..length];
         let block = (*thread).blocks.make(&mut header, payload);
         if !image::append(block) {

@@ -166,30 +166,28 @@ fn write_column(
         let defined = vec![1i16; repeated.len()];
         let levels = column.is_list().then_some((defined.as_slice(), repeated.as_slice()));
         let (defined, repeated) = levels.unzip();
-        match writer {
+        let _written = match writer {
             ColumnWriter::Int32ColumnWriter(typed) => {
-                drop(typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?)
+                typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::Int64ColumnWriter(typed) => {
-                drop(typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?)
+                typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?
             }
-            ColumnWriter::FloatColumnWriter(typed) => drop(typed.write_batch(
-                &range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect::<Vec<_>>(),
-                defined,
-                repeated,
-            )?),
-            ColumnWriter::DoubleColumnWriter(typed) => drop(typed.write_batch(
-                &range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect::<Vec<_>>(),
-                defined,
-                repeated,
-            )?),
+            ColumnWriter::FloatColumnWriter(typed) => {
+                let floats: Vec<f32> = range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect();
+                typed.write_batch(&floats, defined, repeated)?
+            }
+            ColumnWriter::DoubleColumnWriter(typed) => {
+                let floats: Vec<f64> = range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect();
+                typed.write_batch(&floats, defined, repeated)?
+            }
             ColumnWriter::ByteArrayColumnWriter(typed) => {
                 let one = |row| ByteArray::from(bytes_of(spec, column, row, scratch, samples_as_bytes));
                 let values: Vec<ByteArray> = (first..end).map(one).collect();
-                typed.write_batch(&values, None, None)?;
+                typed.write_batch(&values, None, None)?
             }
             _ => unreachable!("no other physical type is put into the schema"),
-        }
+        };
         first = end;
     }
     Ok(())
@@ -295,7 +293,7 @@ fn skip_rows(column: &mut ColumnReader, rows: usize) -> Result<()> {
         ColumnReader::ByteArrayColumnReader(reader) => reader.skip_records(rows),
         ColumnReader::FixedLenByteArrayColumnReader(reader) => reader.skip_records(rows),
     }
-    .map(drop)
+    .map(|_skipped| ())
 }
 
 fn values<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<T::T>> {

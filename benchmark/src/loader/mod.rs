@@ -56,8 +56,10 @@ impl Plan {
         let reading = &config.reader;
         let streams = matches!(reading.loader, LoaderKind::TensorFlow | LoaderKind::NativeDali);
         let shuffle = |kind| if terms.original_order { Shuffle::Off } else { kind };
-        let slots = slots(config)
-            .map_err(|error| Failure::new(crate::failure::Kind::System, format!("memory for batches: {error}")))?;
+        let slots = slots(config).map_err(|error| {
+            Failure::new(crate::failure::Kind::System, format!("memory for the batches handed over: {error}"))
+                .remedy("lower batch_size, prefetch_size or record_length_bytes_resize")
+        })?;
         Ok(Plan {
             supply: Supply {
                 layout: Layout::new(&config.dataset),
@@ -126,7 +128,7 @@ fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     let reading = &config.reader;
     let workers = reading.workers.max(1) as u64;
     let ahead = reading.prefetch.max(2).div_ceil(workers) * workers;
-    let batch = reading.batch.max(reading.batch_eval);
+    let batch = if reading.loader == LoaderKind::Synthetic { 0 } else { reading.batch.max(reading.batch_eval) };
     SharedSlots::new((batch * reading.handed_bytes) as usize, ahead as usize)
 }
 

@@ -242,7 +242,7 @@ impl Pool {
     }
 
     /// Pieces of streams until there is a batch, and before the first one until the shuffle buffer is full.
-    fn from_streams(&mut self) -> Outcome<Batch> {
+    fn streamed_batch(&mut self) -> Outcome<Batch> {
         let batch = self.batch;
         let wanted = batch + if self.mixed { 0 } else { self.plan.shuffle_buffer() };
         self.mixed = true;
@@ -285,7 +285,7 @@ impl Loader for Pool {
     fn next(&mut self) -> Outcome<Batch> {
         let skip = self.plan.terms.skip_failures;
         let batch = match self.plan.supply.streams {
-            true => self.from_streams()?,
+            true => self.streamed_batch()?,
             false => self.unit()?.ok_or_else(|| Failure::new(Kind::System, "the loader has no more batches"))?,
         };
         checked(batch, skip)

@@ -128,6 +128,7 @@ struct Process {
     head: Head,
     pid: u64,
     thread_names: BTreeMap<u32, String>,
+    first_ns: u64,
     events: u64,
     activity: Activity,
     flows: Flows,
@@ -145,7 +146,6 @@ impl Process {
 struct Flows {
     boot: u64,
     pid: u64,
-    image: u64,
     /// Arrows that end in this process, until its first event takes them.
     entering: Vec<u64>,
 }
@@ -155,12 +155,9 @@ impl Flows {
         let boot =
             hash(&[fields.get(key::HOST).unwrap_or("").as_bytes(), fields.get(key::BOOT_ID).unwrap_or("").as_bytes()]);
         let number = |key| fields.number(key).unwrap_or(0);
-        let (pid, image) = (number(key::PID), number(key::IMAGE));
-        let mut flows = Flows { boot, pid, image, entering: Vec::new() };
-        flows.entering.push(flows.fork(number(key::PPID), pid));
-        if image > 0 {
-            flows.entering.push(flows.exec(image));
-        }
+        let pid = number(key::PID);
+        let mut flows = Flows { boot, pid, entering: Vec::new() };
+        flows.entering = vec![flows.fork(number(key::PPID), pid), flows.exec()];
         flows
     }
 
@@ -168,8 +165,10 @@ impl Flows {
         hash(&[b"fork", &self.boot.to_le_bytes(), &parent.to_le_bytes(), &child.to_le_bytes()])
     }
 
-    fn exec(&self, image: u64) -> u64 {
-        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes(), &image.to_le_bytes()])
+    /// One number for all images of a process: viewers join what carries it in the order of time, and nothing where there
+    /// is but one.
+    fn exec(&self) -> u64 {
+        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes()])
     }
 
     /// The arrow that begins at this call.
@@ -177,7 +176,7 @@ impl Flows {
     fn leaving(&self, info: Option<&OpInfo>, op: Op, ret: i64) -> Option<u64> {
         match info?.ret {
             Ret::Pid if ret > 0 => Some(self.fork(self.pid, ret as u64)),
-            _ if op == Op::EXEC && ret >= 0 => Some(self.exec(self.image + 1)),
+            _ if op == Op::EXEC && ret >= 0 => Some(self.exec()),
             _ => None,
         }
     }
@@ -293,6 +292,7 @@ impl<'a> Writer<'a> {
             head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
             pid: fields.number(key::PID).unwrap_or(0),
             thread_names: thread_names(fields),
+            first_ns,
             events: 0,
             activity: Activity::new(first_ns, last_ns),
             flows: Flows::new(fields),
@@ -305,6 +305,14 @@ impl<'a> Writer<'a> {
         self.packer.flush_raw()?;
         self.processes.push(process);
         Ok(ProcessId(self.processes.len() - 1))
+    }
+
+    /// Says something about the whole trace at the start of a process, such as what it leaves out.
+    pub fn remark(&mut self, process: ProcessId, text: &str) -> io::Result<()> {
+        self.flush()?;
+        let owner = &self.processes[process.0];
+        put_moment(self.packer.out(), owner, owner.first_ns, text);
+        self.packer.flush_raw()
     }
 
     /// Writes events of one thread, in the order they ended. Batches of one thread come in order.
@@ -486,7 +494,7 @@ impl<'a> Writer<'a> {
         }
         let out = self.packer.out();
         if thread.state.is_none() {
-            thread.state = Some(introduce(out, owner, thread, call.begin));
+            thread.state = Some(introduce(out, owner, thread));
         }
         match call.op {
             Op::COUNTER => put_counter(out, owner, thread, call, names),
@@ -510,16 +518,20 @@ fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut Message)) {
     });
 }
 
+/// The moment all clocks are related at. Viewers refuse snapshots that go back in time, which those of threads and of
+/// files put together would; related at the same moment of boot time they never do.
+const SNAPSHOT_NS: u64 = 1;
+
 /// Clocks as one process knows them. CLOCK_MONOTONIC stands apart from boot time by the time the machine slept, which
 /// nobody noted, so it is left out rather than guessed.
 fn put_clocks(out: &mut Message, process: &Process, clock: &Clock, boot_ns: u64) {
-    let real_ns = (boot_ns as i64).wrapping_add(clock.real_offset_ns) as u64;
+    let real_ns = clock.real_offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
     put_packet(out, process.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
         packet.number(field::packet::TIMESTAMP, boot_ns);
         packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
         packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
-            for (id, time) in [(value::CLOCK_BOOTTIME, boot_ns), (value::CLOCK_REALTIME, real_ns)] {
+            for (id, time) in [(value::CLOCK_BOOTTIME, SNAPSHOT_NS), (value::CLOCK_REALTIME, real_ns)] {
                 snapshot.nested(field::snapshot::CLOCKS, |clock| {
                     clock.number(field::clock::ID, id);
                     clock.number(field::clock::TIMESTAMP, time);
@@ -603,12 +615,11 @@ fn put_process(described: &mut Message, process: &Process, fields: &Fields) {
 
 /// When the process began and how it ended, on its own track.
 fn put_life(out: &mut Message, process: &Process, fields: &Fields, first_ns: u64, last_ns: u64) {
-    let image: u64 = fields.number(key::IMAGE).unwrap_or(0);
-    let started = fields.number(key::START_BOOT_NS).filter(|&start| image == 0 && start <= first_ns);
+    // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
+    let started = fields.number(key::IMAGE).filter(|&start| start > 0 && start <= first_ns);
     let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
     let lost: u64 = fields.number(key::LOST).unwrap_or(0);
-    let begins = if image == 0 { "start" } else { "start after exec" };
-    put_moment(out, process, started.unwrap_or(first_ns), begins);
+    put_moment(out, process, started.unwrap_or(first_ns), "start");
     let ending = match fields.ending() {
         Ending::Running => "still running".to_string(),
         ending => format!("end: {ending}"),
@@ -637,18 +648,18 @@ fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
 }
 
 /// Clock, defaults and track of a thread: after this its events are understood.
-fn introduce(out: &mut Message, process: &Process, thread: &Thread, begin: u64) -> State {
+fn introduce(out: &mut Message, process: &Process, thread: &Thread) -> State {
     put_packet(out, thread.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
         packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
             snapshot.nested(field::snapshot::CLOCKS, |clock| {
                 clock.number(field::clock::ID, value::CLOCK_OF_SEQUENCE);
-                clock.number(field::clock::TIMESTAMP, begin);
+                clock.number(field::clock::TIMESTAMP, SNAPSHOT_NS);
                 clock.number(field::clock::INCREMENTAL, 1);
             });
             snapshot.nested(field::snapshot::CLOCKS, |clock| {
                 clock.number(field::clock::ID, value::CLOCK_BOOTTIME);
-                clock.number(field::clock::TIMESTAMP, begin);
+                clock.number(field::clock::TIMESTAMP, SNAPSHOT_NS);
             });
             snapshot.number(field::snapshot::PRIMARY, value::CLOCK_BOOTTIME);
         });
@@ -666,7 +677,7 @@ fn introduce(out: &mut Message, process: &Process, thread: &Thread, begin: u64) 
             }
         });
     });
-    State { last_ns: begin, ..State::default() }
+    State { last_ns: SNAPSHOT_NS, ..State::default() }
 }
 
 fn put_thread_track(track: &mut Message, process: &Process, thread: &Thread) {

@@ -1,0 +1,323 @@
+//! The command as its users meet it: names, refusals, broken data, interrupts, ranks.
+
+mod program;
+
+use program::{Folder, command, dlio, stderr, stdout};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Eight files of a small npz data set in `data`, and what trains on it quickly.
+fn small(more: &[&str]) -> Vec<String> {
+    let mut typed: Vec<String> = [
+        "bench",
+        "workload=unet3d",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=8",
+        "++workload.dataset.record_length_bytes=40000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.train.epochs=2",
+        "++workload.train.computation_time=0.001",
+        "++workload.workflow.checkpoint=false",
+    ]
+    .map(String::from)
+    .to_vec();
+    typed.extend(more.iter().map(ToString::to_string));
+    typed
+}
+
+fn run(folder: &Folder, more: &[&str]) -> std::process::Output {
+    dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+
+#[test]
+fn a_short_name_is_the_newest_variant_and_said_so() {
+    let folder = Folder::new("alias");
+    let output = run(&folder, &[GENERATE]);
+    assert!(stdout(&output).contains("workload unet3d is unet3d_h100"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("AU"));
+}
+
+#[test]
+fn missing_data_are_told_with_the_command_that_makes_them() {
+    let folder = Folder::new("missing");
+    let output = run(&folder, &[]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = stderr(&output);
+    assert!(said.contains("img_0_of_8.npz"), "{said}");
+    let line = said.lines().find(|line| line.trim().starts_with("dlio bench")).unwrap();
+    let typed: Vec<&str> = line.split_whitespace().skip(1).collect();
+    assert!(dlio(&folder, &typed).status.success());
+    assert!(run(&folder, &[]).status.success());
+}
+
+#[test]
+fn a_workload_without_data_of_its_own_makes_them_first() {
+    let folder = Folder::new("first");
+    let typed: Vec<String> = small(&[]).into_iter().filter(|word| !word.contains("data_folder")).collect();
+    let output = dlio(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folder.files("data/unet3d/train").len(), 8);
+}
+
+#[test]
+fn under_the_original_name_it_takes_the_originals_arguments() {
+    let folder = Folder::new("original");
+    std::fs::create_dir_all(folder.path().join("configs/workload")).unwrap();
+    let yaml = "framework: pytorch\nmodel: {name: mine}\nworkflow: {generate_data: True, train: True}\n\
+        dataset: {data_folder: data, format: npz, num_files_train: 4, num_samples_per_file: 1, record_length_bytes: 4096}\n\
+        reader: {data_loader: pytorch, batch_size: 2, file_shuffle: off}\ntrain: {epochs: 1, computation_time: 0.001}\n";
+    std::fs::write(folder.path().join("configs/workload/mine.yaml"), yaml).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+    let typed = [
+        "workload=mine",
+        "++hydra.run.dir=out/x",
+        "++hydra.output_subdir=dlio_config",
+        "++workload.reader.read_threads=1",
+        "--config-dir=configs",
+    ];
+    let output = command.arg0("dlio_benchmark").current_dir(folder.path()).args(typed).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("[METRIC] Training Accelerator Utilization"), "{}", stdout(&output));
+    let written: Vec<String> = folder.files("out/x");
+    let expected = [
+        "out/x/0_output.json",
+        "out/x/0_per_epoch_stats.json",
+        "out/x/dlio.log",
+        "out/x/dlio_config/config.yaml",
+        "out/x/dlio_config/hydra.yaml",
+        "out/x/dlio_config/overrides.yaml",
+        "out/x/summary.json",
+    ];
+    assert_eq!(written, expected);
+    let overrides = std::fs::read_to_string(folder.path().join("out/x/dlio_config/overrides.yaml")).unwrap();
+    assert!(overrides.contains("- ++workload.reader.read_threads=1"), "{overrides}");
+}
+
+#[test]
+fn the_configuration_can_be_printed_without_running() {
+    let folder = Folder::new("cfg");
+    let output = run(&folder, &["--cfg", "job"]);
+    assert!(stdout(&output).starts_with("workload:\n  framework: pytorch\n"), "{}", stdout(&output));
+    let output = run(&folder, &["++workload.workflow.query=reader.batch_size"]);
+    assert_eq!(stdout(&output).trim(), "2");
+    assert!(folder.files(".").is_empty());
+}
+
+#[test]
+fn generation_keeps_what_is_complete_and_makes_the_rest() {
+    let folder = Folder::new("resume");
+    let generate = [GENERATE, "++workload.workflow.train=false"];
+    run(&folder, &generate);
+    let file = folder.path().join("data/train/img_3_of_8.npz");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..100]).unwrap();
+    std::fs::remove_file(folder.path().join("data/train/img_5_of_8.npz")).unwrap();
+    let output = run(&folder, &generate);
+    assert!(
+        stdout(&output).contains("generated 2 files") && stdout(&output).contains("6 were there already"),
+        "{}",
+        stdout(&output)
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), whole, "content is the same in every run");
+}
+
+#[test]
+fn a_data_set_larger_than_the_disk_is_refused_before_the_first_file() {
+    let folder = Folder::new("space");
+    let output = run(
+        &folder,
+        &[GENERATE, "++workload.dataset.num_files_train=100000000", "++workload.dataset.record_length_bytes=100000000"],
+    );
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("GB free"));
+    assert!(folder.files("data").is_empty());
+}
+
+#[test]
+fn verify_finds_a_changed_file() {
+    let folder = Folder::new("verify");
+    run(&folder, &[GENERATE]);
+    assert!(run(&folder, &["--verify"]).status.success());
+    let file = folder.path().join("data/train/img_3_of_8.npz");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let output = run(&folder, &["--verify"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(stderr(&output).contains("img_3_of_8.npz"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_cut_sample_stops_the_run_or_is_counted() {
+    for workers in ["0", "2"] {
+        let folder = Folder::new(&format!("cut{workers}"));
+        run(&folder, &[GENERATE]);
+        let file = folder.path().join("data/train/img_3_of_8.npz");
+        std::fs::File::options().write(true).open(&file).unwrap().set_len(1000).unwrap();
+        let threads = format!("++workload.reader.read_threads={workers}");
+        let output = run(&folder, &[&threads]);
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        assert!(stderr(&output).contains("img_3_of_8.npz"), "{}", stderr(&output));
+        let output = run(&folder, &[&threads, "--on-error=skip"]);
+        assert_eq!(output.status.code(), Some(5));
+        let summary = folder.json("run/summary.json");
+        assert_eq!((summary["failed_samples"].as_u64(), summary["epochs"].as_u64()), (Some(2), Some(2)));
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let folder = Folder::new("interrupt");
+    run(&folder, &[GENERATE]);
+    let typed = small(&["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
+    let child =
+        command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = folder.path().join("run/dlio.log");
+    let begun = Instant::now();
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3")) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the run reaches its third epoch");
+        std::thread::yield_now();
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let summary = folder.json("run/summary.json");
+    assert_eq!(summary["interrupted"], true);
+    assert!(summary["epochs"].as_u64().unwrap() >= 2);
+}
+
+#[test]
+fn a_killed_worker_is_an_error_and_not_a_hang() {
+    let folder = Folder::new("killed");
+    run(&folder, &[GENERATE]);
+    let typed = small(&["++workload.train.epochs=100000", "++workload.reader.read_threads=1"]);
+    let child =
+        command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>()).stderr(Stdio::piped()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let log = folder.path().join("run/dlio.log");
+    let begun = Instant::now();
+    let worker = loop {
+        let training = std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2"));
+        let found = std::fs::read_to_string(&children).unwrap_or_default().trim().to_string();
+        if training && !found.is_empty() {
+            break found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the run has a worker");
+        std::thread::yield_now();
+    };
+    Command::new("kill").args(["-KILL", &worker]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(stderr(&output).contains("loader worker 0"), "{}", stderr(&output));
+}
+
+#[test]
+fn loaders_and_workers_of_all_kinds_read_the_same_bytes() {
+    let folder = Folder::new("loaders");
+    run(&folder, &[GENERATE, "++workload.workflow.train=false"]);
+    let mut all = Vec::new();
+    for (framework, loader) in [
+        ("pytorch", "pytorch"),
+        ("pytorch", "none"),
+        ("tensorflow", "tensorflow"),
+        ("pytorch", "dali"),
+        ("pytorch", "native_dali"),
+    ] {
+        for workers in ["--workers=processes", "--workers=threads"] {
+            let (framework, loader) =
+                (format!("++workload.framework={framework}"), format!("++workload.reader.data_loader={loader}"));
+            let output = run(&folder, &["-q", workers, &framework, &loader, "++workload.reader.read_threads=2"]);
+            assert!(output.status.success(), "{loader}: {}", stderr(&output));
+            let summary = folder.json("run/summary.json");
+            all.push((
+                summary["epoch"][0]["bytes_read"].as_u64().unwrap(),
+                summary["epoch"][1]["bytes_read"].as_u64().unwrap(),
+            ));
+        }
+    }
+    let bytes = 8 * folder.path().join("data/train/img_3_of_8.npz").metadata().unwrap().len();
+    assert!(all.iter().all(|pair| *pair == (bytes, bytes)), "{all:?}");
+}
+
+#[test]
+fn direct_reads_and_small_transfers_read_the_same() {
+    let folder = Folder::new("direct");
+    for format in ["npz", "npy", "indexed_binary"] {
+        let format = format!("++workload.dataset.format={format}");
+        for how in [
+            "++workload.reader.odirect=true",
+            "++workload.reader.transfer_size=1000",
+            "++workload.reader.read_type=memory",
+        ] {
+            let output = run(&folder, &["-q", GENERATE, &format, how, "++workload.dataset.num_samples_per_file=3"]);
+            assert!(output.status.success(), "{format} {how}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn ranks_share_the_work_and_report_together() {
+    let folder = Folder::new("ranks");
+    let output = run(
+        &folder,
+        &[
+            GENERATE,
+            "--ranks=2",
+            "++workload.reader.read_threads=1",
+            "++workload.workflow.evaluation=true",
+            "++workload.dataset.num_files_eval=4",
+        ],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary = folder.json("run/summary.json");
+    assert_eq!(summary["num_accelerators"], 2);
+    assert_eq!(summary["epoch"][0]["au_percentage_of_ranks"].as_array().unwrap().len(), 2);
+    assert!(summary["metric"]["eval_throughput_mean_samples_per_second"].as_f64().unwrap() > 0.0);
+    assert!(folder.path().join("run/1_output.json").exists());
+}
+
+#[test]
+fn a_million_files_are_planned_without_a_list() {
+    let folder = Folder::new("million");
+    let typed = [
+        "++workload.dataset.num_files_train=1000000",
+        "++workload.reader.data_loader=synthetic",
+        "++workload.reader.batch_size=1000",
+        "++workload.train.computation_time=0",
+        "++workload.dataset.format=synthetic",
+        "-q",
+    ];
+    let output = run(&folder, &typed);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folder.json("run/0_output.json")["1"]["load"]["block1"].as_array().unwrap().len(), 1000);
+}
+
+#[test]
+fn help_has_examples_and_every_shell_a_completion() {
+    let folder = Folder::new("help");
+    for arguments in [&["--help"][..], &["bench", "--help"]] {
+        assert!(stdout(&dlio(&folder, arguments)).contains("Examples:"));
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(stdout(&dlio(&folder, &["completions", shell])).contains("dlio"));
+    }
+    assert_eq!(dlio(&folder, &["nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_word_that_is_no_verb_runs_the_program_of_that_name() {
+    let folder = Folder::new("dispatch");
+    let program = folder.path().join("dlio-hello");
+    std::fs::write(&program, "#!/bin/sh\necho hello $1\nexit 7\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let output = command(&folder, &["hello", "there"])
+        .env("PATH", folder.text().to_string() + ":/bin:/usr/bin")
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), stdout(&output).trim()), (Some(7), "hello there"));
+}

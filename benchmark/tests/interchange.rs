@@ -1,0 +1,129 @@
+//! Data sets go both ways: what we generate is read by NumPy, h5py, Pillow, pandas and a record parser, and what those
+//! write in DLIO's layout is read by us. The other side is a Python program that exits with 42.
+
+mod program;
+
+use program::{Folder, dlio, stderr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MODULES: &str = "numpy h5py pandas pillow pyarrow";
+
+fn python() -> PathBuf {
+    let python = std::env::var_os("DLIO_TEST_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    let probe = Command::new(&python).args(["-c", "import numpy, h5py, pandas, PIL, pyarrow"]).output();
+    let works = probe.is_ok_and(|output| output.status.success());
+    assert!(
+        works,
+        "{} cannot import {MODULES}: make a virtual environment with them (python3 -m venv V; V/bin/pip install {MODULES}) \
+         and set DLIO_TEST_PYTHON=V/bin/python",
+        python.display()
+    );
+    python
+}
+
+fn script(name: &str, arguments: &[&str]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/benchmark").join(name);
+    let output = Command::new(python()).arg(path).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(42), "{name}: {said}");
+}
+
+/// The framework and loader that have a reader for the format.
+fn framework(format: &str) -> [String; 2] {
+    let (framework, loader) = if format == "tfrecord" { ("tensorflow", "tensorflow") } else { ("pytorch", "pytorch") };
+    [format!("++workload.framework={framework}"), format!("++workload.reader.data_loader={loader}")]
+}
+
+fn generated(folder: &Folder, format: &str, compression: &str, files: u64, samples: u64, bytes: u64) {
+    let name = if compression == "none" { format.to_string() } else { format!("{format}-{compression}") };
+    let data = folder.path().join(name);
+    let images = format == "jpeg" || format == "png";
+    let output = dlio(
+        folder,
+        &[
+            "bench",
+            "-q",
+            "workload=unet3d",
+            "--verify",
+            "++workload.workflow.generate_data=true",
+            "++workload.workflow.train=false",
+            "++workload.workflow.checkpoint=false",
+            &format!("++workload.dataset.data_folder={}", data.display()),
+            &format!("++workload.dataset.format={format}"),
+            &format!("++workload.dataset.compression={compression}"),
+            &format!("++workload.dataset.num_files_train={files}"),
+            &format!("++workload.dataset.num_samples_per_file={}", if images { 1 } else { samples }),
+            &format!("++workload.dataset.record_length_bytes={bytes}"),
+            "++workload.dataset.record_length_bytes_stdev=0",
+            &framework(format)[0],
+            &framework(format)[1],
+        ],
+    );
+    assert!(output.status.success(), "{format}: {}", stderr(&output));
+}
+
+#[test]
+fn python_reads_what_we_generate() {
+    let folder = Folder::new("ours");
+    for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "mmap_indexed_binary"] {
+        generated(&folder, format, "none", 11, 3, 2500);
+    }
+    if cfg!(feature = "parquet") {
+        generated(&folder, "parquet", "none", 11, 3, 2500);
+    }
+    for (format, compression) in [
+        ("npz", "zip"),
+        ("hdf5", "gzip"),
+        ("hdf5", "lzf"),
+        ("csv", "gzip"),
+        ("csv", "bz2"),
+        ("csv", "zip"),
+        ("csv", "xz"),
+    ] {
+        generated(&folder, format, compression, 11, 3, 2500);
+    }
+    std::fs::remove_dir_all(folder.path().join("run")).ok();
+    script("read_datasets.py", &[folder.text(), "11", "3", "50"]);
+}
+
+#[test]
+fn pillow_reads_our_images() {
+    let folder = Folder::new("images");
+    for format in ["jpeg", "png"] {
+        generated(&folder, format, "none", 3, 1, 90_000);
+    }
+    std::fs::remove_dir_all(folder.path().join("run")).ok();
+    script("read_datasets.py", &[folder.text(), "3", "1", "300"]);
+}
+
+#[test]
+fn we_read_what_python_writes_in_the_same_layout() {
+    let folder = Folder::new("theirs");
+    script("write_datasets.py", &[folder.text(), "6", "4", "40"]);
+    for format in ["npz", "npy", "hdf5", "csv", "jpeg", "png", "indexed_binary", "mmap_indexed_binary"] {
+        let samples = if format == "jpeg" || format == "png" { 1 } else { 4 };
+        let output = dlio(
+            &folder,
+            &[
+                "bench",
+                "-q",
+                "workload=unet3d",
+                "++workload.workflow.checkpoint=false",
+                &format!("++workload.dataset.data_folder={}/{format}", folder.text()),
+                &format!("++workload.dataset.format={format}"),
+                "++workload.dataset.num_files_train=6",
+                &format!("++workload.dataset.num_samples_per_file={samples}"),
+                "++workload.dataset.record_length_bytes=1600",
+                "++workload.dataset.record_length_bytes_stdev=0",
+                "++workload.reader.batch_size=2",
+                "++workload.reader.read_threads=1",
+                "++workload.train.epochs=1",
+                "++workload.train.computation_time=0",
+            ],
+        );
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let summary = folder.json("run/summary.json");
+        assert!(summary["epoch"][0]["bytes_read"].as_u64().unwrap() >= 6 * samples * 800, "{format}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Running the program in a folder of its own.
+
+// Each test program uses its part of this.
+#![allow(dead_code)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    pub fn json(&self, name: &str) -> Value {
+        let path = self.0.join(name);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Files below, without folders, sorted.
+    pub fn files(&self, below: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut open = vec![self.0.join(below)];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    open.push(path)
+                } else {
+                    found.push(path.strip_prefix(&self.0).unwrap().display().to_string())
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program with the folder as working directory; results go to `run` below it unless said otherwise.
+pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+    command.current_dir(folder.path()).args(arguments);
+    if arguments.first() == Some(&"bench") && !arguments.contains(&"report") {
+        command.arg("++hydra.run.dir=run");
+    }
+    command
+}
+
+pub fn dlio(folder: &Folder, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
