@@ -25,6 +25,7 @@
 //! | `damage: yes` | pieces of the trace may be damaged | none are |
 //! | `leftovers: yes` | the native file and its ring may stay | they are tidied away |
 //! | `passes: off filtered` | further cases: traced nothing when switched off, no file when all are excluded | |
+//! | `waits: no` | the trace is read when the program itself has ended, though others go on | for all it started |
 //! | `formats: native auto` | formats to be tried | both |
 //!
 //! Numbers may be products (`3*1000`) and lower bounds (`>=5`).
@@ -56,6 +57,7 @@ pub struct Case {
     pub formats: Vec<String>,
     pub damage: bool,
     pub leftovers: bool,
+    pub hurries: bool,
     /// No event on a file with a path is allowed.
     pub no_files: bool,
 }
@@ -181,6 +183,7 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         ("may-say", "") => case.may_say.push(value.to_string()),
         ("damage", "") => case.damage = value == "yes",
         ("leftovers", "") => case.leftovers = value == "yes",
+        ("waits", "") => case.hurries = value == "no",
         ("passes", "") => case.passes = words(),
         ("formats", "") => case.formats = words(),
         _ => return Err(format!("no directive is called `{key}`")),
