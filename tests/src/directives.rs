@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_case_has_what_was_said_before_the_first_and_its_own() {
-        let all = cases("//= exit: 0\n// prose\n//= case: one\n//= run: a b\n//= case: two\n//= events: read=2*3\n").unwrap();
+        let all =
+            cases("//= exit: 0\n// prose\n//= case: one\n//= run: a b\n//= case: two\n//= events: read=2*3\n").unwrap();
         assert_eq!(all.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!((all[0].arguments.len(), all[1].arguments.len()), (2, 0));
         assert_eq!(all[1].events.as_ref().unwrap()["read"], Number::Exactly(6));

@@ -167,7 +167,14 @@ fn python() -> Result<PathBuf, String> {
 fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
     let common = ["-O1", "-g", "-w", "-D_GNU_SOURCE", "-pthread", "-fno-builtin", "-I"];
     let mut command = Command::new("cc");
-    command.args(common).arg(home().join("libraries")).args(flags).arg("-o").arg(into).arg(source).args(["-ldl", "-lrt"]);
+    command
+        .args(common)
+        .arg(home().join("libraries"))
+        .args(flags)
+        .arg("-o")
+        .arg(into)
+        .arg(source)
+        .args(["-ldl", "-lrt"]);
     let output = command.output().map_err(|error| format!("cc: {error}; a C compiler is needed"))?;
     match output.status.success() {
         true => Ok(()),
