@@ -171,10 +171,10 @@ fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
     command
         .args(common)
         .arg(home().join("libraries"))
-        .args(flags)
         .arg("-o")
         .arg(into)
         .arg(source)
+        .args(flags)
         .args(["-ldl", "-lrt"]);
     let output = command.output().map_err(|error| format!("cc: {error}; a C compiler is needed"))?;
     match output.status.success() {
