@@ -138,7 +138,7 @@ fn extent(values: &[i64]) -> (i64, u8) {
 }
 
 /// The events of one block, column by column. Reused from block to block.
-#[derive(Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Events {
     pub op: Vec<u16>,
     pub depth: Vec<u8>,
