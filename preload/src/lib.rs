@@ -6,6 +6,7 @@ mod memory;
 mod next;
 mod row;
 
+mod aio;
 mod posix;
 mod process;
 mod stdio;

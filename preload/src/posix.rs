@@ -1,9 +1,10 @@
 //! System calls as the C library offers them.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use dlio_tracer::calls::*;
 use dlio_tracer::descriptors;
+use dlio_tracer::mappings;
 use dlio_tracer::ops::Op;
 use dlio_tracer::paths;
 use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
@@ -69,6 +70,11 @@ rows! { Posix
     [flock] (fd: c_int, command: c_int) -> c_int; {
         unless leaves_out(fd);
         |done, ret| on_descriptor(done, Op::FLOCK, fd, command as i64, 0, ret as i64)
+    }
+    // The third argument is an integer or a pointer, which travel alike. A copy of a file that shares its blocks is one.
+    [ioctl] (fd: c_int, command: c_ulong, argument: *mut c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::IOCTL, fd, command as i64, 0, ret as i64)
     }
     [lockf lockf64] (fd: c_int, command: c_int, size: off_t) -> c_int; {
         unless leaves_out(fd);
@@ -340,6 +346,13 @@ rows! { Posix
     [mknodat] (dir: c_int, path: *const c_char, mode: mode_t, device: u64) -> c_int; {
         |done, ret| on_path(done, Op::MKNODAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
     }
+    // What programs built before glibc 2.33 call.
+    [__xmknod] (version: c_int, path: *const c_char, mode: mode_t, device: *const u64) -> c_int; {
+        |done, ret| on_path(done, Op::MKNOD, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [__xmknodat] (version: c_int, dir: c_int, path: *const c_char, mode: mode_t, device: *const u64) -> c_int; {
+        |done, ret| on_path(done, Op::MKNODAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
+    }
     [mkfifo] (path: *const c_char, mode: mode_t) -> c_int; {
         |done, ret| on_path(done, Op::MKFIFO, paths::of(path), mode as i64, 0, ret as i64)
     }
@@ -366,6 +379,10 @@ rows! { Posix
     [readdir readdir64] (dir: *mut DIR) -> *mut c_void; {
         unless leaves_out(of_dir(dir));
         |done, entry| on_descriptor(done, Op::READDIR, of_dir(dir), 0, 0, !entry.is_null() as i64)
+    }
+    [readdir_r readdir64_r] (dir: *mut DIR, into: *mut c_void, entry: *mut *mut c_void) -> c_int; {
+        unless leaves_out(of_dir(dir));
+        |done, error| on_descriptor(done, Op::READDIR, of_dir(dir), 0, 0, if error == 0 { !(*entry).is_null() as i64 } else { -error as i64 })
     }
     [closedir] (dir: *mut DIR) -> c_int; {
         with at = (of_dir(dir), closing(of_dir(dir)));
@@ -440,11 +457,52 @@ rows! { Posix
     // Memory without a file is no I/O.
     [mmap mmap64] (address: *mut c_void, size: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void; {
         unless fd < 0 || flags & libc::MAP_ANONYMOUS != 0 || leaves_out(fd);
-        |done, mapped| on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
+        |done, mapped| {
+            if mapped != libc::MAP_FAILED {
+                mappings::add(mapped as usize, size, descriptors::file(fd));
+            }
+            on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
+        }
+    }
+    [munmap] (address: *mut c_void, size: size_t) -> c_int; {
+        unless is_memory(address, size);
+        with file = { let file = mapped_file(address, size); mappings::remove(address as usize, size); file };
+        |done, ret| on_path(done, Op::MUNMAP, file, 0, size as i64, ret as i64)
+    }
+    // The fifth argument is there only if the flags ask for it.
+    [mremap] (old: *mut c_void, old_size: size_t, size: size_t, flags: c_int, wanted: *mut c_void) -> *mut c_void; {
+        unless is_memory(old, old_size);
+        with file = mapped_file(old, old_size);
+        |done, mapped| {
+            if mapped != libc::MAP_FAILED {
+                mappings::remove(old as usize, old_size);
+                mappings::add(mapped as usize, size, file);
+            }
+            on_path(done, Op::MREMAP, file, 0, size as i64, mapped_outcome(mapped))
+        }
+    }
+    [madvise] (address: *mut c_void, size: size_t, advice: c_int) -> c_int; {
+        unless is_memory(address, size);
+        |done, ret| on_path(done, Op::MADVISE, mapped_file(address, size), advice as i64, size as i64, ret as i64)
+    }
+    [posix_madvise] (address: *mut c_void, size: size_t, advice: c_int) -> c_int; {
+        unless is_memory(address, size);
+        |done, error| done.record(Op::MADVISE, mapped_file(address, size), -1, (advice as i64, true), size as i64, -error as i64)
     }
     [msync] (address: *mut c_void, size: size_t, flags: c_int) -> c_int; {
-        |done, ret| on_nothing(done, Op::MSYNC, 0, size as i64, ret as i64)
+        unless is_memory(address, size);
+        |done, ret| on_path(done, Op::MSYNC, mapped_file(address, size), 0, size as i64, ret as i64)
     }
+}
+
+/// Whether no file that is recorded is mapped in a range.
+#[inline(always)]
+fn is_memory(address: *mut c_void, size: size_t) -> bool {
+    mappings::file(address as usize, size).is_none()
+}
+
+fn mapped_file(address: *mut c_void, size: size_t) -> u32 {
+    mappings::file(address as usize, size).unwrap_or(dlio_tracer::names::NONE)
 }
 
 fn mapped_outcome(mapped: *mut c_void) -> i64 {

@@ -97,6 +97,24 @@ rows! { Stdio
         unless leaves_out(of(stream));
         |done, ret| on_descriptor(done, Op::SETVBUF, of(stream), mode as i64, size as i64, ret as i64)
     }
+    [setbuf] (stream: *mut FILE, buffer: *mut c_char) -> (); {
+        unless leaves_out(of(stream));
+        |done, _ret| set_buffer(done, stream, buffer, libc::BUFSIZ as size_t)
+    }
+    [setbuffer] (stream: *mut FILE, buffer: *mut c_char, size: size_t) -> (); {
+        unless leaves_out(of(stream));
+        |done, _ret| set_buffer(done, stream, buffer, size)
+    }
+    [setlinebuf] (stream: *mut FILE) -> (); {
+        unless leaves_out(of(stream));
+        |done, _ret| on_descriptor(done, Op::SETVBUF, of(stream), libc::_IOLBF as i64, 0, 0)
+    }
+}
+
+/// The older ways to give a stream a buffer, or to take it away.
+fn set_buffer(done: Done, stream: *mut FILE, buffer: *mut c_char, size: size_t) {
+    let (mode, size) = if buffer.is_null() { (libc::_IONBF, 0) } else { (libc::_IOFBF, size as i64) };
+    on_descriptor(done, Op::SETVBUF, of(stream), mode as i64, size, 0);
 }
 
 /// Flags as `open` would get them.
@@ -189,6 +207,14 @@ rows! { Stdio
     [fgetwc getwc] (stream: *mut FILE) -> u32; {
         unless leaves_out(of(stream));
         |done, _ret| wide(done, Op::FGETWC, of(stream))
+    }
+    [getwchar] () -> u32; {
+        unless leaves_out(of(input()));
+        |done, _ret| wide(done, Op::FGETWC, of(input()))
+    }
+    [putwchar] (character: i32) -> u32; {
+        unless leaves_out(of(output()));
+        |done, _ret| wide(done, Op::FPUTWC, of(output()))
     }
     [fputwc putwc] (character: i32, stream: *mut FILE) -> u32; {
         unless leaves_out(of(stream));
@@ -295,11 +321,11 @@ rows! { Stdio
         unless leaves_out(of(stream));
         |done, _ret| wide(done, Op::FWPRINTF, of(stream))
     }
-    [vfscanf __isoc99_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
+    [vfscanf __isoc99_vfscanf __isoc23_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
         |done, ret| scanned(done, Op::FSCANF, stream, ret)
     }
-    [vscanf __isoc99_vscanf] (format: *const c_char, arguments: Arguments) -> c_int; {
+    [vscanf __isoc99_vscanf __isoc23_vscanf] (format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(input()));
         |done, ret| scanned(done, Op::SCANF, input(), ret)
     }
@@ -336,6 +362,8 @@ gathered! {
     dlio_dprintf_chk = __vdprintf_chk (fd: c_int, flag: c_int, format: *const c_char);
     dlio_isoc99_fscanf = __isoc99_vfscanf (stream: *mut FILE, format: *const c_char);
     dlio_isoc99_scanf = __isoc99_vscanf (format: *const c_char);
+    dlio_isoc23_fscanf = __isoc23_vfscanf (stream: *mut FILE, format: *const c_char);
+    dlio_isoc23_scanf = __isoc23_vscanf (format: *const c_char);
 }
 
 crate::variadic! {
@@ -350,4 +378,6 @@ crate::variadic! {
     __dprintf_chk -> dlio_variadic_dprintf_chk;
     __isoc99_fscanf -> dlio_variadic_isoc99_fscanf;
     __isoc99_scanf -> dlio_variadic_isoc99_scanf;
+    __isoc23_fscanf -> dlio_variadic_isoc23_fscanf;
+    __isoc23_scanf -> dlio_variadic_isoc23_scanf;
 }

@@ -16,6 +16,8 @@ int dlio_printf_chk(int flag, const char *format, va_list args);
 int dlio_dprintf_chk(int fd, int flag, const char *format, va_list args);
 int dlio_isoc99_fscanf(FILE *stream, const char *format, va_list args);
 int dlio_isoc99_scanf(const char *format, va_list args);
+int dlio_isoc23_fscanf(FILE *stream, const char *format, va_list args);
+int dlio_isoc23_scanf(const char *format, va_list args);
 int dlio_execl(const char *path, char *const argv[], char *const envp[]);
 int dlio_execlp(const char *file, char *const argv[]);
 extern char **environ;
@@ -43,6 +45,10 @@ int dlio_variadic_dprintf_chk(int fd, int flag, const char *format, ...)
 int dlio_variadic_isoc99_fscanf(FILE *stream, const char *format, ...)
     GATHERED(isoc99_fscanf, format, stream, format)
 int dlio_variadic_isoc99_scanf(const char *format, ...) GATHERED(isoc99_scanf, format, format)
+
+int dlio_variadic_isoc23_fscanf(FILE *stream, const char *format, ...)
+    GATHERED(isoc23_fscanf, format, stream, format)
+int dlio_variadic_isoc23_scanf(const char *format, ...) GATHERED(isoc23_scanf, format, format)
 
 /* Arguments of execl and its kin, counted and laid out as an array on the stack: nothing may be allocated in the child
  * of a vfork. */

@@ -1,6 +1,7 @@
 /* The way to the trace folder is lost in the middle of the run. */
 //= needs: id
 //= among: pread=60000 open=1
+//= leftovers: yes
 //= case: setuid
 //= run: setuid
 //= case: chroot

@@ -1,9 +1,12 @@
 /* What is printed is compared with the untraced run: the lowest free number, the list of open ones, the count a limit of
  * eight allows. */
-//= among: pread=50000
 //= case: plain
+//= among: pread=50000
 //= case: a limit of eight
 //= run: 8
+//= among: close=4
+//= lost: >=1
+//= says: no descriptor left
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -23,7 +23,9 @@
 //! | `says: TEXT` | the tracer says something with this text on stderr | it says nothing |
 //! | `may-say: TEXT` | the tracer may say something with this text | |
 //! | `damage: yes` | pieces of the trace may be damaged | none are |
+//! | `leftovers: yes` | the native file and its ring may stay | they are tidied away |
 //! | `passes: off filtered` | further cases: traced nothing when switched off, no file when all are excluded | |
+//! | `waits: no` | the trace is read when the program itself has ended, though others go on | for all it started |
 //! | `formats: native auto` | formats to be tried | both |
 //!
 //! Numbers may be products (`3*1000`) and lower bounds (`>=5`).
@@ -54,6 +56,8 @@ pub struct Case {
     pub passes: Vec<String>,
     pub formats: Vec<String>,
     pub damage: bool,
+    pub leftovers: bool,
+    pub hurries: bool,
     /// No event on a file with a path is allowed.
     pub no_files: bool,
 }
@@ -178,6 +182,8 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         ("says", "") => case.says.push(value.to_string()),
         ("may-say", "") => case.may_say.push(value.to_string()),
         ("damage", "") => case.damage = value == "yes",
+        ("leftovers", "") => case.leftovers = value == "yes",
+        ("waits", "") => case.hurries = value == "no",
         ("passes", "") => case.passes = words(),
         ("formats", "") => case.formats = words(),
         _ => return Err(format!("no directive is called `{key}`")),
@@ -214,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_case_has_what_was_said_before_the_first_and_its_own() {
-        let all = cases("//= exit: 0\n// prose\n//= case: one\n//= run: a b\n//= case: two\n//= events: read=2*3\n").unwrap();
+        let all =
+            cases("//= exit: 0\n// prose\n//= case: one\n//= run: a b\n//= case: two\n//= events: read=2*3\n").unwrap();
         assert_eq!(all.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!((all[0].arguments.len(), all[1].arguments.len()), (2, 0));
         assert_eq!(all[1].events.as_ref().unwrap()["read"], Number::Exactly(6));

@@ -59,9 +59,9 @@ impl Sandbox {
         fs::create_dir_all(self.work())
     }
 
-    /// Runs a command to its end, in its own process group, with its output in files: a grandchild that lives on holds
-    /// nobody up.
-    pub fn run(&self, command: &mut Command) -> Result<Run, String> {
+    /// Runs a command to its end and, if `waits`, to the end of all it has started. Output goes to files, so that nobody is
+    /// held up by a grandchild that lives on.
+    pub fn run(&self, command: &mut Command, waits: bool) -> Result<Run, String> {
         let (output, errors) = (self.root.join("stdout"), self.root.join("stderr"));
         let file = |path: &Path| File::create(path).map(Stdio::from).map_err(|e| format!("{}: {e}", path.display()));
         command.current_dir(self.work()).stdin(Stdio::null()).stdout(file(&output)?).stderr(file(&errors)?);
@@ -77,6 +77,10 @@ impl Sandbox {
                 return Err(format!("it hangs: no end after {} seconds", PATIENCE.as_secs()));
             }
         };
+        if waits && !is_gone_in_time(pid) {
+            kill_group(pid);
+            return Err(format!("it leaves processes behind that do not end in {} seconds", PATIENCE.as_secs()));
+        }
         let read = |path: &Path| fs::read(path).unwrap_or_default();
         Ok(Run {
             exit: describe(status),
@@ -97,8 +101,27 @@ impl Drop for Sandbox {
     }
 }
 
-fn kill_group(pid: u32) {
-    let _ = Command::new("kill").args(["-9", "--", &format!("-{pid}")]).status();
+/// Waits for the last process of a group.
+fn is_gone_in_time(group: u32) -> bool {
+    let begun = SystemTime::now();
+    while signal_group(group, "-0") {
+        if begun.elapsed().is_ok_and(|waited| waited > PATIENCE) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+fn kill_group(group: u32) {
+    signal_group(group, "-9");
+}
+
+/// Whether there is a process in the group that could be signalled.
+fn signal_group(group: u32, signal: &str) -> bool {
+    let mut kill = Command::new("kill");
+    let status = kill.args([signal, "--", &format!("-{group}")]).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn describe(status: ExitStatus) -> String {

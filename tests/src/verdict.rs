@@ -126,7 +126,7 @@ fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
     if !case.lost.unwrap_or(Number::Exactly(0)).allows(seen.lost()) {
         found.push(format!("{} events are lost", seen.lost()));
     }
-    seen.processes.iter().for_each(|process| files(process, format, found));
+    seen.processes.iter().for_each(|process| files(case, process, format, found));
 }
 
 fn default_ending(case: &Case) -> String {
@@ -137,15 +137,15 @@ fn default_ending(case: &Case) -> String {
 }
 
 /// An orderly end leaves one file of the form asked for, and an account of itself.
-fn files(process: &Process, format: &str, found: &mut Vec<String>) {
+fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) {
     let path = process.path.display();
     let is_pftrace = process.path.extension().is_some_and(|ending| ending == "pftrace");
     let orderly = process.ending.starts_with("exit") || process.ending == "exec";
     let small = process.events.len() <= AUTO_EVENTS_MAX;
-    if is_pftrace != (orderly && format == "auto" && small) {
+    if !case.leftovers && is_pftrace != (orderly && format == "auto" && small) {
         found.push(format!("{path}: not the form that {format} asks for after `{}`", process.ending));
     }
-    if orderly && process.has_ring {
+    if !case.leftovers && orderly && process.has_ring {
         found.push(format!("{path}: its ring was left behind"));
     }
     let claimed: Option<usize> = process.fields.number(key::EVENTS);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dlio_tests::directives::{Case, cases};
 use dlio_tests::sandbox::{Run, Sandbox};
@@ -53,7 +53,7 @@ fn check(name: &str, source: &Path, case: &Case) -> Result<(), String> {
     let sandbox = Sandbox::new(name).map_err(|error| error.to_string())?;
     missing(&case.needs)?;
     let program = Program::build(source, case, &sandbox)?;
-    let untraced = sandbox.run(&mut program.command(case, &sandbox, &preload))?;
+    let untraced = sandbox.run(&mut program.command(case, &sandbox, &preload), !case.hurries)?;
     expected_ending(case, &untraced)?;
     let formats: Vec<&str> = match case.formats.is_empty() {
         true => vec!["native", "auto"],
@@ -69,7 +69,7 @@ fn check(name: &str, source: &Path, case: &Case) -> Result<(), String> {
                 command.env(variable, value);
             }
         }
-        let traced = sandbox.run(command.env("LD_PRELOAD", &preload))?;
+        let traced = sandbox.run(command.env("LD_PRELOAD", &preload), !case.hurries)?;
         let found = seen::read(&sandbox.trace());
         let differences = verdict::differences(case, format, &untraced, &traced, &found);
         if !differences.is_empty() {
@@ -123,7 +123,7 @@ impl Program {
                 compile(source, &binary, &flags)?;
                 vec![binary]
             }
-            Some("py") => vec!["python3".into(), source.to_path_buf()],
+            Some("py") => vec![python()?, source.to_path_buf()],
             Some("sh") => vec!["sh".into(), source.to_path_buf()],
             _ => return Err(format!("{}: a program is .c, .py or .sh", source.display())),
         };
@@ -153,10 +153,28 @@ impl Program {
     }
 }
 
+/// The interpreter itself: what is called python3 may be a script that looks for it.
+fn python() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let ask = || {
+        let output = Command::new("python3").args(["-c", "import sys; print(sys.executable, end='')"]).output();
+        let output = output.map_err(|error| format!("python3: {error}; `make setup-test` installs it"))?;
+        Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    FOUND.get_or_init(ask).clone()
+}
+
 fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
     let common = ["-O1", "-g", "-w", "-D_GNU_SOURCE", "-pthread", "-fno-builtin", "-I"];
     let mut command = Command::new("cc");
-    command.args(common).arg(home().join("libraries")).args(flags).arg("-o").arg(into).arg(source).args(["-ldl", "-lrt"]);
+    command
+        .args(common)
+        .arg(home().join("libraries"))
+        .args(flags)
+        .arg("-o")
+        .arg(into)
+        .arg(source)
+        .args(["-ldl", "-lrt"]);
     let output = command.output().map_err(|error| format!("cc: {error}; a C compiler is needed"))?;
     match output.status.success() {
         true => Ok(()),

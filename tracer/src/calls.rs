@@ -69,9 +69,6 @@ pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
 /// A call on a file that has been looked up: by path, or before its descriptor went away.
 #[inline(always)]
 pub fn on_file(done: Done, op: Op, file: u32, fd: i32, a: i64, b: i64, ret: i64) {
-    if file == names::FILTERED {
-        return image::count_filtered();
-    }
     done.record(op, file, fd, (a, true), b, outcome(ret));
 }
 
@@ -133,8 +130,5 @@ pub fn sought(done: Done, fd: i32, offset: i64, whence: i32, ret: i64) {
 
 /// A call without arguments worth a column.
 pub fn plain(done: Done, op: Op, file: u32, fd: i32, ret: i64) {
-    if file == names::FILTERED {
-        return image::count_filtered();
-    }
     done.record(op, file, fd, NOTHING, 0, outcome(ret));
 }

@@ -7,7 +7,7 @@ use dlio_schemas::record::{Record, word};
 
 use crate::local::local;
 use crate::ops::Op;
-use crate::{clock, config, descriptors, environment, finish, image, ring, sys};
+use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, sys};
 
 /// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
 static MODE: AtomicU32 = AtomicU32::new(0);
@@ -67,10 +67,11 @@ impl Call {
 }
 
 impl Done {
-    /// Records the event. `known` says that `a` holds what the operation's row promises.
+    /// Records the event, unless a filter turns out to leave its file out: a descriptor nobody was seen opening is named
+    /// only now. `known` says that `a` holds what the operation's row promises.
     #[inline(always)]
     pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
-        if self.duration < MIN_TICKS.load(Relaxed) {
+        if self.duration < MIN_TICKS.load(Relaxed) || file == names::FILTERED {
             return image::count_filtered();
         }
         // SAFETY: the line is this thread's own.
@@ -189,6 +190,7 @@ pub extern "C" fn after_fork_in_child() {
     IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
     image::forget();
     descriptors::forget_files();
+    mappings::forget_files();
     descriptors::shared_with_child();
 }
 
@@ -211,6 +213,7 @@ pub fn end(ending: Ending) {
         finish::finish(ending);
         image::forget();
         descriptors::forget_files();
+        mappings::forget_files();
     }
     if ending == Ending::Exec {
         // The exec may fail; then the program goes on, and so do we.

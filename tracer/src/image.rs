@@ -41,7 +41,6 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
-const DLT_FAILED: u32 = 2;
 
 /// Where the held descriptor goes: far above what programs use, within what most are allowed.
 const HELD_FROM: i32 = 700;
@@ -234,13 +233,15 @@ pub fn append(block: &[u8]) -> bool {
     if DLT.load(Acquire) == DLT_NONE && !begin_dlt() {
         return false;
     }
-    if block[4] == Kind::Events as u8 {
+    let written = write(libc::O_APPEND, &[block]);
+    if written && block[4] == Kind::Events as u8 {
         EVENTS.fetch_add(u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64, Relaxed);
     }
-    DLT.load(Acquire) == DLT_WRITTEN && write(libc::O_APPEND, &[block])
+    written
 }
 
-/// Writes the file's head and what is known of the process.
+/// Writes the file's head and what is known of the process. Where that fails the next block tries again, from the
+/// beginning: descriptors and room come back.
 fn begin_dlt() -> bool {
     let Some(_held) = LOCK.take() else { return false };
     if DLT.load(Acquire) != DLT_NONE {
@@ -257,7 +258,9 @@ fn begin_dlt() -> bool {
     let mut head = Header { count: 1, anchor: read_anchor(page, header::FIRST_ANCHOR), ..Header::new(Kind::Process) };
     let sealed = head.seal(Codec::Raw, facts.len(), facts);
     let written = write(libc::O_CREAT | libc::O_TRUNC, &[&file_header(), &sealed, facts]);
-    DLT.store(if written { DLT_WRITTEN } else { DLT_FAILED }, Release);
+    if written {
+        DLT.store(DLT_WRITTEN, Release);
+    }
     written
 }
 
@@ -374,8 +377,8 @@ pub fn count_filtered() {
     count(header::FILTERED, 1);
 }
 
-pub fn count_name_lost() {
-    count(header::NAMES_LOST, 1);
+pub fn count_names_lost(n: u64) {
+    count(header::NAMES_LOST, n);
 }
 
 pub fn count_misused_span() {

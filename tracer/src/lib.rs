@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`codec`], [`local`], [`spill`], [`app`]), and where another engine is called ([`span`], [`table`]).
+//! [`mappings`], [`codec`], [`local`], [`spill`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
 pub mod span;
 
@@ -27,6 +27,7 @@ pub mod local;
 pub mod ring;
 
 pub mod descriptors;
+pub mod mappings;
 pub mod names;
 pub mod paths;
 

@@ -97,7 +97,7 @@ pub fn intern(kind: NameKind, text: &[u8], hash: u64) -> u32 {
         return NONE;
     }
     let Some(_held) = LOCK.take() else {
-        image::count_name_lost();
+        image::count_names_lost(1);
         return NONE;
     };
     if let Some(id) = find(hash) {
@@ -114,7 +114,7 @@ pub fn intern(kind: NameKind, text: &[u8], hash: u64) -> u32 {
 fn append(kind: NameKind, text: &[u8]) -> u32 {
     let size = entry_size(text);
     if chunk_used() + size > NAMES_CHUNK - NAMES_HEAD && !turn_over() {
-        image::count_name_lost();
+        image::count_names_lost(1);
         return NONE;
     }
     let chunk = active_chunk();
@@ -174,6 +174,9 @@ fn turn_over() -> bool {
         };
         image::append(block)
     };
+    if !written {
+        image::count_names_lost(count as u64);
+    }
     let other = 1 - ACTIVE.load(Relaxed);
     ACTIVE.store(other, Relaxed);
     clear_active();
