@@ -275,7 +275,8 @@ fn main() {
     };
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
-    let mut out = Vec::new();
+    // Room for all of it: what is measured is the export and not the growing of this.
+    let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
     let summary = export(
         &image,

@@ -642,9 +642,12 @@ fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, name: &str) {
     });
 }
 
+/// Names of threads; the first thread is called like the program where nobody gave it a name.
 fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
+    let main = fields.number(key::PID).zip(fields.get(key::PROGRAM)).map(|(tid, name)| (tid, name.to_string()));
     let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
-    named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into()))).collect()
+    let named = named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into())));
+    main.into_iter().chain(named).collect()
 }
 
 /// Clock, defaults and track of a thread: after this its events are understood.
