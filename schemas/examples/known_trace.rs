@@ -297,7 +297,8 @@ fn hosts(stem: &str, events: u64) {
     let mut writer = Writer::new(&mut sink, &Options { unix_offset_ns, ..Options::default() }).expect("memory");
     for (_, image, native) in &members {
         let (clock, mut events) = (clock(image), Events::default());
-        let (first, last) = (image.anchors[0].boot_ns, clock.boot_ns(image.last_tick()));
+        let first = image.anchors.iter().map(|anchor| anchor.boot_ns).min().expect("anchors");
+        let last = clock.boot_ns(image.last_tick());
         let process = writer.process(&image.fields, &clock, first, last).expect("memory");
         for block in &image.blocks {
             decode(block, native, &mut Opener::new().expect("memory"), &mut events).expect("whole");

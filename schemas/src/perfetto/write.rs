@@ -441,7 +441,7 @@ impl<'a> Writer<'a> {
             put_activity(self.packer.out(), process.head, process.uuid, &process.activity);
             self.packer.breathe()?;
         }
-        if let (Some(total), Some(first)) = (&self.total, self.processes.first()) {
+        if let (Some(total), [first, _, ..]) = (&self.total, &self.processes[..]) {
             let (out, head) = (self.packer.out(), first.head);
             let uuid = child_uuid(head.machine.unwrap_or(0) as u64, "total", b"");
             put_packet(out, head, |packet| {
