@@ -332,8 +332,18 @@ impl Events {
         self.op.is_empty()
     }
 
+    /// Forgets the events and keeps the memory.
     pub fn clear(&mut self) {
-        *self = Events { scratch: std::mem::take(&mut self.scratch), ..Events::default() };
+        self.op.clear();
+        self.depth.clear();
+        self.known.clear();
+        self.start.clear();
+        self.duration.clear();
+        self.file.clear();
+        self.fd.clear();
+        self.a.clear();
+        self.b.clear();
+        self.ret.clear();
     }
 
     /// Adds one record, as a leftover ring holds them.

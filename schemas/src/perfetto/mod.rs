@@ -1,10 +1,11 @@
 //! Perfetto traces: what people look at.
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
-//! [`activity`] (counters),
-//! [`pack`] (compression), [`write`] (the exporter), [`select`] (less than everything); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
+//! [`activity`] (counters), [`pack`] (compression), [`write`] (the exporter), [`select`] (less than everything),
+//! [`bundle`] (several hosts); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
 
 pub mod activity;
+pub mod bundle;
 pub mod clocks;
 pub mod interned;
 pub mod lanes;

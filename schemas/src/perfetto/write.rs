@@ -22,7 +22,7 @@ use super::activity::{Activity, Counter};
 use super::lanes::{Lanes, Place};
 use super::layout::{
     ANNOTATION_NAMES, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, CATEGORY_NAMES,
-    DEPTH_BITS, EVENT_NAMES, Key, LAYOUT, child_uuid, hash, machine_id, process_uuid,
+    DEPTH_BITS, EVENT_NAMES, ID_STRIDE, Key, LAYOUT, child_uuid, hash, machine_id, process_uuid,
 };
 use super::pack::{Compression, GATHERED, Packer, Sink};
 use super::proto::{Message, field, value};
@@ -54,7 +54,10 @@ pub struct Options {
     /// Names the machine in every packet. Without it all processes are taken to share one boot clock, which is right for
     /// one host and wrong for several; with it viewers add "(machine 1)" to each title.
     pub machines: bool,
-    /// Boot time of the first and last event of all processes, to count over all of them too.
+    /// For processes of several hosts in one file: Unix time minus the boot time that all of them are written in, which is
+    /// best that of the host that booted first. Left out, each process keeps its own boot time.
+    pub unix_offset_ns: Option<i64>,
+    /// Boot time, as it is written, of the first and last event of all processes, to count over all of them too.
     pub total: Option<(u64, u64)>,
 }
 
@@ -117,6 +120,9 @@ pub struct Writer<'a> {
     packed: u64,
     summary: Summary,
     machines: bool,
+    /// Boots seen so far, where they share one file as one machine.
+    hosts: Vec<u64>,
+    unix_offset_ns: Option<i64>,
     total: Option<Activity>,
     starts: Vec<i64>,
     ends: Vec<i64>,
@@ -127,8 +133,12 @@ struct Process {
     uuid: u64,
     head: Head,
     pid: u64,
+    /// What is added to ids of the process and its threads.
+    id_shift: u64,
     thread_names: BTreeMap<u32, String>,
     first_ns: u64,
+    /// What is added to its boot times.
+    shift_ns: i64,
     events: u64,
     activity: Activity,
     flows: Flows,
@@ -277,6 +287,8 @@ impl<'a> Writer<'a> {
             packed: 0,
             summary: Summary::default(),
             machines: options.machines,
+            hosts: Vec::new(),
+            unix_offset_ns: options.unix_offset_ns,
             total: options.total.map(|(first_ns, last_ns)| Activity::new(first_ns, last_ns)),
             starts: Vec::new(),
             ends: Vec::new(),
@@ -287,21 +299,27 @@ impl<'a> Writer<'a> {
     /// Announces a process that recorded from `first_ns` to `last_ns` of boot time.
     pub fn process(&mut self, fields: &Fields, clock: &Clock, first_ns: u64, last_ns: u64) -> io::Result<ProcessId> {
         self.flush()?;
+        let offset_ns = self.unix_offset_ns.unwrap_or(clock.real_offset_ns);
+        let shift_ns = clock.real_offset_ns.wrapping_sub(offset_ns);
+        let (first_ns, last_ns) = (first_ns.wrapping_add_signed(shift_ns), last_ns.wrapping_add_signed(shift_ns));
         let process = Process {
             uuid: process_uuid(fields),
             head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
             pid: fields.number(key::PID).unwrap_or(0),
+            id_shift: self.id_shift(fields),
             thread_names: thread_names(fields),
             first_ns,
+            shift_ns,
             events: 0,
             activity: Activity::new(first_ns, last_ns),
             flows: Flows::new(fields),
         };
+        let fields = &moved(fields, shift_ns);
         let out = self.packer.out();
-        put_clocks(out, &process, clock, first_ns);
-        put_attributes(out, &process, fields, clock);
-        put_process_track(out, &process, fields, first_ns);
-        put_life(out, &process, fields, first_ns, last_ns);
+        put_clocks(out, &process, offset_ns);
+        put_attributes(out, &process, fields, offset_ns);
+        put_process_track(out, &process, fields);
+        put_life(out, &process, fields, last_ns);
         self.packer.flush_raw()?;
         self.processes.push(process);
         Ok(ProcessId(self.processes.len() - 1))
@@ -329,6 +347,7 @@ impl<'a> Writer<'a> {
         self.end_ticks.clear();
         self.end_ticks.extend(events.start.iter().zip(&events.duration).map(|(s, d)| s.saturating_add(*d)));
         clock.convert(&self.end_ticks, &mut self.ends);
+        let shift_ns = self.processes[process.0].shift_ns;
         let mut thread = self.take_thread(process, tid);
         let mut metadata = std::mem::take(&mut thread.metadata);
         for i in 0..events.len() {
@@ -345,8 +364,8 @@ impl<'a> Writer<'a> {
             let mut call = Call {
                 op,
                 info: op.info(),
-                begin: self.starts[i] as u64,
-                end: (self.ends[i] as u64).max(self.starts[i] as u64),
+                begin: self.starts[i].wrapping_add(shift_ns) as u64,
+                end: self.ends[i].max(self.starts[i]).wrapping_add(shift_ns) as u64,
                 depth: events.depth[i],
                 file: events.file[i],
                 fd: events.fd[i],
@@ -374,10 +393,11 @@ impl<'a> Writer<'a> {
         clock: &Clock,
         names: &Names,
     ) -> io::Result<()> {
-        let end = clock.boot_ns(last_tick);
+        let shift_ns = self.processes[process.0].shift_ns;
+        let end = clock.boot_ns(last_tick).wrapping_add_signed(shift_ns);
         // The innermost span is written first, as if it had ended first.
         for span in spans.iter().rev() {
-            let begin = clock.boot_ns(span.start);
+            let begin = clock.boot_ns(span.start).wrapping_add_signed(shift_ns);
             let mut call = Call {
                 op: Op::SPAN,
                 info: Op::SPAN.info(),
@@ -421,7 +441,7 @@ impl<'a> Writer<'a> {
             put_activity(self.packer.out(), process.head, process.uuid, &process.activity);
             self.packer.breathe()?;
         }
-        if let (Some(total), Some(first)) = (&self.total, self.processes.first()) {
+        if let (Some(total), [first, _, ..]) = (&self.total, &self.processes[..]) {
             let (out, head) = (self.packer.out(), first.head);
             let uuid = child_uuid(head.machine.unwrap_or(0) as u64, "total", b"");
             put_packet(out, head, |packet| {
@@ -433,6 +453,19 @@ impl<'a> Writer<'a> {
             put_activity(out, head, uuid, total);
         }
         self.flush()
+    }
+
+    /// Keeps the ids of several hosts apart.
+    fn id_shift(&mut self, fields: &Fields) -> u64 {
+        if self.machines {
+            return 0;
+        }
+        let host = hash(&[key::HOST, key::BOOT_ID].map(|key| fields.get(key).unwrap_or("").as_bytes()));
+        let at = self.hosts.iter().position(|known| *known == host).unwrap_or(self.hosts.len());
+        if at == self.hosts.len() {
+            self.hosts.push(host);
+        }
+        at as u64 * ID_STRIDE
     }
 
     fn next_sequence(&mut self) -> u64 {
@@ -524,11 +557,11 @@ const SNAPSHOT_NS: u64 = 1;
 
 /// Clocks as one process knows them. CLOCK_MONOTONIC stands apart from boot time by the time the machine slept, which
 /// nobody noted, so it is left out rather than guessed.
-fn put_clocks(out: &mut Message, process: &Process, clock: &Clock, boot_ns: u64) {
-    let real_ns = clock.real_offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
+fn put_clocks(out: &mut Message, process: &Process, offset_ns: i64) {
+    let real_ns = offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
     put_packet(out, process.head, |packet| {
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
-        packet.number(field::packet::TIMESTAMP, boot_ns);
+        packet.number(field::packet::TIMESTAMP, process.first_ns);
         packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
         packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
             for (id, time) in [(value::CLOCK_BOOTTIME, SNAPSHOT_NS), (value::CLOCK_REALTIME, real_ns)] {
@@ -540,6 +573,17 @@ fn put_clocks(out: &mut Message, process: &Process, clock: &Clock, boot_ns: u64)
             snapshot.number(field::snapshot::PRIMARY, value::CLOCK_BOOTTIME);
         });
     });
+}
+
+/// The facts with their times on the clock that is written. The image keeps its number, which is part of its name.
+fn moved(fields: &Fields, shift_ns: i64) -> Fields {
+    let mut fields = fields.clone();
+    for key in [key::START_BOOT_NS, key::END_BOOT_NS] {
+        if let Some(time) = fields.number::<u64>(key) {
+            fields.set(key, time.wrapping_add_signed(shift_ns));
+        }
+    }
+    fields
 }
 
 fn attribute_key(uuid: u64, name: &str) -> String {
@@ -558,12 +602,11 @@ fn put_chapter(attributes: &mut Message) {
 }
 
 /// Everything known of the process, so that a reader can rebuild its row.
-fn put_attributes(out: &mut Message, process: &Process, fields: &Fields, clock: &Clock) {
+fn put_attributes(out: &mut Message, process: &Process, fields: &Fields, offset_ns: i64) {
     put_packet(out, process.head, |packet| {
         packet.nested(field::packet::ATTRIBUTES, |attributes| {
             put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_LAYOUT), LAYOUT);
-            let offset = clock.real_offset_ns as u64;
-            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_OFFSET), offset);
+            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_OFFSET), offset_ns as u64);
             for (name, text) in fields.iter() {
                 attributes.nested(field::attributes::ATTRIBUTE, |attribute| {
                     attribute.text(field::attributes::KEY, attribute_key(process.uuid, name).as_bytes());
@@ -574,9 +617,9 @@ fn put_attributes(out: &mut Message, process: &Process, fields: &Fields, clock: 
     });
 }
 
-fn put_process_track(out: &mut Message, process: &Process, fields: &Fields, boot_ns: u64) {
+fn put_process_track(out: &mut Message, process: &Process, fields: &Fields) {
     put_packet(out, process.head, |packet| {
-        packet.number(field::packet::TIMESTAMP, boot_ns);
+        packet.number(field::packet::TIMESTAMP, process.first_ns);
         packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
         packet.nested(field::packet::DEFAULTS, |defaults| {
             defaults.number(field::defaults::CLOCK_ID, value::CLOCK_BOOTTIME);
@@ -597,7 +640,7 @@ fn put_process_track(out: &mut Message, process: &Process, fields: &Fields, boot
 }
 
 fn put_process(described: &mut Message, process: &Process, fields: &Fields) {
-    described.number(field::process::PID, process.pid);
+    described.number(field::process::PID, process.pid + process.id_shift);
     for word in fields.get(key::COMMAND).unwrap_or("").split_terminator('\0') {
         described.text(field::process::COMMAND, word.as_bytes());
     }
@@ -608,15 +651,18 @@ fn put_process(described: &mut Message, process: &Process, fields: &Fields) {
     let rank = fields.get(key::RANK).map(|rank| format!("rank {rank}"));
     let host = fields.get(key::HOST).map(|host| format!("host {host}"));
     let label = fields.get(key::LABEL).map(str::to_string);
-    for text in [rank, host, label].into_iter().flatten() {
+    let pid = (process.id_shift > 0).then(|| format!("pid {}", process.pid));
+    for text in [rank, host, pid, label].into_iter().flatten() {
         described.text(field::process::LABELS, text.as_bytes());
     }
 }
 
 /// When the process began and how it ended, on its own track.
-fn put_life(out: &mut Message, process: &Process, fields: &Fields, first_ns: u64, last_ns: u64) {
+fn put_life(out: &mut Message, process: &Process, fields: &Fields, last_ns: u64) {
+    let first_ns = process.first_ns;
     // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
-    let started = fields.number(key::IMAGE).filter(|&start| start > 0 && start <= first_ns);
+    let loaded: Option<u64> = fields.number(key::IMAGE).filter(|&image| image > 0);
+    let started = loaded.map(|image| image.wrapping_add_signed(process.shift_ns)).filter(|&start| start <= first_ns);
     let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
     let lost: u64 = fields.number(key::LOST).unwrap_or(0);
     put_moment(out, process, started.unwrap_or(first_ns), "start");
@@ -642,9 +688,12 @@ fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, name: &str) {
     });
 }
 
+/// Names of threads; the first thread is called like the program where nobody gave it a name.
 fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
+    let main = fields.number(key::PID).zip(fields.get(key::PROGRAM)).map(|(tid, name)| (tid, name.to_string()));
     let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
-    named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into()))).collect()
+    let named = named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into())));
+    main.into_iter().chain(named).collect()
 }
 
 /// Clock, defaults and track of a thread: after this its events are understood.
@@ -684,8 +733,8 @@ fn put_thread_track(track: &mut Message, process: &Process, thread: &Thread) {
     track.number(field::track::UUID, thread.uuid);
     track.number(field::track::PARENT, process.uuid);
     track.nested(field::track::THREAD, |described| {
-        described.number(field::thread::PID, process.pid);
-        described.number(field::thread::TID, thread.tid as u64);
+        described.number(field::thread::PID, process.pid + process.id_shift);
+        described.number(field::thread::TID, thread.tid as u64 + process.id_shift);
         if let Some(name) = process.thread_names.get(&thread.tid) {
             described.text(field::thread::NAME, name.as_bytes());
         }
