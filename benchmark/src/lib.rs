@@ -45,6 +45,7 @@ pub mod results;
 pub mod rules;
 pub mod spans;
 pub mod system;
+pub mod trace;
 pub mod traced;
 pub mod training;
 pub mod value;

@@ -8,7 +8,7 @@ use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::failure::Outcome;
 use dlio_benchmark::loader::WorkerKind;
 use dlio_benchmark::training::Habits;
-use dlio_benchmark::{catalog, locate, report, traced};
+use dlio_benchmark::{catalog, locate, report, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use std::process::{Command, ExitCode};
 #[command(name = "dlio", version, about = "The I/O of deep-learning training: reproduced, traced, explained")]
 #[command(after_help = "Examples:
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
+  dlio trace -- python3 train.py
   dlio workloads show resnet50
   dlio analyze trace/ --summary        any other verb runs the program dlio-VERB")]
 struct Dlio {
@@ -29,6 +30,8 @@ struct Dlio {
 enum Verb {
     /// Run a workload: generate its data, train, evaluate, checkpoint
     Bench(Box<BenchVerb>),
+    /// Run any program and record its I/O
+    Trace(trace::Options),
     /// What workloads there are, what they say, and what their keys mean
     Workloads {
         #[command(subcommand)]
@@ -177,6 +180,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             Some(BenchWhat::Report { folder, json }) => report::print(&folder, json).map(|()| 0),
             None => run(&verb.options, false),
         },
+        Verb::Trace(options) => trace::run(&options),
         Verb::Workloads { what } => {
             print!(
                 "{}",

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -27,6 +28,34 @@ pub fn note_interrupts() {
 /// For loader workers: a terminal sends Ctrl-C to all, but their end is the trainer's decision.
 pub fn leave_interrupts_to_parent() {
     set_handler(libc::SIGINT, libc::SIG_IGN);
+}
+
+static IN_FRONT: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn hand_on(signal: libc::c_int) {
+    let child = IN_FRONT.load(Ordering::Relaxed);
+    if child > 0 {
+        // SAFETY: `kill` is safe in a signal handler.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+extern "C" fn outlast(_: libc::c_int) {}
+
+/// Runs a command as if it stood in our place: signals meant to end us are handed on to it, those a terminal sends to
+/// both are outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us.
+pub fn run_in_front(command: &mut Command) -> io::Result<ExitStatus> {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        set_handler(signal, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t);
+    }
+    let mut child = command.spawn()?;
+    IN_FRONT.store(child.id() as i32, Ordering::Relaxed);
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+        set_handler(signal, hand_on as extern "C" fn(libc::c_int) as libc::sighandler_t);
+    }
+    let status = child.wait();
+    IN_FRONT.store(0, Ordering::Relaxed);
+    status
 }
 
 fn set_handler(signal: libc::c_int, handler: libc::sighandler_t) {

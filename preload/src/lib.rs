@@ -1,0 +1,35 @@
+//! `libdliotrace.so`: one table row for each hooked function, and nothing that could be tested without preloading it.
+//!
+//! A row finds the real function, calls it and reports (see [`row`]); everything else is the tracer's.
+
+mod memory;
+mod next;
+mod row;
+
+mod posix;
+mod process;
+mod stdio;
+
+/// Runs when the library is loaded, before the program's own constructors.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = {
+    extern "C" fn start() {
+        // SAFETY: registers a function that lives as long as the process.
+        unsafe {
+            unsafe extern "C" fn child() {
+                memory::after_fork_in_child();
+            }
+            libc::pthread_atfork(None, None, Some(child));
+        }
+        dlio_tracer::engine::start();
+        process::watch_quick_exit();
+    }
+    start
+};
+
+/// Where span APIs of any language find this process's engine: see `dlio_tracer::table`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
+    &raw const dlio_tracer::table::OWN
+}

@@ -4,10 +4,11 @@
 //! modules inside a stranger's process, so whatever runs there allocates nothing.
 //!
 //! Reading order: [`ops`] (what can happen), [`record`] (one event), [`clock`] (ticks to time), [`native`] (the files a
-//! traced process leaves), [`perfetto`] (the files people look at), [`tables`] (the columns people query), [`env`] (the
+//! traced process leaves), [`perfetto`] and [`chrome`] (the files people look at), [`tables`] (the columns people query), [`env`] (the
 //! variables people set).
 #![forbid(unsafe_code)]
 
+pub mod chrome;
 pub mod clock;
 pub mod env;
 pub mod native;

@@ -26,7 +26,7 @@ pub enum Layer {
 }
 
 /// What the call is for; the column `class`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     Read,
     Write,

@@ -9,7 +9,7 @@
 //! Times are ticks of the process's clock (see [`crate::clock`]). `word` is written last and a slot is zeroed when it is
 //! recycled, so a slot whose word is not zero is a complete event even after a kill.
 
-use crate::ops::{Op, OpInfo, Ret};
+use crate::ops::Op;
 
 /// Size of a record, pinned by a test: raise [`crate::native::VERSION`] when it changes.
 pub const RECORD_SIZE: usize = 48;
@@ -86,16 +86,6 @@ impl Record {
             b: u64_at(32) as i64,
             ret: u64_at(40) as i64,
         }
-    }
-}
-
-/// The result most calls of this kind have, which makes the difference zero and cheap to store.
-#[inline(always)]
-pub fn expected_result(info: Option<&OpInfo>, b: i64, fd: i32) -> i64 {
-    match info.map(|info| info.ret) {
-        Some(Ret::Bytes | Ret::Position) => b,
-        Some(Ret::Fd) => fd as i64,
-        _ => 0,
     }
 }
 

@@ -1,0 +1,21 @@
+//! The test bench of the capture path: small real programs, each run untraced and traced, and what their traces must hold.
+//!
+//! ```text
+//! tests/programs/x.c ── directives ──> cases ── sandbox: untraced, native, auto ──> seen ── verdict
+//! ```
+//!
+//! A program's first lines say what is expected of it ([`directives`]); it runs in a folder of its own ([`sandbox`]); what
+//! it left is read back through the native format and through Perfetto ([`seen`]); and both are held against each other
+//! ([`verdict`]). Adding a test is adding one small file. Nothing here looks into the tracer: the bench knows the
+//! contracts in `dlio-schemas` and two built artefacts ([`artefacts`]).
+
+pub mod artefacts;
+pub mod directives;
+pub mod sandbox;
+pub mod seen;
+pub mod verdict;
+
+/// Folder of this crate.
+pub fn home() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+}

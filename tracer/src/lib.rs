@@ -1,1 +1,49 @@
+//! The capture engine: what happens inside a traced process, from a call that has returned to the file that tells of it.
+//!
+//! ```text
+//! hook or span -> engine (on? layer? time) -> calls (file, position, result) -> ring (one slot, no lock)
+//!                                               |                                |  half full
+//!                            descriptors, paths, names                  codec -> image (the .dlt)
+//!                                                                                |  process ends
+//!                                                                       finish (what was asked for)
+//! ```
+//!
+//! Three rules hold everywhere. The traced program never sees another result, errno, descriptor, signal or hang because of
+//! us. What happens on every call allocates nothing, locks nothing and calls nothing of the C library that could be hooked.
+//! What cannot be recorded is counted.
+//!
+//! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
+//! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
+//! [`codec`], [`local`], [`spill`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
+pub mod span;
+
+pub mod app;
+pub mod calls;
+pub mod engine;
+pub mod table;
+
+pub mod local;
+pub mod ring;
+
+pub mod descriptors;
+pub mod names;
+pub mod paths;
+
+pub mod environment;
+pub mod image;
+pub mod memory;
+pub mod process;
+
+mod clock;
+mod codec;
+mod config;
+mod facts;
+mod filter;
+mod finish;
+mod lock;
+mod path_buffer;
+mod spill;
+mod sys;
+
+pub use dlio_schemas::ops;

@@ -1,39 +1,53 @@
 //! Events of one thread as columns.
 //!
 //! Eight columns, each turned into the difference from what was to be expected, so that most are constant and the rest
-//! are small. A column is stored as its smallest value and as many byte planes as its range needs: a constant column has
-//! none. Planes of noise lie together and planes of zeros too, which is what makes zstd's fastest level enough.
+//! are small. A column is stored as a base and as many byte planes as most of its values need above it; the few that need
+//! more are exceptions, for one call in a thousand that waited may not make all others wide. A constant column has no
+//! planes. Planes of noise lie together and planes of zeros too, which is what makes zstd's fastest level enough.
 //!
 //! ```text
-//!  8 x (smallest: i64, planes: u8)    the heads
-//!  planes of column 0, each `count` bytes, lowest byte first
+//!  8 x (base: i64, planes: u8, exceptions: u8)                          the heads
+//!  planes of column 0, each `count` bytes, lowest byte first; then its exceptions, (index: u16, value - base: u64) each
 //!  planes of column 1 ...
 //! ```
 //!
 //! | column | holds the difference from |
 //! |---|---|
 //! | head   | 0 (operation, depth and whether `a` is known: the upper 16 bits of the record's word) |
-//! | start  | the end of the event before; the first from `first` of the block's header |
+//! | start  | the end of the event before; the first event begins at `first` of the block's header |
 //! | length | 0 |
 //! | file   | the file of the event before |
 //! | fd     | 0 |
 //! | a      | for positions, where the last event of this file and descriptor ended; else 0 |
 //! | b      | 0 |
-//! | ret    | [`expected_result`] |
+//! | ret    | `b` for bytes and positions, `fd` for descriptors, else 0 |
 
 use super::Damage;
-use crate::ops::{Arg, Op, OpInfo};
-use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record, expected_result};
+use crate::ops::{Arg, OP_MAX, OPS, Ret};
+use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 
 /// Events in a block. 2048 keep two halves of a ring, the compressor and its output within half a MiB a thread; 4096
 /// cost 2 ns an event less and twice the memory.
 pub const EVENTS_MAX: usize = 2048;
 
 const COLUMNS: usize = 8;
-const HEAD_SIZE: usize = 9;
+const HEAD_SIZE: usize = 10;
+const EXCEPTION_SIZE: usize = 10;
+
+/// Values a column may hold apart from its planes. One plane less saves `count` bytes, so ten bytes each are well spent.
+const EXCEPTIONS_MAX: usize = 48;
+
+/// Values looked at for a base: enough to find the lower end of what is common.
+const SAMPLES: usize = 64;
+/// Samples that may be odd ones.
+const ODD_SAMPLES: usize = 4;
+/// How far below that sample the base goes, for the values that no sample met.
+const BELOW_SAMPLES: i64 = 64;
+/// With so many planes a column is as small as it gets.
+const FEW_PLANES: u32 = 2;
 
 /// Largest payload of a block before compression.
-pub const RAW_MAX: usize = COLUMNS * HEAD_SIZE + COLUMNS * 8 * EVENTS_MAX;
+pub const RAW_MAX: usize = COLUMNS * (HEAD_SIZE + EXCEPTIONS_MAX * EXCEPTION_SIZE + 8 * EVENTS_MAX);
 
 /// Where the next event of a file is expected to begin, for sixteen files in turn.
 #[derive(Default)]
@@ -46,31 +60,70 @@ impl Expected {
     }
 }
 
-/// Whether `a` of this event is a position in a file.
+/// What the encoding has to know of an operation, in one byte: looked up for every event.
+static TRAITS: [u8; OP_MAX as usize + 1] = {
+    let mut traits = [0; OP_MAX as usize + 1];
+    let mut i = 0;
+    while i < OPS.len() {
+        let result = match OPS[i].ret {
+            Ret::Bytes | Ret::Position => RESULT_IS_B,
+            Ret::Fd => RESULT_IS_FD,
+            Ret::Status | Ret::Pid => 0,
+        };
+        let position = if matches!(OPS[i].a, Arg::Position) { HAS_POSITION } else { 0 };
+        traits[OPS[i].op.0 as usize] = result | position;
+        i += 1;
+    }
+    traits
+};
+const HAS_POSITION: u8 = 1;
+const RESULT_IS_B: u8 = 2;
+const RESULT_IS_FD: u8 = 4;
+
+/// The result most calls of this kind have, which makes the difference zero.
 #[inline(always)]
-fn has_position(info: Option<&OpInfo>) -> bool {
-    info.is_some_and(|info| info.a == Arg::Position)
+fn expected_result(op: u16, b: i64, fd: i32) -> i64 {
+    let traits = TRAITS[(op & OP_MAX) as usize];
+    let b = if traits & RESULT_IS_B != 0 { b } else { 0 };
+    if traits & RESULT_IS_FD != 0 { fd as i64 } else { b }
 }
 
-/// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload. `values` is scratch of the same
-/// count. Allocates nothing, so that it can run wherever an event can.
-pub fn encode(records: &[Record], values: &mut [i64], out: &mut [u8]) -> usize {
-    let count = records.len();
-    let values = &mut values[..count];
+#[inline(always)]
+fn has_position(op: u16) -> bool {
+    TRAITS[(op & OP_MAX) as usize] & HAS_POSITION != 0
+}
+
+/// Memory that [`encode`] works in. Zeroed memory is a valid one.
+pub struct Scratch {
+    values: [i64; EVENTS_MAX],
+    /// Values above the base; what does not fit is the largest number.
+    above: [u32; EVENTS_MAX],
+}
+
+impl Scratch {
+    pub const fn new() -> Scratch {
+        Scratch { values: [0; EVENTS_MAX], above: [0; EVENTS_MAX] }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch::new()
+    }
+}
+
+/// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload, which is at most [`RAW_MAX`].
+/// Allocates nothing, so that it can run wherever an event can.
+pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
     let mut at = COLUMNS * HEAD_SIZE;
     for column in 0..COLUMNS {
+        let values = &mut scratch.values[..records.len()];
         differences(column, records, values);
-        let (smallest, planes) = extent(values);
+        let (base, planes, exceptions, length) = store(values, &mut scratch.above, &mut out[at..]);
         let head = &mut out[column * HEAD_SIZE..(column + 1) * HEAD_SIZE];
-        head[..8].copy_from_slice(&smallest.to_le_bytes());
-        head[8] = planes;
-        for plane in 0..planes as u32 {
-            let bytes = &mut out[at..at + count];
-            for (byte, value) in bytes.iter_mut().zip(values.iter()) {
-                *byte = (value.wrapping_sub(smallest) as u64 >> (8 * plane)) as u8;
-            }
-            at += count;
-        }
+        head[..8].copy_from_slice(&base.to_le_bytes());
+        head[8..].copy_from_slice(&[planes, exceptions]);
+        at += length;
     }
     at
 }
@@ -87,6 +140,10 @@ fn differences(column: usize, records: &[Record], values: &mut [i64]) {
                 *value = r.start.wrapping_sub(end) as i64;
                 end = r.start.wrapping_add(r.duration());
             }
+            // The first event begins where the header says; its own gap may be whatever suits.
+            if let [first, second, ..] = values {
+                *first = *second;
+            }
         }
         2 => pairs.for_each(|(value, r)| *value = r.duration() as i64),
         3 => {
@@ -99,11 +156,7 @@ fn differences(column: usize, records: &[Record], values: &mut [i64]) {
         4 => pairs.for_each(|(value, r)| *value = r.fd as i64),
         5 => positions(records, values),
         6 => pairs.for_each(|(value, r)| *value = r.b),
-        _ => {
-            for (value, r) in pairs {
-                *value = r.ret.wrapping_sub(expected_result(r.op().info(), r.b, r.fd));
-            }
-        }
+        _ => pairs.for_each(|(value, r)| *value = r.ret.wrapping_sub(expected_result(r.op().0, r.b, r.fd))),
     }
 }
 
@@ -112,7 +165,7 @@ fn positions(records: &[Record], values: &mut [i64]) {
     for (value, r) in values.iter_mut().zip(records) {
         if !r.known() {
             *value = 0;
-        } else if has_position(r.op().info()) {
+        } else if has_position(r.op().0) {
             let next = expected.of(r.file, r.fd);
             *value = r.a.wrapping_sub(*next);
             *next = r.a.wrapping_add(r.ret.max(0));
@@ -122,23 +175,89 @@ fn positions(records: &[Record], values: &mut [i64]) {
     }
 }
 
-/// Smallest value and the bytes the range needs.
+/// Stores one column: base, number of planes, number of exceptions, bytes written.
 #[inline(always)]
-fn extent(values: &[i64]) -> (i64, u8) {
-    let (mut low, mut high) = (i64::MAX, i64::MIN);
-    for &value in values.iter() {
-        low = low.min(value);
-        high = high.max(value);
+fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> (i64, u8, u8, usize) {
+    let Some(&first) = values.first() else { return (0, 0, 0, 0) };
+    if values.iter().fold(0, |changed, value| changed | (value ^ first)) == 0 {
+        return (first, 0, 0, 0);
     }
-    if values.is_empty() {
-        return (0, 0);
+    let above = &mut above[..values.len()];
+    let smallest = values.iter().copied().min().unwrap_or(first);
+    let planes = rise_above(values, smallest, above);
+    if planes.is_some_and(|planes| planes <= FEW_PLANES) {
+        return store_narrow(values, smallest, planes.unwrap_or(0), above, out);
     }
-    let range = high.wrapping_sub(low) as u64;
-    (low, (64 - range.leading_zeros()).div_ceil(8) as u8)
+    // The smallest value may be the odd one.
+    let common = low_sample(values).wrapping_sub(BELOW_SAMPLES);
+    match rise_above(values, common, above) {
+        Some(planes) => store_narrow(values, common, planes, above, out),
+        None => store_wide(values, out),
+    }
+}
+
+/// A low value that is not among the very lowest.
+fn low_sample(values: &[i64]) -> i64 {
+    let mut samples = [i64::MAX; SAMPLES];
+    let stride = values.len().div_ceil(SAMPLES);
+    samples.iter_mut().zip(values.iter().step_by(stride)).for_each(|(sample, value)| *sample = *value);
+    *samples.select_nth_unstable(ODD_SAMPLES.min(values.len() - 1)).1
+}
+
+/// Notes how far the values lie above a base and says how many planes that takes, as [`narrow_planes`] does.
+#[inline(always)]
+fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<u32> {
+    for (above, value) in above.iter_mut().zip(values) {
+        *above = (value.wrapping_sub(base) as u64).min(u32::MAX as u64) as u32;
+    }
+    narrow_planes(above)
+}
+
+/// The fewest planes, up to three, that leave few exceptions.
+fn narrow_planes(above: &[u32]) -> Option<u32> {
+    (0..4u32).find(|planes| {
+        let limit = 1u32 << (8 * planes);
+        above.iter().map(|&above| (above >= limit) as u32).sum::<u32>() as usize <= EXCEPTIONS_MAX
+    })
+}
+
+fn store_narrow(values: &[i64], base: i64, planes: u32, above: &[u32], out: &mut [u8]) -> (i64, u8, u8, usize) {
+    let mut at = store_planes(above, planes, out);
+    let limit = 1u32 << (8 * planes);
+    let mut exceptions = 0;
+    for (index, _) in above.iter().enumerate().filter(|(_, above)| **above >= limit) {
+        out[at..at + 2].copy_from_slice(&(index as u16).to_le_bytes());
+        out[at + 2..at + EXCEPTION_SIZE].copy_from_slice(&(values[index].wrapping_sub(base) as u64).to_le_bytes());
+        at += EXCEPTION_SIZE;
+        exceptions += 1;
+    }
+    (base, planes as u8, exceptions, at)
+}
+
+fn store_planes(above: &[u32], planes: u32, out: &mut [u8]) -> usize {
+    for (plane, bytes) in out.chunks_exact_mut(above.len()).take(planes as usize).enumerate() {
+        for (byte, above) in bytes.iter_mut().zip(above) {
+            *byte = (above >> (8 * plane as u32)) as u8;
+        }
+    }
+    planes as usize * above.len()
+}
+
+/// A column whose values have little in common: from the smallest to the largest, all planes.
+fn store_wide(values: &[i64], out: &mut [u8]) -> (i64, u8, u8, usize) {
+    let smallest = values.iter().copied().min().unwrap_or(0);
+    let largest = values.iter().copied().max().unwrap_or(0);
+    let planes = (64 - (largest.wrapping_sub(smallest) as u64).leading_zeros()).div_ceil(8);
+    for (plane, bytes) in out.chunks_exact_mut(values.len()).take(planes as usize).enumerate() {
+        for (byte, value) in bytes.iter_mut().zip(values) {
+            *byte = (value.wrapping_sub(smallest) as u64 >> (8 * plane as u32)) as u8;
+        }
+    }
+    (smallest, planes as u8, 0, planes as usize * values.len())
 }
 
 /// The events of one block, column by column. Reused from block to block.
-#[derive(Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Events {
     pub op: Vec<u16>,
     pub depth: Vec<u8>,
@@ -216,9 +335,9 @@ impl Events {
 
     fn starts(&mut self, gaps: &[i64], first: u64) {
         self.start.clear();
-        let mut end = first;
-        for (&gap, &duration) in gaps.iter().zip(&self.duration) {
-            let start = end.wrapping_add(gap as u64);
+        let mut end = 0u64;
+        for (i, (&gap, &duration)) in gaps.iter().zip(&self.duration).enumerate() {
+            let start = if i == 0 { first } else { end.wrapping_add(gap as u64) };
             self.start.push(start);
             end = start.wrapping_add(duration);
         }
@@ -235,7 +354,7 @@ impl Events {
 
     fn results(&mut self) {
         for i in 0..self.len() {
-            self.ret[i] = self.ret[i].wrapping_add(expected_result(Op(self.op[i]).info(), self.b[i], self.fd[i]));
+            self.ret[i] = self.ret[i].wrapping_add(expected_result(self.op[i], self.b[i], self.fd[i]));
         }
     }
 
@@ -244,7 +363,7 @@ impl Events {
         for i in 0..self.len() {
             if !self.known[i] {
                 self.a[i] = POS_UNKNOWN;
-            } else if has_position(Op(self.op[i]).info()) {
+            } else if has_position(self.op[i]) {
                 let next = expected.of(self.file[i], self.fd[i]);
                 self.a[i] = self.a[i].wrapping_add(*next);
                 *next = self.a[i].wrapping_add(self.ret[i].max(0));
@@ -265,9 +384,10 @@ impl<'a> Planes<'a> {
     /// Proves all lengths before anything is read.
     fn new(payload: &'a [u8], count: usize) -> Result<Planes<'a>, Damage> {
         let heads = payload.get(..COLUMNS * HEAD_SIZE).ok_or(Damage::Broken("the heads of columns"))?;
-        let planes = heads.chunks_exact(HEAD_SIZE).map(|head| head[8] as usize);
+        let heads = heads.chunks_exact(HEAD_SIZE);
+        let lengths = heads.clone().map(|head| head[8] as usize * count + head[9] as usize * EXCEPTION_SIZE);
         let fits =
-            planes.clone().all(|n| n <= 8) && COLUMNS * HEAD_SIZE + planes.sum::<usize>() * count == payload.len();
+            heads.clone().all(|head| head[8] <= 8) && COLUMNS * HEAD_SIZE + lengths.sum::<usize>() == payload.len();
         // A block without planes could claim any count; no block of ours is larger than this.
         if !fits || count > EVENTS_MAX * 32 {
             return Err(Damage::Broken("the lengths of columns"));
@@ -277,15 +397,22 @@ impl<'a> Planes<'a> {
 
     fn next(&mut self, values: &mut Vec<i64>) -> Result<(), Damage> {
         let head = &self.payload[self.column * HEAD_SIZE..][..HEAD_SIZE];
-        let smallest = i64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
+        let base = i64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
         values.clear();
-        values.resize(self.count, smallest);
+        values.resize(self.count, base);
         for plane in 0..head[8] as u32 {
             let bytes = &self.payload[self.at..self.at + self.count];
             for (value, &byte) in values.iter_mut().zip(bytes) {
                 *value = value.wrapping_add((byte as i64) << (8 * plane));
             }
             self.at += self.count;
+        }
+        for _ in 0..head[9] {
+            let exception = &self.payload[self.at..self.at + EXCEPTION_SIZE];
+            let index = u16::from_le_bytes([exception[0], exception[1]]) as usize;
+            let above = u64::from_le_bytes(exception[2..].try_into().expect("eight bytes"));
+            *values.get_mut(index).ok_or(Damage::Broken("an exception of a column"))? = base.wrapping_add(above as i64);
+            self.at += EXCEPTION_SIZE;
         }
         self.column += 1;
         Ok(())
@@ -295,6 +422,7 @@ impl<'a> Planes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Op;
     use crate::record::word;
 
     fn mixed(count: usize) -> Vec<Record> {
@@ -313,9 +441,8 @@ mod tests {
     }
 
     fn round_trip(records: &[Record]) {
-        let mut values = vec![0; records.len()];
         let mut out = vec![0; RAW_MAX];
-        let length = encode(records, &mut values, &mut out);
+        let length = encode(records, &mut Scratch::new(), &mut out);
         let mut events = Events::default();
         let first = records.first().map_or(0, |r| r.start);
         events.decode(&out[..length], records.len(), first).unwrap();
@@ -362,15 +489,30 @@ mod tests {
             })
             .collect();
         let mut out = vec![0; RAW_MAX];
-        // Planes remain for the first event alone: its gap, and the jump from no file to the first one.
-        assert!(encode(&records, &mut [0; 100], &mut out) <= COLUMNS * HEAD_SIZE + 3 * 100);
+        // The first event alone is an exception: its gap, and the jump from no file to the first one.
+        assert!(encode(&records, &mut Scratch::new(), &mut out) <= COLUMNS * HEAD_SIZE + 3 * EXCEPTION_SIZE);
+    }
+
+    #[test]
+    fn a_few_calls_that_waited_do_not_make_all_others_wide() {
+        let records: Vec<_> = (0..EVENTS_MAX as u64)
+            .map(|i| Record {
+                word: word(Op::PREAD, 0, true, if i % 100 == 7 { 1 << 40 } else { 500 + i % 50 }),
+                start: i * 1000,
+                ..Record::default()
+            })
+            .collect();
+        let mut out = vec![0; RAW_MAX];
+        let narrow = COLUMNS * HEAD_SIZE + 4 * EVENTS_MAX + 4 * EXCEPTIONS_MAX * EXCEPTION_SIZE;
+        assert!(encode(&records, &mut Scratch::new(), &mut out) < narrow);
+        round_trip(&records);
     }
 
     #[test]
     fn a_payload_cut_or_stretched_is_refused() {
         let records = mixed(100);
         let mut out = vec![0; RAW_MAX];
-        let length = encode(&records, &mut [0; 100], &mut out);
+        let length = encode(&records, &mut Scratch::new(), &mut out);
         let mut events = Events::default();
         for wrong in [0, 1, COLUMNS * HEAD_SIZE - 1, length - 1, length + 1] {
             assert!(events.decode(&out[..wrong], 100, 0).is_err());

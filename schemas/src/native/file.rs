@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use super::block::{self, Header, Kind, Opener};
+use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
 use super::columns::Events;
 use super::fields::{Fields, key};
 use super::names::Names;
@@ -19,6 +19,31 @@ use crate::clock::{Anchor, Clock};
 
 pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
 pub const FILE_HEADER: usize = 16;
+
+/// How much is searched at a time for the next whole block after damage.
+const SEARCH_WINDOW: usize = 1 << 20;
+
+/// Bytes of a file, in memory or not: a trace may be larger than memory.
+pub trait Store {
+    fn size(&self) -> usize;
+
+    /// Fills `into` with the bytes from `at` on; `false` where the file does not hold that many.
+    fn load(&self, at: usize, into: &mut [u8]) -> bool;
+}
+
+impl Store for [u8] {
+    fn size(&self) -> usize {
+        self.len()
+    }
+
+    fn load(&self, at: usize, into: &mut [u8]) -> bool {
+        let found = at.checked_add(into.len()).and_then(|end| self.get(at..end));
+        if let Some(bytes) = found {
+            into.copy_from_slice(bytes);
+        }
+        found.is_some()
+    }
+}
 
 /// The first bytes of a `.dlt`.
 pub fn file_header() -> [u8; FILE_HEADER] {
@@ -59,33 +84,36 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a `.dlt` but for its events. Only a file that is none of ours is an error; damage inside is noted.
+    /// Reads a `.dlt` that lies in memory: see [`Image::from_store`].
     pub fn from_dlt(bytes: &[u8]) -> Result<Image, Damage> {
-        if bytes.len() < FILE_HEADER || bytes[..8] != MAGIC {
+        Image::from_store(bytes)
+    }
+
+    /// Reads a `.dlt` but for its events, which are passed over. Only a file that is none of ours is an error; damage
+    /// inside is noted.
+    pub fn from_store<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
+        let mut head = [0; FILE_HEADER];
+        if !store.load(0, &mut head) || head[..8] != MAGIC {
             return Err(Damage::NotATrace);
         }
-        let version = u32_at(bytes, 8);
+        let version = u32_at(&head, 8);
         if version > VERSION {
             return Err(Damage::TooNew(version));
         }
         let mut image = Image::default();
         let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
         let mut at = FILE_HEADER;
-        while at < bytes.len() {
-            at = match Header::from_bytes(&bytes[at..]) {
-                Ok(header) if at + header.size() <= bytes.len() => {
-                    if let Err(damage) = image.take(header, at, bytes, &mut opener) {
+        while at < store.size() {
+            at = match header_at(store, at) {
+                Ok(header) => {
+                    if let Err(damage) = image.take(header, at, store, &mut opener) {
                         image.damage.push((at, damage));
                     }
                     at + header.size()
                 }
-                Ok(_) | Err(Damage::Cut) => {
-                    image.damage.push((at, Damage::Cut));
-                    next_block(bytes, at + 1)
-                }
                 Err(damage) => {
                     image.damage.push((at, damage));
-                    next_block(bytes, at + 1)
+                    next_block(store, at + 1)
                 }
             };
         }
@@ -152,16 +180,29 @@ impl Image {
         blocks.chain(left).chain(self.anchors.iter().map(|a| a.ticks)).max().unwrap_or(0)
     }
 
-    fn take(&mut self, header: Header, at: usize, bytes: &[u8], opener: &mut Opener) -> Result<(), Damage> {
+    fn take<S: Store + ?Sized>(
+        &mut self,
+        header: Header,
+        at: usize,
+        store: &S,
+        opener: &mut Opener,
+    ) -> Result<(), Damage> {
         if header.anchor.ticks != 0 {
             self.anchors.push(header.anchor);
         }
-        match header.kind {
-            Kind::Events => self.blocks.push(EventBlock { offset: at, header }),
-            Kind::Process => self.fields.merge(opener.open(&header, &bytes[at..])?)?,
-            Kind::Names => self.names.add(header.first as u32, opener.open(&header, &bytes[at..])?)?,
+        if header.kind == Kind::Events {
+            self.blocks.push(EventBlock { offset: at, header });
+            return Ok(());
         }
-        Ok(())
+        let mut bytes = vec![0; header.size()];
+        if !store.load(at, &mut bytes) {
+            return Err(Damage::Cut);
+        }
+        let payload = opener.open(&header, &bytes)?;
+        match header.kind {
+            Kind::Process => self.fields.merge(payload),
+            _ => self.names.add(header.first as u32, payload),
+        }
     }
 
     fn counters(&mut self) {
@@ -171,27 +212,46 @@ impl Image {
     }
 }
 
-/// Decodes one block of events.
+/// Decodes one block of events; `bytes` are those of the file.
 pub fn decode(block: &EventBlock, bytes: &[u8], opener: &mut Opener, into: &mut Events) -> Result<(), Damage> {
-    let payload = opener.open(&block.header, bytes.get(block.offset..).ok_or(Damage::Cut)?)?;
-    into.decode(payload, block.header.count as usize, block.header.first)
+    decode_block(&block.header, bytes.get(block.offset..).ok_or(Damage::Cut)?, opener, into)
+}
+
+/// Decodes one block of events; `bytes` begin with its header.
+pub fn decode_block(header: &Header, bytes: &[u8], opener: &mut Opener, into: &mut Events) -> Result<(), Damage> {
+    let payload = opener.open(header, bytes)?;
+    into.decode(payload, header.count as usize, header.first)
+}
+
+/// A proven header whose whole block lies in the file.
+fn header_at<S: Store + ?Sized>(store: &S, at: usize) -> Result<Header, Damage> {
+    let mut head = [0; HEADER_SIZE];
+    if !store.load(at, &mut head) {
+        return Err(Damage::Cut);
+    }
+    let header = Header::from_bytes(&head)?;
+    if at + header.size() <= store.size() { Ok(header) } else { Err(Damage::Cut) }
 }
 
 /// The next place at or after `from` where a whole block header proves itself, or the end.
-fn next_block(bytes: &[u8], from: usize) -> usize {
+fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
     let magic = block::MAGIC.to_le_bytes();
+    let mut window = vec![0; SEARCH_WINDOW];
     let mut at = from;
-    while at + magic.len() <= bytes.len() {
-        let Some(found) = bytes[at..].windows(magic.len()).position(|window| window == magic) else {
+    while at + HEADER_SIZE <= store.size() {
+        window.resize(SEARCH_WINDOW.min(store.size() - at), 0);
+        if !store.load(at, &mut window) {
             break;
-        };
-        at += found;
-        if Header::from_bytes(&bytes[at..]).is_ok_and(|header| at + header.size() <= bytes.len()) {
-            return at;
         }
-        at += 1;
+        let places = window.windows(magic.len()).enumerate().filter(|(_, bytes)| *bytes == magic);
+        let found = places.map(|(place, _)| at + place).find(|&place| header_at(store, place).is_ok());
+        if let Some(place) = found {
+            return place;
+        }
+        // The last bytes may be the beginning of a magic.
+        at += (window.len() - magic.len() + 1).max(1);
     }
-    bytes.len()
+    store.size()
 }
 
 #[cfg(test)]
@@ -214,7 +274,7 @@ mod tests {
             .map(|i| Record { word: word(Op::READ, 0, false, 5), start: 100 + i * 10, file: 1, ..Record::default() })
             .collect();
         let mut out = vec![0; super::super::columns::RAW_MAX];
-        let used = super::super::columns::encode(&records, &mut [0; 10], &mut out);
+        let used = super::super::columns::encode(&records, &mut Default::default(), &mut out);
         block(Kind::Events, sequence, 10, 100, &out[..used])
     }
 

@@ -39,13 +39,13 @@ pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
 }
 
 /// All strings of a process by number.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Names {
     /// Chunks in the order they were read; found by their first number.
     chunks: Vec<Chunk>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk {
     first: u32,
     entries: Vec<(NameKind, Box<[u8]>)>,
@@ -68,6 +68,16 @@ impl Names {
             None => self.chunks.insert(at, Chunk { first, entries }),
         }
         Ok(())
+    }
+
+    /// Adds one string after all others and returns its number; for readers of other formats.
+    pub fn push(&mut self, kind: NameKind, text: &[u8]) -> u32 {
+        if self.chunks.is_empty() {
+            self.chunks.push(Chunk { first: 1, entries: Vec::new() });
+        }
+        let last = self.chunks.last_mut().expect("one chunk at least");
+        last.entries.push((kind, text[..text.len().min(NAME_MAX)].into()));
+        last.first + last.entries.len() as u32 - 1
     }
 
     pub fn get(&self, id: u32) -> Option<(NameKind, &[u8])> {
@@ -126,6 +136,15 @@ mod tests {
         let texts: Vec<_> = (0..6).map(|id| names.text(id).map(|text| text.into_owned())).collect();
         assert_eq!(texts, [None, Some("a".into()), Some("".into()), Some("c".into()), Some("d".into()), None]);
         assert_eq!(names.end(), 5);
+    }
+
+    #[test]
+    fn names_pushed_follow_those_there_are() {
+        let mut names = Names::default();
+        assert_eq!(names.push(NameKind::Path, b"a"), 1);
+        names.add(5, &chunk(&[b"e"])).unwrap();
+        assert_eq!(names.push(NameKind::Text, b"f"), 6);
+        assert_eq!(names.get(6), Some((NameKind::Text, &b"f"[..])));
     }
 
     #[test]

@@ -168,11 +168,9 @@ fn parse_segment(bytes: &[u8], index: usize, half_records: usize) -> Segment {
     let at = segment_at(index, half_records);
     let page = &bytes[at..at + SEGMENT_HEADER];
     let tid = u32_at(page, segment::TID);
-    let half = |which: usize| Half {
-        sequence: u32_at(page, segment::HALVES + 8 * which + 4),
-        records: records(
-            &bytes[at + SEGMENT_HEADER + which * half_records * RECORD_SIZE..][..half_records * RECORD_SIZE],
-        ),
+    let half = |which: usize| {
+        let bytes = &bytes[at + SEGMENT_HEADER + which * half_size(half_records)..][..half_size(half_records)];
+        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(&bytes[HALF_HEADER..]) }
     };
     let mut halves = [half(0), half(1)];
     if halves[0].sequence > halves[1].sequence {

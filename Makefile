@@ -1,0 +1,44 @@
+# Thin: each target is a script or a cargo call. `make demo` and `make test` install what they miss.
+
+# Outside the clone, so that dependencies are built once for all clones: DataFusion alone takes a quarter of an hour.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
+export DLIO_DIST := $(CARGO_TARGET_DIR)/dist
+PREFIX ?= /usr/local
+
+.PHONY: help demo test build install bench wheel clean setup-demo setup-test lint ui
+
+help:
+	@echo "make demo      build, trace a small benchmark run, print the summary"
+	@echo "make test      everything that is checked"
+	@echo "make build     the programs and the library, into $(DLIO_DIST)"
+	@echo "make install   the same into PREFIX=$(PREFIX)"
+
+demo: setup-demo build
+	@examples/demo.sh
+
+test: setup-test lint build
+	cargo test --release --workspace --exclude dlio-preload
+	tests/run-ui.sh
+
+build:
+	cargo build --release --workspace --exclude dlio-preload --bins
+	cargo build --profile preload --package dlio-preload
+	@examples/dist.sh
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- --deny warnings
+
+install: build
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
+
+setup-demo:
+	@tests/setup.sh demo
+
+setup-test:
+	@tests/setup.sh test
+
+clean:
+	rm -rf $(CARGO_TARGET_DIR)

@@ -1,0 +1,13 @@
+-- Allocation: who took part.
+select
+  (select count(*) from hosts) as hosts,
+  (select count(*) from processes) as processes,
+  (select count(*) from processes where ended = 'killed') as killed,
+  (select count(*) from (select distinct proc, tid from events)) as threads,
+  (select count(*) from (select distinct proc, tid from events
+     where class in ('read', 'write', 'metadata', 'sync') and cat in ('posix', 'stdio')
+       and (file is null or file not like '<%'))) as io_threads,
+  (select count(*) from (select distinct proc, tid from events where class = 'compute')) as compute_threads,
+  (select count(*) from events) as events,
+  (select sum(lost) from processes) as lost,
+  (select sum(filtered) from processes) as filtered;

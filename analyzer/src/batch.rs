@@ -1,0 +1,210 @@
+//! Events of one thread as columns: what every reader makes and every report counts.
+//!
+//! Columns that one thread shares (process, thread) stand once. A number that is missing is [`ABSENT`]. Arrow batches are
+//! made from these only where SQL or Parquet asks for them.
+
+/// A value an event does not have.
+pub const ABSENT: i64 = i64::MIN;
+
+/// A 32-bit value an event does not have.
+pub const ABSENT_32: i32 = i32::MIN;
+
+/// What a reader may leave out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// Flags, modes, metadata: dear, and no report but SQL looks at them.
+    pub args: bool,
+}
+
+/// One entry of the column `args`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arg {
+    pub row: u32,
+    /// Number of a text in the catalogue.
+    pub key: u32,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Int(i64),
+    Float(f64),
+    /// Number of a text in the catalogue.
+    Text(u32),
+    /// In octal, as permission bits are read.
+    Octal(i64),
+    /// In hexadecimal, as flags are read.
+    Hex(i64),
+}
+
+/// See the module. All columns have the same length.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub struct Batch {
+    pub proc: u32,
+    pub tid: i32,
+    pub ts: Vec<i64>,
+    pub dur: Vec<i64>,
+    /// Number of a [`crate::catalog::Kind`].
+    pub kind: Vec<u32>,
+    /// Number of a file, or 0.
+    pub file: Vec<u32>,
+    pub fd: Vec<i32>,
+    pub pos: Vec<i64>,
+    pub requested: Vec<i64>,
+    pub bytes: Vec<i64>,
+    /// Result, or `-errno`.
+    pub ret: Vec<i64>,
+    pub depth: Vec<u8>,
+    /// Empty where no event carries one.
+    pub epoch: Vec<i32>,
+    /// As long as `epoch`.
+    pub step: Vec<i32>,
+    /// In order of rows.
+    pub args: Vec<Arg>,
+    /// Events that the writer says found no room.
+    pub lost: u64,
+}
+
+/// One event, for readers that come to them one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub ts: i64,
+    pub dur: i64,
+    pub kind: u32,
+    pub file: u32,
+    pub fd: i32,
+    pub pos: i64,
+    pub requested: i64,
+    pub bytes: i64,
+    pub ret: i64,
+    pub depth: u8,
+    pub epoch: i32,
+    pub step: i32,
+}
+
+impl Row {
+    /// An event of which only its time and kind are known.
+    pub fn new(ts: i64, dur: i64, kind: u32) -> Row {
+        Row {
+            ts,
+            dur,
+            kind,
+            file: crate::catalog::FILE_NONE,
+            fd: ABSENT_32,
+            pos: ABSENT,
+            requested: ABSENT,
+            bytes: ABSENT,
+            ret: ABSENT,
+            depth: 0,
+            epoch: ABSENT_32,
+            step: ABSENT_32,
+        }
+    }
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.each(Vec::clear, Vec::clear, Vec::clear, Vec::clear);
+        self.args.clear();
+        self.lost = 0;
+    }
+
+    pub fn push(&mut self, row: &Row) {
+        let before = self.len();
+        self.ts.push(row.ts);
+        self.dur.push(row.dur);
+        self.kind.push(row.kind);
+        self.file.push(row.file);
+        self.fd.push(row.fd);
+        self.pos.push(row.pos);
+        self.requested.push(row.requested);
+        self.bytes.push(row.bytes);
+        self.ret.push(row.ret);
+        self.depth.push(row.depth);
+        let carries = row.epoch != ABSENT_32 || row.step != ABSENT_32;
+        if carries || !self.epoch.is_empty() {
+            self.epoch.resize(before, ABSENT_32);
+            self.step.resize(before, ABSENT_32);
+            self.epoch.push(row.epoch);
+            self.step.push(row.step);
+        }
+    }
+
+    /// Keeps the rows for which `keep` holds.
+    pub fn retain(&mut self, keep: &[bool]) {
+        if keep.iter().all(|kept| *kept) {
+            return;
+        }
+        self.each(
+            |column| sift(column, keep),
+            |column| sift(column, keep),
+            |column| sift(column, keep),
+            |column| sift(column, keep),
+        );
+        let mut moved = 0;
+        let rows: Vec<u32> = keep
+            .iter()
+            .map(|kept| {
+                moved += *kept as u32;
+                moved.wrapping_sub(1)
+            })
+            .collect();
+        self.args.retain(|arg| keep[arg.row as usize]);
+        self.args.iter_mut().for_each(|arg| arg.row = rows[arg.row as usize]);
+    }
+
+    fn each(
+        &mut self,
+        mut i64s: impl FnMut(&mut Vec<i64>),
+        mut u32s: impl FnMut(&mut Vec<u32>),
+        mut i32s: impl FnMut(&mut Vec<i32>),
+        mut u8s: impl FnMut(&mut Vec<u8>),
+    ) {
+        [&mut self.ts, &mut self.dur, &mut self.pos, &mut self.requested, &mut self.bytes, &mut self.ret]
+            .into_iter()
+            .for_each(&mut i64s);
+        [&mut self.kind, &mut self.file].into_iter().for_each(&mut u32s);
+        [&mut self.fd, &mut self.epoch, &mut self.step].into_iter().for_each(&mut i32s);
+        u8s(&mut self.depth);
+    }
+}
+
+/// A column that nobody carries is empty and stays so.
+fn sift<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut flags = keep.iter();
+    column.retain(|_| *flags.next().unwrap_or(&true));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_take_room_only_where_an_event_carries_them() {
+        let mut batch = Batch::default();
+        batch.push(&Row::new(1, 1, 0));
+        assert!(batch.epoch.is_empty());
+        batch.push(&Row { step: 4, ..Row::new(2, 1, 0) });
+        batch.push(&Row::new(3, 1, 0));
+        assert_eq!(batch.step, [ABSENT_32, 4, ABSENT_32]);
+    }
+
+    #[test]
+    fn rows_that_are_left_out_take_their_args_along() {
+        let mut batch = Batch::default();
+        (0..4).for_each(|i| batch.push(&Row::new(i, 1, 0)));
+        batch.args = (0..4).map(|row| Arg { row, key: 0, value: Value::Int(row as i64) }).collect();
+        batch.retain(&[false, true, false, true]);
+        assert_eq!(batch.ts, [1, 3]);
+        let left: Vec<_> = batch.args.iter().map(|arg| (arg.row, arg.value.clone())).collect();
+        assert_eq!(left, [(0, Value::Int(1)), (1, Value::Int(3))]);
+    }
+}

@@ -1,0 +1,304 @@
+//! Everything that events refer to by number: strings, files, kinds of event, processes, hosts.
+//!
+//! One catalogue for a whole trace, shared by the threads that read it. Events carry numbers only; a number means the same
+//! in every batch, so that counting needs no strings. Numbers grow while foreign formats are read, because those name
+//! things as they come to them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+
+use dlio_schemas::ops::{Class, Layer, OPS, Op};
+use foldhash::fast::RandomState;
+
+/// No file.
+pub const FILE_NONE: u32 = 0;
+
+/// What happened, as three columns say it: `name`, `cat` and `class`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Kind {
+    pub name: Arc<str>,
+    pub cat: Arc<str>,
+    pub class: Class,
+    pub origin: Origin,
+}
+
+/// Where an event comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// A call that was seen.
+    Call,
+    /// The program said these of itself.
+    Span,
+    Instant,
+    Counter,
+}
+
+/// How spans are told apart by their category; the first row that fits counts. A category fits a row when it begins with
+/// the row's word, whatever its case.
+pub const SPAN_CLASSES: &[(&str, Class)] = &[
+    ("compute", Class::Compute),
+    ("gpu", Class::Compute),
+    ("framework", Class::Compute),
+    ("data", Class::Read),
+    ("reader", Class::Read),
+    ("fetch", Class::Read),
+    ("io", Class::Read),
+    ("checkpoint", Class::Write),
+];
+
+/// The class of a span of this category.
+pub fn span_class(category: &str) -> Class {
+    let begins = |word: &str| category.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    SPAN_CLASSES.iter().find(|(word, _)| begins(word)).map_or(Class::Other, |(_, class)| *class)
+}
+
+/// One process image.
+#[derive(Clone, Default, Debug)]
+pub struct Process {
+    pub host: u32,
+    pub pid: i32,
+    pub ppid: Option<i32>,
+    pub rank: Option<i32>,
+    pub program: Option<String>,
+    pub command: Option<String>,
+    pub cwd: Option<String>,
+    pub start_ts: Option<i64>,
+    pub end_ts: Option<i64>,
+    pub ended: String,
+    pub lost: u64,
+    pub filtered: u64,
+    pub tracer_ns: Option<i64>,
+    pub source: String,
+    /// Names of threads that have one.
+    pub threads: Vec<(i32, String)>,
+}
+
+/// One machine, or one boot of it.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub struct Host {
+    pub name: String,
+    pub boot_id: Option<String>,
+    pub cores: Option<i32>,
+    pub memory: Option<i64>,
+    pub kernel: Option<String>,
+    /// Unix time minus boot time, as used for every event of the host.
+    pub clock_offset_ns: i64,
+    /// How far the processes of the host disagree about that: steps of the wall clock while it ran.
+    pub clock_spread_ns: i64,
+}
+
+/// Strings by number, each once.
+#[derive(Default)]
+struct Strings {
+    numbers: HashMap<Arc<str>, u32, RandomState>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Strings {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.texts.len() as u32;
+        let text: Arc<str> = text.into();
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+}
+
+#[derive(Default)]
+struct Kinds {
+    numbers: HashMap<Kind, u32, RandomState>,
+    rows: Vec<Kind>,
+}
+
+impl Kinds {
+    fn number(&mut self, kind: Kind) -> u32 {
+        if let Some(&number) = self.numbers.get(&kind) {
+            return number;
+        }
+        self.rows.push(kind.clone());
+        self.numbers.insert(kind, self.rows.len() as u32 - 1);
+        self.rows.len() as u32 - 1
+    }
+}
+
+/// See the module.
+pub struct Catalog {
+    files: Mutex<Strings>,
+    texts: Mutex<Strings>,
+    kinds: Mutex<Kinds>,
+    processes: RwLock<Vec<Process>>,
+    hosts: RwLock<Vec<Host>>,
+}
+
+impl Default for Catalog {
+    fn default() -> Catalog {
+        let mut files = Strings::default();
+        files.number("");
+        let mut kinds = Kinds::default();
+        for info in OPS {
+            kinds.number(Kind {
+                name: info.name.into(),
+                cat: info.layer.name().into(),
+                class: info.class,
+                origin: if info.layer == Layer::App { Origin::Span } else { Origin::Call },
+            });
+        }
+        Catalog {
+            files: Mutex::new(files),
+            texts: Mutex::default(),
+            kinds: Mutex::new(kinds),
+            processes: RwLock::default(),
+            hosts: RwLock::default(),
+        }
+    }
+}
+
+impl Catalog {
+    /// The number of the kind that an operation of the list is; the same in every catalogue.
+    pub fn kind_of_op(op: Op) -> Option<u32> {
+        OPS.iter().position(|info| info.op == op).map(|row| row as u32)
+    }
+
+    pub fn kind(&self, kind: Kind) -> u32 {
+        self.kinds.lock().expect("kinds").number(kind)
+    }
+
+    /// The kind of a call seen under this name, whatever format it comes from.
+    pub fn call(&self, name: &str, layer: &str) -> u32 {
+        let known = OPS.iter().position(|info| info.name == name && info.layer.name() == layer);
+        known.map_or_else(
+            || self.kind(Kind { name: name.into(), cat: layer.into(), class: Class::Other, origin: Origin::Call }),
+            |row| row as u32,
+        )
+    }
+
+    /// The kind of a call that moves bytes, of any layer.
+    pub fn moving(&self, name: &str, layer: &str) -> u32 {
+        let class = if name.contains("write") { Class::Write } else { Class::Read };
+        match Op::from_name(name).and_then(Op::info).filter(|info| info.layer.name() == layer) {
+            Some(info) => Catalog::kind_of_op(info.op).unwrap_or(0),
+            None => self.kind(Kind { name: name.into(), cat: layer.into(), class, origin: Origin::Call }),
+        }
+    }
+
+    /// The kind of a span, classed by its category.
+    pub fn span(&self, name: &str, category: &str) -> u32 {
+        self.said(name, category, Origin::Span)
+    }
+
+    /// The kind of a span, instant or counter; only a span has a class of its own.
+    pub fn said(&self, name: &str, category: &str, origin: Origin) -> u32 {
+        let class = if origin == Origin::Span { span_class(category) } else { Class::Other };
+        self.kind(Kind { name: name.into(), cat: category.into(), class, origin })
+    }
+
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.kinds.lock().expect("kinds").rows.clone()
+    }
+
+    pub fn file(&self, path: &str) -> u32 {
+        self.files.lock().expect("files").number(path)
+    }
+
+    /// Gives a file the path that was not known when it was first named.
+    pub fn rename_file(&self, file: u32, path: &str) {
+        let mut files = self.files.lock().expect("files");
+        if files.numbers.contains_key(path) {
+            return;
+        }
+        let path: Arc<str> = path.into();
+        if let Some(text) = files.texts.get_mut(file as usize) {
+            *text = path.clone();
+            files.numbers.insert(path, file);
+        }
+    }
+
+    /// Numbers of many files at once, under one lock.
+    pub fn file_numbers<'a>(&self, paths: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> Vec<u32> {
+        let mut files = self.files.lock().expect("files");
+        paths.map(|path| files.number(&path)).collect()
+    }
+
+    /// All paths; number 0 is no file.
+    pub fn files(&self) -> Vec<Arc<str>> {
+        self.files.lock().expect("files").texts.clone()
+    }
+
+    pub fn text(&self, text: &str) -> u32 {
+        self.texts.lock().expect("texts").number(text)
+    }
+
+    pub fn texts(&self) -> Vec<Arc<str>> {
+        self.texts.lock().expect("texts").texts.clone()
+    }
+
+    pub fn add_process(&self, process: Process) -> u32 {
+        let mut processes = self.processes.write().expect("processes");
+        processes.push(process);
+        processes.len() as u32 - 1
+    }
+
+    pub fn processes(&self) -> Vec<Process> {
+        self.processes.read().expect("processes").clone()
+    }
+
+    /// Changes what is known of one process.
+    pub fn amend(&self, proc: u32, change: impl FnOnce(&mut Process)) {
+        if let Some(process) = self.processes.write().expect("processes").get_mut(proc as usize) {
+            change(process);
+        }
+    }
+
+    /// The number of a host, new or known by name and boot.
+    pub fn host(&self, host: Host) -> u32 {
+        let mut hosts = self.hosts.write().expect("hosts");
+        let known = hosts.iter().position(|known| known.name == host.name && known.boot_id == host.boot_id);
+        known.unwrap_or_else(|| {
+            hosts.push(host);
+            hosts.len() - 1
+        }) as u32
+    }
+
+    pub fn hosts(&self) -> Vec<Host> {
+        self.hosts.read().expect("hosts").clone()
+    }
+}
+
+/// Pipes, sockets, terminals and memory are written in angle brackets: what waits there does not wait for storage.
+pub fn is_stored(path: &str) -> bool {
+    !path.starts_with('<')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_string_has_one_number() {
+        let catalog = Catalog::default();
+        let (a, b) = (catalog.file("/a"), catalog.file("/b"));
+        assert_eq!((catalog.file("/a"), catalog.files()[b as usize].as_ref()), (a, "/b"));
+        assert_eq!(catalog.file(""), FILE_NONE);
+    }
+
+    #[test]
+    fn operations_have_the_first_numbers() {
+        let catalog = Catalog::default();
+        let read = Catalog::kind_of_op(Op::READ).unwrap();
+        assert_eq!(catalog.kinds()[read as usize].name.as_ref(), "read");
+        assert_eq!(catalog.call("read", "posix"), read);
+    }
+
+    #[test]
+    fn spans_are_classed_by_their_category() {
+        assert_eq!(span_class("COMPUTE"), Class::Compute);
+        assert_eq!(span_class("compute.forward"), Class::Compute);
+        assert_eq!(span_class("dataloader"), Class::Read);
+        assert_eq!(span_class("Checkpoint"), Class::Write);
+        assert_eq!(span_class("comm"), Class::Other);
+        assert_eq!(span_class(""), Class::Other);
+    }
+}

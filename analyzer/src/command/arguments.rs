@@ -1,0 +1,160 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::explain::Section;
+use super::when::{When, parse_duration, parse_when};
+use crate::filter::Filter;
+use crate::tables::output::Format;
+
+/// Says where the time of a traced program went.
+///
+/// Reads what traced programs left behind: files, folders (to the bottom) and patterns, of any kind and mixed. The kind of
+/// a file is told by its content.
+#[derive(Parser, Debug)]
+#[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
+pub struct Arguments {
+    /// Trace files, folders or patterns
+    #[arg(required_unless_present_any = ["completions", "explain", "show_sql"], value_name = "TRACE")]
+    pub traces: Vec<String>,
+
+    /// Print the summary (the default where nothing else is asked for)
+    #[arg(long)]
+    pub summary: bool,
+
+    /// Run a query over the tables events, files, processes, hosts; @FILE reads it from a file, - from standard input
+    #[arg(long, value_name = "QUERY")]
+    pub sql: Vec<String>,
+
+    /// How results are written; json is an object for a summary and an array of rows for a query
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+
+    /// Write results here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Rows shown of each table of the summary
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+
+    /// Say what each section of the summary means
+    #[arg(long)]
+    pub explain: bool,
+
+    /// Print the SQL that gives a section of the summary
+    #[arg(long, value_name = "SECTION", value_enum)]
+    pub show_sql: Option<Section>,
+
+    /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
+    #[arg(long, value_name = "TIME", value_parser = parse_when, help_heading = "Filters")]
+    pub from: Option<When>,
+
+    /// Only events that begin before this
+    #[arg(long, value_name = "TIME", value_parser = parse_when, help_heading = "Filters")]
+    pub to: Option<When>,
+
+    /// Only these processes (repeatable, or separated by commas)
+    #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Filters")]
+    pub pid: Vec<i32>,
+
+    /// Only these ranks
+    #[arg(long, value_name = "RANK", value_delimiter = ',', help_heading = "Filters")]
+    pub rank: Vec<i32>,
+
+    /// Only events on files that match: * and ? cross folders
+    #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
+    pub file: Vec<glob::Pattern>,
+
+    /// Only these categories: posix, stdio, process, app, or those of spans
+    #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
+    pub cat: Vec<String>,
+
+    /// Only events that took at least this long: 10us, 1ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Filters")]
+    pub min_dur: Option<i64>,
+
+    /// Fail with status 3 where any part of the trace is damaged
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Threads that read [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// No progress bar, even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+
+    /// Print what a shell needs to complete this command
+    #[arg(long, value_name = "SHELL", value_enum)]
+    pub completions: Option<clap_complete::Shell>,
+}
+
+const AFTER: &str = "\
+Examples:
+  dlio-analyze dlio-trace/
+  dlio-analyze dlio-trace/ --from 10s --to 20s --cat posix
+  dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
+  dlio-analyze 'runs/*/trace' --format json -o summary.json
+  dlio-analyze trace/ --sql @slow.sql --format csv
+
+Exit status:
+  0  done; damage, if any, is named in the report
+  1  nothing could be read, a query failed, or a result could not be written
+  2  the command line is wrong
+  3  done, but part of the trace is damaged, and --strict was given";
+
+impl Arguments {
+    pub fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(2, usize::from);
+        self.threads.map_or_else(cores, usize::from)
+    }
+
+    pub fn wants_summary(&self) -> bool {
+        self.summary || self.sql.is_empty()
+    }
+
+    /// `start` is when the trace begins, which relative times count from.
+    pub fn filter(&self, start: i64) -> Filter {
+        Filter {
+            from: self.from.map(|when| when.ts(start)),
+            to: self.to.map(|when| when.ts(start)),
+            pids: self.pid.clone(),
+            ranks: self.rank.clone(),
+            files: self.file.clone(),
+            cats: self.cat.clone(),
+            min_dur_ns: self.min_dur.unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_summary_is_what_one_gets_without_asking() {
+        let parsed = |words: &[&str]| Arguments::try_parse_from([&["dlio-analyze"], words].concat());
+        assert!(parsed(&["trace"]).unwrap().wants_summary());
+        assert!(!parsed(&["trace", "--sql", "select 1"]).unwrap().wants_summary());
+        assert!(parsed(&[]).is_err());
+        assert!(parsed(&["--explain"]).is_ok());
+    }
+
+    #[test]
+    fn filters_become_nanoseconds() {
+        let words = ["dlio-analyze", "t", "--from", "10s", "--to", "1795226887.5", "--min-dur", "10us", "--pid", "1,2"];
+        let filter = Arguments::try_parse_from(words).unwrap().filter(5);
+        assert_eq!((filter.from, filter.to), (Some(10_000_000_005), Some(1_795_226_887_500_000_000)));
+        assert_eq!((filter.min_dur_ns, filter.pids), (10_000, vec![1, 2]));
+    }
+}

@@ -1,0 +1,34 @@
+//! The command `dlio-analyze`: what was typed becomes a scan, a report, queries, files.
+
+mod arguments;
+mod explain;
+mod progress;
+mod run;
+mod when;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+pub use arguments::Arguments;
+
+/// Exit status when damage was found and `--strict` asked for it.
+const DAMAGED: u8 = 3;
+
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(shell) = arguments.completions {
+        clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut std::io::stdout());
+        return ExitCode::SUCCESS;
+    }
+    match run::run(&arguments) {
+        Ok(damaged) if damaged && arguments.strict => ExitCode::from(DAMAGED),
+        Ok(_) => ExitCode::SUCCESS,
+        // `dlio-analyze ... | head` is no error.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dlio-analyze: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

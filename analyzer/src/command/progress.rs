@@ -1,0 +1,44 @@
+//! The progress bar: on a terminal, and nowhere else.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+
+use crate::scan::Progress;
+
+/// How often the bar is drawn.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Does some work while a bar shows how far it has come.
+pub fn shown<T>(progress: &Progress, bytes: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
+    if !wanted || !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let done = AtomicBool::new(false);
+    let bar = ProgressBar::new(bytes.max(1));
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    std::thread::scope(|scope| {
+        let painter = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                paint(&bar, progress);
+                std::thread::park_timeout(REDRAW);
+            }
+            bar.finish_and_clear();
+        });
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        painter.thread().unpark();
+        result
+    })
+}
+
+fn paint(bar: &ProgressBar, progress: &Progress) {
+    let (events, bytes) = (progress.events.load(Ordering::Relaxed), progress.bytes.load(Ordering::Relaxed));
+    let seconds = bar.elapsed().as_secs_f64().max(0.001);
+    let rate = HumanCount((events as f64 / seconds) as u64);
+    bar.set_message(format!("{} events, {rate} events/s, {}", HumanCount(events), HumanBytes(bytes)));
+    bar.set_position(bytes);
+}

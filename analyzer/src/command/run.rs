@@ -1,0 +1,191 @@
+//! One invocation, from arguments to output.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use futures::StreamExt;
+
+use super::arguments::Arguments;
+use super::{explain, progress};
+use crate::load::{LoadError, Trace};
+use crate::scan::Progress;
+use crate::summary::model::{Analysis, damage_sentence};
+use crate::summary::{analyse, flat, text};
+use crate::tables::output::{Format, RowWriter};
+use crate::tables::query::Session;
+
+/// Why an invocation failed.
+#[derive(Debug)]
+pub enum Failure {
+    Load(LoadError),
+    Query(String, DataFusionError),
+    QueryFile(PathBuf, std::io::Error),
+    Output(PathBuf, std::io::Error),
+    Write(std::io::Error),
+    /// The report cannot be written in this format.
+    Format(Format),
+}
+
+impl Failure {
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Failure::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Load(error) => write!(f, "{error}"),
+            Failure::Query(sql, error) => write!(f, "the query failed: {}\n  {sql}", plain(error)),
+            Failure::QueryFile(path, error) => {
+                write!(f, "{}: the query cannot be read ({error}); @FILE takes a file with SQL", path.display())
+            }
+            Failure::Output(path, error) => {
+                write!(f, "{}: cannot be written ({error}); choose another -o", path.display())
+            }
+            Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Failure::Format(format) => write!(
+                f,
+                "a summary cannot be written as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
+            ),
+        }
+    }
+}
+
+/// The reason without the library's wrappings.
+fn plain(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let known = ["SQL error: ", "Schema error: ", "Error during planning: ", "DataFusion error: "];
+    known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""))
+}
+
+/// Runs the command; says whether the trace is damaged.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let mut out = output(arguments)?;
+    if let Some(section) = arguments.show_sql {
+        out.write_all(section.sql().as_bytes()).map_err(Failure::Write)?;
+    }
+    if arguments.explain {
+        out.write_all(explain::explanation().as_bytes()).map_err(Failure::Write)?;
+    }
+    if arguments.traces.is_empty() || arguments.show_sql.is_some() {
+        return out.flush().map_err(Failure::Write).map(|()| false);
+    }
+    let queries = queries(arguments)?;
+    let trace = Arc::new(Trace::open(&arguments.traces, arguments.threads()).map_err(Failure::Load)?);
+    let analysis = if arguments.wants_summary() { Some(summary(arguments, &trace, &mut out)?) } else { None };
+    if !queries.is_empty() {
+        ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
+    }
+    out.flush().map_err(Failure::Write)?;
+    Ok(report_damage(&trace))
+}
+
+/// Standard output or a file, opened before the long work.
+fn output(arguments: &Arguments) -> Result<Box<dyn Write + Send>, Failure> {
+    Ok(match &arguments.output {
+        None => Box::new(BufWriter::new(std::io::stdout())),
+        Some(path) => {
+            let file = File::create(path).map_err(|error| Failure::Output(path.clone(), error))?;
+            Box::new(BufWriter::new(file))
+        }
+    })
+}
+
+fn queries(arguments: &Arguments) -> Result<Vec<String>, Failure> {
+    arguments.sql.iter().map(|sql| query(sql)).collect()
+}
+
+fn query(sql: &str) -> Result<String, Failure> {
+    if let Some(path) = sql.strip_prefix('@') {
+        return std::fs::read_to_string(path).map_err(|error| Failure::QueryFile(path.into(), error));
+    }
+    if sql == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(|error| Failure::QueryFile("-".into(), error))?;
+        return Ok(text);
+    }
+    Ok(sql.into())
+}
+
+fn summary(arguments: &Arguments, trace: &Trace, out: &mut impl Write) -> Result<Analysis, Failure> {
+    if !matches!(arguments.format, Format::Text | Format::Json | Format::Csv) {
+        return Err(Failure::Format(arguments.format));
+    }
+    let filter = arguments.filter(trace.start());
+    let progress = Progress::default();
+    let work = || analyse(trace, &filter, arguments.threads(), &progress);
+    let analysis = progress::shown(&progress, trace.size(), !arguments.no_progress, work)
+        .map_err(|e| Failure::Load(LoadError::Memory(e)))?;
+    let summary = analysis.summary(trace);
+    let printed = match arguments.format {
+        Format::Json => serde_json::to_string_pretty(&summary).expect("a summary of plain values") + "\n",
+        Format::Csv => flat::csv(&summary),
+        _ => text::print(&summary, arguments.top),
+    };
+    out.write_all(printed.as_bytes()).map_err(Failure::Write)?;
+    Ok(analysis)
+}
+
+fn ask(
+    arguments: &Arguments,
+    trace: &Arc<Trace>,
+    queries: &[String],
+    analysis: Option<&Analysis>,
+    out: &mut (impl Write + Send),
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(arguments.threads())
+        .build()
+        .map_err(Failure::Write)?;
+    let filter = arguments.filter(trace.start());
+    let wrong = |sql: &str| {
+        let sql = sql.to_string();
+        move |error| Failure::Query(sql, error)
+    };
+    let mut session = Session::new(trace.clone(), filter, arguments.threads()).map_err(wrong(""))?;
+    if let Some(analysis) = analysis {
+        session.fill(analysis).map_err(wrong(""))?;
+    }
+    for sql in queries {
+        runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    session: &mut Session,
+    sql: &str,
+    format: Format,
+    out: &mut (impl Write + Send),
+) -> Result<(), Failure> {
+    let wrong = |error| Failure::Query(sql.to_string(), error);
+    let (schema, mut rows) = session.run(sql).await.map_err(wrong)?;
+    let mut writer = RowWriter::new(format, schema, out).map_err(written)?;
+    while let Some(batch) = rows.next().await {
+        writer.write(&batch.map_err(wrong)?).map_err(written)?;
+    }
+    writer.finish().map_err(written)
+}
+
+fn written(error: ArrowError) -> Failure {
+    Failure::Write(match error {
+        ArrowError::IoError(_, error) => error,
+        other => std::io::Error::other(other.to_string()),
+    })
+}
+
+/// Damage is said on stderr too, so that a pipe does not swallow it.
+fn report_damage(trace: &Trace) -> bool {
+    let notes = trace.notes.lock().expect("notes");
+    let sentence = damage_sentence(&notes);
+    if let Some(sentence) = &sentence {
+        let hint = if std::io::stderr().is_terminal() { " (the report's section Damage names them)" } else { "" };
+        eprintln!("dlio-analyze: {sentence}{hint}");
+    }
+    sentence.is_some()
+}

@@ -1,0 +1,112 @@
+//! Times and durations as people type them.
+
+/// A moment: absolute, or since the trace began.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum When {
+    Unix(i64),
+    Since(i64),
+}
+
+impl When {
+    pub fn ts(self, start: i64) -> i64 {
+        match self {
+            When::Unix(ts) => ts,
+            When::Since(ns) => start.saturating_add(ns),
+        }
+    }
+}
+
+const UNITS: [(&str, f64); 7] =
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+
+/// `10us`, `1.5 s`.
+pub fn parse_duration(text: &str) -> Result<i64, String> {
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+    let (unit, ns) = unit.ok_or("a time needs a unit: ns, us, ms, s, min or h")?;
+    let number: f64 = text[..text.len() - unit.len()].trim().parse().map_err(|_| "not a number before the unit")?;
+    if number.is_finite() && number >= 0.0 {
+        Ok((number * ns).round() as i64)
+    } else {
+        Err("not a length of time".into())
+    }
+}
+
+/// A duration since the beginning, Unix seconds, Unix nanoseconds, or a date and time in UTC.
+pub fn parse_when(text: &str) -> Result<When, String> {
+    if let Ok(ns) = parse_duration(text) {
+        return Ok(When::Since(ns));
+    }
+    if let Some(ts) = parse_date(text) {
+        return Ok(When::Unix(ts));
+    }
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let wrong = || "use 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
+    let whole: i64 = seconds.parse().map_err(|_| wrong())?;
+    // No trace is from a year of twelve digits: that many are nanoseconds.
+    if fraction.is_empty() && whole.unsigned_abs() >= 1_000_000_000_000_000 {
+        return Ok(When::Unix(whole));
+    }
+    let nanos = if fraction.is_empty() { Some(0) } else { nanoseconds(fraction) };
+    let ts = whole.checked_mul(1_000_000_000).zip(nanos).and_then(|(whole, nanos)| whole.checked_add(nanos));
+    ts.map(When::Unix).ok_or_else(wrong)
+}
+
+/// Digits after the point of a second.
+fn nanoseconds(fraction: &str) -> Option<i64> {
+    let digits = fraction.get(..fraction.len().min(9))?;
+    let all = fraction.bytes().all(|digit| digit.is_ascii_digit());
+    all.then(|| digits.parse::<i64>().ok().map(|number| number * 10i64.pow(9 - digits.len() as u32))).flatten()
+}
+
+fn parse_date(text: &str) -> Option<i64> {
+    let (date, clock) = text.trim_end_matches('Z').split_once(['T', ' '])?;
+    let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let mut parts = clock.splitn(3, ':');
+    let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
+    let (second, fraction) = parts.next().unwrap_or("0").split_once('.').unwrap_or((parts_second(clock), ""));
+    let second: i64 = second.parse().ok()?;
+    let nanos = if fraction.is_empty() { 0 } else { nanoseconds(fraction)? };
+    let valid = (1970..2200).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let in_day = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
+    (valid && in_day)
+        .then(|| (days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000 + nanos)
+}
+
+/// Seconds of `HH:MM:SS`, where they are given and have no fraction.
+fn parts_second(clock: &str) -> &str {
+    clock.splitn(3, ':').nth(2).unwrap_or("0")
+}
+
+/// Days since 1970 of a date.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years that begin in March end with the leap day.
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_every_form() {
+        assert_eq!(parse_when("10s"), Ok(When::Since(10_000_000_000)));
+        assert_eq!(parse_when("1.5min"), Ok(When::Since(90_000_000_000)));
+        assert_eq!(parse_when("1795226887.25"), Ok(When::Unix(1_795_226_887_250_000_000)));
+        assert_eq!(parse_when("1795226887250000000"), Ok(When::Unix(1_795_226_887_250_000_000)));
+        assert_eq!(parse_when("2026-11-21T02:08:07"), Ok(When::Unix(1_795_226_887_000_000_000)));
+        assert_eq!(parse_when("2026-11-21 02:08:07.5Z"), Ok(When::Unix(1_795_226_887_500_000_000)));
+        assert_eq!(parse_when("2026-11-21T02:08"), Ok(When::Unix(1_795_226_880_000_000_000)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "soon", "10", "-5s", "2026-13-01T00:00", "1e400s", "12.x"] {
+            let read = parse_when(text);
+            assert!(read.is_err() || text == "10", "{text}: {read:?}");
+        }
+        assert!(parse_duration("5").is_err());
+    }
+}

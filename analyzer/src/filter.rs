@@ -1,0 +1,176 @@
+//! Which events a question is about: a time window, processes, ranks, files, categories, a shortest duration.
+//!
+//! A filter is applied to whole blocks first (their times and process are known without decoding), then row by row.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use crate::batch::Batch;
+use crate::catalog::{Catalog, FILE_NONE};
+
+/// See the module. An empty list lets everything through.
+#[derive(Clone, Default, Debug)]
+pub struct Filter {
+    /// Nanoseconds since the Unix epoch: events that overlap `from..to` are kept.
+    pub from: Option<i64>,
+    pub to: Option<i64>,
+    pub pids: Vec<i32>,
+    pub ranks: Vec<i32>,
+    pub files: Vec<glob::Pattern>,
+    pub cats: Vec<String>,
+    pub min_dur_ns: i64,
+}
+
+impl Filter {
+    pub fn is_empty(&self) -> bool {
+        let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
+        lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
+    }
+}
+
+/// A filter with everything looked up that a row is compared with.
+pub struct Sieve<'a> {
+    filter: &'a Filter,
+    catalog: &'a Catalog,
+    procs: Option<HashSet<u32>>,
+    /// What is known to pass, by number; grows with the catalogue.
+    files: Mutex<Arc<Vec<bool>>>,
+    kinds: Mutex<Arc<Vec<bool>>>,
+    whole: bool,
+}
+
+impl<'a> Sieve<'a> {
+    pub fn new(filter: &'a Filter, catalog: &'a Catalog) -> Sieve<'a> {
+        Sieve {
+            filter,
+            catalog,
+            procs: None,
+            files: Mutex::default(),
+            kinds: Mutex::default(),
+            whole: filter.is_empty(),
+        }
+        .with_processes()
+    }
+
+    fn with_processes(mut self) -> Sieve<'a> {
+        if !self.filter.pids.is_empty() || !self.filter.ranks.is_empty() {
+            let numbered = (0u32..).zip(self.catalog.processes());
+            self.procs = Some(numbered.filter(|(_, p)| self.takes_process(p.pid, p.rank)).map(|(i, _)| i).collect());
+        }
+        self
+    }
+
+    fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
+        let pids = &self.filter.pids;
+        let ranks = &self.filter.ranks;
+        (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
+    }
+
+    /// Whether events that end within these times (any of them, if unknown) may pass.
+    pub fn may_take(&self, proc: Option<u32>, last_end: Option<i64>) -> bool {
+        if self.whole {
+            return true;
+        }
+        let ended_before = self.filter.from.zip(last_end).is_some_and(|(from, last)| last < from);
+        !ended_before && proc.is_none_or(|proc| self.takes_proc(proc))
+    }
+
+    /// Processes of foreign formats turn up while they are read, so a number may be new.
+    fn takes_proc(&self, proc: u32) -> bool {
+        match &self.procs {
+            None => true,
+            Some(procs) if procs.contains(&proc) => true,
+            Some(_) => self
+                .catalog
+                .processes()
+                .get(proc as usize)
+                .is_some_and(|process| self.takes_process(process.pid, process.rank)),
+        }
+    }
+
+    /// Leaves the rows that pass.
+    pub fn sift(&self, batch: &mut Batch) {
+        if self.whole {
+            return;
+        }
+        if !self.takes_proc(batch.proc) {
+            batch.clear();
+            return;
+        }
+        let (from, to) = (self.filter.from.unwrap_or(i64::MIN), self.filter.to.unwrap_or(i64::MAX));
+        let shortest = self.filter.min_dur_ns;
+        let times = batch.ts.iter().zip(&batch.dur);
+        let mut keep: Vec<bool> =
+            times.map(|(&ts, &dur)| ts < to && ts.saturating_add(dur.max(1)) > from && dur >= shortest).collect();
+        if !self.filter.files.is_empty() {
+            let passes = self.passing(&self.files, &batch.file, |from| self.files_from(from));
+            keep.iter_mut().zip(&batch.file).for_each(|(keep, &file)| *keep &= passes[file as usize]);
+        }
+        if !self.filter.cats.is_empty() {
+            let passes = self.passing(&self.kinds, &batch.kind, |from| self.kinds_from(from));
+            keep.iter_mut().zip(&batch.kind).for_each(|(keep, &kind)| *keep &= passes[kind as usize]);
+        }
+        batch.retain(&keep);
+    }
+
+    /// What passes, by number, long enough for every number of the column.
+    fn passing(
+        &self,
+        known: &Mutex<Arc<Vec<bool>>>,
+        numbers: &[u32],
+        more: impl Fn(usize) -> Vec<bool>,
+    ) -> Arc<Vec<bool>> {
+        let mut known = known.lock().expect("what passes");
+        let largest = numbers.iter().copied().max().unwrap_or(0) as usize;
+        if largest >= known.len() {
+            let from = known.len();
+            Arc::make_mut(&mut known).extend(more(from));
+        }
+        known.clone()
+    }
+
+    fn files_from(&self, from: usize) -> Vec<bool> {
+        let takes = |path: &str| self.filter.files.iter().any(|pattern| pattern.matches(path));
+        let files = self.catalog.files();
+        (from..files.len()).map(|file| file != FILE_NONE as usize && takes(&files[file])).collect()
+    }
+
+    fn kinds_from(&self, from: usize) -> Vec<bool> {
+        let takes = |cat: &str| self.filter.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat));
+        self.catalog.kinds()[from..].iter().map(|kind| takes(&kind.cat)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Row;
+
+    fn sifted(filter: Filter) -> Vec<i64> {
+        let catalog = Catalog::default();
+        let (read, open) = (catalog.call("read", "posix"), catalog.call("fopen", "stdio"));
+        let (a, b) = (catalog.file("/data/a.npz"), catalog.file("/etc/b"));
+        let mut batch = Batch::default();
+        batch.push(&Row { file: a, ..Row::new(0, 10, read) });
+        batch.push(&Row { file: b, ..Row::new(20, 5, open) });
+        batch.push(&Row::new(30, 0, read));
+        Sieve::new(&filter, &catalog).sift(&mut batch);
+        batch.ts
+    }
+
+    #[test]
+    fn events_that_overlap_the_window_are_kept() {
+        assert_eq!(sifted(Filter { from: Some(9), to: Some(21), ..Filter::default() }), [0, 20]);
+        assert_eq!(sifted(Filter { from: Some(10), to: Some(20), ..Filter::default() }), [0i64; 0]);
+        assert_eq!(sifted(Filter { from: Some(30), to: Some(31), ..Filter::default() }), [30]);
+    }
+
+    #[test]
+    fn files_categories_and_durations_are_compared_row_by_row() {
+        let npz = glob::Pattern::new("*.npz").unwrap();
+        assert_eq!(sifted(Filter { files: vec![npz], ..Filter::default() }), [0]);
+        assert_eq!(sifted(Filter { cats: vec!["STDIO".into()], ..Filter::default() }), [20]);
+        assert_eq!(sifted(Filter { min_dur_ns: 6, ..Filter::default() }), [0]);
+        assert_eq!(sifted(Filter::default()), [0, 20, 30]);
+    }
+}

@@ -1,0 +1,53 @@
+//! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
+
+use dlio_schemas::ops::{Arg as Meaning, Op, OpInfo};
+
+use crate::batch::Value;
+
+/// Key and value of one of the two numbers, where it has no column of its own.
+fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<(&'static str, Value)> {
+    Some(match meaning {
+        Meaning::Flags => ("flags", Value::Hex(number)),
+        Meaning::Mode => ("mode", Value::Octal(number)),
+        Meaning::Whence => ("whence", Value::Int(number)),
+        Meaning::Offset => ("offset", Value::Int(number)),
+        Meaning::Path => ("target", Value::Text(path(number as u32))),
+        Meaning::Fd => ("other_fd", Value::Int(number)),
+        Meaning::Command => ("command", Value::Int(number)),
+        Meaning::Count => ("count", Value::Int(number)),
+        Meaning::Value => ("value", Value::Float(f64::from_bits(number as u64))),
+        Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => return None,
+    })
+}
+
+/// All arguments of an event. `path` turns a name id of the process into the number of a text.
+pub fn arguments(
+    info: &OpInfo,
+    known: bool,
+    a: i64,
+    b: i64,
+    path: impl Fn(u32) -> u32,
+) -> impl Iterator<Item = (&'static str, Value)> {
+    let first = if known { argument(info.a, a, &path) } else { None };
+    // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
+    [first, argument(info.b, b, &path)].into_iter().flatten()
+}
+
+/// Operations that are no events of their own.
+pub fn is_attachment(op: Op) -> bool {
+    op == Op::META || op == Op::LOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_column_become_arguments() {
+        let of = |op: Op, known| -> Vec<_> { arguments(op.info().unwrap(), known, 0o644, 2, |id| id).collect() };
+        assert_eq!(of(Op::OPEN, true), [("mode", Value::Octal(0o644)), ("flags", Value::Hex(2))]);
+        assert_eq!(of(Op::OPEN, false), [("flags", Value::Hex(2))]);
+        assert_eq!(of(Op::RENAME, true), [("target", Value::Text(0o644))]);
+        assert_eq!(of(Op::PREAD, true), []);
+    }
+}

@@ -1,0 +1,233 @@
+//! Which files are meant, and what each of them is.
+//!
+//! Folders are searched to the bottom, patterns are expanded, and a file's kind is told from its first bytes. A file given
+//! by name must be a trace; one found in a folder that is none is passed over.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::native::{Damage, file, ring};
+
+use super::{LoadError, Note};
+
+/// Bytes looked at to tell what a file is.
+const HEAD: usize = 4096;
+
+/// Files of one process image: they share a stem.
+#[derive(Clone, Default, Debug)]
+pub struct NativeFiles {
+    pub dlt: Option<PathBuf>,
+    pub ring: Option<PathBuf>,
+    /// The same process as a trace for viewers: a kill can leave both.
+    pub export: Option<PathBuf>,
+}
+
+impl NativeFiles {
+    pub fn holds(&self, path: &Path) -> bool {
+        [&self.dlt, &self.ring].into_iter().flatten().any(|own| own == path)
+    }
+}
+
+/// What was found.
+#[derive(Default, Debug)]
+pub struct Found {
+    pub natives: Vec<NativeFiles>,
+    pub perfettos: Vec<PathBuf>,
+    pub texts: Vec<(PathBuf, Text)>,
+    pub files: Vec<PathBuf>,
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Content {
+    Dlt,
+    Ring,
+    Perfetto,
+    Text(Text),
+    Unknown,
+}
+
+/// Formats of lines and objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// Chrome's trace events, DFTracer's lines among them.
+    Json,
+    /// What `darshan-dxt-parser` prints.
+    Dxt,
+    /// What `strace -f -ttt -T` prints.
+    Strace,
+}
+
+pub fn find(given: &[String]) -> Result<Found, LoadError> {
+    let mut found = Found::default();
+    let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
+    let mut exports: Vec<(PathBuf, Content)> = Vec::new();
+    for (path, named) in expand(given)? {
+        let content = content(&path).map_err(|error| LoadError::Unreadable(path.clone(), error))?;
+        match content {
+            Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
+            Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
+            Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
+            Content::Unknown if named => {
+                found.notes.push(Note { path, what: Damage::NotATrace, events_max: 0 });
+                continue;
+            }
+            Content::Unknown => continue,
+        }
+        found.files.push(path);
+    }
+    for (path, content) in exports {
+        match (natives.get_mut(&stem(&path)), content) {
+            (Some(files), _) => files.export = Some(path),
+            (None, Content::Text(text)) => found.texts.push((path, text)),
+            (None, _) => found.perfettos.push(path),
+        }
+    }
+    found.natives = natives.into_values().collect();
+    Ok(found)
+}
+
+/// Every file, and whether it was given by name.
+fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
+    let mut files = Vec::new();
+    for input in given {
+        let path = Path::new(input);
+        if path.exists() {
+            walk(path, true, &mut files)?;
+        } else if input.contains(['*', '?', '[']) {
+            matches(input, &mut files)?;
+        } else {
+            return Err(LoadError::Missing(path.into()));
+        }
+    }
+    files.sort();
+    files.dedup_by(|a, b| a.0 == b.0);
+    Ok(files)
+}
+
+fn matches(pattern: &str, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
+    let paths = glob::glob(pattern).map_err(|error| LoadError::BadPattern(pattern.into(), error.to_string()))?;
+    let before = files.len();
+    for path in paths.flatten() {
+        walk(&path, false, files)?;
+    }
+    if files.len() == before { Err(LoadError::NoMatch(pattern.into())) } else { Ok(()) }
+}
+
+fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
+    if !path.is_dir() {
+        if path.is_file() {
+            files.push((path.into(), named));
+        }
+        return Ok(());
+    }
+    let unreadable = |error| LoadError::Unreadable(path.into(), error);
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        // A link to a folder above would never end.
+        let is_linked_folder = entry.file_type().is_ok_and(|kind| kind.is_symlink()) && entry.path().is_dir();
+        if !is_linked_folder {
+            walk(&entry.path(), false, files)?;
+        }
+    }
+    Ok(())
+}
+
+fn content(path: &Path) -> std::io::Result<Content> {
+    let mut head = Vec::with_capacity(HEAD);
+    std::fs::File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(told_by(&unpacked(&head).unwrap_or(head)))
+}
+
+fn told_by(head: &[u8]) -> Content {
+    if head.starts_with(&file::MAGIC) {
+        Content::Dlt
+    } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
+        Content::Ring
+    } else if is_perfetto(head) {
+        Content::Perfetto
+    } else {
+        text_told_by(head).map_or(Content::Unknown, Content::Text)
+    }
+}
+
+/// The beginning of a packed file, as far as its own beginning goes.
+fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
+    let mut out = vec![0; HEAD];
+    let mut used = 0;
+    let mut source: Box<dyn Read> = match head {
+        [0x1f, 0x8b, ..] => Box::new(super::gzip::Inflater::new(head)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(head).ok()?),
+        _ => return None,
+    };
+    while let Ok(more) = source.read(&mut out[used..]) {
+        if more == 0 {
+            break;
+        }
+        used += more;
+    }
+    out.truncate(used);
+    Some(out)
+}
+
+/// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
+fn is_perfetto(head: &[u8]) -> bool {
+    let Some(rest) = head.strip_prefix(&[0x0a]) else { return false };
+    let digits = rest.iter().take_while(|byte| **byte >= 0x80).count();
+    let Some(body) = rest.get(digits + 1..).filter(|_| digits < 5) else { return false };
+    let length = rest[..=digits].iter().rev().fold(0usize, |sum, byte| sum << 7 | (byte & 0x7f) as usize);
+    let fields = &body[..length.min(body.len())];
+    // A packet that goes beyond what was read is judged by its first field alone.
+    let walk = dlio_schemas::perfetto::proto::Walk::new(fields);
+    match length <= body.len() {
+        true => length > 0 && walk.into_iter().all(|field| field.is_ok()),
+        false => fields.first().is_some_and(|tag| matches!(tag & 7, 0..=2 | 5) && tag >> 3 > 0),
+    }
+}
+
+fn text_told_by(head: &[u8]) -> Option<Text> {
+    let text = String::from_utf8_lossy(head);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let is_json = start.starts_with('{')
+        || start.strip_prefix('[').is_some_and(|rest| {
+            let rest = rest.trim_start();
+            rest.is_empty() || rest.starts_with(['{', ']'])
+        });
+    if is_json {
+        Some(Text::Json)
+    } else if start.starts_with("# darshan") || start.contains("DXT_POSIX") || start.starts_with("# DXT") {
+        Some(Text::Dxt)
+    } else if start.lines().take(20).any(super::strace::is_line) {
+        Some(Text::Strace)
+    } else {
+        None
+    }
+}
+
+/// Path without the ending that tells the parts of one trace apart, and whatever a writer appended while it wrote.
+fn stem(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ending = [".dlt", ".ring", ".pftrace", ".json"].into_iter().filter_map(|ending| name.rfind(ending)).min();
+    path.with_file_name(&name[..ending.unwrap_or(name.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_process_share_a_stem() {
+        for name in ["a-h-1-2.dlt", "a-h-1-2.ring", "a-h-1-2.pftrace", "a-h-1-2.json.gz", "a-h-1-2.pftrace.tmp"] {
+            assert_eq!(stem(&Path::new("/t").join(name)), Path::new("/t/a-h-1-2"));
+        }
+    }
+
+    #[test]
+    fn kinds_are_told_by_content() {
+        assert_eq!(told_by(&file::file_header()), Content::Dlt);
+        assert_eq!(told_by(b"DLIORING and more"), Content::Ring);
+        assert_eq!(told_by(b"#!/bin/sh"), Content::Unknown);
+        assert_eq!(told_by(b""), Content::Unknown);
+    }
+}

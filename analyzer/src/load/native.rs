@@ -1,0 +1,382 @@
+//! Our own traces: `.dlt` files and the rings that killed processes leave.
+//!
+//! Opening reads facts and names of all processes and passes over their events; afterwards every block is a unit. The
+//! numbers of a process (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
+
+use std::collections::HashMap;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::native::Damage;
+use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::columns::{EVENTS_MAX, Events};
+use dlio_schemas::native::fields::{Ending, Fields, key};
+use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block};
+use dlio_schemas::native::names::NameKind;
+use dlio_schemas::native::ring::{OpenSpan, Ring};
+use dlio_schemas::ops::Op;
+
+use super::inputs::NativeFiles;
+use super::resolve::{Meta, Resolver};
+use super::store::FileStore;
+use super::{Note, Reader, Source, Unit};
+use crate::batch::{Batch, Wanted};
+use crate::catalog::{Catalog, Host, Process};
+
+/// What a thread keeps between blocks.
+pub struct Scratch {
+    opener: Opener,
+    events: Events,
+    bytes: Vec<u8>,
+}
+
+impl Scratch {
+    pub fn new() -> std::io::Result<Scratch> {
+        Ok(Scratch { opener: Opener::new()?, events: Events::default(), bytes: Vec::new() })
+    }
+}
+
+/// An image as it was opened, before it has a number.
+struct Opened {
+    path: PathBuf,
+    image: Image,
+    clock: Clock,
+}
+
+/// What became of the images: sources, and exports that stand in for damaged ones.
+pub type Sources = (Vec<Box<dyn Source>>, Vec<PathBuf>);
+
+/// Opens all images and gives them numbers in order of host, start and process id. Where an image is damaged and was
+/// exported before, the export is to be read instead.
+pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes: &mut Vec<Note>) -> Sources {
+    let (opened, failed) = open_images(found, threads);
+    notes.extend(failed);
+    let export =
+        |opened: &Opened| found.iter().find(|files| files.holds(&opened.path)).and_then(|files| files.export.clone());
+    let (damaged, opened): (Vec<_>, Vec<_>) =
+        opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
+    let exports = damaged.iter().filter_map(export).collect();
+    for opened in &opened {
+        notes.extend(opened.image.damage.iter().map(|(_, what)| Note {
+            path: opened.path.clone(),
+            what: what.clone(),
+            events_max: EVENTS_MAX as u64,
+        }));
+    }
+    let hosts = hosts(&opened, catalog);
+    let sources = opened.into_iter().zip(hosts).map(|(opened, host)| {
+        let offset = catalog.hosts()[host as usize].clock_offset_ns;
+        Box::new(NativeSource::new(opened, host, offset, catalog)) as Box<dyn Source>
+    });
+    (sources.collect(), exports)
+}
+
+/// Reads images on several threads; those that cannot be used are noted.
+fn open_images(found: &[NativeFiles], threads: usize) -> (Vec<Opened>, Vec<Note>) {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((Vec::new(), Vec::new()));
+    let open_some = || {
+        while let Some(files) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = open_image(files);
+            let mut done = done.lock().expect("opened images");
+            match result {
+                Ok((opened, notes)) => {
+                    done.0.push(opened);
+                    done.1.extend(notes);
+                }
+                Err(notes) => done.1.extend(notes),
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads.min(found.len()).max(1)).for_each(|_| drop(scope.spawn(open_some))));
+    let (mut opened, mut notes) = done.into_inner().expect("opened images");
+    opened.sort_by_cached_key(|opened| order(&opened.image.fields, &opened.path));
+    notes.sort_by(|a, b| a.path.cmp(&b.path));
+    (opened, notes)
+}
+
+fn order(fields: &Fields, path: &Path) -> (String, u64, i64, i64, PathBuf) {
+    let number = |key| fields.number::<i64>(key).unwrap_or(0);
+    let host = fields.get(key::HOST).unwrap_or_default().to_string();
+    (host, fields.number(key::START_BOOT_NS).unwrap_or(0), number(key::PID), number(key::IMAGE), path.into())
+}
+
+fn open_image(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
+    let mut notes = Vec::new();
+    let mut image = None;
+    let mut ring_of = |path: &PathBuf| {
+        let ring = read_ring(path);
+        ring.map_err(|what| notes.push(Note { path: path.clone(), what, events_max: 0 })).ok()
+    };
+    let ring = files.ring.as_ref().and_then(&mut ring_of);
+    if let Some(path) = &files.dlt {
+        let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"));
+        match store.and_then(|store| Image::from_store(&store)) {
+            Ok(opened) => image = Some((path, opened)),
+            Err(what) => notes.push(Note { path: path.clone(), what, events_max: 0 }),
+        }
+    }
+    if let (Some(path), Some(ring)) = (&files.ring, &ring) {
+        image.get_or_insert_with(|| (path, Image::default())).1.add_ring(ring);
+    }
+    let Some((path, mut image)) = image else { return Err(notes) };
+    let clock = image.clock().unwrap_or_else(|| {
+        image.damage.push((0, Damage::Broken("no moment of its clock is known, its times are wrong")));
+        Clock::nanoseconds(0)
+    });
+    Ok((Opened { path: path.clone(), image, clock }, notes))
+}
+
+fn read_ring(path: &Path) -> Result<Ring, Damage> {
+    let bytes = std::fs::read(path).map_err(|_| Damage::Broken("the file cannot be read"))?;
+    Ring::parse(&bytes)
+}
+
+/// The host of each image. All images of one boot share one offset to Unix time: that of the earliest moment known, so
+/// that a step of the wall clock moves nothing against anything else.
+fn hosts(opened: &[Opened], catalog: &Catalog) -> Vec<u32> {
+    let key_of = |fields: &Fields| {
+        (fields.get(key::HOST).unwrap_or("unknown").to_string(), fields.get(key::BOOT_ID).map(str::to_string))
+    };
+    let mut boots: HashMap<_, Vec<&Opened>> = HashMap::new();
+    for image in opened {
+        boots.entry(key_of(&image.image.fields)).or_default().push(image);
+    }
+    let number = |image: &Opened| {
+        let key = key_of(&image.image.fields);
+        catalog.host(host(key.0.clone(), key.1.clone(), &boots[&key]))
+    };
+    opened.iter().map(number).collect()
+}
+
+fn host(name: String, boot_id: Option<String>, images: &[&Opened]) -> Host {
+    let earliest = |image: &&&Opened| image.image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(u64::MAX);
+    let offsets = || images.iter().filter(|i| !i.image.anchors.is_empty()).map(|image| image.clock.real_offset_ns);
+    let fact = |key| images.iter().find_map(|image| image.image.fields.get(key));
+    Host {
+        name,
+        boot_id,
+        cores: fact(key::CORES).and_then(|text| text.parse().ok()),
+        memory: fact(key::MEMORY).and_then(|text| text.parse().ok()),
+        kernel: fact(key::KERNEL).map(str::to_string),
+        clock_offset_ns: images.iter().min_by_key(earliest).map_or(0, |image| image.clock.real_offset_ns),
+        clock_spread_ns: offsets().max().unwrap_or(0) - offsets().min().unwrap_or(0),
+    }
+}
+
+/// One process image.
+struct NativeSource {
+    path: PathBuf,
+    resolver: Resolver,
+    blocks: Vec<EventBlock>,
+    leftovers: Vec<Leftover>,
+    open_spans: Vec<OpenSpan>,
+    last_tick: u64,
+    says_spans: bool,
+}
+
+impl NativeSource {
+    fn new(opened: Opened, host: u32, offset: i64, catalog: &Catalog) -> NativeSource {
+        let Opened { path, image, clock } = opened;
+        let proc = catalog.add_process(process(&image, &path, host, &clock, offset));
+        let says_spans = image.names.iter().any(|(_, kind, _)| kind == NameKind::Span);
+        let mut resolver = Resolver::new(proc, clock, offset);
+        resolver.learn(&image.names, 0, catalog);
+        NativeSource {
+            resolver,
+            last_tick: image.last_tick(),
+            path,
+            blocks: image.blocks,
+            leftovers: image.leftovers,
+            open_spans: image.open_spans,
+            says_spans,
+        }
+    }
+
+    /// Loads and decodes a block into the reader's scratch.
+    fn decode(&self, block: &EventBlock, reader: &mut Reader) -> Result<(), Damage> {
+        let file = reader.files.get(&self.path).map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
+        let scratch = &mut reader.native;
+        scratch.bytes.resize(block.header.size(), 0);
+        file.read_exact_at(&mut scratch.bytes, block.offset as u64).map_err(|_| Damage::Cut)?;
+        decode_block(&block.header, &scratch.bytes, &mut scratch.opener, &mut scratch.events)
+    }
+
+    fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
+        let block = &self.blocks[index];
+        let carried = if wanted.args && self.says_spans { self.carried_into(block, reader) } else { Vec::new() };
+        self.decode(block, reader)?;
+        let events = std::mem::take(&mut reader.native.events);
+        self.resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
+        reader.native.events = events;
+        Ok(())
+    }
+
+    /// Metadata at the end of the block before, whose span begins this one.
+    fn carried_into(&self, block: &EventBlock, reader: &mut Reader) -> Vec<Meta> {
+        let before = self.blocks.iter().find(|other| {
+            other.header.stream == block.header.stream && other.header.sequence.wrapping_add(1) == block.header.sequence
+        });
+        let Some(before) = before.filter(|before| before.header.tid == block.header.tid) else { return Vec::new() };
+        if self.decode(before, reader).is_err() {
+            return Vec::new();
+        }
+        let events = &reader.native.events;
+        let trailing = (0..events.len()).rev().take_while(|&i| events.op[i] == Op::META.0).count();
+        (events.len() - trailing..events.len()).map(|i| Meta::of(events, i)).collect()
+    }
+}
+
+impl Source for NativeSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn start(&self) -> Option<i64> {
+        let blocks = self.blocks.iter().map(|block| block.header.first);
+        let leftovers = self.leftovers.iter().filter_map(|leftover| leftover.events.start.iter().min().copied());
+        let spans = self.open_spans.iter().map(|span| span.start);
+        blocks.chain(leftovers).chain(spans).min().map(|tick| self.resolver.unix_ns(tick))
+    }
+
+    fn units(&self, source: u32) -> Vec<Unit> {
+        let unit = |index: usize, last: u64, events: usize, size: usize| Unit {
+            source,
+            index: index as u32,
+            last_end: self.resolver.unix_ns(last),
+            proc: Some(self.resolver.proc),
+            events: events as u64,
+            size: size as u64,
+        };
+        let blocks = self.blocks.iter().zip(0..);
+        let mut units: Vec<_> =
+            blocks.map(|(b, i)| unit(i, b.header.last, b.header.count as usize, b.header.size())).collect();
+        for (leftover, i) in self.leftovers.iter().zip(self.blocks.len()..) {
+            let ends = leftover.events.start.iter().zip(&leftover.events.duration).map(|(s, d)| s.wrapping_add(*d));
+            units.push(unit(i, ends.max().unwrap_or(0), leftover.events.len(), 0));
+        }
+        if !self.open_spans.is_empty() {
+            units.push(unit(self.blocks.len() + self.leftovers.len(), self.last_tick, self.open_spans.len(), 0));
+        }
+        units
+    }
+
+    fn read(
+        &self,
+        index: u32,
+        reader: &mut Reader,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), Damage> {
+        let index = index as usize;
+        if index < self.blocks.len() {
+            self.read_block(index, reader, catalog, wanted)?;
+        } else if let Some(leftover) = self.leftovers.get(index - self.blocks.len()) {
+            self.resolver.fill(leftover.tid, &leftover.events, Vec::new(), reader.split(), catalog, wanted);
+        } else {
+            let end = self.resolver.unix_ns(self.last_tick);
+            self.open_spans.iter().for_each(|span| take(&mut self.resolver.open_span(span, end, catalog, wanted)));
+            return Ok(());
+        }
+        take(&mut reader.batch);
+        Ok(())
+    }
+}
+
+fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) -> Process {
+    let last = clock.boot_ns(image.last_tick()) as i64;
+    Process {
+        lost: image.lost,
+        filtered: image.filtered,
+        ..process_of(&image.fields, path, host, offset, Some(last).filter(|_| image.events() > 0))
+    }
+}
+
+/// A process as its facts describe it. `last` is the last boot time anything is known of.
+pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Option<i64>) -> Process {
+    let unix = |boot_ns: i64| boot_ns.wrapping_add(offset);
+    let text = |key| fields.get(key).map(str::to_string);
+    Process {
+        host,
+        pid: fields.number(key::PID).unwrap_or(0),
+        ppid: fields.number(key::PPID),
+        rank: fields.number(key::RANK),
+        program: text(key::PROGRAM),
+        command: fields.get(key::COMMAND).map(command_line),
+        cwd: text(key::CWD),
+        start_ts: fields.number(key::START_BOOT_NS).map(unix),
+        end_ts: fields.number(key::END_BOOT_NS).or(last).map(unix),
+        ended: ending(fields).to_string(),
+        lost: fields.number(key::LOST).unwrap_or(0),
+        filtered: fields.number(key::FILTERED).unwrap_or(0),
+        tracer_ns: fields.number(key::TRACER_NS),
+        source: path.display().to_string(),
+        threads: threads(fields),
+    }
+}
+
+/// Arguments as one would type them.
+fn command_line(arguments: &str) -> String {
+    let quoted = |argument: &str| match argument.is_empty() || argument.contains([' ', '"', '\'', '\n', '\t']) {
+        true => format!("'{}'", argument.replace('\'', "'\\''")),
+        false => argument.to_string(),
+    };
+    arguments.trim_end_matches('\0').split('\0').map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn threads(fields: &Fields) -> Vec<(i32, String)> {
+    let pairs = fields.get(key::THREADS).unwrap_or_default().split('\0').filter_map(|pair| pair.split_once('='));
+    pairs.filter_map(|(tid, name)| Some((tid.parse().ok()?, name.to_string()))).collect()
+}
+
+/// A process that did not say how it ended was killed, unless it is still there.
+fn ending(fields: &Fields) -> Ending {
+    match fields.ending() {
+        Ending::Killed if is_running(fields) => Ending::Running,
+        ending => ending,
+    }
+}
+
+/// How far the kernel's start time of a process may lie from ours: it counts in hundredths of a second.
+const START_SLACK_NS: u64 = 50_000_000;
+
+fn is_running(fields: &Fields) -> bool {
+    let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if fields.get(key::BOOT_ID) != Some(here.trim()) {
+        return false;
+    }
+    let start = fields.number::<i32>(key::PID).and_then(start_boot_ns);
+    let ours = fields.number::<u64>(key::START_BOOT_NS);
+    start.zip(ours).is_some_and(|(kernel, ours)| kernel.abs_diff(ours) <= START_SLACK_NS)
+}
+
+/// When the kernel says that a living process began.
+fn start_boot_ns(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in brackets and may hold anything.
+    let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ');
+    let state = fields.next()?;
+    let start: u64 = fields.nth(18)?.parse().ok()?;
+    (state != "Z").then_some(start * 10_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_read_as_typed() {
+        assert_eq!(command_line("python\0train.py\0--name\0a b\0"), "python train.py --name 'a b'");
+        assert_eq!(command_line("sh\0-c\0it's"), "sh -c 'it'\\''s'");
+    }
+
+    #[test]
+    fn this_process_has_a_start() {
+        assert!(start_boot_ns(std::process::id() as i32).is_some());
+        assert!(start_boot_ns(0).is_none());
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading all units of a trace on several threads, in parts that end ever earlier.
+//!
+//! A part is a run of units; parts are handed out in order, so that what the threads hold at any moment is a narrow strip
+//! of time whatever the length of the trace.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::batch::{Batch, Wanted};
+use crate::filter::Sieve;
+use crate::load::{Reader, Trace, Unit};
+
+/// Events in a part: enough that handing one out costs nothing, few enough that a strip of time stays narrow.
+const PART_EVENTS: u64 = 128 << 10;
+
+/// How far a scan has come; another thread may look at it or end it.
+#[derive(Default)]
+pub struct Progress {
+    pub events: AtomicU64,
+    pub bytes: AtomicU64,
+    pub stopped: AtomicBool,
+}
+
+/// What one thread does with the batches it reads.
+pub trait Consumer: Send {
+    fn batch(&mut self, batch: &mut Batch);
+
+    /// Part number `part` is done; nothing in later parts ends after `horizon`.
+    fn part_done(&mut self, part: usize, horizon: i64);
+}
+
+/// Runs of units of about [`PART_EVENTS`] events each.
+pub fn parts(units: &[Unit]) -> Vec<&[Unit]> {
+    let mut parts = Vec::new();
+    let (mut from, mut events) = (0, 0);
+    for (i, unit) in units.iter().enumerate() {
+        events += unit.events.max(1);
+        if events >= PART_EVENTS {
+            parts.push(&units[from..=i]);
+            (from, events) = (i + 1, 0);
+        }
+    }
+    if from < units.len() {
+        parts.push(&units[from..]);
+    }
+    parts
+}
+
+/// Reads everything that may pass the sieve; returns the consumers, one a thread.
+pub fn scan<C: Consumer>(
+    trace: &Trace,
+    sieve: &Sieve,
+    wanted: Wanted,
+    threads: usize,
+    progress: &Progress,
+    consumer: impl Fn() -> C + Sync,
+) -> std::io::Result<Vec<C>> {
+    let parts = parts(&trace.units);
+    let next = AtomicUsize::new(0);
+    let work = || -> std::io::Result<C> {
+        let mut reader = Reader::new()?;
+        let mut consumer = consumer();
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            let Some(units) = parts.get(part).filter(|_| !progress.stopped.load(Ordering::Relaxed)) else {
+                return Ok(consumer);
+            };
+            for unit in *units {
+                trace.read(unit, &mut reader, wanted, sieve, &mut |batch| {
+                    progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    consumer.batch(batch);
+                });
+                progress.bytes.fetch_add(unit.size, Ordering::Relaxed);
+            }
+            let after = parts.get(part + 1).and_then(|units| units.first());
+            consumer.part_done(part, after.map_or(i64::MIN, |unit| unit.last_end));
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread that reads")).collect()
+    })
+}

@@ -1,0 +1,389 @@
+//! Counting: what one thread remembers of the events it has seen, and how two threads' counts become one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+
+use dlio_schemas::ops::Class;
+use foldhash::fast::RandomState;
+
+use super::intervals::{Interval, Lists, Measures, Set, Sweep, unite};
+use super::quantiles::{Counts, Histogram};
+use crate::batch::{ABSENT, Batch};
+use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
+use crate::scan::Consumer;
+
+const CLASSES: usize = Class::ALL.len();
+
+/// Of one kind of event.
+#[derive(Clone, Default, Debug)]
+pub struct KindCount {
+    pub durations: Histogram,
+    /// Calls that moved bytes, failed ones left out.
+    pub sized: u64,
+    pub bytes: u128,
+    pub failed: u64,
+}
+
+/// Of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileCount {
+    pub events: u64,
+    pub opens: u64,
+    pub time_ns: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub first_ts: i64,
+    pub last_ts: i64,
+    /// Largest position reached.
+    pub size: i64,
+}
+
+impl Default for FileCount {
+    fn default() -> FileCount {
+        FileCount {
+            events: 0,
+            opens: 0,
+            time_ns: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            first_ts: i64::MAX,
+            last_ts: i64::MIN,
+            size: ABSENT,
+        }
+    }
+}
+
+/// Of one thread of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadCount {
+    pub events: u64,
+    pub does_io: bool,
+    pub computes: bool,
+}
+
+/// Of one process.
+#[derive(Clone, Debug)]
+pub struct ProcessCount {
+    pub events: u64,
+    pub lost: u64,
+    pub first_ts: i64,
+    pub last_ts: i64,
+    /// Time of calls by class, summed.
+    time_ns: [u64; CLASSES],
+    /// Time of compute spans, summed.
+    pub compute_ns: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub failed: u64,
+    pub threads: BTreeMap<i32, ThreadCount>,
+}
+
+impl Default for ProcessCount {
+    fn default() -> ProcessCount {
+        ProcessCount {
+            events: 0,
+            lost: 0,
+            first_ts: i64::MAX,
+            last_ts: i64::MIN,
+            time_ns: [0; CLASSES],
+            compute_ns: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            failed: 0,
+            threads: BTreeMap::new(),
+        }
+    }
+}
+
+/// Everything counted.
+#[derive(Default)]
+pub struct Counted {
+    pub kinds: Vec<KindCount>,
+    pub sizes: Counts,
+    pub files: Vec<FileCount>,
+    pub processes: Vec<ProcessCount>,
+    /// Which process used which file: file in the upper half, process in the lower.
+    pub users: HashSet<u64, RandomState>,
+}
+
+impl Counted {
+    pub fn merge(&mut self, other: Counted) {
+        lengthen(&mut self.kinds, other.kinds.len());
+        self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.sizes.merge(&other.sizes);
+        lengthen(&mut self.files, other.files.len());
+        self.files.iter_mut().zip(&other.files).for_each(|(mine, theirs)| mine.merge(theirs));
+        lengthen(&mut self.processes, other.processes.len());
+        self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.users.extend(other.users);
+    }
+}
+
+fn lengthen<T: Default + Clone>(list: &mut Vec<T>, length: usize) {
+    if list.len() < length {
+        list.resize(length, T::default());
+    }
+}
+
+impl KindCount {
+    fn merge(&mut self, other: &KindCount) {
+        self.durations.merge(&other.durations);
+        self.sized += other.sized;
+        self.bytes += other.bytes;
+        self.failed += other.failed;
+    }
+}
+
+impl FileCount {
+    fn merge(&mut self, other: &FileCount) {
+        self.events += other.events;
+        self.opens += other.opens;
+        self.time_ns += other.time_ns;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.first_ts = self.first_ts.min(other.first_ts);
+        self.last_ts = self.last_ts.max(other.last_ts);
+        self.size = self.size.max(other.size);
+    }
+}
+
+impl ProcessCount {
+    /// Summed time of calls of a class.
+    pub fn call_time(&self, class: Class) -> u64 {
+        self.time_ns[class as usize]
+    }
+
+    fn merge(&mut self, other: ProcessCount) {
+        self.events += other.events;
+        self.lost += other.lost;
+        self.first_ts = self.first_ts.min(other.first_ts);
+        self.last_ts = self.last_ts.max(other.last_ts);
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.failed += other.failed;
+        self.compute_ns += other.compute_ns;
+        self.time_ns.iter_mut().zip(other.time_ns).for_each(|(mine, theirs)| *mine += theirs);
+        for (tid, theirs) in other.threads {
+            let mine = self.threads.entry(tid).or_default();
+            mine.events += theirs.events;
+            mine.does_io |= theirs.does_io;
+            mine.computes |= theirs.computes;
+        }
+    }
+}
+
+/// What counting needs to know of a kind, without its strings.
+#[derive(Clone, Copy)]
+struct KindTraits {
+    class: Class,
+    call: bool,
+    /// Counts as I/O when it is on a file: calls of the process layer do not.
+    io: bool,
+    opens: bool,
+    span: bool,
+}
+
+impl KindTraits {
+    fn of(kind: &Kind) -> KindTraits {
+        let call = kind.origin == Origin::Call;
+        KindTraits {
+            class: kind.class,
+            call,
+            io: call && is_io(kind),
+            opens: call && kind.class == Class::Metadata && opens(&kind.name),
+            span: kind.origin == Origin::Span,
+        }
+    }
+}
+
+/// Calls that count as I/O: what reads, writes, synchronises or asks about files.
+pub fn is_io(kind: &Kind) -> bool {
+    matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+}
+
+/// Calls whose success opens a file.
+pub const OPENING: [&str; 8] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "fdopen", "MPI_File_open"];
+
+fn opens(name: &str) -> bool {
+    OPENING.contains(&name)
+}
+
+/// Where the lists of all threads meet, in order of their parts.
+#[derive(Default)]
+pub struct Meeting(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    arrived: BTreeMap<usize, (Lists, i64)>,
+    next: usize,
+    sweep: Sweep,
+}
+
+impl Queue {
+    fn due(&mut self) -> Option<(Lists, i64)> {
+        let due = self.arrived.remove(&self.next)?;
+        self.next += 1;
+        Some(due)
+    }
+}
+
+impl Meeting {
+    fn deliver(&self, part: usize, lists: Lists, horizon: i64) {
+        let mut queue = self.0.lock().expect("lists of intervals");
+        queue.arrived.insert(part, (lists, horizon));
+        while let Some((lists, horizon)) = queue.due() {
+            queue.sweep.take(lists, horizon);
+        }
+    }
+
+    /// Measures; then how many intervals came too late to be counted in full, and how much of them is missing.
+    pub fn finish(self) -> (Measures, u64, i64) {
+        self.0.into_inner().expect("lists of intervals").sweep.finish()
+    }
+}
+
+/// Counts what one thread reads.
+pub struct Counter<'a> {
+    catalog: &'a Catalog,
+    meeting: &'a Meeting,
+    kinds: Vec<KindTraits>,
+    /// Whether a file is one, and no pipe.
+    stored: Vec<bool>,
+    /// The process that used a file last: most of `users` need not be asked.
+    last_user: Vec<u32>,
+    lists: Lists,
+    pub counted: Counted,
+}
+
+impl<'a> Counter<'a> {
+    pub fn new(catalog: &'a Catalog, meeting: &'a Meeting) -> Counter<'a> {
+        Counter {
+            catalog,
+            meeting,
+            kinds: Vec::new(),
+            stored: Vec::new(),
+            last_user: Vec::new(),
+            lists: Default::default(),
+            counted: Counted::default(),
+        }
+    }
+
+    /// Foreign formats name things as they come to them: the tables grow with the catalogue.
+    fn learn(&mut self, batch: &Batch) {
+        let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
+        if largest(&batch.kind) >= self.kinds.len() {
+            self.kinds = self.catalog.kinds().iter().map(KindTraits::of).collect();
+            lengthen(&mut self.counted.kinds, self.kinds.len());
+        }
+        if largest(&batch.file) >= self.stored.len() {
+            self.stored = self.catalog.files().iter().map(|path| is_stored(path)).collect();
+            self.last_user.resize(self.stored.len(), u32::MAX);
+            lengthen(&mut self.counted.files, self.stored.len());
+        }
+        lengthen(&mut self.counted.processes, batch.proc as usize + 1);
+    }
+}
+
+impl Consumer for Counter<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        if batch.is_empty() && batch.lost == 0 {
+            return;
+        }
+        self.learn(batch);
+        let mut process = ProcessCount { lost: batch.lost, ..ProcessCount::default() };
+        let mut thread = ThreadCount::default();
+        for i in 0..batch.len() {
+            self.event(batch, i, &mut process, &mut thread);
+        }
+        process.events = batch.len() as u64;
+        thread.events = batch.len() as u64;
+        process.threads.insert(batch.tid, thread);
+        self.counted.processes[batch.proc as usize].merge(process);
+    }
+
+    fn part_done(&mut self, part: usize, horizon: i64) {
+        let mut lists = std::mem::take(&mut self.lists);
+        lists.iter_mut().for_each(unite);
+        self.meeting.deliver(part, lists, horizon);
+    }
+}
+
+impl Counter<'_> {
+    #[inline(always)]
+    fn event(&mut self, batch: &Batch, i: usize, process: &mut ProcessCount, thread: &mut ThreadCount) {
+        let kind = batch.kind[i] as usize;
+        let traits = self.kinds[kind];
+        let (ts, dur, bytes) = (batch.ts[i], batch.dur[i], batch.bytes[i]);
+        let end = ts.saturating_add(dur);
+        let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
+        let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
+        let count = &mut self.counted.kinds[kind];
+        count.durations.add(dur as u64);
+        count.failed += failed;
+        if bytes != ABSENT {
+            count.sized += 1;
+            count.bytes += moved as u128;
+            self.counted.sizes.add(kind as u32, moved);
+        }
+        process.first_ts = process.first_ts.min(ts);
+        process.last_ts = process.last_ts.max(end);
+        process.failed += failed;
+        process.time_ns[traits.class as usize] += if traits.call { dur as u64 } else { 0 };
+        let file = batch.file[i];
+        let stored = self.stored[file as usize];
+        let interval = Interval { start: ts, end };
+        if traits.io && stored {
+            self.lists[Set::Io as usize].push(interval);
+            thread.does_io = true;
+        } else if traits.span {
+            process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
+            self.span(traits.class, interval, thread);
+        }
+        let (read, written) = directions(traits.class, moved);
+        process.bytes_read += read;
+        process.bytes_written += written;
+        if file != FILE_NONE && traits.call {
+            self.file(file, batch.proc, batch.pos[i], (read, written), interval, traits.opens && failed == 0);
+        }
+    }
+
+    fn span(&mut self, class: Class, interval: Interval, thread: &mut ThreadCount) {
+        match class {
+            Class::Compute => {
+                thread.computes = true;
+                self.lists[Set::Compute as usize].push(interval);
+            }
+            Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn file(&mut self, file: u32, proc: u32, pos: i64, moved: (u64, u64), interval: Interval, opened: bool) {
+        let count = &mut self.counted.files[file as usize];
+        count.events += 1;
+        count.opens += opened as u64;
+        count.time_ns += (interval.end - interval.start) as u64;
+        count.bytes_read += moved.0;
+        count.bytes_written += moved.1;
+        count.first_ts = count.first_ts.min(interval.start);
+        count.last_ts = count.last_ts.max(interval.end);
+        if pos != ABSENT {
+            count.size = count.size.max(pos.saturating_add((moved.0 + moved.1) as i64));
+        }
+        if self.last_user[file as usize] != proc {
+            self.last_user[file as usize] = proc;
+            self.counted.users.insert((file as u64) << 32 | proc as u64);
+        }
+    }
+}
+
+/// Bytes read and bytes written.
+#[inline(always)]
+fn directions(class: Class, moved: u64) -> (u64, u64) {
+    match class {
+        Class::Read => (moved, 0),
+        Class::Write => (0, moved),
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,72 @@
+//! The report as rows for CSV: section, row, figure, value.
+
+use serde_json::Value;
+
+use super::model::Summary;
+
+/// One figure of the report.
+#[derive(Debug, PartialEq)]
+pub struct Figure {
+    pub section: String,
+    pub row: String,
+    pub figure: String,
+    pub value: String,
+}
+
+/// Every figure of the report, in its order. A row of a table is named by the columns that name it.
+pub fn figures(summary: &Summary) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let Ok(Value::Object(sections)) = serde_json::to_value(summary) else { return figures };
+    for (section, content) in sections {
+        match content {
+            Value::Array(rows) => rows.iter().for_each(|row| add(&section, &name_of(row), "", row, &mut figures)),
+            content => add(&section, "", "", &content, &mut figures),
+        }
+    }
+    figures
+}
+
+/// Columns that tell the rows of a table apart.
+const NAMES: [&str; 8] = ["name", "cat", "directory", "path", "host", "pid", "rank", "what"];
+
+fn name_of(row: &Value) -> String {
+    let parts = NAMES.iter().filter_map(|name| row.get(name)).filter(|value| !value.is_null());
+    parts.map(plain).collect::<Vec<_>>().join(" ")
+}
+
+fn add(section: &str, row: &str, figure: &str, value: &Value, figures: &mut Vec<Figure>) {
+    let Value::Object(fields) = value else {
+        figures.push(Figure { section: section.into(), row: row.into(), figure: figure.into(), value: plain(value) });
+        return;
+    };
+    for (field, value) in fields {
+        let name = if figure.is_empty() { field.clone() } else { format!("{figure}.{field}") };
+        add(section, row, &name, value, figures);
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// As CSV with a head.
+pub fn csv(summary: &Summary) -> String {
+    let mut out = String::from("section,row,figure,value\n");
+    for figure in figures(summary) {
+        let cells = [figure.section, figure.row, figure.figure, figure.value].map(|cell| quoted(&cell));
+        out.push_str(&cells.join(","));
+        out.push('\n');
+    }
+    out
+}
+
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.into(),
+    }
+}

@@ -1,0 +1,458 @@
+//! The report as plain values: what `--format json` writes, what text, CSV and later reports print.
+//!
+//! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
+//! away; new fields need no new version. docs/summary.md says what each field means.
+
+use std::collections::BTreeMap;
+
+use dlio_schemas::native::Damage;
+use dlio_schemas::ops::Class;
+use serde::Serialize;
+
+use super::count::{Counted, FileCount, KindCount, ProcessCount};
+use super::intervals::{Measures, Set};
+use super::quantiles::{Quantiles, quantiles};
+use crate::batch::ABSENT;
+use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
+use crate::load::{Note, Trace};
+
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize, Debug)]
+pub struct Summary {
+    /// `dlio-summary`.
+    pub schema: &'static str,
+    pub version: u32,
+    pub verdict: Vec<String>,
+    pub allocation: Allocation,
+    pub dataset: Dataset,
+    pub time: Time,
+    pub functions: Vec<Function>,
+    pub spans: Vec<Function>,
+    pub directories: Vec<Directory>,
+    pub files: Vec<FileUse>,
+    pub processes: Vec<ProcessUse>,
+    pub ranks: Vec<RankUse>,
+    pub hosts: Vec<HostUse>,
+    pub damage: Vec<DamageNote>,
+}
+
+/// Who took part.
+#[derive(Serialize, Debug, Default)]
+pub struct Allocation {
+    pub hosts: u64,
+    pub processes: u64,
+    pub killed: u64,
+    pub threads: u64,
+    pub io_threads: u64,
+    pub compute_threads: u64,
+    pub events: u64,
+    pub lost: u64,
+    pub filtered: u64,
+}
+
+/// What was read and written.
+#[derive(Serialize, Debug, Default)]
+pub struct Dataset {
+    pub files: u64,
+    pub files_read: u64,
+    pub files_written: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    /// Sum of the largest position reached in each file.
+    pub bytes_reached: u64,
+}
+
+/// Where the time went. Each is the length of a union of intervals over all processes, and exact.
+#[derive(Serialize, Debug, Default)]
+pub struct Time {
+    pub start_ts: i64,
+    pub end_ts: i64,
+    pub total_ns: i64,
+    /// `null` where no span says that it computes; so are all figures that need it.
+    pub compute_ns: Option<i64>,
+    pub app_io_ns: Option<i64>,
+    pub io_ns: i64,
+    pub unoverlapped_app_io_ns: Option<i64>,
+    pub unoverlapped_app_compute_ns: Option<i64>,
+    pub unoverlapped_io_ns: Option<i64>,
+    pub unoverlapped_compute_ns: Option<i64>,
+    /// Neither I/O nor compute.
+    pub other_ns: i64,
+    /// Events whose stream was out of order and that could be counted in part only.
+    pub late: u64,
+    pub late_ns: i64,
+}
+
+/// One kind of call, or one name of span.
+#[derive(Serialize, Debug)]
+pub struct Function {
+    pub name: String,
+    pub cat: String,
+    pub class: &'static str,
+    pub count: u64,
+    pub failed: u64,
+    pub time_ns: u64,
+    pub duration_ns: Spread,
+    /// `null` where the call moves no bytes.
+    pub bytes: Option<u64>,
+    pub size: Option<Spread>,
+}
+
+/// A distribution.
+#[derive(Serialize, Debug, Clone, Copy)]
+pub struct Spread {
+    pub min: f64,
+    pub p25: f64,
+    pub mean: f64,
+    pub median: f64,
+    pub p75: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+    /// Whether the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
+    pub exact: bool,
+}
+
+impl Spread {
+    fn new(q: Quantiles, exact: bool) -> Spread {
+        let Quantiles { min, p25, mean, median, p75, p95, p99, max } = q;
+        Spread { min, p25, mean, median, p75, p95, p99, max, exact }
+    }
+}
+
+#[derive(Serialize, Debug)]
+pub struct Directory {
+    pub directory: String,
+    pub files: u64,
+    #[serde(flatten)]
+    pub use_: Use,
+}
+
+#[derive(Serialize, Debug)]
+pub struct FileUse {
+    pub path: String,
+    #[serde(flatten)]
+    pub use_: Use,
+}
+
+/// What was done with a file or folder.
+#[derive(Serialize, Debug, Default, Clone)]
+pub struct Use {
+    pub events: u64,
+    pub opens: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub time_ns: u64,
+}
+
+impl Use {
+    fn add(&mut self, count: &FileCount) {
+        self.events += count.events;
+        self.opens += count.opens;
+        self.bytes_read += count.bytes_read;
+        self.bytes_written += count.bytes_written;
+        self.time_ns += count.time_ns;
+    }
+}
+
+#[derive(Serialize, Debug)]
+pub struct ProcessUse {
+    pub host: String,
+    pub pid: i32,
+    pub rank: Option<i32>,
+    pub program: String,
+    pub ended: String,
+    pub threads: u64,
+    pub lost: u64,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+#[derive(Serialize, Debug)]
+pub struct RankUse {
+    pub rank: i32,
+    pub processes: u64,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+/// What a process or rank did. Times are summed over calls and threads.
+#[derive(Serialize, Debug, Default, Clone)]
+pub struct Work {
+    pub events: u64,
+    pub failed: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub read_ns: u64,
+    pub write_ns: u64,
+    pub metadata_ns: u64,
+    pub sync_ns: u64,
+    pub compute_ns: u64,
+    pub span_ns: i64,
+}
+
+impl Work {
+    fn add(&mut self, count: &ProcessCount) {
+        self.events += count.events;
+        self.failed += count.failed;
+        self.bytes_read += count.bytes_read;
+        self.bytes_written += count.bytes_written;
+        self.read_ns += count.call_time(Class::Read);
+        self.write_ns += count.call_time(Class::Write);
+        self.metadata_ns += count.call_time(Class::Metadata);
+        self.sync_ns += count.call_time(Class::Sync);
+        self.compute_ns += count.compute_ns;
+        self.span_ns = self.span_ns.max(count.last_ts.saturating_sub(count.first_ts).max(0));
+    }
+}
+
+#[derive(Serialize, Debug)]
+pub struct HostUse {
+    pub host: String,
+    pub cores: Option<i32>,
+    pub processes: u64,
+    pub clock_spread_ns: i64,
+}
+
+#[derive(Serialize, Debug)]
+pub struct DamageNote {
+    pub path: String,
+    pub what: String,
+    pub events_max: u64,
+}
+
+/// One scan's outcome, from which reports and tables are made.
+pub struct Analysis {
+    pub counted: Counted,
+    pub measures: Measures,
+    pub late: u64,
+    pub late_ns: i64,
+}
+
+impl Analysis {
+    /// First start and last end; `None` for a trace without events.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        let used = || self.counted.processes.iter().filter(|process| process.events > 0);
+        used().map(|process| process.first_ts).min().zip(used().map(|process| process.last_ts).max())
+    }
+
+    pub fn summary(&self, trace: &Trace) -> Summary {
+        let catalog = &trace.catalog;
+        let kinds = catalog.kinds();
+        let notes = trace.notes.lock().expect("notes").clone();
+        let mut summary = Summary {
+            schema: "dlio-summary",
+            version: VERSION,
+            verdict: Vec::new(),
+            allocation: self.allocation(catalog),
+            dataset: self.dataset(catalog),
+            time: self.time(&kinds),
+            functions: self.functions(&kinds, |kind| kind.origin == Origin::Call),
+            spans: self.functions(&kinds, |kind| kind.origin != Origin::Call),
+            directories: self.directories(catalog),
+            files: self.files(catalog),
+            processes: self.processes(catalog),
+            ranks: self.ranks(catalog),
+            hosts: self.hosts(catalog),
+            damage: notes.iter().map(damage).collect(),
+        };
+        summary.verdict = super::verdict::verdict(&summary);
+        summary
+    }
+
+    fn allocation(&self, catalog: &Catalog) -> Allocation {
+        let processes = catalog.processes();
+        let threads = || self.counted.processes.iter().flat_map(|process| process.threads.values());
+        let said_lost: u64 = self.counted.processes.iter().map(|process| process.lost).sum();
+        Allocation {
+            hosts: catalog.hosts().len() as u64,
+            processes: processes.len() as u64,
+            killed: processes.iter().filter(|process| process.ended == "killed").count() as u64,
+            threads: threads().count() as u64,
+            io_threads: threads().filter(|thread| thread.does_io).count() as u64,
+            compute_threads: threads().filter(|thread| thread.computes).count() as u64,
+            events: self.counted.processes.iter().map(|process| process.events).sum(),
+            lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
+            filtered: processes.iter().map(|process| process.filtered).sum(),
+        }
+    }
+
+    /// Files that were used, with their paths.
+    fn used_files<'a>(&'a self, paths: &'a [std::sync::Arc<str>]) -> impl Iterator<Item = (&'a str, &'a FileCount)> {
+        let files = paths.iter().zip(&self.counted.files).skip(FILE_NONE as usize + 1);
+        files.filter(|(path, count)| count.events > 0 && is_stored(path)).map(|(path, count)| (path.as_ref(), count))
+    }
+
+    fn dataset(&self, catalog: &Catalog) -> Dataset {
+        let paths = catalog.files();
+        let mut dataset = Dataset::default();
+        for (_, count) in self.used_files(&paths) {
+            dataset.files += 1;
+            dataset.files_read += (count.bytes_read > 0) as u64;
+            dataset.files_written += (count.bytes_written > 0) as u64;
+            dataset.bytes_read += count.bytes_read;
+            dataset.bytes_written += count.bytes_written;
+            dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
+        }
+        dataset
+    }
+
+    fn time(&self, kinds: &[Kind]) -> Time {
+        let (start_ts, end_ts) = self.bounds().unwrap_or((0, 0));
+        let measures = &self.measures;
+        let spans = |wanted: &[Class]| {
+            let rows = kinds.iter().zip(&self.counted.kinds).filter(|(_, count)| count.durations.count > 0);
+            rows.filter(|(kind, _)| kind.origin == Origin::Span).any(|(kind, _)| wanted.contains(&kind.class))
+        };
+        let compute = spans(&[Class::Compute]).then_some(measures.of(Set::Compute));
+        let app_io = spans(&[Class::Read, Class::Write]).then_some(measures.of(Set::AppIo));
+        let io = measures.of(Set::Io);
+        let covered = io + measures.of(Set::Compute) - measures.compute_and_io;
+        Time {
+            start_ts,
+            end_ts,
+            total_ns: end_ts - start_ts,
+            compute_ns: compute,
+            app_io_ns: app_io,
+            io_ns: io,
+            unoverlapped_app_io_ns: compute.and(app_io).map(|io| io - measures.compute_and_app_io),
+            unoverlapped_app_compute_ns: app_io.and(compute).map(|compute| compute - measures.compute_and_app_io),
+            unoverlapped_io_ns: compute.map(|_| io - measures.compute_and_io),
+            unoverlapped_compute_ns: compute.map(|compute| compute - measures.compute_and_io),
+            other_ns: end_ts - start_ts - covered,
+            late: self.late,
+            late_ns: self.late_ns,
+        }
+    }
+
+    fn functions(&self, kinds: &[Kind], takes: impl Fn(&Kind) -> bool) -> Vec<Function> {
+        let sizes = self.counted.sizes.sorted();
+        let rows = (0u32..).zip(kinds.iter().zip(&self.counted.kinds));
+        let used = rows.filter(|(_, (kind, count))| takes(kind) && count.durations.count > 0);
+        let mut functions: Vec<_> = used
+            .filter_map(|(number, (kind, count))| {
+                let from = sizes.partition_point(|(kind, ..)| *kind < number);
+                let to = sizes.partition_point(|(kind, ..)| *kind <= number);
+                function(kind, count, &sizes[from..to], !self.counted.sizes.rounded)
+            })
+            .collect();
+        functions.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.name.cmp(&b.name)));
+        functions
+    }
+
+    fn directories(&self, catalog: &Catalog) -> Vec<Directory> {
+        let paths = catalog.files();
+        let mut found: BTreeMap<&str, (u64, Use)> = BTreeMap::new();
+        for (path, count) in self.used_files(&paths) {
+            let (files, sum) = found.entry(directory(path).unwrap_or(".")).or_default();
+            *files += 1;
+            sum.add(count);
+        }
+        let rows =
+            found.into_iter().map(|(directory, (files, use_))| Directory { directory: directory.into(), files, use_ });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.use_.time_ns));
+        rows
+    }
+
+    fn files(&self, catalog: &Catalog) -> Vec<FileUse> {
+        let paths = catalog.files();
+        let mut used: Vec<_> = self.used_files(&paths).collect();
+        used.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then_with(|| a.0.cmp(b.0)));
+        used.truncate(FILES_LISTED);
+        let row = |(path, count): (&str, &FileCount)| {
+            let mut use_ = Use::default();
+            use_.add(count);
+            FileUse { path: path.into(), use_ }
+        };
+        used.into_iter().map(row).collect()
+    }
+
+    fn processes(&self, catalog: &Catalog) -> Vec<ProcessUse> {
+        let hosts = catalog.hosts();
+        let nothing = ProcessCount::default();
+        let row = |(i, process): (usize, crate::catalog::Process)| {
+            let count = self.counted.processes.get(i).unwrap_or(&nothing);
+            let mut work = Work::default();
+            work.add(count);
+            ProcessUse {
+                host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
+                pid: process.pid,
+                rank: process.rank,
+                program: process.program.unwrap_or_default(),
+                ended: process.ended,
+                threads: count.threads.len() as u64,
+                lost: process.lost + count.lost,
+                work,
+            }
+        };
+        catalog.processes().into_iter().enumerate().map(row).collect()
+    }
+
+    fn ranks(&self, catalog: &Catalog) -> Vec<RankUse> {
+        let mut ranks: BTreeMap<i32, (u64, Work)> = BTreeMap::new();
+        for (process, count) in catalog.processes().iter().zip(&self.counted.processes) {
+            if let Some(rank) = process.rank {
+                let (processes, work) = ranks.entry(rank).or_default();
+                *processes += 1;
+                work.add(count);
+            }
+        }
+        ranks.into_iter().map(|(rank, (processes, work))| RankUse { rank, processes, work }).collect()
+    }
+
+    fn hosts(&self, catalog: &Catalog) -> Vec<HostUse> {
+        let processes = catalog.processes();
+        let row = |(i, host): (usize, crate::catalog::Host)| HostUse {
+            host: host.name,
+            cores: host.cores,
+            processes: processes.iter().filter(|process| process.host as usize == i).count() as u64,
+            clock_spread_ns: host.clock_spread_ns,
+        };
+        catalog.hosts().into_iter().enumerate().map(row).collect()
+    }
+}
+
+/// Files listed one by one, those with the most time; SQL and Parquet have them all.
+const FILES_LISTED: usize = 100;
+
+/// Folder of a path.
+pub fn directory(path: &str) -> Option<&str> {
+    let (folder, _) = path.trim_end_matches('/').rsplit_once('/')?;
+    Some(if folder.is_empty() { "/" } else { folder })
+}
+
+fn function(kind: &Kind, count: &KindCount, sizes: &[(u32, u64, u64)], exact: bool) -> Option<Function> {
+    let steps = sizes.iter().map(|(_, value, n)| (*value as f64, *n));
+    Some(Function {
+        name: kind.name.to_string(),
+        cat: kind.cat.to_string(),
+        class: kind.class.name(),
+        count: count.durations.count,
+        failed: count.failed,
+        time_ns: count.durations.sum as u64,
+        duration_ns: Spread::new(count.durations.quantiles()?, false),
+        bytes: (count.sized > 0).then_some(count.bytes as u64),
+        size: quantiles(steps, count.sized, count.bytes).map(|q| Spread::new(q, exact)),
+    })
+}
+
+fn damage(note: &Note) -> DamageNote {
+    DamageNote { path: note.path.display().to_string(), what: note.what.to_string(), events_max: note.events_max }
+}
+
+/// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
+pub fn damage_sentence(notes: &[Note]) -> Option<String> {
+    let cut = notes.iter().filter(|note| note.what == Damage::Cut).count();
+    let events: u64 = notes.iter().map(|note| note.events_max).sum();
+    let many = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
+    let mut parts = Vec::new();
+    if cut > 0 {
+        parts.push(many(cut, "file cut", "files cut"));
+    }
+    if notes.len() > cut {
+        parts.push(many(notes.len() - cut, "piece damaged", "pieces damaged"));
+    }
+    (!parts.is_empty()).then(|| format!("{}: at most {} events lost", parts.join(", "), super::units::grouped(events)))
+}

@@ -1,0 +1,294 @@
+//! Distributions: exact ones by counting each value, compact ones by counting in buckets.
+//!
+//! Sizes are few different numbers, so each is counted and every quantile is exact. Durations are many, so they are counted
+//! in buckets of which 128 make a doubling: a quantile is off by 0.4 % at most, smallest, largest and mean not at all.
+
+/// Buckets of a doubling, as a power of two.
+const FINE_BITS: u32 = 7;
+const FINE: u64 = 1 << FINE_BITS;
+
+/// The five numbers of a distribution, and its mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Quantiles {
+    pub min: f64,
+    pub p25: f64,
+    pub mean: f64,
+    pub median: f64,
+    pub p75: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// Bucket of a value: exact below [`FINE`], then 128 a doubling.
+#[inline(always)]
+fn bucket(value: u64) -> usize {
+    let octave = (63 - (value | 1).leading_zeros()).saturating_sub(FINE_BITS);
+    ((octave as u64 * FINE) + (value >> octave)) as usize
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> f64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * FINE {
+        return bucket as f64;
+    }
+    let octave = bucket / FINE - 1;
+    let low = (bucket - octave * FINE) << octave;
+    low as f64 + ((1u64 << octave) - 1) as f64 / 2.0
+}
+
+/// Counts of durations in buckets.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    pub count: u64,
+    pub sum: u128,
+    pub min: u64,
+    pub max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl Histogram {
+    #[inline(always)]
+    pub fn add(&mut self, value: u64) {
+        let bucket = bucket(value);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.count += 1;
+        self.sum += value as u128;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        let steps = self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (middle(i), *n));
+        let found = quantiles(steps, self.count, self.sum)?;
+        let (min, max) = (self.min as f64, self.max as f64);
+        let within = |value: f64| value.clamp(min, max);
+        Some(Quantiles {
+            min,
+            max,
+            p25: within(found.p25),
+            median: within(found.median),
+            p75: within(found.p75),
+            p95: within(found.p95),
+            p99: within(found.p99),
+            ..found
+        })
+    }
+}
+
+/// Quantiles of values in ascending order, each with its count; between two values by their distance, as SQL's
+/// `percentile_cont`, numpy and pandas do.
+pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128) -> Option<Quantiles> {
+    if count == 0 {
+        return None;
+    }
+    let shares = [0.0, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0];
+    let places = shares.map(|share| share * (count - 1) as f64);
+    let mut values = [0.0; 7];
+    let (mut next, mut seen, mut before) = (0, 0u64, 0.0);
+    for (value, n) in steps {
+        // Ranks `seen .. seen + n` have this value; a place between the last rank and this one lies between both values.
+        while next < places.len() && places[next] <= (seen + n - 1) as f64 {
+            let past = places[next] - (seen as f64 - 1.0);
+            values[next] = if past < 1.0 { before + (value - before) * past } else { value };
+            next += 1;
+        }
+        seen += n;
+        before = value;
+    }
+    let [min, p25, median, p75, p95, p99, max] = values;
+    Some(Quantiles { min, p25, mean: sum as f64 / count as f64, median, p75, p95, p99, max })
+}
+
+/// Different values a thread counts one by one. Beyond that new ones are rounded to their bucket, which bounds memory on
+/// inputs that no program writes.
+const DISTINCT_MAX: usize = 4 << 20;
+
+const FREE: u64 = u64::MAX;
+
+/// How often each value of each kind occurred: a flat table, because the hash map of the standard library costs three
+/// times as much for keys of eight bytes.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Kind in the upper 16 bits, value in the lower 48.
+    slots: Vec<(u64, u64)>,
+    used: usize,
+    /// Whether values had to be rounded.
+    pub rounded: bool,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts { slots: vec![(FREE, 0); 1024], used: 0, rounded: false }
+    }
+}
+
+const VALUE_BITS: u32 = 48;
+
+impl Counts {
+    #[inline(always)]
+    pub fn add(&mut self, kind: u32, value: u64) {
+        self.add_many((kind as u64) << VALUE_BITS | value.min((1 << VALUE_BITS) - 1), 1);
+    }
+
+    #[inline(always)]
+    fn add_many(&mut self, key: u64, count: u64) {
+        let mask = self.slots.len() - 1;
+        let mut at = slot(key, mask);
+        loop {
+            let (held, n) = &mut self.slots[at];
+            if *held == key {
+                *n += count;
+                return;
+            }
+            if *held == FREE {
+                return self.insert(key, count);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn insert(&mut self, key: u64, count: u64) {
+        let value = key & ((1 << VALUE_BITS) - 1);
+        if self.used >= DISTINCT_MAX && middle(bucket(value)) as u64 != value {
+            self.rounded = true;
+            return self.add_many(key - value + middle(bucket(value)) as u64, count);
+        }
+        if 2 * (self.used + 1) > self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = slot(key, mask);
+        while self.slots[at].0 != FREE {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = (key, count);
+        self.used += 1;
+    }
+
+    fn grow(&mut self) {
+        let doubled = vec![(FREE, 0); 2 * self.slots.len()];
+        let old = std::mem::replace(&mut self.slots, doubled);
+        let mask = self.slots.len() - 1;
+        for (key, count) in old.into_iter().filter(|(key, _)| *key != FREE) {
+            let mut at = slot(key, mask);
+            while self.slots[at].0 != FREE {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = (key, count);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Counts) {
+        self.rounded |= other.rounded;
+        other.slots.iter().filter(|(key, _)| *key != FREE).for_each(|(key, count)| self.add_many(*key, *count));
+    }
+
+    /// Values and their counts in ascending order, kind by kind.
+    pub fn sorted(&self) -> Vec<(u32, u64, u64)> {
+        let mut kept: Vec<_> = self.slots.iter().filter(|(key, _)| *key != FREE).copied().collect();
+        kept.sort_unstable();
+        kept.into_iter().map(|(key, n)| ((key >> VALUE_BITS) as u32, key & ((1 << VALUE_BITS) - 1), n)).collect()
+    }
+}
+
+#[inline(always)]
+fn slot(key: u64, mask: usize) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize & mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(values: &[u64]) -> Quantiles {
+        let mut counts = Counts::default();
+        values.iter().for_each(|value| counts.add(3, *value));
+        let steps = counts.sorted();
+        let sum = values.iter().map(|value| *value as u128).sum();
+        quantiles(steps.iter().map(|(_, value, n)| (*value as f64, *n)), values.len() as u64, sum).unwrap()
+    }
+
+    #[test]
+    fn quantiles_between_two_values_are_interpolated() {
+        let q = exact(&[1, 2, 3, 4]);
+        assert_eq!((q.min, q.p25, q.mean, q.median, q.p75, q.max), (1.0, 1.75, 2.5, 2.5, 3.25, 4.0));
+        let q = exact(&[7]);
+        assert_eq!((q.min, q.p25, q.median, q.p99, q.max), (7.0, 7.0, 7.0, 7.0, 7.0));
+        let q = exact(&[10, 10, 10, 10, 20]);
+        assert_eq!((q.median, q.p75, q.max), (10.0, 10.0, 20.0));
+    }
+
+    #[test]
+    fn quantiles_equal_those_of_the_sorted_list() {
+        let mut state = 7u64;
+        let mut values: Vec<u64> = (0..5000)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 40) % 997
+            })
+            .collect();
+        let q = exact(&values);
+        values.sort_unstable();
+        let at = |share: f64| {
+            let place = share * (values.len() - 1) as f64;
+            let low = values[place.floor() as usize] as f64;
+            low + (values[place.ceil() as usize] as f64 - low) * place.fract()
+        };
+        for (found, share) in [(q.p25, 0.25), (q.median, 0.5), (q.p75, 0.75), (q.p95, 0.95), (q.p99, 0.99)] {
+            assert!((found - at(share)).abs() < 1e-9, "{share}: {found} {}", at(share));
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_less_than_a_hundredth_wide() {
+        for value in (0..300).chain((8..63).flat_map(|bits| [(1u64 << bits) - 1, 1 << bits, (1 << bits) + 1])) {
+            let off = (middle(bucket(value)) - value as f64).abs();
+            assert!(off <= value as f64 * 0.004, "{value}: {off}");
+        }
+        assert!(bucket(u64::MAX) < 10_000);
+    }
+
+    #[test]
+    fn a_median_between_microseconds_is_not_the_99th_percentile() {
+        let mut histogram = Histogram::default();
+        (0..1000).for_each(|i| histogram.add(if i < 950 { 1000 } else { 3000 }));
+        let q = histogram.quantiles().unwrap();
+        assert_eq!((q.min, q.max), (1000.0, 3000.0));
+        assert!((q.median - 1000.0).abs() < 4.0 && (q.p99 - 3000.0).abs() < 12.0);
+        assert_eq!(q.mean, 1100.0);
+    }
+
+    #[test]
+    fn tables_of_two_threads_add_up() {
+        let (mut a, mut b) = (Counts::default(), Counts::default());
+        (0..3000).for_each(|value| a.add(1, value));
+        (0..3000).for_each(|value| b.add(1, value * 2));
+        a.merge(&b);
+        let sorted = a.sorted();
+        assert_eq!(sorted.len(), 4500);
+        assert_eq!(sorted.iter().map(|(_, _, n)| n).sum::<u64>(), 6000);
+    }
+}

@@ -1,0 +1,260 @@
+//! The report as text.
+
+use std::fmt::Write;
+
+use super::model::{Function, Spread, Summary, Time, Use, Work};
+use super::units::{bytes, grouped, moment, share, time};
+use crate::grid::Grid;
+
+/// Prints everything; of long tables the first `top` rows.
+pub fn print(summary: &Summary, top: usize) -> String {
+    let mut out = String::new();
+    for sentence in &summary.verdict {
+        out.push_str(sentence);
+        out.push('\n');
+    }
+    damage(summary, &mut out);
+    if summary.allocation.events == 0 {
+        return out;
+    }
+    allocation(summary, &mut out);
+    dataset(summary, &mut out);
+    split_of_time(&summary.time, &mut out);
+    functions("Metrics by function", &summary.functions, top, &mut out);
+    functions("Spans", &summary.spans, top, &mut out);
+    directories(summary, top, &mut out);
+    files(summary, top, &mut out);
+    processes(summary, top, &mut out);
+    ranks(summary, top, &mut out);
+    out.push_str("\nMB is 10^6 bytes. What each figure means: --explain; its SQL: --show-sql SECTION.\n");
+    out
+}
+
+fn heading(title: &str, out: &mut String) {
+    let _ = writeln!(out, "\n{title}");
+}
+
+/// Says how many rows a table leaves out.
+fn more(rows: usize, top: usize, out: &mut String) {
+    if rows > top {
+        let _ = writeln!(out, "  ... and {} more (--top {rows} shows all)", grouped((rows - top) as u64));
+    }
+}
+
+fn pairs(rows: &[(&str, String)], out: &mut String) {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in rows {
+        let _ = writeln!(out, "  {name:<width$}  {value}");
+    }
+}
+
+fn damage(summary: &Summary, out: &mut String) {
+    if summary.damage.is_empty() {
+        return;
+    }
+    heading("Damage", out);
+    for note in summary.damage.iter().take(DAMAGE_SHOWN) {
+        let _ = writeln!(out, "  {}: {} (at most {} events)", note.path, note.what, grouped(note.events_max));
+    }
+    more(summary.damage.len(), DAMAGE_SHOWN, out);
+}
+
+const DAMAGE_SHOWN: usize = 10;
+
+fn allocation(summary: &Summary, out: &mut String) {
+    let who = &summary.allocation;
+    heading("Allocation", out);
+    let killed = if who.killed > 0 { format!(" ({} killed)", grouped(who.killed)) } else { String::new() };
+    let mut rows = vec![
+        ("hosts", grouped(who.hosts)),
+        ("processes", grouped(who.processes) + &killed),
+        (
+            "threads",
+            format!(
+                "{} ({} with I/O, {} with compute)",
+                grouped(who.threads),
+                grouped(who.io_threads),
+                grouped(who.compute_threads)
+            ),
+        ),
+        ("events", grouped(who.events)),
+        ("lost events", grouped(who.lost)),
+    ];
+    if who.filtered > 0 {
+        rows.push(("left out by filters", grouped(who.filtered)));
+    }
+    for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
+        let stepped = format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
+        rows.push(("wall clock", stepped));
+    }
+    pairs(&rows, out);
+}
+
+/// Less than this is how well two clocks can be read one after the other.
+const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
+
+fn dataset(summary: &Summary, out: &mut String) {
+    let what = &summary.dataset;
+    heading("Dataset", out);
+    pairs(
+        &[
+            (
+                "files",
+                format!(
+                    "{} ({} read, {} written)",
+                    grouped(what.files),
+                    grouped(what.files_read),
+                    grouped(what.files_written)
+                ),
+            ),
+            ("read", bytes(what.bytes_read as f64)),
+            ("written", bytes(what.bytes_written as f64)),
+            ("extent reached", bytes(what.bytes_reached as f64)),
+        ],
+        out,
+    );
+}
+
+fn split_of_time(spent: &Time, out: &mut String) {
+    heading("Split of time", out);
+    let of_total = |ns: i64| format!("{:>9}  {:>7}", time(ns as f64), share(ns, spent.total_ns));
+    let known = |ns: Option<i64>| ns.map_or_else(|| "  unknown: no spans say so".to_string(), of_total);
+    pairs(
+        &[
+            ("start", format!("{:>9}", moment(spent.start_ts))),
+            ("total time", of_total(spent.total_ns)),
+            ("application: I/O", known(spent.app_io_ns)),
+            ("application: unoverlapped I/O", known(spent.unoverlapped_app_io_ns)),
+            ("application: unoverlapped compute", known(spent.unoverlapped_app_compute_ns)),
+            ("compute", known(spent.compute_ns)),
+            ("I/O", of_total(spent.io_ns)),
+            ("unoverlapped I/O", known(spent.unoverlapped_io_ns)),
+            ("unoverlapped compute", known(spent.unoverlapped_compute_ns)),
+            ("neither", of_total(spent.other_ns)),
+        ],
+        out,
+    );
+    if spent.late > 0 {
+        let missing = time(spent.late_ns as f64);
+        let _ = writeln!(out, "  {} events out of order: I/O times are up to {missing} short", grouped(spent.late));
+    }
+}
+
+fn functions(title: &str, functions: &[Function], top: usize, out: &mut String) {
+    if functions.is_empty() {
+        return;
+    }
+    heading(title, out);
+    let mut grid =
+        Grid::new(&["<function", "<cat", "count", "failed", "time", "min", "25 %", "mean", "median", "75 %", "max"]);
+    for function in functions.iter().take(top) {
+        let Spread { min, p25, mean, median, p75, max, .. } = function.duration_ns;
+        let head = [function.name.clone(), function.cat.clone(), grouped(function.count), dash(function.failed)];
+        let times = [function.time_ns as f64, min, p25, mean, median, p75, max].map(time);
+        grid.row(head.into_iter().chain(times).collect());
+    }
+    grid.print(out);
+    more(functions.len(), top, out);
+    sizes(functions, top, out);
+}
+
+fn sizes(functions: &[Function], top: usize, out: &mut String) {
+    let sized: Vec<_> = functions.iter().filter_map(|f| f.size.map(|size| (f, size))).collect();
+    if sized.is_empty() {
+        return;
+    }
+    out.push('\n');
+    let mut grid = Grid::new(&["<bytes moved by", "sum", "per second", "min", "25 %", "mean", "median", "75 %", "max"]);
+    for (function, size) in sized.iter().take(top) {
+        let sum = function.bytes.unwrap_or(0) as f64;
+        let rate = if function.time_ns > 0 { bytes(sum * 1e9 / function.time_ns as f64) } else { "-".into() };
+        let sizes = [size.min, size.p25, size.mean, size.median, size.p75, size.max].map(bytes);
+        grid.row([function.name.clone(), bytes(sum), rate].into_iter().chain(sizes).collect());
+    }
+    grid.print(out);
+    let silent = functions.iter().filter(|function| function.size.is_none());
+    let silent: Vec<_> = silent.map(|function| function.name.as_str()).take(top).collect();
+    if !silent.is_empty() {
+        let _ = writeln!(out, "  {} moved no bytes.", silent.join(", "));
+    }
+}
+
+fn dash(count: u64) -> String {
+    if count == 0 { "-".into() } else { grouped(count) }
+}
+
+fn use_cells(use_: &Use) -> [String; 5] {
+    [
+        grouped(use_.events),
+        grouped(use_.opens),
+        bytes(use_.bytes_read as f64),
+        bytes(use_.bytes_written as f64),
+        time(use_.time_ns as f64),
+    ]
+}
+
+fn directories(summary: &Summary, top: usize, out: &mut String) {
+    if summary.directories.is_empty() {
+        return;
+    }
+    heading("By directory", out);
+    let mut grid = Grid::new(&["<directory", "files", "events", "opens", "read", "written", "time"]);
+    for row in summary.directories.iter().take(top) {
+        grid.row([row.directory.clone(), grouped(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
+    }
+    grid.print(out);
+    more(summary.directories.len(), top, out);
+}
+
+fn files(summary: &Summary, top: usize, out: &mut String) {
+    if summary.files.is_empty() {
+        return;
+    }
+    heading("By file", out);
+    let mut grid = Grid::new(&["<file", "events", "opens", "read", "written", "time"]);
+    for row in summary.files.iter().take(top) {
+        grid.row([row.path.clone()].into_iter().chain(use_cells(&row.use_)).collect());
+    }
+    grid.print(out);
+    more(summary.dataset.files as usize, top, out);
+}
+
+const WORK_HEADS: [&str; 8] = ["events", "failed", "read", "written", "t(read)", "t(write)", "t(meta)", "t(compute)"];
+
+fn work_cells(work: &Work) -> [String; 8] {
+    [
+        grouped(work.events),
+        dash(work.failed),
+        bytes(work.bytes_read as f64),
+        bytes(work.bytes_written as f64),
+        time(work.read_ns as f64),
+        time((work.write_ns + work.sync_ns) as f64),
+        time(work.metadata_ns as f64),
+        time(work.compute_ns as f64),
+    ]
+}
+
+fn processes(summary: &Summary, top: usize, out: &mut String) {
+    heading("By process", out);
+    let mut grid = Grid::new(&[&["<process", "<host", "<ended", "lost", "threads"][..], &WORK_HEADS].concat());
+    for row in summary.processes.iter().take(top) {
+        let name = format!("{} {}", row.pid, row.program);
+        let head = [name, row.host.clone(), row.ended.clone(), grouped(row.lost), grouped(row.threads)];
+        grid.row(head.into_iter().chain(work_cells(&row.work)).collect());
+    }
+    grid.print(out);
+    more(summary.processes.len(), top, out);
+}
+
+fn ranks(summary: &Summary, top: usize, out: &mut String) {
+    if summary.ranks.is_empty() {
+        return;
+    }
+    heading("By rank", out);
+    let mut grid = Grid::new(&[&["rank", "processes"][..], &WORK_HEADS].concat());
+    for row in summary.ranks.iter().take(top) {
+        grid.row([row.rank.to_string(), grouped(row.processes)].into_iter().chain(work_cells(&row.work)).collect());
+    }
+    grid.print(out);
+    more(summary.ranks.len(), top, out);
+}

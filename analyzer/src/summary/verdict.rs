@@ -1,0 +1,75 @@
+//! A sentence or two that say what the figures mean.
+
+use super::model::{Summary, Time};
+use super::units::{bytes, grouped, share, time};
+
+/// Above this share of the run, I/O that nothing covers is what a job waits for.
+const BOUND: f64 = 0.3;
+
+/// Below this, nobody gains anything by making I/O faster.
+const FREE: f64 = 0.05;
+
+pub fn verdict(summary: &Summary) -> Vec<String> {
+    if summary.allocation.events == 0 {
+        return vec![
+            "The trace holds no events: nothing that is traced happened, or a filter left all of it out.".into(),
+        ];
+    }
+    let mut sentences = vec![volume(summary), balance(&summary.time)];
+    sentences.extend(dearest(summary));
+    sentences.extend(loss(summary));
+    sentences
+}
+
+fn volume(summary: &Summary) -> String {
+    let (who, what) = (&summary.allocation, &summary.dataset);
+    let processes = if who.processes == 1 { "process" } else { "processes" };
+    format!(
+        "In {}, {} {processes} made {} events on {} files, read {} and wrote {}.",
+        time(summary.time.total_ns as f64),
+        grouped(who.processes),
+        grouped(who.events),
+        grouped(what.files),
+        bytes(what.bytes_read as f64),
+        bytes(what.bytes_written as f64)
+    )
+}
+
+fn balance(spent: &Time) -> String {
+    let total = spent.total_ns;
+    let Some(waited) = spent.unoverlapped_io_ns else {
+        return format!(
+            "I/O was going on {} of the time. No span says when the program computed, so what of it was waited for is \
+             not known.",
+            share(spent.io_ns, total)
+        );
+    };
+    let judgement = match waited as f64 / total.max(1) as f64 {
+        part if part > BOUND => "the run waits for I/O",
+        part if part < FREE => "I/O hides behind compute",
+        _ => "some of the run waits for I/O",
+    };
+    format!(
+        "I/O was going on {} of the time, {} of the time without any compute beside it: {judgement}.",
+        share(spent.io_ns, total),
+        share(waited, total)
+    )
+}
+
+/// The call most time went into.
+fn dearest(summary: &Summary) -> Option<String> {
+    let all: u64 = summary.functions.iter().map(|function| function.time_ns).sum();
+    let first = summary.functions.first()?;
+    Some(format!(
+        "Of the time in calls, {} went into {} ({} times, {} each in the median).",
+        share(first.time_ns as i64, all as i64),
+        first.name,
+        grouped(first.count),
+        time(first.duration_ns.median)
+    ))
+}
+
+fn loss(summary: &Summary) -> Option<String> {
+    let lost = summary.allocation.lost;
+    (lost > 0).then(|| format!("{} events found no room and are missing from every figure.", grouped(lost)))
+}

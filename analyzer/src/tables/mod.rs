@@ -1,0 +1,11 @@
+//! The same events as tables for SQL and Parquet.
+//!
+//! [`columns`] turns batches of events into Arrow's; [`events`] is the table that DataFusion reads them through, block by
+//! block and only the columns and blocks a query needs; [`facts`] makes the small tables (files, processes, hosts) from
+//! what was counted; [`query`] runs SQL.
+
+pub mod columns;
+pub mod events;
+pub mod facts;
+pub mod output;
+pub mod query;

@@ -1,0 +1,78 @@
+//! SQL over a trace.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::events::EventsTable;
+use super::facts;
+use crate::filter::Filter;
+use crate::load::Trace;
+use crate::scan::Progress;
+use crate::summary::analyse;
+use crate::summary::model::Analysis;
+
+/// Tables that need a count over all events before they can be asked.
+const COUNTED: [&str; 2] = ["files", "processes"];
+
+/// A trace that can be asked.
+pub struct Session {
+    trace: Arc<Trace>,
+    filter: Filter,
+    threads: usize,
+    context: SessionContext,
+    counted: bool,
+}
+
+impl Session {
+    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize) -> Result<Session> {
+        let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
+        let context = SessionContext::new_with_config(config);
+        context.register_table("events", Arc::new(EventsTable::new(trace.clone(), filter.clone(), threads)))?;
+        let hosts = facts::hosts(&trace.catalog)?;
+        context.register_batch("hosts", hosts)?;
+        let mut session = Session { trace, filter, threads, context, counted: false };
+        session.register_empty()?;
+        Ok(session)
+    }
+
+    /// The counted tables without rows, so that their columns are known.
+    fn register_empty(&mut self) -> Result<()> {
+        for (name, columns) in [("files", dlio_schemas::tables::FILES), ("processes", dlio_schemas::tables::PROCESSES)]
+        {
+            let table = MemTable::try_new(super::columns::schema(columns), vec![vec![]])?;
+            self.context.register_table(name, Arc::new(table))?;
+        }
+        Ok(())
+    }
+
+    /// Fills the counted tables from a count that was made already.
+    pub fn fill(&mut self, analysis: &Analysis) -> Result<()> {
+        let files = facts::files(&self.trace.catalog, analysis)?;
+        let processes = facts::processes(&self.trace.catalog, analysis)?;
+        for (name, rows) in [("files", files), ("processes", processes)] {
+            self.context.deregister_table(name)?;
+            self.context.register_batch(name, rows)?;
+        }
+        self.context.deregister_table("hosts")?;
+        self.context.register_batch("hosts", facts::hosts(&self.trace.catalog)?)?;
+        self.counted = true;
+        Ok(())
+    }
+
+    /// Starts a query; its rows come as they are found.
+    pub async fn run(&mut self, sql: &str) -> Result<(SchemaRef, SendableRecordBatchStream)> {
+        let lower = sql.to_lowercase();
+        if !self.counted && COUNTED.iter().any(|table| lower.contains(table)) {
+            let analysis = analyse(&self.trace, &self.filter, self.threads, &Progress::default())?;
+            self.fill(&analysis)?;
+        }
+        let frame = self.context.sql(sql).await?;
+        let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
+        Ok((schema, frame.execute_stream().await?))
+    }
+}

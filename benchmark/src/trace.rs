@@ -1,0 +1,244 @@
+//! `dlio trace -- COMMAND`: any program under the tracing library, and what to type next.
+//!
+//! The command's output, its exit status and its signals are its own. Nothing of the trace is read here.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use dlio_schemas::env;
+use dlio_schemas::ops::{Layer, OPS};
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::{locate, system};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dlio trace -- python3 train.py
+  dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
+  dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
+
+Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be
+executed; 2 or 4 if the trace folder or the library cannot be used (nothing was started then)")]
+pub struct Options {
+    /// Folder for the trace; made if need be
+    #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]
+    output: PathBuf,
+    /// What each process leaves: auto is a .pftrace up to a million events and a .dlt above
+    #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
+    format: Option<String>,
+    /// Record only files that match; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Leave out files that match; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Record also /proc, /sys, /dev, shared libraries, interpreter and package files
+    #[arg(long)]
+    all: bool,
+    /// Say nothing afterwards
+    #[arg(short, long)]
+    quiet: bool,
+    /// List the environment variables of a traced program
+    #[arg(long)]
+    help_env: bool,
+    /// List what is recorded, and what cannot be
+    #[arg(long)]
+    list: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit code is its own.
+pub fn run(options: &Options) -> Outcome<i32> {
+    if options.help_env {
+        print!("{}", variables());
+        return Ok(0);
+    }
+    if options.list {
+        print!("{}", operations());
+        return Ok(0);
+    }
+    let Some((program, arguments)) = options.command.split_first() else {
+        return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
+    };
+    let library = locate::library().ok_or_else(missing_library)?;
+    let folder = usable_folder(&options.output)?;
+    let before = stems(&folder);
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", locate::preload(&library)).env(env::DIR, &folder);
+    options.pass_on(&mut command);
+    let code = match system::run_in_front(&mut command) {
+        Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        Err(error) => return Ok(not_started(program, &error)),
+    };
+    if !options.quiet {
+        report(&folder, &before);
+    }
+    Ok(code)
+}
+
+impl Options {
+    /// Options become the variables they stand for.
+    fn pass_on(&self, command: &mut Command) {
+        if let Some(format) = &self.format {
+            command.env(env::FORMAT, format);
+        }
+        for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
+            if !globs.is_empty() {
+                command.env(name, globs.join(":"));
+            }
+        }
+        if self.all {
+            command.env(env::ALL, "1");
+        }
+    }
+}
+
+fn missing_library() -> Failure {
+    Failure::refused(format!("{} is neither beside this program nor in ../lib", locate::LIBRARY))
+        .remedy("set DLIO_LIB to the file or its folder")
+}
+
+/// Made, absolute, and proved by a file: better before a run of hours than after it.
+fn usable_folder(folder: &Path) -> Outcome<PathBuf> {
+    let cannot = |error| {
+        Failure::new(Kind::System, format!("cannot write to the trace folder {}: {error}", folder.display()))
+            .remedy("name another one with -o DIR")
+    };
+    fs::create_dir_all(folder).map_err(cannot)?;
+    let probe = folder.join(format!(".dlio-{}", std::process::id()));
+    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(cannot)?;
+    folder.canonicalize().map_err(cannot)
+}
+
+/// As a shell says it.
+fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
+    eprintln!("dlio: {}: {error}", program.to_string_lossy());
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+}
+
+/// Process images in the folder: names of files without their endings.
+fn stems(folder: &Path) -> BTreeSet<PathBuf> {
+    const ENDINGS: [&str; 4] = ["dlt", "ring", "pftrace", "gz"];
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let ours = files.filter(|file| file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known)));
+    ours.map(|file| file.with_extension("")).collect()
+}
+
+fn report(folder: &Path, before: &BTreeSet<PathBuf>) {
+    let now = stems(folder);
+    let new: Vec<_> = now.difference(before).collect();
+    let shown = shown_path(folder);
+    if new.is_empty() {
+        eprintln!("dlio: nothing was recorded. Static programs cannot be traced, and by default /proc, /sys, /dev,");
+        eprintln!("      libraries and interpreter files are left out: `dlio trace --all` records them too.");
+        return;
+    }
+    let bytes: u64 = new.iter().map(|stem| size_of(stem)).sum();
+    let killed = new.iter().filter(|stem| stem.with_extension("ring").exists()).count();
+    let plural = if new.len() == 1 { "process" } else { "processes" };
+    eprintln!("dlio: {} {plural} recorded in {shown} ({})", new.len(), human(bytes));
+    if killed > 0 {
+        eprintln!("      {killed} did not end by themselves; what they had done is there all the same");
+    }
+    eprintln!("      next: dlio-analyze {shown} --summary");
+    if let Some(file) = new.iter().map(|stem| stem.with_extension("pftrace")).find(|file| file.exists()) {
+        eprintln!("      or open {} in ui.perfetto.dev", shown_path(&file));
+    }
+}
+
+/// As short as it can be typed from here.
+fn shown_path(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let relative = path.strip_prefix(&here).ok().filter(|rest| !rest.as_os_str().is_empty());
+    relative.unwrap_or(path).display().to_string()
+}
+
+fn size_of(stem: &Path) -> u64 {
+    let endings = ["dlt", "pftrace", "json.gz"];
+    endings.iter().filter_map(|ending| fs::metadata(stem.with_extension(ending)).ok()).map(|found| found.len()).sum()
+}
+
+fn human(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+fn variables() -> String {
+    let row = |variable: &env::Variable| {
+        format!(
+            "{}={}\n    {} (default: {})\n",
+            variable.name,
+            variable.values,
+            variable.meaning,
+            shown_default(variable)
+        )
+    };
+    env::VARIABLES.iter().map(row).collect()
+}
+
+fn shown_default(variable: &env::Variable) -> &str {
+    if variable.default.is_empty() { "none" } else { variable.default }
+}
+
+/// What this tracer cannot see, and why.
+const UNSEEN: &[(&str, &str)] = &[
+    ("raw system calls", "syscall() and inline assembly do not pass the C library"),
+    ("static programs, Go programs", "no library can be put before them"),
+    ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
+    ("calls inside the C library", "fread's own read, getpwnam's own open: the call the program made is the event"),
+    ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
+    ("setuid programs", "the loader ignores LD_PRELOAD for them"),
+];
+
+fn operations() -> String {
+    let mut out = String::from("Recorded, whatever the spelling (open64 and __open_2 are open):\n");
+    for layer in Layer::ALL {
+        let names: Vec<_> = OPS.iter().filter(|info| info.layer == layer).map(|info| info.name).collect();
+        out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(&names));
+    }
+    out += "\nNot recorded:\n\n";
+    UNSEEN.iter().for_each(|(what, why)| out += &format!("  {what:<30}{why}\n"));
+    out
+}
+
+fn wrapped(names: &[&str]) -> String {
+    const WIDTH: usize = 96;
+    let mut out = String::new();
+    let mut line = String::from(" ");
+    for name in names {
+        if line.len() + name.len() + 1 > WIDTH {
+            out += &line;
+            out.push('\n');
+            line = String::from(" ");
+        }
+        line = line + " " + name;
+    }
+    out + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_listed() {
+        let listed = operations();
+        assert!(OPS.iter().all(|info| listed.contains(info.name)));
+    }
+
+    #[test]
+    fn every_variable_is_explained() {
+        let explained = variables();
+        assert!(env::VARIABLES.iter().all(|variable| explained.contains(variable.name)));
+    }
+}

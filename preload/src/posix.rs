@@ -1,0 +1,509 @@
+//! System calls as the C library offers them.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use dlio_tracer::calls::*;
+use dlio_tracer::descriptors;
+use dlio_tracer::ops::Op;
+use dlio_tracer::paths;
+use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
+
+use crate::rows;
+
+/// Bytes a list of buffers asks for.
+unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
+    if list.is_null() || count <= 0 {
+        return 0;
+    }
+    // SAFETY: the real call read the same list a moment ago, or failed for it; a bad address fails there first.
+    unsafe { std::slice::from_raw_parts(list, count.min(1024) as usize) }
+        .iter()
+        .map(|buffer| buffer.iov_len as i64)
+        .sum()
+}
+
+// ---- opening and closing ------------------------------------------------------------------------------------------
+
+rows! { Posix
+    // The third argument is there only if the flags ask for it; as an integer register it can be read either way.
+    [open open64] (path: *const c_char, flags: c_int, mode: mode_t) -> c_int; {
+        |done, fd| opened(done, Op::OPEN, paths::of(path), mode as i64, flags, fd)
+    }
+    [__open_2 __open64_2] (path: *const c_char, flags: c_int) -> c_int; {
+        |done, fd| opened(done, Op::OPEN, paths::of(path), 0, flags, fd)
+    }
+    [openat openat64] (dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int; {
+        |done, fd| opened(done, Op::OPENAT, paths::of_at(dir, path), mode as i64, flags, fd)
+    }
+    [__openat_2 __openat64_2] (dir: c_int, path: *const c_char, flags: c_int) -> c_int; {
+        |done, fd| opened(done, Op::OPENAT, paths::of_at(dir, path), 0, flags, fd)
+    }
+    [creat creat64] (path: *const c_char, mode: mode_t) -> c_int; {
+        |done, fd| opened(done, Op::CREAT, paths::of(path), mode as i64, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, fd)
+    }
+
+    [dup] (fd: c_int) -> c_int; {
+        |done, ret| duplicated(done, Op::DUP, fd, -1, 0, ret)
+    }
+    [pipe] (ends: *mut c_int) -> c_int; {
+        |done, ret| piped(done, ends, 0, ret)
+    }
+    [pipe2] (ends: *mut c_int, flags: c_int) -> c_int; {
+        |done, ret| piped(done, ends, flags, ret)
+    }
+    [memfd_create] (name: *const c_char, flags: c_uint) -> c_int; {
+        |done, fd| made(done, Op::MEMFD_CREATE, b"<memory>", 0, flags as i64, fd)
+    }
+    [mkstemp mkstemp64] (template: *mut c_char) -> c_int; {
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, 0, fd)
+    }
+    [mkostemp mkostemp64] (template: *mut c_char, flags: c_int) -> c_int; {
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, flags, fd)
+    }
+    [mkstemps mkstemps64] (template: *mut c_char, suffix: c_int) -> c_int; {
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, 0, fd)
+    }
+    [mkostemps mkostemps64] (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int; {
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, flags, fd)
+    }
+    [flock] (fd: c_int, command: c_int) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FLOCK, fd, command as i64, 0, ret as i64)
+    }
+    [lockf lockf64] (fd: c_int, command: c_int, size: off_t) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::LOCKF, fd, command as i64, size as i64, ret as i64)
+    }
+}
+
+// ---- reading and writing ------------------------------------------------------------------------------------------
+
+rows! { Posix
+    [read] (fd: c_int, into: *mut c_void, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| read_here(done, Op::READ, fd, size as i64, ret as i64)
+    }
+    [__read_chk] (fd: c_int, into: *mut c_void, size: size_t, room: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| read_here(done, Op::READ, fd, size as i64, ret as i64)
+    }
+    [pread pread64] (fd: c_int, into: *mut c_void, size: size_t, at: off_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| moved_at(done, Op::PREAD, fd, at, size as i64, ret as i64)
+    }
+    [__pread_chk __pread64_chk] (fd: c_int, into: *mut c_void, size: size_t, at: off_t, room: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| moved_at(done, Op::PREAD, fd, at, size as i64, ret as i64)
+    }
+    [readv] (fd: c_int, list: *const iovec, count: c_int) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| read_here(done, Op::READV, fd, wanted(list, count), ret as i64)
+    }
+    [preadv preadv64] (fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| moved_at(done, Op::PREADV, fd, at, wanted(list, count), ret as i64)
+    }
+    [preadv2 preadv64v2] (fd: c_int, list: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| read_at_or_here(done, fd, at, wanted(list, count), ret as i64)
+    }
+
+    [write] (fd: c_int, from: *const c_void, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| wrote_here(done, Op::WRITE, fd, size as i64, ret as i64)
+    }
+    [pwrite pwrite64] (fd: c_int, from: *const c_void, size: size_t, at: off_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| moved_at(done, Op::PWRITE, fd, at, size as i64, ret as i64)
+    }
+    [writev] (fd: c_int, list: *const iovec, count: c_int) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| wrote_here(done, Op::WRITEV, fd, wanted(list, count), ret as i64)
+    }
+    [pwritev pwritev64] (fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| moved_at(done, Op::PWRITEV, fd, at, wanted(list, count), ret as i64)
+    }
+    [pwritev2 pwritev64v2] (fd: c_int, list: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| wrote_at_or_here(done, fd, at, wanted(list, count), ret as i64)
+    }
+
+    [lseek lseek64] (fd: c_int, offset: off_t, whence: c_int) -> off_t; {
+        unless leaves_out(fd);
+        |done, ret| sought(done, fd, offset, whence, ret)
+    }
+    [sendfile sendfile64] (to: c_int, from: c_int, at: *mut off_t, size: size_t) -> ssize_t; {
+        |done, ret| transferred(done, Op::SENDFILE, from, at.is_null(), to, true, size as i64, ret as i64)
+    }
+    [copy_file_range] (from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, size: size_t, flags: c_uint) -> ssize_t; {
+        |done, ret| transferred(done, Op::COPY_FILE_RANGE, from, from_at.is_null(), to, to_at.is_null(), size as i64, ret as i64)
+    }
+    [splice] (from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, size: size_t, flags: c_uint) -> ssize_t; {
+        |done, ret| transferred(done, Op::SPLICE, from, from_at.is_null(), to, to_at.is_null(), size as i64, ret as i64)
+    }
+    [tee] (from: c_int, to: c_int, size: size_t, flags: c_uint) -> ssize_t; {
+        |done, ret| on_descriptor(done, Op::TEE, to, from as i64, size as i64, ret as i64)
+    }
+    [vmsplice] (fd: c_int, list: *const iovec, count: size_t, flags: c_uint) -> ssize_t; {
+        |done, ret| on_descriptor(done, Op::VMSPLICE, fd, 0, wanted(list, count as c_int), ret as i64)
+    }
+    [readahead] (fd: c_int, at: off_t, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::READAHEAD, fd, at, size as i64, ret as i64)
+    }
+}
+
+// ---- synchronising, sizes, advice -----------------------------------------------------------------------------------
+
+rows! { Posix
+    [fsync] (fd: c_int) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FSYNC, fd, 0, 0, ret as i64)
+    }
+    [fdatasync] (fd: c_int) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FDATASYNC, fd, 0, 0, ret as i64)
+    }
+    [sync_file_range] (fd: c_int, at: off_t, size: off_t, flags: c_uint) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::SYNC_FILE_RANGE, fd, at, size, ret as i64)
+    }
+    [syncfs] (fd: c_int) -> c_int; {
+        |done, ret| on_descriptor(done, Op::SYNCFS, fd, 0, 0, ret as i64)
+    }
+    [sync] () -> (); {
+        |done, _ret| on_nothing(done, Op::SYNC, 0, 0, 0)
+    }
+    [truncate truncate64] (path: *const c_char, size: off_t) -> c_int; {
+        |done, ret| on_path(done, Op::TRUNCATE, paths::of(path), size, 0, ret as i64)
+    }
+    [ftruncate ftruncate64] (fd: c_int, size: off_t) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FTRUNCATE, fd, size, 0, ret as i64)
+    }
+    [fallocate fallocate64] (fd: c_int, mode: c_int, at: off_t, size: off_t) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FALLOCATE, fd, at, size, ret as i64)
+    }
+    // These two return the error number itself.
+    [posix_fallocate posix_fallocate64] (fd: c_int, at: off_t, size: off_t) -> c_int; {
+        unless leaves_out(fd);
+        |done, error| done.record(Op::POSIX_FALLOCATE, descriptors::file(fd), fd, (at, true), size, -error as i64)
+    }
+    [posix_fadvise posix_fadvise64] (fd: c_int, at: off_t, size: off_t, advice: c_int) -> c_int; {
+        unless leaves_out(fd);
+        |done, error| done.record(Op::POSIX_FADVISE, descriptors::file(fd), fd, (at, true), size, -error as i64)
+    }
+}
+
+// ---- what is known of a file ------------------------------------------------------------------------------------
+
+rows! { Posix
+    [stat stat64] (path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::STAT, paths::of(path), 0, 0, ret as i64)
+    }
+    [lstat lstat64] (path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::LSTAT, paths::of(path), 0, 0, ret as i64)
+    }
+    [fstat fstat64] (fd: c_int, into: *mut c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FSTAT, fd, 0, 0, ret as i64)
+    }
+    [fstatat fstatat64] (dir: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::FSTATAT, paths::of_at(dir, path), 0, flags as i64, ret as i64)
+    }
+    // What programs built before glibc 2.33 call.
+    [__xstat __xstat64] (version: c_int, path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::STAT, paths::of(path), 0, 0, ret as i64)
+    }
+    [__lxstat __lxstat64] (version: c_int, path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::LSTAT, paths::of(path), 0, 0, ret as i64)
+    }
+    [__fxstat __fxstat64] (version: c_int, fd: c_int, into: *mut c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FSTAT, fd, 0, 0, ret as i64)
+    }
+    [__fxstatat __fxstatat64] (version: c_int, dir: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::FSTATAT, paths::of_at(dir, path), 0, flags as i64, ret as i64)
+    }
+    [statx] (dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::STATX, paths::of_at(dir, path), 0, flags as i64, ret as i64)
+    }
+    [statfs statfs64] (path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::STATFS, paths::of(path), 0, 0, ret as i64)
+    }
+    [fstatfs fstatfs64] (fd: c_int, into: *mut c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FSTATFS, fd, 0, 0, ret as i64)
+    }
+    [statvfs statvfs64] (path: *const c_char, into: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::STATVFS, paths::of(path), 0, 0, ret as i64)
+    }
+    [fstatvfs fstatvfs64] (fd: c_int, into: *mut c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FSTATVFS, fd, 0, 0, ret as i64)
+    }
+    [access euidaccess eaccess] (path: *const c_char, mode: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::ACCESS, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [faccessat] (dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::FACCESSAT, paths::of_at(dir, path), mode as i64, flags as i64, ret as i64)
+    }
+    [getxattr lgetxattr] (path: *const c_char, name: *const c_char, into: *mut c_void, size: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::GETXATTR, paths::of(path), 0, size as i64, ret as i64)
+    }
+    [fgetxattr] (fd: c_int, name: *const c_char, into: *mut c_void, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::GETXATTR, fd, 0, size as i64, ret as i64)
+    }
+    [setxattr lsetxattr] (path: *const c_char, name: *const c_char, from: *const c_void, size: size_t, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::SETXATTR, paths::of(path), 0, size as i64, ret as i64)
+    }
+    [fsetxattr] (fd: c_int, name: *const c_char, from: *const c_void, size: size_t, flags: c_int) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::SETXATTR, fd, 0, size as i64, ret as i64)
+    }
+    [listxattr llistxattr] (path: *const c_char, into: *mut c_char, size: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::LISTXATTR, paths::of(path), 0, size as i64, ret as i64)
+    }
+    [flistxattr] (fd: c_int, into: *mut c_char, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::LISTXATTR, fd, 0, size as i64, ret as i64)
+    }
+    [removexattr lremovexattr] (path: *const c_char, name: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::REMOVEXATTR, paths::of(path), 0, 0, ret as i64)
+    }
+    [fremovexattr] (fd: c_int, name: *const c_char) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::REMOVEXATTR, fd, 0, 0, ret as i64)
+    }
+}
+
+// ---- names and folders --------------------------------------------------------------------------------------------
+
+rows! { Posix
+    [rename] (from: *const c_char, to: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::RENAME, paths::of(from), second(paths::of(to)), 0, ret as i64)
+    }
+    [renameat] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), 0, ret as i64)
+    }
+    [renameat2] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char, flags: c_uint) -> c_int; {
+        |done, ret| on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), flags as i64, ret as i64)
+    }
+    [link] (from: *const c_char, to: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::LINK, paths::of(from), second(paths::of(to)), 0, ret as i64)
+    }
+    [linkat] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::LINKAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), flags as i64, ret as i64)
+    }
+    [symlink] (target: *const c_char, path: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::SYMLINK, paths::of(path), second(paths::of(target)), 0, ret as i64)
+    }
+    [symlinkat] (target: *const c_char, dir: c_int, path: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::SYMLINKAT, paths::of_at(dir, path), second(paths::of(target)), 0, ret as i64)
+    }
+    [readlink] (path: *const c_char, into: *mut c_char, size: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::READLINK, paths::of(path), 0, size as i64, ret as i64)
+    }
+    [__readlink_chk] (path: *const c_char, into: *mut c_char, size: size_t, room: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::READLINK, paths::of(path), 0, size as i64, ret as i64)
+    }
+    [readlinkat] (dir: c_int, path: *const c_char, into: *mut c_char, size: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::READLINKAT, paths::of_at(dir, path), 0, size as i64, ret as i64)
+    }
+    [__readlinkat_chk] (dir: c_int, path: *const c_char, into: *mut c_char, size: size_t, room: size_t) -> ssize_t; {
+        |done, ret| on_path(done, Op::READLINKAT, paths::of_at(dir, path), 0, size as i64, ret as i64)
+    }
+    [unlink] (path: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::UNLINK, paths::of(path), 0, 0, ret as i64)
+    }
+    [unlinkat] (dir: c_int, path: *const c_char, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::UNLINKAT, paths::of_at(dir, path), 0, flags as i64, ret as i64)
+    }
+    [remove] (path: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::REMOVE, paths::of(path), 0, 0, ret as i64)
+    }
+    [mkdir] (path: *const c_char, mode: mode_t) -> c_int; {
+        |done, ret| on_path(done, Op::MKDIR, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [mkdirat] (dir: c_int, path: *const c_char, mode: mode_t) -> c_int; {
+        |done, ret| on_path(done, Op::MKDIRAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
+    }
+    [rmdir] (path: *const c_char) -> c_int; {
+        |done, ret| on_path(done, Op::RMDIR, paths::of(path), 0, 0, ret as i64)
+    }
+    [mknod] (path: *const c_char, mode: mode_t, device: u64) -> c_int; {
+        |done, ret| on_path(done, Op::MKNOD, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [mknodat] (dir: c_int, path: *const c_char, mode: mode_t, device: u64) -> c_int; {
+        |done, ret| on_path(done, Op::MKNODAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
+    }
+    [mkfifo] (path: *const c_char, mode: mode_t) -> c_int; {
+        |done, ret| on_path(done, Op::MKFIFO, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [mkfifoat] (dir: c_int, path: *const c_char, mode: mode_t) -> c_int; {
+        |done, ret| on_path(done, Op::MKFIFOAT, paths::of_at(dir, path), mode as i64, 0, ret as i64)
+    }
+    [mkdtemp] (template: *mut c_char) -> *mut c_char; {
+        |done, made| on_path(done, Op::MKDTEMP, paths::of(template), 0, 0, pointer_outcome(made, 0))
+    }
+    [chdir] (path: *const c_char) -> c_int; {
+        with file = paths::of(path);
+        |done, ret| { paths::moved(); on_path(done, Op::CHDIR, file, 0, 0, ret as i64) }
+    }
+    [fchdir] (fd: c_int) -> c_int; {
+        |done, ret| { paths::moved(); on_descriptor(done, Op::FCHDIR, fd, 0, 0, ret as i64) }
+    }
+
+    [opendir] (path: *const c_char) -> *mut DIR; {
+        |done, dir| opened(done, Op::OPENDIR, paths::of(path), 0, 0, of_dir(dir))
+    }
+    [fdopendir] (fd: c_int) -> *mut DIR; {
+        |done, dir| on_descriptor(done, Op::FDOPENDIR, fd, 0, 0, pointer_outcome(dir, fd as i64))
+    }
+    [readdir readdir64] (dir: *mut DIR) -> *mut c_void; {
+        unless leaves_out(of_dir(dir));
+        |done, entry| on_descriptor(done, Op::READDIR, of_dir(dir), 0, 0, !entry.is_null() as i64)
+    }
+    [closedir] (dir: *mut DIR) -> c_int; {
+        with at = (of_dir(dir), closing(of_dir(dir)));
+        |done, ret| plain(done, Op::CLOSEDIR, at.1, at.0, ret as i64)
+    }
+    [scandir scandir64] (path: *const c_char, into: *mut c_void, choose: *mut c_void, order: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::SCANDIR, paths::of(path), 0, 0, ret as i64)
+    }
+    [scandirat scandirat64] (dir: c_int, path: *const c_char, into: *mut c_void, choose: *mut c_void, order: *mut c_void) -> c_int; {
+        |done, ret| on_path(done, Op::SCANDIR, paths::of_at(dir, path), 0, 0, ret as i64)
+    }
+    [getdents64] (fd: c_int, into: *mut c_void, size: size_t) -> ssize_t; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::GETDENTS, fd, 0, size as i64, ret as i64)
+    }
+}
+
+// ---- rights, owners, times ----------------------------------------------------------------------------------------
+
+rows! { Posix
+    [chmod lchmod] (path: *const c_char, mode: mode_t) -> c_int; {
+        |done, ret| on_path(done, Op::CHMOD, paths::of(path), mode as i64, 0, ret as i64)
+    }
+    [fchmod] (fd: c_int, mode: mode_t) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FCHMOD, fd, mode as i64, 0, ret as i64)
+    }
+    [fchmodat] (dir: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::FCHMODAT, paths::of_at(dir, path), mode as i64, flags as i64, ret as i64)
+    }
+    [chown] (path: *const c_char, user: c_uint, group: c_uint) -> c_int; {
+        |done, ret| on_path(done, Op::CHOWN, paths::of(path), user as i64, group as i64, ret as i64)
+    }
+    [lchown] (path: *const c_char, user: c_uint, group: c_uint) -> c_int; {
+        |done, ret| on_path(done, Op::LCHOWN, paths::of(path), user as i64, group as i64, ret as i64)
+    }
+    [fchown] (fd: c_int, user: c_uint, group: c_uint) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FCHOWN, fd, user as i64, group as i64, ret as i64)
+    }
+    [fchownat] (dir: c_int, path: *const c_char, user: c_uint, group: c_uint, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::FCHOWNAT, paths::of_at(dir, path), user as i64, group as i64, ret as i64)
+    }
+    [utime] (path: *const c_char, times: *const c_void) -> c_int; {
+        |done, ret| on_path(done, Op::UTIME, paths::of(path), 0, 0, ret as i64)
+    }
+    [utimes] (path: *const c_char, times: *const c_void) -> c_int; {
+        |done, ret| on_path(done, Op::UTIMES, paths::of(path), 0, 0, ret as i64)
+    }
+    [lutimes] (path: *const c_char, times: *const c_void) -> c_int; {
+        |done, ret| on_path(done, Op::LUTIMES, paths::of(path), 0, 0, ret as i64)
+    }
+    [futimes] (fd: c_int, times: *const c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FUTIMES, fd, 0, 0, ret as i64)
+    }
+    [futimesat] (dir: c_int, path: *const c_char, times: *const c_void) -> c_int; {
+        |done, ret| on_path(done, Op::UTIMENSAT, paths::of_at(dir, path), 0, 0, ret as i64)
+    }
+    [utimensat] (dir: c_int, path: *const c_char, times: *const c_void, flags: c_int) -> c_int; {
+        |done, ret| on_path(done, Op::UTIMENSAT, paths::of_at(dir, path), 0, flags as i64, ret as i64)
+    }
+    [futimens] (fd: c_int, times: *const c_void) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| on_descriptor(done, Op::FUTIMENS, fd, 0, 0, ret as i64)
+    }
+}
+
+// ---- mapping ------------------------------------------------------------------------------------------------------
+
+rows! { Posix
+    // Memory without a file is no I/O.
+    [mmap mmap64] (address: *mut c_void, size: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void; {
+        unless fd < 0 || flags & libc::MAP_ANONYMOUS != 0 || leaves_out(fd);
+        |done, mapped| on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
+    }
+    [msync] (address: *mut c_void, size: size_t, flags: c_int) -> c_int; {
+        |done, ret| on_nothing(done, Op::MSYNC, 0, size as i64, ret as i64)
+    }
+}
+
+fn mapped_outcome(mapped: *mut c_void) -> i64 {
+    if mapped == libc::MAP_FAILED { outcome(-1) } else { 0 }
+}
+
+/// A second path as an argument.
+fn second(file: u32) -> i64 {
+    if file == dlio_tracer::names::FILTERED { 0 } else { file as i64 }
+}
+
+/// The descriptor of an open folder, or -1.
+unsafe fn of_dir(dir: *mut DIR) -> c_int {
+    // SAFETY: null, or a folder the program holds open.
+    if dir.is_null() { -1 } else { unsafe { libc::dirfd(dir) } }
+}
+
+unsafe fn piped(done: dlio_tracer::engine::Done, ends: *const c_int, flags: c_int, ret: c_int) {
+    if ret != 0 {
+        return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);
+    }
+    // SAFETY: the call succeeded, so it has filled both ends.
+    let (read, write) = unsafe { (*ends, *ends.add(1)) };
+    descriptors::opened(write, paths::object(b"<pipe>"), 0);
+    made(done, Op::PIPE, b"<pipe>", write as i64, flags as i64, read);
+}
+
+/// `preadv2` and `pwritev2` use the description's own position where they are given -1.
+fn read_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
+    match at {
+        -1 => read_here(done, Op::PREADV2, fd, requested, ret),
+        _ => moved_at(done, Op::PREADV2, fd, at, requested, ret),
+    }
+}
+
+fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
+    match at {
+        -1 => wrote_here(done, Op::PWRITEV2, fd, requested, ret),
+        _ => moved_at(done, Op::PWRITEV2, fd, at, requested, ret),
+    }
+}
+
+/// Bytes went from one descriptor to another inside the kernel. A side without a place of its own moves its position.
+#[allow(clippy::too_many_arguments, reason = "the two sides of a transfer, each with its descriptor and its position")]
+fn transferred(
+    done: dlio_tracer::engine::Done,
+    op: Op,
+    from: c_int,
+    from_moves: bool,
+    to: c_int,
+    to_moves: bool,
+    requested: i64,
+    ret: i64,
+) {
+    if from_moves {
+        descriptors::advance(from, ret);
+    }
+    if to_moves {
+        descriptors::advance_write(to, ret);
+    }
+    on_descriptor(done, op, to, from as i64, requested, ret);
+}

@@ -1,0 +1,473 @@
+//! Calls that make, replace and end processes, and those that take descriptors away.
+//!
+//! Most are written out: what they do to the process is more than an event.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicI32, Ordering::*};
+
+use dlio_tracer::calls::*;
+use dlio_tracer::engine::{self, Ending};
+use dlio_tracer::ops::{Layer, Op};
+use dlio_tracer::{descriptors, environment, image, paths, process};
+use libc::{FILE, pid_t};
+
+use crate::next::Missing;
+use crate::{real, rows};
+
+// ---- descriptors that go away -------------------------------------------------------------------------------------
+
+/// The tracer's own descriptor, where it has to hold one, is not there for the program.
+fn is_ours(fd: c_int) -> bool {
+    fd >= 0 && fd == image::held()
+}
+
+fn bad_descriptor() -> c_int {
+    <c_int as Missing>::missing();
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe { *libc::__errno_location() = libc::EBADF };
+    -1
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    real!(next: close(c_int) -> c_int);
+    if is_ours(fd) {
+        return bad_descriptor();
+    }
+    // SAFETY: the argument goes on as it came.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(fd) };
+        let file = closing(fd);
+        let ret = next(fd);
+        plain(call.end(), Op::CLOSE, file, fd, ret as i64);
+        ret
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+    real!(next: dup2(c_int, c_int) -> c_int);
+    image::move_held(to);
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(from, to) };
+        let ret = next(from, to);
+        duplicated(call.end(), Op::DUP2, from, to as i64, 0, ret);
+        ret
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    real!(next: dup3(c_int, c_int, c_int) -> c_int);
+    image::move_held(to);
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(from, to, flags) };
+        let ret = next(from, to, flags);
+        duplicated(call.end(), Op::DUP3, from, to as i64, flags as i64, ret);
+        ret
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    real!(next: close_range(c_uint, c_uint, c_int) -> c_int);
+    const CLOSE_RANGE_CLOEXEC: c_int = 4;
+    // SAFETY: the arguments go on as they came, around the tracer's own descriptor if there is one.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(first, last, flags) };
+        if flags & CLOSE_RANGE_CLOEXEC == 0 {
+            descriptors::closed_range(first, last);
+        }
+        let ret = match image::held() {
+            held if held >= 0 && (first..=last).contains(&(held as u32)) => {
+                let held = held as u32;
+                let below = if held > first { next(first, held - 1, flags) } else { 0 };
+                if below == 0 && held < last { next(held + 1, last, flags) } else { below }
+            }
+            _ => next(first, last, flags),
+        };
+        on_nothing(call.end(), Op::CLOSE_RANGE, first as i64, last as i64, ret as i64);
+        ret
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    real!(next: closefrom(c_int) -> ());
+    if image::held() >= first.max(0) {
+        // SAFETY: does the same, around the tracer's own descriptor.
+        unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+        return;
+    }
+    // SAFETY: the argument goes on as it came.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(first) };
+        descriptors::closed_range(first.max(0) as u32, u32::MAX);
+        next(first);
+        on_nothing(call.end(), Op::CLOSEFROM, 0, 0, 0);
+    }
+}
+
+/// # Safety
+/// As the C library's; the third argument is an integer or a pointer, which travel alike.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    real!(next: fcntl(c_int, c_int, usize) -> c_int);
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Posix) else { return next(fd, command, argument) };
+        let ret = next(fd, command, argument);
+        controlled(call.end(), fd, command, argument, ret);
+        ret
+    }
+}
+
+/// # Safety
+/// As [`fcntl`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the same function by another name.
+    unsafe { fcntl(fd, command, argument) }
+}
+
+fn controlled(done: engine::Done, fd: c_int, command: c_int, argument: usize, ret: c_int) {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptors::duplicated(fd, ret),
+        libc::F_SETFL => descriptors::set_appending(fd, argument as c_int & libc::O_APPEND != 0),
+        _ => {}
+    }
+    if !leaves_out(fd) {
+        on_descriptor(done, Op::FCNTL, fd, command as i64, argument as i64, ret as i64);
+    }
+}
+
+// ---- rights that go away: the way to the trace is kept open ----------------------------------------------------------
+
+macro_rules! holding {
+    ($($name:ident ($($arg:ident: $of:ty),*);)*) => {$(
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $of),*) -> c_int {
+            real!(next: $name($($of),*) -> c_int);
+            if !engine::is_passing() {
+                process::loses_rights();
+            }
+            // SAFETY: the arguments go on as they came.
+            unsafe { next($($arg),*) }
+        }
+    )*};
+}
+
+holding! {
+    chroot(path: *const c_char);
+    setuid(user: c_uint);
+    seteuid(user: c_uint);
+    setreuid(real_user: c_uint, user: c_uint);
+    setresuid(real_user: c_uint, user: c_uint, saved: c_uint);
+    setgid(group: c_uint);
+    setegid(group: c_uint);
+    setregid(real_group: c_uint, group: c_uint);
+    setresgid(real_group: c_uint, group: c_uint, saved: c_uint);
+}
+
+// ---- new processes ------------------------------------------------------------------------------------------------
+
+rows! { Process
+    [system] (command: *const c_char) -> c_int; {
+        |done, ret| { descriptors::shared_with_child(); on_nothing(done, Op::SYSTEM, 0, 0, ret as i64) }
+    }
+    [popen] (command: *const c_char, mode: *const c_char) -> *mut FILE; {
+        |done, stream| made(done, Op::POPEN, b"<pipe>", 0, 0, crate::stdio::of(stream))
+    }
+    [pclose] (stream: *mut FILE) -> c_int; {
+        with at = (crate::stdio::of(stream), closing(crate::stdio::of(stream)));
+        |done, ret| plain(done, Op::PCLOSE, at.1, at.0, ret as i64)
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> pid_t {
+    real!(next: fork() -> pid_t);
+    // SAFETY: no arguments.
+    unsafe {
+        let Some(call) = engine::begin(Layer::Process) else { return next() };
+        let child = next();
+        if child != 0 {
+            descriptors::shared_with_child();
+            on_nothing(call.end(), Op::FORK, 0, 0, child as i64);
+        }
+        child
+    }
+}
+
+/// The child of vfork borrows its parent's memory and stack. The return address is kept in a register across the system
+/// call, because the child overwrites the stack it returns on; the parent is told from the child by what the kernel
+/// returns, and only the parent runs code of ours afterwards.
+///
+/// # Safety
+/// As the C library's.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn vfork() -> pid_t {
+    extern "C" fn before() -> u64 {
+        process::before_vfork()
+    }
+    extern "C" fn after(result: i64, began: u64) -> c_int {
+        process::after_vfork(result, began)
+    }
+    std::arch::naked_asm!(
+        "sub rsp, 8",
+        "call {before}",
+        "add rsp, 8",
+        "pop rdi",
+        "mov rsi, rax",
+        "mov eax, {number}",
+        "syscall",
+        "push rdi",
+        "test rax, rax",
+        "jz 2f",
+        "mov rdi, rax",
+        "sub rsp, 8",
+        "call {after}",
+        "add rsp, 8",
+        "2:",
+        "ret",
+        before = sym before,
+        after = sym after,
+        number = const libc::SYS_vfork,
+    )
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    child: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+) -> c_int {
+    real!(next: posix_spawn(*mut pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe {
+        spawn(child, path, variables, |child, variables| next(child, path, actions, attributes, arguments, variables))
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    child: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+) -> c_int {
+    real!(next: posix_spawnp(*mut pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe {
+        spawn(child, file, variables, |child, variables| next(child, file, actions, attributes, arguments, variables))
+    }
+}
+
+unsafe fn spawn(
+    child: *mut pid_t,
+    path: *const c_char,
+    variables: *const *const c_char,
+    next: impl FnOnce(*mut pid_t, *const *const c_char) -> c_int,
+) -> c_int {
+    let mut id = 0;
+    // SAFETY: the caller's pointers are as the C library takes them; it may be given none for the child's number.
+    unsafe {
+        let place = if child.is_null() { &raw mut id } else { child };
+        environment::with_carried(variables, |variables| {
+            let Some(call) = engine::begin(Layer::Process) else { return next(place, variables) };
+            let error = next(place, variables);
+            let done = call.end();
+            descriptors::shared_with_child();
+            let result = if error == 0 { *place as i64 } else { -error as i64 };
+            process::spawned(done, paths::of(path), result);
+            error
+        })
+    }
+}
+
+// ---- another program in this process ----------------------------------------------------------------------------------
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Everything that ends in `execve`: the trace is finished if the program can be executed at all, and the environment
+/// carries tracing on.
+unsafe fn exec(
+    path: *const c_char,
+    variables: *const *const c_char,
+    next: impl FnOnce(*const *const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's pointers are as the C library takes them.
+    unsafe {
+        if !path.is_null() {
+            process::before_exec(CStr::from_ptr(path));
+        }
+        environment::with_carried(variables, next)
+    }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+) -> c_int {
+    real!(next: execve(*const c_char, *const *const c_char, *const *const c_char) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe { exec(path, variables, |variables| next(path, arguments, variables)) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: by definition the same with the process's environment.
+    unsafe { execve(path, arguments, environ) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(
+    file: *const c_char,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+) -> c_int {
+    real!(next: execvpe(*const c_char, *const *const c_char, *const *const c_char) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe { exec(file, variables, |variables| next(file, arguments, variables)) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: by definition the same with the process's environment.
+    unsafe { execvpe(file, arguments, environ) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(fd: c_int, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
+    real!(next: fexecve(c_int, *const *const c_char, *const *const c_char) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe { exec(c"".as_ptr(), variables, |variables| next(fd, arguments, variables)) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execveat(
+    dir: c_int,
+    path: *const c_char,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    real!(next: execveat(c_int, *const c_char, *const *const c_char, *const *const c_char, c_int) -> c_int);
+    // SAFETY: the arguments go on as they came, the environment with ours added.
+    unsafe { exec(c"".as_ptr(), variables, |variables| next(dir, path, arguments, variables, flags)) }
+}
+
+/// Called by `variadic.c` for `execl` and `execle`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlio_execl(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+) -> c_int {
+    // SAFETY: the list was gathered from the caller's arguments.
+    unsafe { execve(path, arguments, variables) }
+}
+
+/// Called by `variadic.c` for `execlp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlio_execlp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the list was gathered from the caller's arguments.
+    unsafe { execvp(file, arguments) }
+}
+
+crate::variadic! {
+    execl -> dlio_variadic_execl;
+    execlp -> dlio_variadic_execlp;
+    execle -> dlio_variadic_execle;
+}
+
+// ---- the end ----------------------------------------------------------------------------------------------------------
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    engine::end(Ending::Exit(status));
+    static NEXT: crate::next::Next = crate::next::Next::new(c"_exit");
+    // SAFETY: the C library's function of this name; every C library has it.
+    let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(status) }
+}
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: the same function by another name.
+    unsafe { _exit(status) }
+}
+
+static QUICK_STATUS: AtomicI32 = AtomicI32::new(0);
+
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quick_exit(status: c_int) -> ! {
+    QUICK_STATUS.store(status, Relaxed);
+    static NEXT: crate::next::Next = crate::next::Next::new(c"quick_exit");
+    // SAFETY: the C library's function of this name; the program that calls it was linked against it.
+    let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(status) }
+}
+
+/// Has the trace finished by `quick_exit`, after everything the program registered there.
+pub fn watch_quick_exit() {
+    unsafe extern "C" {
+        fn at_quick_exit(function: extern "C" fn()) -> c_int;
+    }
+    extern "C" fn ends() {
+        engine::end(Ending::Exit(QUICK_STATUS.load(Relaxed)));
+    }
+    // SAFETY: registers a function that lives as long as the process.
+    unsafe { at_quick_exit(ends) };
+}

@@ -1,0 +1,102 @@
+//! The shape of a row: one hooked function, what it is called with, and what is recorded of it.
+//!
+//! ```text
+//! rows! { Posix
+//!     [pread pread64] (fd: i32, into: *mut c_void, size: usize, at: i64) -> isize; {
+//!         unless leaves_out(fd);                      only passed on, if true
+//!         with file = closing(fd);                    said before the real call
+//!         |done, ret| moved_at(done, Op::PREAD, fd, at, size as i64, ret as i64)
+//!     }
+//! }
+//! ```
+//!
+//! The real function is called exactly once, with nothing before it that can fail. errno stays as that call left it: what
+//! runs afterwards goes to the kernel without the C library.
+
+/// See the module's drawing.
+#[macro_export]
+macro_rules! rows {
+    ($layer:ident $([$($name:ident)+] $args:tt -> $ret:ty; $body:tt)*) => {
+        $($($crate::row!($layer $name $args -> $ret; $body);)+)*
+    };
+}
+
+/// One name of a row.
+#[macro_export]
+macro_rules! row {
+    ($layer:ident $name:ident ($($arg:ident: $of:ty),*) -> $ret:ty; {
+        $(unless $guard:expr;)?
+        $(with $before:ident = $look:expr;)?
+        |$done:pat_param, $result:ident| $record:expr
+    }) => {
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
+            $crate::real!(next: $name($($of),*) -> $ret);
+            // SAFETY: the arguments go on as they came.
+            unsafe {
+                if false $(|| $guard)? {
+                    return next($($arg),*);
+                }
+                let Some(call) = dlio_tracer::engine::begin(dlio_tracer::ops::Layer::$layer) else {
+                    return next($($arg),*);
+                };
+                $(let $before = $look;)?
+                let $result = next($($arg),*);
+                let $done = call.end();
+                $record;
+                $result
+            }
+        }
+    };
+}
+
+/// Binds the real function of a name, or returns as if the system lacked it.
+#[macro_export]
+macro_rules! real {
+    ($next:ident: $name:ident($($of:ty),*) -> $ret:ty) => {
+        static NEXT: $crate::next::Next = $crate::next::Next::new($crate::c_name!($name));
+        let address = NEXT.get();
+        if address.is_null() {
+            return <$ret as $crate::next::Missing>::missing();
+        }
+        // SAFETY: the function of this name has this signature.
+        let $next = unsafe {
+            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($of),*) -> $ret>(address)
+        };
+    };
+}
+
+/// A name as C has it.
+#[macro_export]
+macro_rules! c_name {
+    ($name:ident) => {{
+        const NAME: &std::ffi::CStr =
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name without zeros"),
+            };
+        NAME
+    }};
+}
+
+/// A name whose function is in C (see `variadic.c`): a jump, which leaves every argument where it is.
+#[macro_export]
+macro_rules! variadic {
+    ($($name:ident -> $function:ident;)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            unsafe extern "C" {
+                fn $function();
+            }
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!("jmp {}", sym $function);
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!("b {}", sym $function);
+        }
+    )*};
+}

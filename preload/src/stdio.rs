@@ -1,0 +1,353 @@
+//! The FILE family: what a program asks of a stream, not what the stream asks of the system.
+//!
+//! The position of a stream is followed like that of a descriptor, and kept where that is kept: nobody mixes the two on
+//! one descriptor and expects sense.
+
+use std::ffi::{c_char, c_int, c_long, c_void};
+
+use dlio_tracer::calls::*;
+use dlio_tracer::descriptors;
+use dlio_tracer::engine::Done;
+use dlio_tracer::ops::Op;
+use dlio_tracer::paths;
+use libc::{FILE, off_t, size_t, ssize_t};
+
+use crate::rows;
+
+/// The descriptor of a stream, or -1 for one in memory. errno stays as it is.
+pub fn of(stream: *mut FILE) -> c_int {
+    if stream.is_null() {
+        return -1;
+    }
+    // SAFETY: the program's own open stream; the address of errno is always valid.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let fd = libc::fileno(stream);
+        if fd < 0 {
+            *libc::__errno_location() = errno;
+        }
+        fd
+    }
+}
+
+unsafe extern "C" {
+    static mut stdin: *mut FILE;
+    static mut stdout: *mut FILE;
+}
+
+fn output() -> *mut FILE {
+    // SAFETY: the C library's own variable.
+    unsafe { stdout }
+}
+
+fn input() -> *mut FILE {
+    // SAFETY: as above.
+    unsafe { stdin }
+}
+
+/// Length of a text that may be null.
+unsafe fn length(text: *const c_char) -> i64 {
+    // SAFETY: null, or a terminated string.
+    if text.is_null() { 0 } else { unsafe { libc::strlen(text) as i64 } }
+}
+
+/// Bytes a printing call wrote: what it returns, unless that is an error.
+fn printed(done: Done, op: Op, fd: c_int, requested: i64, ret: i64) {
+    // A stream's error is not always in errno, but it is always negative.
+    wrote_here(done, op, fd, requested, if ret < 0 { -1 } else { ret });
+}
+
+/// Items become bytes.
+fn items(size: size_t, count: size_t) -> i64 {
+    size.saturating_mul(count) as i64
+}
+
+// ---- opening and closing ------------------------------------------------------------------------------------------
+
+rows! { Stdio
+    [fopen fopen64] (path: *const c_char, mode: *const c_char) -> *mut FILE; {
+        |done, stream| stream_opened(done, Op::FOPEN, paths::of(path), mode, stream)
+    }
+    [fdopen] (fd: c_int, mode: *const c_char) -> *mut FILE; {
+        unless leaves_out(fd);
+        |done, stream| on_descriptor(done, Op::FDOPEN, fd, 0, flags_of(mode), pointer_outcome(stream, fd as i64))
+    }
+    [freopen freopen64] (path: *const c_char, mode: *const c_char, old: *mut FILE) -> *mut FILE; {
+        with old_file = closing(of(old));
+        |done, stream| stream_opened(done, Op::FREOPEN, if path.is_null() { old_file } else { paths::of(path) }, mode, stream)
+    }
+    [fclose] (stream: *mut FILE) -> c_int; {
+        with at = (of(stream), closing(of(stream)));
+        |done, ret| plain(done, Op::FCLOSE, at.1, at.0, ret as i64)
+    }
+    [tmpfile tmpfile64] () -> *mut FILE; {
+        |done, stream| made(done, Op::TMPFILE, b"<temporary>", 0, 0, of(stream))
+    }
+    [open_memstream] (at: *mut *mut c_char, size: *mut size_t) -> *mut FILE; {
+        |done, stream| on_file(done, Op::OPEN_MEMSTREAM, paths::object(b"<memory>"), -1, 0, 0, pointer_outcome(stream, 0))
+    }
+    [fmemopen] (at: *mut c_void, size: size_t, mode: *const c_char) -> *mut FILE; {
+        |done, stream| on_file(done, Op::FMEMOPEN, paths::object(b"<memory>"), -1, 0, size as i64, pointer_outcome(stream, 0))
+    }
+    [fflush fflush_unlocked] (stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| on_descriptor(done, Op::FFLUSH, of(stream), 0, 0, ret as i64)
+    }
+    [setvbuf] (stream: *mut FILE, buffer: *mut c_char, mode: c_int, size: size_t) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| on_descriptor(done, Op::SETVBUF, of(stream), mode as i64, size as i64, ret as i64)
+    }
+}
+
+/// Flags as `open` would get them.
+unsafe fn flags_of(mode: *const c_char) -> i64 {
+    // SAFETY: null, or a terminated string.
+    let mode = if mode.is_null() { &[][..] } else { unsafe { std::ffi::CStr::from_ptr(mode) }.to_bytes() };
+    let base = match (mode.first(), mode.contains(&b'+')) {
+        (Some(b'r'), false) => libc::O_RDONLY,
+        (Some(b'r'), true) => libc::O_RDWR,
+        (Some(b'a'), false) => libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND,
+        (Some(b'a'), true) => libc::O_RDWR | libc::O_CREAT | libc::O_APPEND,
+        (_, false) => libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC,
+        (_, true) => libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC,
+    };
+    base as i64
+}
+
+unsafe fn stream_opened(done: Done, op: Op, file: u32, mode: *const c_char, stream: *mut FILE) {
+    let fd = of(stream);
+    // SAFETY: the mode the call was given.
+    let flags = unsafe { flags_of(mode) };
+    descriptors::opened(fd, file, flags as c_int);
+    on_file(done, op, file, fd, 0, flags, pointer_outcome(stream, fd as i64));
+}
+
+// ---- blocks and lines ---------------------------------------------------------------------------------------------
+
+rows! { Stdio
+    [fread fread_unlocked] (into: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::FREAD, of(stream), items(size, count), items(size, ret))
+    }
+    [__fread_chk __fread_unlocked_chk] (into: *mut c_void, room: size_t, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::FREAD, of(stream), items(size, count), items(size, ret))
+    }
+    [fwrite fwrite_unlocked] (from: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
+        unless leaves_out(of(stream));
+        |done, ret| wrote_here(done, Op::FWRITE, of(stream), items(size, count), items(size, ret))
+    }
+    [fgets fgets_unlocked] (into: *mut c_char, size: c_int, stream: *mut FILE) -> *mut c_char; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::FGETS, of(stream), size as i64, length(ret))
+    }
+    [__fgets_chk __fgets_unlocked_chk] (into: *mut c_char, room: size_t, size: c_int, stream: *mut FILE) -> *mut c_char; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::FGETS, of(stream), size as i64, length(ret))
+    }
+    [getline] (line: *mut *mut c_char, room: *mut size_t, stream: *mut FILE) -> ssize_t; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::GETLINE, of(stream), 0, (ret as i64).max(0))
+    }
+    [getdelim __getdelim] (line: *mut *mut c_char, room: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::GETDELIM, of(stream), 0, (ret as i64).max(0))
+    }
+    [fputs fputs_unlocked] (text: *const c_char, stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| printed(done, Op::FPUTS, of(stream), length(text), if ret < 0 { -1 } else { length(text) })
+    }
+    [puts] (text: *const c_char) -> c_int; {
+        unless leaves_out(of(output()));
+        |done, ret| printed(done, Op::PUTS, of(output()), length(text) + 1, if ret < 0 { -1 } else { length(text) + 1 })
+    }
+}
+
+// ---- characters ---------------------------------------------------------------------------------------------------
+
+rows! { Stdio
+    [fgetc getc _IO_getc fgetc_unlocked getc_unlocked] (stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| read_here(done, Op::FGETC, of(stream), 1, (ret >= 0) as i64)
+    }
+    [getchar getchar_unlocked] () -> c_int; {
+        unless leaves_out(of(input()));
+        |done, ret| read_here(done, Op::FGETC, of(input()), 1, (ret >= 0) as i64)
+    }
+    [fputc putc _IO_putc fputc_unlocked putc_unlocked] (character: c_int, stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| printed(done, Op::FPUTC, of(stream), 1, if ret < 0 { -1 } else { 1 })
+    }
+    [putchar putchar_unlocked] (character: c_int) -> c_int; {
+        unless leaves_out(of(output()));
+        |done, ret| printed(done, Op::FPUTC, of(output()), 1, if ret < 0 { -1 } else { 1 })
+    }
+    [ungetc] (character: c_int, stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| { descriptors::step_back(of(stream), (ret >= 0) as i64); on_descriptor(done, Op::UNGETC, of(stream), descriptors::position(of(stream)), 0, ret as i64) }
+    }
+    [fgetwc getwc] (stream: *mut FILE) -> u32; {
+        unless leaves_out(of(stream));
+        |done, _ret| wide(done, Op::FGETWC, of(stream))
+    }
+    [fputwc putwc] (character: i32, stream: *mut FILE) -> u32; {
+        unless leaves_out(of(stream));
+        |done, _ret| wide(done, Op::FPUTWC, of(stream))
+    }
+    [fgetws] (into: *mut i32, size: c_int, stream: *mut FILE) -> *mut i32; {
+        unless leaves_out(of(stream));
+        |done, _ret| wide(done, Op::FGETWS, of(stream))
+    }
+    [fputws] (text: *const i32, stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, _ret| wide(done, Op::FPUTWS, of(stream))
+    }
+}
+
+/// Wide characters: how many bytes they are in the file is the locale's secret, so the position is lost.
+fn wide(done: Done, op: Op, fd: c_int) {
+    descriptors::lose_position(fd);
+    done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
+}
+
+// ---- seeking ------------------------------------------------------------------------------------------------------
+
+rows! { Stdio
+    [fseek] (stream: *mut FILE, offset: c_long, whence: c_int) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| stream_sought(done, stream, offset, whence, ret)
+    }
+    [fseeko fseeko64] (stream: *mut FILE, offset: off_t, whence: c_int) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| stream_sought(done, stream, offset, whence, ret)
+    }
+    [ftell] (stream: *mut FILE) -> c_long; {
+        unless leaves_out(of(stream));
+        |done, ret| told(done, Op::FTELL, stream, ret)
+    }
+    [ftello ftello64] (stream: *mut FILE) -> off_t; {
+        unless leaves_out(of(stream));
+        |done, ret| told(done, Op::FTELL, stream, ret)
+    }
+    [rewind] (stream: *mut FILE) -> (); {
+        unless leaves_out(of(stream));
+        |done, _ret| { descriptors::sought(of(stream), 0); on_descriptor(done, Op::REWIND, of(stream), 0, 0, 0) }
+    }
+    [fgetpos fgetpos64] (stream: *mut FILE, into: *mut c_void) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| on_descriptor(done, Op::FGETPOS, of(stream), 0, 0, ret as i64)
+    }
+    [fsetpos fsetpos64] (stream: *mut FILE, from: *const c_void) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| { descriptors::lose_position(of(stream)); on_descriptor(done, Op::FSETPOS, of(stream), 0, 0, ret as i64) }
+    }
+}
+
+fn stream_sought(done: Done, stream: *mut FILE, offset: i64, whence: c_int, ret: c_int) {
+    let fd = of(stream);
+    match whence {
+        _ if ret != 0 => {}
+        libc::SEEK_SET => descriptors::sought(fd, offset),
+        libc::SEEK_CUR => descriptors::step_back(fd, -offset),
+        _ => descriptors::lose_position(fd),
+    }
+    on_descriptor(done, Op::FSEEK, fd, whence as i64, offset, ret as i64);
+}
+
+fn told(done: Done, op: Op, stream: *mut FILE, position: i64) {
+    if position >= 0 {
+        descriptors::sought(of(stream), position);
+    }
+    on_descriptor(done, op, of(stream), 0, 0, position);
+}
+
+// ---- formatted ----------------------------------------------------------------------------------------------------
+
+/// A list of variable arguments as it is passed on: an address on every system we know.
+type Arguments = *mut c_void;
+
+rows! { Stdio
+    [vfprintf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| printed(done, Op::FPRINTF, of(stream), 0, ret as i64)
+    }
+    [__vfprintf_chk] (stream: *mut FILE, flag: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| printed(done, Op::FPRINTF, of(stream), 0, ret as i64)
+    }
+    [vprintf] (format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(output()));
+        |done, ret| printed(done, Op::PRINTF, of(output()), 0, ret as i64)
+    }
+    [__vprintf_chk] (flag: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(output()));
+        |done, ret| printed(done, Op::PRINTF, of(output()), 0, ret as i64)
+    }
+    [vdprintf] (fd: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| printed(done, Op::DPRINTF, fd, 0, ret as i64)
+    }
+    [__vdprintf_chk] (fd: c_int, flag: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(fd);
+        |done, ret| printed(done, Op::DPRINTF, fd, 0, ret as i64)
+    }
+    [vfwprintf] (stream: *mut FILE, format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, _ret| wide(done, Op::FWPRINTF, of(stream))
+    }
+    [vfscanf __isoc99_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        |done, ret| scanned(done, Op::FSCANF, stream, ret)
+    }
+    [vscanf __isoc99_vscanf] (format: *const c_char, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(input()));
+        |done, ret| scanned(done, Op::SCANF, input(), ret)
+    }
+}
+
+/// How much of the stream a scan took is not told.
+fn scanned(done: Done, op: Op, stream: *mut FILE, ret: c_int) {
+    let fd = of(stream);
+    let position = descriptors::position(fd);
+    descriptors::lose_position(fd);
+    done.record(op, descriptors::file(fd), fd, (position, position >= 0), 0, ret.max(0) as i64);
+}
+
+/// Functions that `variadic.c` calls with the arguments it gathered: the matching function that takes a list.
+macro_rules! gathered {
+    ($($name:ident = $function:ident ($($arg:ident: $of:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($arg: $of,)* arguments: Arguments) -> c_int {
+            // SAFETY: the arguments go on as they came.
+            unsafe { $function($($arg,)* arguments) }
+        }
+    )*};
+}
+
+gathered! {
+    dlio_fprintf = vfprintf (stream: *mut FILE, format: *const c_char);
+    dlio_printf = vprintf (format: *const c_char);
+    dlio_dprintf = vdprintf (fd: c_int, format: *const c_char);
+    dlio_fscanf = vfscanf (stream: *mut FILE, format: *const c_char);
+    dlio_scanf = vscanf (format: *const c_char);
+    dlio_fwprintf = vfwprintf (stream: *mut FILE, format: *const i32);
+    dlio_fprintf_chk = __vfprintf_chk (stream: *mut FILE, flag: c_int, format: *const c_char);
+    dlio_printf_chk = __vprintf_chk (flag: c_int, format: *const c_char);
+    dlio_dprintf_chk = __vdprintf_chk (fd: c_int, flag: c_int, format: *const c_char);
+    dlio_isoc99_fscanf = __isoc99_vfscanf (stream: *mut FILE, format: *const c_char);
+    dlio_isoc99_scanf = __isoc99_vscanf (format: *const c_char);
+}
+
+crate::variadic! {
+    fprintf -> dlio_variadic_fprintf;
+    printf -> dlio_variadic_printf;
+    dprintf -> dlio_variadic_dprintf;
+    fscanf -> dlio_variadic_fscanf;
+    scanf -> dlio_variadic_scanf;
+    fwprintf -> dlio_variadic_fwprintf;
+    __fprintf_chk -> dlio_variadic_fprintf_chk;
+    __printf_chk -> dlio_variadic_printf_chk;
+    __dprintf_chk -> dlio_variadic_dprintf_chk;
+    __isoc99_fscanf -> dlio_variadic_isoc99_fscanf;
+    __isoc99_scanf -> dlio_variadic_isoc99_scanf;
+}

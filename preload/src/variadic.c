@@ -1,0 +1,79 @@
+/* C-variadic functions, which Rust cannot define. Each gathers its arguments and goes on in Rust, in `stdio.rs` or
+ * `process.rs`; the names the world sees are made there too, because a Rust library exports only what Rust names. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <wchar.h>
+
+int dlio_fprintf(FILE *stream, const char *format, va_list args);
+int dlio_printf(const char *format, va_list args);
+int dlio_dprintf(int fd, const char *format, va_list args);
+int dlio_fscanf(FILE *stream, const char *format, va_list args);
+int dlio_scanf(const char *format, va_list args);
+int dlio_fwprintf(FILE *stream, const wchar_t *format, va_list args);
+int dlio_fprintf_chk(FILE *stream, int flag, const char *format, va_list args);
+int dlio_printf_chk(int flag, const char *format, va_list args);
+int dlio_dprintf_chk(int fd, int flag, const char *format, va_list args);
+int dlio_isoc99_fscanf(FILE *stream, const char *format, va_list args);
+int dlio_isoc99_scanf(const char *format, va_list args);
+int dlio_execl(const char *path, char *const argv[], char *const envp[]);
+int dlio_execlp(const char *file, char *const argv[]);
+extern char **environ;
+
+#define GATHERED(name, last, ...)                  \
+    {                                              \
+        va_list args;                              \
+        va_start(args, last);                      \
+        int result = dlio_##name(__VA_ARGS__, args); \
+        va_end(args);                              \
+        return result;                             \
+    }
+
+int dlio_variadic_fprintf(FILE *stream, const char *format, ...) GATHERED(fprintf, format, stream, format)
+int dlio_variadic_printf(const char *format, ...) GATHERED(printf, format, format)
+int dlio_variadic_dprintf(int fd, const char *format, ...) GATHERED(dprintf, format, fd, format)
+int dlio_variadic_fscanf(FILE *stream, const char *format, ...) GATHERED(fscanf, format, stream, format)
+int dlio_variadic_scanf(const char *format, ...) GATHERED(scanf, format, format)
+int dlio_variadic_fwprintf(FILE *stream, const wchar_t *format, ...) GATHERED(fwprintf, format, stream, format)
+int dlio_variadic_fprintf_chk(FILE *stream, int flag, const char *format, ...)
+    GATHERED(fprintf_chk, format, stream, flag, format)
+int dlio_variadic_printf_chk(int flag, const char *format, ...) GATHERED(printf_chk, format, flag, format)
+int dlio_variadic_dprintf_chk(int fd, int flag, const char *format, ...)
+    GATHERED(dprintf_chk, format, fd, flag, format)
+int dlio_variadic_isoc99_fscanf(FILE *stream, const char *format, ...)
+    GATHERED(isoc99_fscanf, format, stream, format)
+int dlio_variadic_isoc99_scanf(const char *format, ...) GATHERED(isoc99_scanf, format, format)
+
+/* Arguments of execl and its kin, counted and laid out as an array on the stack: nothing may be allocated in the child
+ * of a vfork. */
+#define LISTED(first, last, list)                                       \
+    size_t count = 1;                                                   \
+    va_list args;                                                       \
+    va_start(args, last);                                               \
+    while (va_arg(args, char *) != NULL) count++;                       \
+    va_end(args);                                                       \
+    char *list[count + 1];                                              \
+    va_start(args, last);                                               \
+    list[0] = (char *)first;                                            \
+    for (size_t i = 1; i <= count; i++) list[i] = va_arg(args, char *)
+
+int dlio_variadic_execl(const char *path, const char *arg, ...) {
+    if (arg == NULL) return dlio_execl(path, (char *const[]){NULL}, environ);
+    LISTED(arg, arg, list);
+    va_end(args);
+    return dlio_execl(path, list, environ);
+}
+
+int dlio_variadic_execlp(const char *file, const char *arg, ...) {
+    if (arg == NULL) return dlio_execlp(file, (char *const[]){NULL});
+    LISTED(arg, arg, list);
+    va_end(args);
+    return dlio_execlp(file, list);
+}
+
+int dlio_variadic_execle(const char *path, const char *arg, ...) {
+    LISTED(arg, arg, list);
+    char *const *envp = va_arg(args, char *const *);
+    va_end(args);
+    return dlio_execl(path, list, envp);
+}

@@ -1,0 +1,317 @@
+//! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
+//!
+//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
+//! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
+
+#[path = "support/figures.rs"]
+mod figures;
+
+use std::collections::BTreeMap;
+
+use dlio_schemas::chrome::{self, Form};
+use dlio_schemas::clock::Anchor;
+use dlio_schemas::native::block::{Codec, Header, Kind};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
+use dlio_schemas::native::fields::{FieldWriter, key};
+use dlio_schemas::native::file::{Image, file_header};
+use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
+use dlio_schemas::ops::Op;
+use dlio_schemas::perfetto::pack::Compression;
+use dlio_schemas::perfetto::read::Reader;
+use dlio_schemas::perfetto::write::{Options, export};
+use dlio_schemas::record::{MetaKind, Record, pack_steps, word};
+
+use figures::Figures;
+
+/// Boot and wall time of the first moment.
+const BOOT_NS: u64 = 5_000_000_000_000;
+const REAL_NS: u64 = 1_790_000_000_000_000_000;
+
+/// A process being recorded, as the tracer would.
+struct Recorder {
+    out: Vec<u8>,
+    names: Vec<(NameKind, Vec<u8>)>,
+    threads: BTreeMap<u32, Vec<Record>>,
+    sequences: BTreeMap<u32, u32>,
+    random: u64,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        let (out, names, random) = (file_header().to_vec(), Vec::new(), 0x9e37_79b9_7f4a_7c15);
+        Recorder { out, names, threads: BTreeMap::new(), sequences: BTreeMap::new(), random }
+    }
+
+    fn name(&mut self, kind: NameKind, text: &str) -> u32 {
+        self.names.push((kind, text.into()));
+        self.names.len() as u32
+    }
+
+    /// The next of a fixed series, below `limit`.
+    fn any(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % limit
+    }
+
+    fn record(&mut self, tid: u32, record: Record) {
+        let pending = self.threads.entry(tid).or_default();
+        pending.push(record);
+        if pending.len() == EVENTS_MAX {
+            self.flush(tid);
+        }
+    }
+
+    fn flush(&mut self, tid: u32) {
+        let records = self.threads.insert(tid, Vec::new()).unwrap_or_default();
+        let Some(last) = records.last() else { return };
+        let mut payload = vec![0; RAW_MAX];
+        let used = encode(&records, &mut Default::default(), &mut payload);
+        let sequence = self.sequences.entry(tid).or_default();
+        let header = Header {
+            stream: tid,
+            sequence: *sequence,
+            tid,
+            count: records.len() as u32,
+            first: records[0].start,
+            last: last.start + last.duration(),
+            anchor: anchor(last.start + last.duration()),
+            ..Header::new(Kind::Events)
+        };
+        *sequence += 1;
+        self.block(header, &payload[..used]);
+    }
+
+    fn block(&mut self, mut header: Header, payload: &[u8]) {
+        let stored = zstd::bulk::compress(payload, 1).expect("memory");
+        self.out.extend_from_slice(&header.seal(Codec::Zstd, payload.len(), &stored));
+        self.out.extend_from_slice(&stored);
+    }
+
+    fn finish(mut self, pid: i64, end: u64) -> Vec<u8> {
+        self.threads.keys().copied().collect::<Vec<_>>().into_iter().for_each(|tid| self.flush(tid));
+        let mut names = Vec::new();
+        for (kind, text) in &self.names {
+            let at = names.len();
+            names.resize(at + entry_size(text), 0);
+            write_entry(*kind, text, &mut names[at..]);
+        }
+        let header = Header { first: 1, count: self.names.len() as u32, ..Header::new(Kind::Names) };
+        self.block(header, &names);
+        let mut facts = vec![0; 4096];
+        let mut writer = FieldWriter::new(&mut facts);
+        facts_of(&mut writer, pid, end);
+        let used = writer.used();
+        facts.truncate(used);
+        let header = Header { anchor: anchor(0), ..Header::new(Kind::Process) };
+        self.block(header, &facts);
+        self.out
+    }
+}
+
+fn facts_of(writer: &mut FieldWriter, pid: i64, end: u64) {
+    writer.text(key::HOST, b"node7");
+    writer.text(key::BOOT_ID, b"7f1c2a60-0000-4000-8000-5eed5eed5eed");
+    writer.number(key::PID, pid);
+    writer.number(key::PPID, 1);
+    writer.number(key::START_BOOT_NS, BOOT_NS as i64 - 3_000_000);
+    writer.text(key::PROGRAM, b"loader");
+    writer.text(key::COMMAND, b"loader\0--epochs\x002");
+    writer.number(key::RANK, 3);
+    writer.text(key::THREADS, format!("{pid}=loader\0{}=worker \"1\"", pid + 1).as_bytes());
+    writer.text(key::ENDED, b"exit 0");
+    writer.number(key::END_BOOT_NS, (BOOT_NS + end) as i64);
+    writer.number(key::LOST, 0);
+}
+
+/// Ticks are nanoseconds since [`BOOT_NS`], plus one so that none is zero.
+fn anchor(tick: u64) -> Anchor {
+    Anchor { ticks: tick + 1, boot_ns: BOOT_NS + tick + 1, real_ns: REAL_NS + tick + 1 }
+}
+
+/// Reads of a thousand files from several threads, each open, some reads, close.
+fn mixed(recorder: &mut Recorder, pid: u32, threads: u32, events: u64) -> u64 {
+    let files: Vec<_> =
+        (0..1000).map(|i| recorder.name(NameKind::Path, &format!("/data/train/part-{i:05}-of-01000.npz"))).collect();
+    let mut time = vec![1000u64; threads as usize];
+    let mut made = 0;
+    while made < events {
+        let thread = recorder.any(threads as u64) as usize;
+        let file = files[recorder.any(1000) as usize];
+        let fd = 3 + thread as i32;
+        let reads = 1 + recorder.any(30);
+        let random = recorder.any(4) == 0;
+        for i in 0..reads + 2 {
+            let op = if i == 0 {
+                Op::OPEN
+            } else if i > reads {
+                Op::CLOSE
+            } else {
+                Op::PREAD
+            };
+            let duration = 400 + recorder.any(3000) + if recorder.any(20) == 0 { 20_000 } else { 0 };
+            let size = if random { 1 + recorder.any(1 << 20) as i64 } else { 131_072 };
+            let at = if random { recorder.any(1 << 30) as i64 } else { (i as i64 - 1) * 131_072 };
+            let (a, b, ret) = match op {
+                Op::OPEN => (-1, 0x80000, fd as i64),
+                Op::CLOSE => (-1, 0, 0),
+                _ if recorder.any(500) == 0 => (at, size, -5),
+                _ => (at, size, size),
+            };
+            let start = time[thread] + 100 + recorder.any(400);
+            recorder.record(
+                pid + thread as u32,
+                Record { word: word(op, 0, op == Op::PREAD, duration), start, file, fd, a, b, ret },
+            );
+            time[thread] = start + duration;
+            made += 1;
+        }
+    }
+    time.into_iter().max().unwrap_or(0)
+}
+
+/// Epochs and steps of a training loop with reads inside, metadata, an instant, counters, crossing calls.
+fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
+    let file = recorder.name(NameKind::Path, "/data/a \"b\"\n\\c.npz");
+    let [epoch, step, compute, mark, loss] =
+        ["epoch", "step", "forward", "checkpoint due", "loss"].map(|text| recorder.name(NameKind::Span, text));
+    let category = recorder.name(NameKind::Category, "train");
+    let [rate, note, text] = ["rate", "note", "first \"try\""].map(|text| recorder.name(NameKind::Text, text));
+    let span = |op: Op, name: u32, depth, start, end, a| Record {
+        word: word(op, depth, true, end - start),
+        start,
+        file: name,
+        fd: category as i32,
+        a,
+        ..Record::default()
+    };
+    let mut now = 1000;
+    let begun = now;
+    for i in 0..steps {
+        let begin = now;
+        for k in 0..3 {
+            recorder.record(
+                pid,
+                Record {
+                    word: word(Op::READ, 2, true, 5000),
+                    start: now + 1000,
+                    file,
+                    fd: 5,
+                    a: (i * 3 + k) as i64 * 4096,
+                    b: 4096,
+                    ret: 4096,
+                },
+            );
+            now += 6000;
+        }
+        recorder.record(pid, span(Op::SPAN, compute, 2, now + 100, now + 40_000, pack_steps(0, i as i32)));
+        now += 41_000;
+        let meta = |key, kind: MetaKind, value| Record {
+            word: word(Op::META, 0, true, 0),
+            file: key,
+            fd: kind as i32,
+            a: value,
+            start: now,
+            ..Record::default()
+        };
+        recorder.record(pid, meta(rate, MetaKind::Float, (i as f64 / 8.0).to_bits() as i64));
+        recorder.record(pid, meta(note, MetaKind::Text, text as i64));
+        recorder.record(pid, span(Op::SPAN, step, 1, begin, now, pack_steps(0, i as i32)));
+        recorder.record(pid, span(Op::COUNTER, loss, 0, now, now, (1.0 / (1 + i) as f64).to_bits() as i64));
+        // Read in the background: begun long before it is seen to be done, two at once.
+        recorder.record(
+            pid + 1,
+            Record {
+                word: word(Op::AIO_READ_DONE, 0, true, 70_000),
+                start: now + 10,
+                file,
+                fd: 5,
+                a: i as i64,
+                b: 100,
+                ret: 100,
+            },
+        );
+    }
+    recorder.record(pid, span(Op::INSTANT, mark, 1, now, now, pack_steps(0, i32::MIN)));
+    recorder.record(pid, span(Op::SPAN, epoch, 0, begun - 500, now + 10, pack_steps(0, i32::MIN)));
+    now + 100_000
+}
+
+fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut sink = |bytes: &[u8]| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    chrome::export(image, native, &mut sink, &chrome::Options { form, gzip: true, zero_unix_ns: None })
+        .expect("memory");
+    out
+}
+
+/// CPU time of this thread: other programs on the machine do not count.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    let [_, shape, stem, rest @ ..] = &arguments[..] else {
+        eprintln!("usage: known_trace mixed|spans OUT [EVENTS] [deflate|zstd|none] [LEVEL]");
+        std::process::exit(2);
+    };
+    let events = rest.first().map_or(1000, |n| n.parse().expect("a number of events"));
+    let compression = match rest.get(1).map(String::as_str) {
+        Some("zstd") => Compression::Zstd,
+        Some("none") => Compression::None,
+        _ => Compression::Deflate,
+    };
+    let level = rest.get(2).map(|level| level.parse().expect("a level"));
+    let mut recorder = Recorder::new();
+    let end = match shape.as_str() {
+        "spans" => spans(&mut recorder, 4200, events),
+        _ => mixed(&mut recorder, 4200, 4, events),
+    };
+    let native = recorder.finish(4200, end);
+    let image = Image::from_dlt(&native).expect("a trace of our own");
+    let mut out = Vec::new();
+    let began = cpu_ns();
+    let summary = export(
+        &image,
+        &native,
+        &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        },
+        &Options { compression, level, ..Options::default() },
+    )
+    .expect("memory");
+    let took = cpu_ns() - began;
+    let began = cpu_ns();
+    let mut reader = Reader::default();
+    let mut read = 0;
+    reader.read(&out, &mut |batch| read += batch.events.len());
+    reader.finish(&mut |batch| read += batch.events.len());
+    let read_took = cpu_ns() - began;
+    println!(
+        "{} events, native {:.2} bytes each, exported {:.2} bytes each in {:.1} ns each, {read} read back in {:.1} ns each",
+        summary.events,
+        native.len() as f64 / summary.events as f64,
+        summary.bytes as f64 / summary.events as f64,
+        took as f64 / summary.events as f64,
+        read_took as f64 / summary.events as f64
+    );
+    let mut figures = Figures::default();
+    figures.add_image(&image, &native).expect("whole blocks");
+    let written = [
+        ("dlt", native.clone()),
+        ("pftrace", out),
+        ("figures.json", figures.to_json().into_bytes()),
+        ("json.gz", chrome_of(&image, &native, Form::Chrome)),
+        ("pfw.gz", chrome_of(&image, &native, Form::Dftracer)),
+    ];
+    for (end, bytes) in written {
+        std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");
+    }
+}

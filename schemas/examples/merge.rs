@@ -1,0 +1,116 @@
+//! Puts the native traces of a folder together: `merge DIR OUT` writes OUT.pftrace and OUT.figures.json, what a viewer must
+//! find in it. Given a `.pftrace` instead of a folder, it writes the figures our own reader finds there. What `dlio-analyze --perfetto` does, without its
+//! filters, as a test of the writer.
+
+#[path = "support/figures.rs"]
+mod figures;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::fields::key;
+use dlio_schemas::native::file::{Image, decode};
+use dlio_schemas::native::ring::Ring;
+use dlio_schemas::perfetto::read::Reader;
+use dlio_schemas::perfetto::write::{Options, Writer, complete_fields};
+
+use figures::Figures;
+
+/// A process image with the bytes its blocks lie in.
+struct Loaded {
+    image: Image,
+    bytes: Vec<u8>,
+}
+
+fn load(stem: &Path) -> Result<Loaded, Box<dyn Error>> {
+    let bytes = std::fs::read(ending(stem, "dlt")).unwrap_or_default();
+    let mut image = if bytes.is_empty() { Image::default() } else { Image::from_dlt(&bytes)? };
+    if let Ok(ring) = std::fs::read(ending(stem, "ring")) {
+        image.add_ring(&Ring::parse(&ring)?);
+    }
+    Ok(Loaded { image, bytes })
+}
+
+/// The name of a program may hold dots, so its last one is not the file's ending.
+fn ending(stem: &Path, end: &str) -> PathBuf {
+    PathBuf::from(format!("{}.{end}", stem.display()))
+}
+
+fn stems(folder: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let ours = entries.filter(|path| path.extension().is_some_and(|end| end == "dlt" || end == "ring"));
+    Ok(ours.map(|path| path.with_extension("")).collect())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().collect();
+    let [_, folder, out] = &arguments[..] else { return Err("usage: merge DIR|FILE.pftrace OUT".into()) };
+    if Path::new(folder).is_file() {
+        std::fs::write(format!("{out}.figures.json"), read(Path::new(folder))?.to_json())?;
+        return Ok(());
+    }
+    let mut loaded = Vec::new();
+    for stem in stems(Path::new(folder))? {
+        let process = load(&stem)?;
+        if process.image.events() > 0 && process.image.clock().is_some() {
+            loaded.push(process);
+        }
+    }
+    let first = loaded.iter().flat_map(|p| p.image.anchors.iter().map(|anchor| anchor.boot_ns)).min().unwrap_or(0);
+    let end = |p: &Loaded| p.image.clock().map_or(0, |clock| clock.boot_ns(p.image.last_tick()));
+    let last = loaded.iter().map(end).max().unwrap_or(0);
+    let mut file = std::fs::File::create(format!("{out}.pftrace"))?;
+    let mut sink = |bytes: &[u8]| file.write_all(bytes);
+    let mut writer = Writer::new(&mut sink, &Options { total: Some((first, last)), ..Options::default() })?;
+    let mut figures = Figures::default();
+    for process in &loaded {
+        write(&mut writer, process)?;
+        figures.add_image(&process.image, &process.bytes)?;
+    }
+    let summary = writer.finish()?;
+    std::fs::write(format!("{out}.figures.json"), figures.to_json())?;
+    println!("{} events of {} processes in {} bytes", summary.events, loaded.len(), summary.bytes);
+    Ok(())
+}
+
+/// The figures of a Perfetto trace of ours.
+fn read(path: &Path) -> Result<Figures, Box<dyn Error>> {
+    let bytes = std::fs::read(path)?;
+    let mut figures = Figures::default();
+    let mut reader = Reader::default();
+    let mut batches = Vec::new();
+    let mut keep = |batch: dlio_schemas::perfetto::read::Batch| {
+        batches.push((batch.process, batch.tid, batch.events.clone()));
+    };
+    reader.read(&bytes, &mut keep);
+    reader.finish(&mut keep);
+    for (process, tid, events) in &batches {
+        let pid = reader.processes[*process].fields.number(key::PID).unwrap_or(0);
+        figures.add(pid, *tid, events, &reader.clock(*process), &reader.names);
+    }
+    if reader.damaged + reader.skipped > 0 {
+        return Err(format!("{}: {} pieces damaged, {} skipped", path.display(), reader.damaged, reader.skipped).into());
+    }
+    Ok(figures)
+}
+
+fn write(writer: &mut Writer, process: &Loaded) -> Result<(), Box<dyn Error>> {
+    let image = &process.image;
+    let clock = image.clock().ok_or("no clock")?;
+    let first = image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0);
+    let id = writer.process(&complete_fields(image), &clock, first, clock.boot_ns(image.last_tick()))?;
+    let (mut opener, mut events) = (Opener::new()?, Events::default());
+    for block in &image.blocks {
+        decode(block, &process.bytes, &mut opener, &mut events)?;
+        writer.batch(id, block.header.tid, &events, &clock, &image.names)?;
+    }
+    for left in &image.leftovers {
+        writer.batch(id, left.tid, &left.events, &clock, &image.names)?;
+    }
+    writer.open_spans(id, &image.open_spans, image.last_tick(), &clock, &image.names)?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What a viewer must find in a trace: per thread and name the slices, their time and the sums of their arguments.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::native::Damage;
+use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::fields::key;
+use dlio_schemas::native::file::{Image, decode};
+use dlio_schemas::native::names::Names;
+use dlio_schemas::ops::{Arg, Op, Ret};
+
+/// See the module.
+#[derive(Default)]
+pub struct Figures {
+    rows: BTreeMap<(i64, u32, String), Row>,
+    unfinished: usize,
+}
+
+struct Row {
+    count: u64,
+    dur: u64,
+    bytes: i64,
+    pos: i64,
+    first: u64,
+    last: u64,
+}
+
+impl Figures {
+    /// Adds all events of a process. `bytes` is the `.dlt` its blocks lie in.
+    pub fn add_image(&mut self, image: &Image, bytes: &[u8]) -> Result<(), Damage> {
+        let Some(clock) = image.clock() else { return Ok(()) };
+        let pid = image.fields.number(key::PID).unwrap_or(0);
+        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory"))?;
+        let mut events = Events::default();
+        for block in &image.blocks {
+            decode(block, bytes, &mut opener, &mut events)?;
+            self.add(pid, block.header.tid, &events, &clock, &image.names);
+        }
+        for left in &image.leftovers {
+            self.add(pid, left.tid, &left.events, &clock, &image.names);
+        }
+        let end = clock.boot_ns(image.last_tick());
+        for span in &image.open_spans {
+            let name = image.names.text(span.name).unwrap_or_default().into_owned();
+            let begin = clock.boot_ns(span.start);
+            self.row(pid, span.tid, name).take(begin, end.max(begin), 0, 0);
+            self.unfinished += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds events of one thread.
+    pub fn add(&mut self, pid: i64, tid: u32, events: &Events, clock: &Clock, names: &Names) {
+        for i in 0..events.len() {
+            let op = Op(events.op[i]);
+            let Some(info) = op.info().filter(|_| !matches!(op, Op::META | Op::COUNTER)) else { continue };
+            let named = matches!(op, Op::SPAN | Op::INSTANT);
+            let name =
+                if named { names.text(events.file[i]).unwrap_or_default().into_owned() } else { info.name.into() };
+            let bytes = if info.ret == Ret::Bytes { events.ret[i].max(0) } else { 0 };
+            let pos = if info.a == Arg::Position && events.known[i] { events.a[i] } else { 0 };
+            let begin = clock.boot_ns(events.start[i]);
+            let end = clock.boot_ns(events.start[i] + events.duration[i]);
+            self.row(pid, tid, name).take(begin, end, bytes, pos);
+        }
+    }
+
+    fn row(&mut self, pid: i64, tid: u32, name: String) -> &mut Row {
+        let none = Row { count: 0, dur: 0, bytes: 0, pos: 0, first: u64::MAX, last: 0 };
+        self.rows.entry((pid, tid, name)).or_insert(none)
+    }
+
+    pub fn to_json(&self) -> String {
+        let mut out = format!("{{\"unfinished\": {}, \"slices\": [", self.unfinished);
+        for (i, ((pid, tid, name), row)) in self.rows.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            let Row { count, dur, bytes, pos, first, last } = row;
+            let _ = write!(
+                out,
+                "{comma}\n{{\"pid\": {pid}, \"tid\": {tid}, \"name\": {name:?}, \"count\": {count}, \"dur\": {dur}, \
+                 \"bytes\": {bytes}, \"pos\": {pos}, \"first\": {first}, \"last\": {last}}}"
+            );
+        }
+        out + "\n]}\n"
+    }
+}
+
+impl Row {
+    fn take(&mut self, begin: u64, end: u64, bytes: i64, pos: i64) {
+        self.count += 1;
+        self.dur += end - begin;
+        self.bytes += bytes;
+        self.pos = self.pos.wrapping_add(pos);
+        self.first = self.first.min(begin);
+        self.last = self.last.max(end);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a process was doing over time, for the counters above its threads.
+//!
+//! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread evenly
+//! over the time it took; how a call that spans many bins adds to each is noted in two places and summed up at the end.
+
+use crate::ops::{Class, Op, OpInfo, Ret};
+
+/// About one bin a pixel.
+pub const BINS: usize = 1000;
+
+/// Bins shorter than this would show single calls, which the threads show better.
+const WIDTH_MIN_NS: u64 = 10_000;
+
+/// The counters, in the order they are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counter {
+    ReadRate,
+    WriteRate,
+    InFlight,
+    OpenFiles,
+}
+
+impl Counter {
+    pub const ALL: [Counter; 4] = [Counter::ReadRate, Counter::WriteRate, Counter::InFlight, Counter::OpenFiles];
+
+    pub fn name(self) -> &'static str {
+        ["read bandwidth", "write bandwidth", "I/O in flight", "open files"][self as usize]
+    }
+
+    pub fn unit(self) -> &'static str {
+        ["B/s", "B/s", "calls", "files"][self as usize]
+    }
+
+    pub fn meaning(self) -> &'static str {
+        [
+            "Bytes read from files, each call's spread over the time it took.",
+            "Bytes written to files, each call's spread over the time it took.",
+            "Calls under way at once, averaged over the bin.",
+            "Files opened and not yet closed since tracing began.",
+        ][self as usize]
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Activity {
+    first_ns: u64,
+    width_ns: u64,
+    /// By counter.
+    series: [Series; 4],
+}
+
+#[derive(Clone, Debug)]
+struct Series {
+    /// Amount that fell into each bin by itself.
+    inside: Vec<f64>,
+    /// Change of the amount that falls into each bin from here on.
+    change: Vec<f64>,
+}
+
+/// One value of a counter from a moment on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    pub boot_ns: u64,
+    pub value: f64,
+}
+
+impl Activity {
+    pub fn new(first_ns: u64, last_ns: u64) -> Activity {
+        let width_ns = last_ns.saturating_sub(first_ns).div_ceil(BINS as u64).max(WIDTH_MIN_NS);
+        let empty = Series { inside: vec![0.0; BINS], change: vec![0.0; BINS] };
+        Activity { first_ns, width_ns, series: [empty.clone(), empty.clone(), empty.clone(), empty] }
+    }
+
+    /// Adds one call.
+    #[inline]
+    pub fn add(&mut self, op: Op, info: &OpInfo, begin: u64, end: u64, ret: i64) {
+        let class = info.class;
+        if !matches!(class, Class::Read | Class::Write | Class::Metadata | Class::Sync) {
+            return;
+        }
+        // A failed call moves nothing, opens nothing, closes nothing.
+        if ret >= 0 {
+            match class {
+                Class::Read if info.ret == Ret::Bytes => self.spread(Counter::ReadRate, begin, end, ret as f64 * 1e9),
+                Class::Write if info.ret == Ret::Bytes => self.spread(Counter::WriteRate, begin, end, ret as f64 * 1e9),
+                _ if info.ret == Ret::Fd => self.step(Counter::OpenFiles, end, 1.0),
+                _ if matches!(op, Op::CLOSE | Op::FCLOSE | Op::CLOSEDIR) => self.step(Counter::OpenFiles, end, -1.0),
+                _ => (),
+            }
+        }
+        self.spread(Counter::InFlight, begin, end, end.saturating_sub(begin) as f64);
+    }
+
+    /// Spreads an amount over a time.
+    #[inline]
+    fn spread(&mut self, counter: Counter, begin: u64, end: u64, amount: f64) {
+        let (from, to) = (self.bin(begin), self.bin(end));
+        let series = &mut self.series[counter as usize];
+        if from == to {
+            series.inside[from] += amount;
+            return;
+        }
+        let (first_ns, width) = (self.first_ns, self.width_ns);
+        let rate = amount / (end - begin) as f64;
+        let left = (first_ns + (from as u64 + 1) * width).saturating_sub(begin) as f64;
+        let right = end.saturating_sub(first_ns + to as u64 * width) as f64;
+        series.inside[from] += rate * left;
+        series.inside[to] += rate * right;
+        series.change[from + 1] += rate * width as f64;
+        series.change[to] -= rate * width as f64;
+    }
+
+    fn step(&mut self, counter: Counter, at: u64, by: f64) {
+        let bin = self.bin(at);
+        self.series[counter as usize].change[bin] += by;
+    }
+
+    fn bin(&self, at: u64) -> usize {
+        ((at.saturating_sub(self.first_ns) / self.width_ns) as usize).min(BINS - 1)
+    }
+
+    /// The counter over time: where it changes, and zero at the end. Empty where nothing ever happened.
+    pub fn samples(&self, counter: Counter) -> Vec<Sample> {
+        let series = &self.series[counter as usize];
+        let is_level = counter == Counter::OpenFiles;
+        let mut found = Vec::new();
+        let (mut level, mut last) = (0.0, 0.0);
+        for bin in 0..BINS {
+            level += series.change[bin];
+            let amount = series.inside[bin] + level;
+            let value = if is_level { level } else { amount / self.width_ns as f64 };
+            // Files inherited and closed would count below none; sums of fractions leave dust.
+            let value = if value < 1e-6 { 0.0 } else { value };
+            if value != last {
+                found.push(Sample { boot_ns: self.first_ns + bin as u64 * self.width_ns, value });
+                last = value;
+            }
+        }
+        if last != 0.0 {
+            found.push(Sample { boot_ns: self.first_ns + BINS as u64 * self.width_ns, value: 0.0 });
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: u64 = 1_000_000;
+
+    fn activity() -> Activity {
+        Activity::new(5_000, 5_000 + BINS as u64 * WIDTH)
+    }
+
+    fn add(activity: &mut Activity, op: Op, begin: u64, end: u64, ret: i64) {
+        activity.add(op, op.info().unwrap(), 5_000 + begin, 5_000 + end, ret);
+    }
+
+    /// Value times time over the whole run.
+    fn area(samples: &[Sample]) -> f64 {
+        samples.windows(2).map(|pair| pair[0].value * (pair[1].boot_ns - pair[0].boot_ns) as f64 / 1e9).sum()
+    }
+
+    #[test]
+    fn bytes_are_kept_however_long_the_call() {
+        for (begin, end) in [(0, 1), (10, WIDTH), (WIDTH - 1, WIDTH + 1), (500, 77 * WIDTH + 3), (0, 1000 * WIDTH)] {
+            let mut activity = activity();
+            add(&mut activity, Op::READ, begin, end, 123_456_789);
+            let samples = activity.samples(Counter::ReadRate);
+            assert!((area(&samples) - 123_456_789.0).abs() < 200.0, "{begin}..{end}: {}", area(&samples));
+            assert_eq!(samples.last().unwrap().value, 0.0);
+        }
+    }
+
+    #[test]
+    fn calls_at_once_are_counted() {
+        let mut activity = activity();
+        (0..3).for_each(|_| add(&mut activity, Op::PWRITE, 10 * WIDTH, 20 * WIDTH, 0));
+        let samples = activity.samples(Counter::InFlight);
+        let at = |ns| 5_000 + ns;
+        assert_eq!(
+            samples,
+            [Sample { boot_ns: at(10 * WIDTH), value: 3.0 }, Sample { boot_ns: at(20 * WIDTH), value: 0.0 }]
+        );
+        assert!(activity.samples(Counter::ReadRate).is_empty());
+    }
+
+    #[test]
+    fn open_files_rise_and_fall_and_never_go_below_none() {
+        let mut activity = activity();
+        add(&mut activity, Op::CLOSE, 0, 10, 0);
+        add(&mut activity, Op::OPEN, 0, 2 * WIDTH, 3);
+        add(&mut activity, Op::OPEN, 0, 3 * WIDTH, 3);
+        add(&mut activity, Op::OPEN, 0, 4 * WIDTH, -2);
+        let values: Vec<_> = activity.samples(Counter::OpenFiles).iter().map(|sample| sample.value).collect();
+        assert_eq!(values, [1.0, 0.0]);
+    }
+}

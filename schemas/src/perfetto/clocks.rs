@@ -1,0 +1,139 @@
+//! From the clocks of a Perfetto trace to boot time.
+//!
+//! A snapshot says what several clocks showed at one moment. A time on any of them is boot time as the latest snapshot of
+//! that clock relates the two. Clocks 64 to 127 belong to one sequence; an incremental one counts from the time before.
+
+use std::collections::BTreeMap;
+
+use super::proto::{Walk, field, value};
+
+/// A clock of one sequence, or of the whole trace (sequence 0).
+type Id = (u64, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Relation {
+    /// What the clock showed when boot time was `boot_ns`; for an incremental one the time before.
+    shown: u64,
+    boot_ns: u64,
+    multiplier: u64,
+    incremental: bool,
+}
+
+impl Relation {
+    fn boot_ns(&self, time: u64) -> u64 {
+        let since = time.wrapping_sub(self.shown).wrapping_mul(self.multiplier);
+        self.boot_ns.wrapping_add(since)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Clocks {
+    known: BTreeMap<Id, Relation>,
+    /// Unix time minus boot time, as the first snapshot of both says.
+    pub real_offset_ns: Option<i64>,
+    primary: Option<u64>,
+}
+
+fn id_of(clock: u64, sequence: u64) -> Id {
+    if (64..128).contains(&clock) { (clock, sequence) } else { (clock, 0) }
+}
+
+impl Clocks {
+    /// Takes in a snapshot.
+    pub fn learn(&mut self, snapshot: &[u8], sequence: u64) {
+        let mut shown = Vec::new();
+        for (number, value) in Walk::new(snapshot).flatten() {
+            match number {
+                field::snapshot::CLOCKS => shown.push(one_clock(value.bytes())),
+                field::snapshot::PRIMARY => self.primary = Some(value.number()),
+                _ => (),
+            }
+        }
+        let Some(boot_ns) = self.boot_of(&shown, sequence) else { return };
+        for &(clock, relation) in &shown {
+            self.known.insert(id_of(clock, sequence), Relation { boot_ns, ..relation });
+            if clock == value::CLOCK_REALTIME && self.real_offset_ns.is_none() {
+                self.real_offset_ns = Some(relation.shown.wrapping_sub(boot_ns) as i64);
+            }
+        }
+    }
+
+    /// Boot time of a snapshot: what it says itself, or else by a clock that is known, or else by its first clock, which
+    /// then stands for boot time in this trace.
+    fn boot_of(&self, shown: &[(u64, Relation)], sequence: u64) -> Option<u64> {
+        let itself = shown.iter().find(|(clock, _)| *clock == value::CLOCK_BOOTTIME).map(|(_, r)| r.shown);
+        let known = || {
+            let related =
+                |(clock, at): &(u64, Relation)| Some(self.known.get(&id_of(*clock, sequence))?.boot_ns(at.shown));
+            shown.iter().filter(|(_, relation)| !relation.incremental).find_map(related)
+        };
+        itself.or_else(known).or(shown.first().map(|(_, relation)| relation.shown))
+    }
+
+    /// Boot time of a packet; an incremental clock moves on.
+    #[inline]
+    pub fn boot_ns(&mut self, time: u64, clock: Option<u64>, sequence: u64) -> u64 {
+        let clock = clock.or(self.primary).unwrap_or(value::CLOCK_BOOTTIME);
+        let Some(relation) = self.known.get_mut(&id_of(clock, sequence)) else { return time };
+        if !relation.incremental {
+            return relation.boot_ns(time);
+        }
+        relation.boot_ns = relation.boot_ns.wrapping_add(time.wrapping_mul(relation.multiplier));
+        relation.boot_ns
+    }
+}
+
+fn one_clock(message: &[u8]) -> (u64, Relation) {
+    let mut clock = 0;
+    let mut relation = Relation { shown: 0, boot_ns: 0, multiplier: 1, incremental: false };
+    for (number, value) in Walk::new(message).flatten() {
+        match number {
+            field::clock::ID => clock = value.number(),
+            field::clock::TIMESTAMP => relation.shown = value.number(),
+            field::clock::INCREMENTAL => relation.incremental = value.number() != 0,
+            field::clock::MULTIPLIER => relation.multiplier = value.number(),
+            _ => (),
+        }
+    }
+    (clock, relation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proto::Message;
+    use super::*;
+
+    fn snapshot(clocks: &[(u64, u64, bool, u64)]) -> Vec<u8> {
+        let mut out = Message::default();
+        for &(id, time, incremental, multiplier) in clocks {
+            out.nested(field::snapshot::CLOCKS, |clock| {
+                clock.number(field::clock::ID, id);
+                clock.number(field::clock::TIMESTAMP, time);
+                clock.number(field::clock::INCREMENTAL, incremental as u64);
+                clock.number(field::clock::MULTIPLIER, multiplier);
+            });
+        }
+        out.0
+    }
+
+    #[test]
+    fn times_of_other_clocks_become_boot_time() {
+        let mut clocks = Clocks::default();
+        clocks.learn(&snapshot(&[(6, 1000, false, 1), (3, 400, false, 1), (1, 9000, false, 1)]), 1);
+        assert_eq!(clocks.boot_ns(450, Some(3), 1), 1050);
+        assert_eq!(clocks.boot_ns(1234, None, 1), 1234);
+        assert_eq!(clocks.real_offset_ns, Some(8000));
+        // A snapshot without boot time is related by the clock both know.
+        clocks.learn(&snapshot(&[(3, 500, false, 1), (65, 7, false, 1000)]), 2);
+        assert_eq!(clocks.boot_ns(9, Some(65), 2), 1100 + 2000);
+        assert_eq!(clocks.boot_ns(9, Some(65), 3), 9);
+    }
+
+    #[test]
+    fn incremental_clocks_count_on_and_back() {
+        let mut clocks = Clocks::default();
+        clocks.learn(&snapshot(&[(64, 77, true, 1), (6, 5000, false, 1)]), 1);
+        let times: Vec<_> = [10, 5, -15i64 as u64, 0].map(|step| clocks.boot_ns(step, Some(64), 1)).into();
+        assert_eq!(times, [5010, 5015, 5000, 5000]);
+    }
+}

@@ -1,0 +1,192 @@
+//! How our events lie in a Perfetto trace: what the writer and the reader must agree on.
+//!
+//! ```text
+//! process   track "python3"                start, end, counters
+//!   thread  track "main thread"            one sequence of packets: slices, instants
+//!     lane  track "overlapping"            calls that do not nest in the others of their thread
+//! ```
+//!
+//! Every call is a pair of packets, begin (with all arguments) and end, one directly after the other, in the order the
+//! calls ended. Numbers of interned strings say more than they must, so that our reader finds everything again without a
+//! byte more in the file:
+//!
+//! | interned | number |
+//! |---|---|
+//! | category | `index << 5 | depth`; index 1.. = [`Layer::ALL`], from [`CATEGORY_NAMES`] on the name id of a span's category |
+//! | event name | up to [`OP_MAX`] the operation, above it [`EVENT_NAMES`] + the name id |
+//! | annotation name | up to [`ANNOTATION_NAMES`] a [`Key`], above it the name id |
+//! | annotation text | the name id |
+
+use super::super::native::fields::{Fields, key};
+use crate::ops::{Arg, Layer, OP_MAX};
+
+/// Raise this when a reader of the old rules would misread; stands in each process's attributes.
+pub const LAYOUT: u64 = 1;
+
+pub const DEPTH_BITS: u32 = 5;
+pub const CATEGORY_NAMES: u64 = 1 + Layer::ALL.len() as u64;
+pub const EVENT_NAMES: u64 = OP_MAX as u64 + 1;
+pub const ANNOTATION_NAMES: u64 = 64;
+
+/// Attributes of the trace are called `dlio.UUID.KEY`; the key is that of a process's fields or one of these.
+pub const ATTRIBUTE_PREFIX: &str = "dlio.";
+pub const ATTRIBUTE_LAYOUT: &str = "layout";
+/// Unix time minus boot time.
+pub const ATTRIBUTE_OFFSET: &str = "clock_offset_ns";
+/// Stands alone in a raw packet before which every sequence ends: a reader may begin here.
+pub const ATTRIBUTE_CHAPTER: &str = "dlio.chapter";
+/// Written last; a file without it was cut.
+pub const ATTRIBUTE_COMPLETE: &str = "complete";
+
+/// The arguments of an event, as they are named in the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Key {
+    File = 1,
+    Fd,
+    Pos,
+    Requested,
+    Bytes,
+    Ret,
+    Errno,
+    Flags,
+    Mode,
+    Whence,
+    Offset,
+    Target,
+    OtherFd,
+    Command,
+    Count,
+    /// The second of two counts.
+    Second,
+    Epoch,
+    Step,
+    Value,
+    /// The span had not ended when its process did.
+    Unfinished,
+    /// Duration of a call that found no track.
+    Dur,
+}
+
+impl Key {
+    pub const ALL: [Key; 21] = {
+        use Key::*;
+        [
+            File, Fd, Pos, Requested, Bytes, Ret, Errno, Flags, Mode, Whence, Offset, Target, OtherFd, Command, Count,
+            Second, Epoch, Step, Value, Unfinished, Dur,
+        ]
+    };
+
+    pub fn name(self) -> &'static str {
+        [
+            "file",
+            "fd",
+            "pos",
+            "requested",
+            "bytes",
+            "ret",
+            "errno",
+            "flags",
+            "mode",
+            "whence",
+            "offset",
+            "target",
+            "other_fd",
+            "command",
+            "count",
+            "second",
+            "epoch",
+            "step",
+            "value",
+            "unfinished",
+            "dur",
+        ][self as usize - 1]
+    }
+
+    pub fn from_name(name: &[u8]) -> Option<Key> {
+        Key::ALL.into_iter().find(|key| key.name().as_bytes() == name)
+    }
+
+    /// The name of argument `a`, or of `b`.
+    pub const fn of(arg: Arg, second: bool) -> Option<Key> {
+        Some(match arg {
+            Arg::None | Arg::Steps => return None,
+            Arg::Position => Key::Pos,
+            Arg::Size => Key::Requested,
+            Arg::Flags => Key::Flags,
+            Arg::Mode => Key::Mode,
+            Arg::Whence => Key::Whence,
+            Arg::Offset => Key::Offset,
+            Arg::Path => Key::Target,
+            Arg::Fd => Key::OtherFd,
+            Arg::Command => Key::Command,
+            Arg::Count if second => Key::Second,
+            Arg::Count => Key::Count,
+            Arg::Value => Key::Value,
+        })
+    }
+}
+
+/// FNV-1a with a final mix. Written out, because the numbers go into files and must not change with a library.
+pub fn hash(parts: &[&[u8]]) -> u64 {
+    let mut state = 0xcbf2_9ce4_8422_2325u64;
+    for part in parts {
+        for &byte in part.iter().chain(&[0]) {
+            state = (state ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    state ^= state >> 32;
+    state = state.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    // Zero means "no track" to viewers.
+    (state ^ state >> 32).max(1)
+}
+
+/// The track of a process: the same for one image of one process wherever it is written, different for any two.
+pub fn process_uuid(fields: &Fields) -> u64 {
+    let keys = [key::HOST, key::BOOT_ID, key::PID, key::START_BOOT_NS, key::IMAGE];
+    hash(&keys.map(|key| fields.get(key).unwrap_or("").as_bytes()))
+}
+
+/// A track below another: of a thread by its id, of a lane by its number, of a counter by its name.
+pub fn child_uuid(parent: u64, kind: &str, which: &[u8]) -> u64 {
+    hash(&[&parent.to_le_bytes(), kind.as_bytes(), which])
+}
+
+/// Tells machines apart where traces of several are merged; two bytes in each packet hold it.
+pub fn machine_id(fields: &Fields) -> u32 {
+    let boot = fields.get(key::BOOT_ID).or(fields.get(key::HOST)).unwrap_or("");
+    (hash(&[boot.as_bytes()]) % 0x3f80) as u32 + 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_own_number_and_name() {
+        for (i, key) in Key::ALL.into_iter().enumerate() {
+            assert_eq!(key as usize, i + 1);
+            assert_eq!(Key::from_name(key.name().as_bytes()), Some(key));
+        }
+    }
+
+    #[test]
+    fn images_of_one_process_have_tracks_of_their_own() {
+        let mut fields = Fields::default();
+        fields.set(key::HOST, "node7");
+        fields.set(key::PID, 12);
+        let first = process_uuid(&fields);
+        fields.set(key::IMAGE, 1);
+        assert_ne!(process_uuid(&fields), first);
+        assert_ne!(child_uuid(first, "thread", b"12"), child_uuid(first, "counter", b"12"));
+    }
+
+    #[test]
+    fn machine_ids_take_two_bytes() {
+        for i in 0..1000 {
+            let mut fields = Fields::default();
+            fields.set(key::BOOT_ID, i);
+            assert!((0x80..0x4000).contains(&machine_id(&fields)));
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! Which events go into an export, and how an overview is made of too many.
+//!
+//! A browser bears about a million slices. [`Selection`] leaves out what was not asked for; [`Overview`] merges runs of
+//! short calls of a thread into one slice that says how many there were, so that what took time stays as it is:
+//!
+//! ```text
+//! before   |r|r|r|w|r|   |===== read =====|  |r|r|
+//! after    |  5 calls |  |===== read =====|  |2 reads|
+//! ```
+//!
+//! Both take batches of one thread in order and give batches in nanoseconds of boot time, to be written with
+//! [`Clock::nanoseconds`]. Nothing here knows what a command line looks like.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Clock;
+use crate::native::columns::Events;
+use crate::native::names::{NameKind, Names};
+use crate::ops::{Class, Layer, Op, Ret};
+use crate::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
+
+/// More slices than this and the viewer becomes slow; the point from which an overview is made.
+pub const EVENTS_MAX: u64 = 1_000_000;
+
+/// Stored bytes an event takes in a Perfetto trace, for an estimate before a long export.
+pub const BYTES_PER_EVENT: u64 = 15;
+
+/// What was asked for. Which processes to export is the caller's choice: it gives no others.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Boot time; an event that reaches into the window is kept whole.
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// Calls and spans shorter than this are left out; instants and counters stay.
+    pub min_dur_ns: u64,
+    /// Layers and categories of spans; empty for all.
+    pub categories: Vec<String>,
+}
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter { from_ns: 0, to_ns: u64::MAX, min_dur_ns: 0, categories: Vec::new() }
+    }
+}
+
+/// A [`Filter`] at work on one process. Keeps the metadata that waits for its span, by thread.
+pub struct Selection<'f> {
+    filter: &'f Filter,
+    /// Whether a path is asked for; spans stay whatever the path, to show what the calls belong to.
+    file: &'f dyn Fn(&[u8]) -> bool,
+    files: BTreeMap<u32, bool>,
+    categories: BTreeMap<(u32, bool), bool>,
+    waiting: BTreeMap<u32, Vec<Record>>,
+    /// Events left out so far.
+    pub left_out: u64,
+}
+
+impl<'f> Selection<'f> {
+    pub fn new(filter: &'f Filter, file: &'f dyn Fn(&[u8]) -> bool) -> Selection<'f> {
+        let (files, categories, waiting) = Default::default();
+        Selection { filter, file, files, categories, waiting, left_out: 0 }
+    }
+
+    /// Replaces `into` by the events asked for, in nanoseconds.
+    pub fn select(&mut self, tid: u32, events: &Events, clock: &Clock, names: &Names, into: &mut Events) {
+        into.clear();
+        let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
+        for i in 0..events.len() {
+            let record = in_nanoseconds(events, i, clock);
+            if record.op() == Op::META {
+                waiting.push(record);
+            } else if self.keeps(&record, names) {
+                waiting.drain(..).for_each(|meta| into.push(&meta));
+                into.push(&record);
+            } else {
+                waiting.clear();
+                self.left_out += 1;
+            }
+        }
+        self.waiting.insert(tid, waiting);
+    }
+
+    fn keeps(&mut self, record: &Record, names: &Names) -> bool {
+        let begin = record.start;
+        let reaches_in = begin <= self.filter.to_ns && begin.saturating_add(record.duration()) >= self.filter.from_ns;
+        let is_moment = matches!(record.op(), Op::INSTANT | Op::COUNTER | Op::LOST);
+        let is_long = is_moment || record.duration() >= self.filter.min_dur_ns;
+        reaches_in && is_long && self.asks_for_category(record, names) && self.asks_for_file(record, names)
+    }
+
+    fn asks_for_category(&mut self, record: &Record, names: &Names) -> bool {
+        if self.filter.categories.is_empty() {
+            return true;
+        }
+        let named = names_itself(record.op()) && record.fd > 0;
+        let layer = record.op().info().map_or(Layer::App, |info| info.layer);
+        let key = if named { record.fd as u32 } else { layer as u32 };
+        *self.categories.entry((key, named)).or_insert_with(|| {
+            let name = if named { names.text(key).unwrap_or_default() } else { layer.name().into() };
+            self.filter.categories.iter().any(|category| *category == name)
+        })
+    }
+
+    fn asks_for_file(&mut self, record: &Record, names: &Names) -> bool {
+        if names_itself(record.op()) {
+            return true;
+        }
+        let file = self.file;
+        *self.files.entry(record.file).or_insert_with(|| file(names.get(record.file).map_or(b"", |(_, text)| text)))
+    }
+}
+
+fn names_itself(op: Op) -> bool {
+    matches!(op, Op::SPAN | Op::INSTANT | Op::COUNTER)
+}
+
+fn in_nanoseconds(events: &Events, i: usize, clock: &Clock) -> Record {
+    let start = clock.boot_ns(events.start[i]);
+    let end = clock.boot_ns(events.start[i].saturating_add(events.duration[i]));
+    Record {
+        word: word(Op(events.op[i]), events.depth[i], events.known[i], end.saturating_sub(start)),
+        start,
+        file: events.file[i],
+        fd: events.fd[i],
+        a: events.a[i],
+        b: events.b[i],
+        ret: events.ret[i],
+    }
+}
+
+/// How many events of which length there are: what the threshold of an overview is chosen by.
+#[derive(Clone, Debug)]
+pub struct Lengths {
+    /// Events that took from 2^n up to 2^(n+1) nanoseconds.
+    by_power: [u64; 64],
+}
+
+impl Default for Lengths {
+    fn default() -> Lengths {
+        Lengths { by_power: [0; 64] }
+    }
+}
+
+impl Lengths {
+    pub fn add(&mut self, duration_ns: u64) {
+        self.by_power[duration_ns.max(1).ilog2() as usize] += 1;
+    }
+
+    pub fn total(&self) -> u64 {
+        self.by_power.iter().sum()
+    }
+
+    /// The smallest power of two such that at most `room` events took as long or longer.
+    pub fn threshold_ns(&self, room: u64) -> u64 {
+        let mut longer = 0;
+        for power in (0..64).rev() {
+            longer += self.by_power[power];
+            if longer > room {
+                return 1u64.checked_shl(power as u32 + 1).unwrap_or(u64::MAX);
+            }
+        }
+        0
+    }
+}
+
+/// What an overview merges. With half of the room for events that stay and half for merged ones, at most
+/// [`EVENTS_MAX`] slices remain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coarseness {
+    /// Events shorter than this are merged.
+    pub threshold_ns: u64,
+    /// Merged slices begin in the same stretch of this length.
+    pub stretch_ns: u64,
+}
+
+impl Coarseness {
+    /// `None` where everything fits.
+    pub fn choose(lengths: &Lengths, threads: u64, run_ns: u64, events_max: u64) -> Option<Coarseness> {
+        if lengths.total() <= events_max {
+            return None;
+        }
+        let stretches = (events_max / 2 / threads.max(1)).max(1);
+        let stretch_ns = run_ns.div_ceil(stretches).max(1);
+        Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 2), stretch_ns })
+    }
+
+    /// What the trace is to say about itself.
+    pub fn remark(&self) -> String {
+        format!("overview: calls shorter than {} are merged", duration(self.threshold_ns))
+    }
+}
+
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// Names an overview needs among those of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct OverviewNames {
+    slice: u32,
+    category: u32,
+    calls: u32,
+    busy_ns: u32,
+    read: u32,
+    written: u32,
+}
+
+impl OverviewNames {
+    pub fn add(names: &mut Names) -> OverviewNames {
+        let mut text = |text: &str| names.push(NameKind::Text, text.as_bytes());
+        let [calls, busy_ns, read, written] = ["calls", "busy_ns", "bytes_read", "bytes_written"].map(&mut text);
+        OverviewNames {
+            slice: names.push(NameKind::Span, b"calls"),
+            category: names.push(NameKind::Category, b"overview"),
+            calls,
+            busy_ns,
+            read,
+            written,
+        }
+    }
+}
+
+/// Merges the short events of one thread. Give it all batches, then [`Overview::finish`].
+pub struct Overview {
+    coarseness: Coarseness,
+    names: OverviewNames,
+    /// Runs that may still grow, the deeper ones later.
+    runs: Vec<Run>,
+    waiting: Vec<Record>,
+}
+
+/// Events that became one slice.
+struct Run {
+    depth: u8,
+    begin: u64,
+    end: u64,
+    stretch: u64,
+    calls: u64,
+    busy_ns: u64,
+    read: u64,
+    written: u64,
+    /// The first event and its metadata, to be written as it was if it stays alone.
+    alone: Vec<Record>,
+    /// The operation, while it is the same for all.
+    op: Option<Op>,
+    /// The file, while it is the same for all.
+    file: u32,
+}
+
+impl Overview {
+    pub fn new(coarseness: Coarseness, names: OverviewNames) -> Overview {
+        Overview { coarseness, names, runs: Vec::new(), waiting: Vec::new() }
+    }
+
+    /// Adds to `into` what is settled by these events, which are in nanoseconds.
+    pub fn merge(&mut self, events: &Events, into: &mut Events) {
+        let clock = Clock::nanoseconds(0);
+        for i in 0..events.len() {
+            let record = in_nanoseconds(events, i, &clock);
+            if record.op() == Op::META {
+                self.waiting.push(record);
+                continue;
+            }
+            let is_moment = matches!(record.op(), Op::INSTANT | Op::COUNTER | Op::LOST);
+            if is_moment || record.duration() >= self.coarseness.threshold_ns {
+                if !is_moment {
+                    self.settle(into);
+                }
+                self.waiting.drain(..).for_each(|meta| into.push(&meta));
+                into.push(&record);
+            } else {
+                self.absorb(record, into);
+            }
+        }
+    }
+
+    pub fn finish(&mut self, into: &mut Events) {
+        self.settle(into);
+    }
+
+    /// Writes every run. A deeper one is never written without those above it, which ended before it began: events must
+    /// stay in the order they ended.
+    fn settle(&mut self, into: &mut Events) {
+        let names = self.names;
+        self.runs.drain(..).for_each(|run| run.write(&names, into));
+    }
+
+    /// A short event joins the run before it or begins one; runs within it become part of it.
+    fn absorb(&mut self, record: Record, into: &mut Events) {
+        let mut run = Run::new(record, self.waiting.split_off(0), self.coarseness.stretch_ns);
+        let inner = self.runs.partition_point(|other| other.depth <= run.depth);
+        if self.runs[inner..].iter().any(|other| other.begin < run.begin) {
+            self.settle(into);
+        }
+        self.runs.drain(inner.min(self.runs.len())..).for_each(|inner| run.take_in(&inner));
+        match self.runs.last_mut().filter(|last| last.depth == run.depth) {
+            Some(last) if last.stretch == run.stretch && last.end <= run.begin => return last.append(&run),
+            Some(_) => self.settle(into),
+            None => (),
+        }
+        self.runs.push(run);
+    }
+}
+
+impl Run {
+    fn new(record: Record, mut alone: Vec<Record>, stretch_ns: u64) -> Run {
+        let op = record.op();
+        let moved = op.info().filter(|info| info.ret == Ret::Bytes && record.ret > 0).map(|info| info.class);
+        let bytes = |class| if moved == Some(class) { record.ret as u64 } else { 0 };
+        alone.push(record);
+        Run {
+            depth: record.depth(),
+            begin: record.start,
+            end: record.start + record.duration(),
+            stretch: record.start / stretch_ns,
+            // A span is no call; it only holds some.
+            calls: (op != Op::SPAN) as u64,
+            busy_ns: if op == Op::SPAN { 0 } else { record.duration() },
+            read: bytes(Class::Read),
+            written: bytes(Class::Write),
+            alone,
+            op: Some(op),
+            file: record.file,
+        }
+    }
+
+    /// A run that came right after this one.
+    fn append(&mut self, next: &Run) {
+        self.op = self.op.filter(|_| self.op == next.op && self.op != Some(Op::SPAN));
+        self.file = if self.file == next.file { self.file } else { 0 };
+        self.count(next);
+        self.end = next.end;
+    }
+
+    /// A run within this one.
+    fn take_in(&mut self, inner: &Run) {
+        self.op = None;
+        self.count(inner);
+    }
+
+    fn count(&mut self, other: &Run) {
+        self.calls += other.calls;
+        self.busy_ns += other.busy_ns;
+        self.read += other.read;
+        self.written += other.written;
+        self.alone.clear();
+    }
+
+    fn write(self, names: &OverviewNames, into: &mut Events) {
+        if !self.alone.is_empty() {
+            self.alone.iter().for_each(|record| into.push(record));
+            return;
+        }
+        let meta = |key, value: u64| Record {
+            word: word(Op::META, 0, true, 0),
+            start: self.begin,
+            file: key,
+            fd: MetaKind::Int as i32,
+            a: value as i64,
+            ..Record::default()
+        };
+        into.push(&meta(names.calls, self.calls));
+        into.push(&meta(names.busy_ns, self.busy_ns));
+        let length = self.end - self.begin;
+        let Some(op) = self.op else {
+            for (key, bytes) in [(names.read, self.read), (names.written, self.written)] {
+                if bytes > 0 {
+                    into.push(&meta(key, bytes));
+                }
+            }
+            let a = pack_steps(STEP_NONE, STEP_NONE);
+            let word = word(Op::SPAN, self.depth, true, length);
+            let (file, fd) = (names.slice, names.category as i32);
+            return into.push(&Record { word, start: self.begin, file, fd, a, ..Record::default() });
+        };
+        let bytes = (self.read + self.written) as i64;
+        into.push(&Record {
+            word: word(op, self.depth, false, length),
+            start: self.begin,
+            file: self.file,
+            fd: -1,
+            a: 0,
+            b: bytes,
+            ret: if op.info().is_some_and(|info| info.moves_bytes()) { bytes } else { 0 },
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(op: Op, start: u64, duration: u64, depth: u8) -> Record {
+        Record { word: word(op, depth, true, duration), start, file: 1, fd: 3, a: 0, b: 10, ret: 10 }
+    }
+
+    fn events(records: &[Record]) -> Events {
+        let mut events = Events::default();
+        records.iter().for_each(|record| events.push(record));
+        events
+    }
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        names.push(NameKind::Path, b"/data/a");
+        names.push(NameKind::Category, b"train");
+        names.push(NameKind::Path, b"/tmp/b");
+        names
+    }
+
+    fn selected(filter: &Filter, file: &dyn Fn(&[u8]) -> bool, records: &[Record]) -> Vec<(u16, u64)> {
+        let mut into = Events::default();
+        let mut selection = Selection::new(filter, file);
+        selection.select(7, &events(records), &Clock::nanoseconds(0), &names(), &mut into);
+        into.op.iter().copied().zip(into.start.iter().copied()).collect()
+    }
+
+    #[test]
+    fn what_reaches_into_the_window_is_kept() {
+        let filter = Filter { from_ns: 100, to_ns: 200, ..Filter::default() };
+        let records =
+            [(0, 99), (0, 100), (150, 10), (0, 1000), (200, 5), (201, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
+        let kept: Vec<_> = selected(&filter, &|_| true, &records).iter().map(|(_, start)| *start).collect();
+        assert_eq!(kept, [0, 150, 0, 200]);
+    }
+
+    #[test]
+    fn files_categories_and_lengths_are_chosen_and_metadata_stays_with_its_span() {
+        let span = Record { fd: 2, ..call(Op::SPAN, 50, 1, 0) };
+        let other = Record { file: 3, ..call(Op::READ, 60, 500, 0) };
+        let records = [call(Op::META, 0, 0, 0), span, call(Op::READ, 55, 500, 0), other, call(Op::FREAD, 70, 500, 0)];
+        let (meta, span_op, read) = (Op::META.0, Op::SPAN.0, Op::READ.0);
+        let all = Filter::default();
+        assert_eq!(
+            selected(&all, &|path| path == b"/data/a", &records),
+            [(meta, 0), (span_op, 50), (read, 55), (Op::FREAD.0, 70)]
+        );
+        let long = Filter { min_dur_ns: 2, ..Filter::default() };
+        assert_eq!(selected(&long, &|_| true, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
+        let train = Filter { categories: vec!["train".into()], ..Filter::default() };
+        assert_eq!(selected(&train, &|_| true, &records), [(meta, 0), (span_op, 50)]);
+        let posix = Filter { categories: vec!["posix".into()], ..Filter::default() };
+        assert_eq!(selected(&posix, &|_| true, &records), [(read, 55), (read, 60)]);
+    }
+
+    fn merged(records: &[Record]) -> Events {
+        let mut names = names();
+        let coarseness = Coarseness { threshold_ns: 100, stretch_ns: 1000 };
+        let mut overview = Overview::new(coarseness, OverviewNames::add(&mut names));
+        let mut into = Events::default();
+        overview.merge(&events(records), &mut into);
+        overview.finish(&mut into);
+        into
+    }
+
+    /// Operation, start, duration and result of what is no metadata.
+    fn slices(events: &Events) -> Vec<(u16, u64, u64, i64)> {
+        let slice = |i: usize| (events.op[i], events.start[i], events.duration[i], events.ret[i]);
+        (0..events.len()).map(slice).filter(|slice| slice.0 != Op::META.0).collect()
+    }
+
+    #[test]
+    fn short_calls_of_a_stretch_become_one_and_long_ones_stay() {
+        let found = merged(&[
+            call(Op::READ, 10, 5, 0),
+            call(Op::READ, 20, 5, 0),
+            call(Op::READ, 30, 300, 0),
+            call(Op::READ, 400, 5, 0),
+            call(Op::WRITE, 410, 5, 0),
+            call(Op::WRITE, 1010, 5, 0),
+        ]);
+        let (read, write, span) = (Op::READ.0, Op::WRITE.0, Op::SPAN.0);
+        assert_eq!(slices(&found), [(read, 10, 15, 20), (read, 30, 300, 10), (span, 400, 15, 0), (write, 1010, 5, 10)]);
+    }
+
+    #[test]
+    fn short_spans_take_their_calls_in() {
+        let found = merged(&[
+            call(Op::READ, 11, 5, 1),
+            call(Op::SPAN, 10, 10, 0),
+            call(Op::READ, 31, 5, 1),
+            call(Op::SPAN, 30, 10, 0),
+            call(Op::READ, 51, 5, 1),
+            call(Op::SPAN, 50, 500, 0),
+        ]);
+        let span = Op::SPAN.0;
+        assert_eq!(slices(&found), [(span, 10, 30, 0), (Op::READ.0, 51, 5, 10), (span, 50, 500, 10)]);
+        let calls = found.op.iter().position(|&op| op == Op::META.0).unwrap();
+        assert_eq!(found.a[calls], 2);
+    }
+
+    #[test]
+    fn merged_slices_still_nest() {
+        let mut random = 7u64;
+        let mut records = Vec::new();
+        let mut now = 0;
+        for _ in 0..2000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (begin, inner) = (now, (random >> 60) % 4);
+            now += 1 + (random >> 40) % 50;
+            for _ in 0..inner {
+                records.push(call(Op::READ, now, 1 + (random >> 30) % 200, 1));
+                now += 250;
+            }
+            records.push(call(if inner > 0 { Op::SPAN } else { Op::WRITE }, begin, now - begin, 0));
+            now += 1;
+        }
+        let found = merged(&records);
+        let mut lanes = super::super::lanes::Lanes::default();
+        for i in (0..found.len()).filter(|&i| found.op[i] != Op::META.0) {
+            let place = lanes.place(found.start[i], found.start[i] + found.duration[i], found.depth[i]);
+            assert_eq!(place, super::super::lanes::Place::Track, "{i}");
+        }
+        assert!(slices(&found).len() < records.len());
+    }
+
+    #[test]
+    fn an_overview_fits_its_room() {
+        let mut lengths = Lengths::default();
+        (0..3_000_000u64).for_each(|i| lengths.add(100 + i % 5000));
+        assert_eq!(Coarseness::choose(&lengths, 8, 1_000_000_000, 4_000_000), None);
+        let coarseness = Coarseness::choose(&lengths, 8, 1_000_000_000, 1_000_000).unwrap();
+        assert_eq!(coarseness, Coarseness { threshold_ns: 8192, stretch_ns: 16_000 });
+        assert_eq!(coarseness.remark(), "overview: calls shorter than 8.2 us are merged");
+    }
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Opens our traces in the real Perfetto UI and in other people's tools, and compares what they find with what was recorded.
+# Leaves traces, figures and pictures in $CARGO_TARGET_DIR/ui. `run-ui.sh quick` leaves the long ones out.
+set -eu
+
+here="$(cd "$(dirname "$0")" && pwd)"
+target="${CARGO_TARGET_DIR:-$here/../target}"
+library="${DLIO_DIST:-$target/dist}/lib/libdliotrace.so"
+[ -f "$library" ] || library="$target/preload/libdliotrace.so"
+out="$target/ui"
+quick="${1:-}"
+
+"$here/ui/setup.sh" >/dev/null
+cargo build --quiet --release --package dlio-schemas --examples --manifest-path "$here/../Cargo.toml"
+rm -rf "$out"
+mkdir -p "$out"
+known="$target/release/examples/known_trace"
+merge="$target/release/examples/merge"
+cc -O2 -pthread -o "$out/workload" "$here/ui/programs/workload.c"
+dd if=/dev/zero of="$out/input" bs=64k count=1 2>/dev/null
+failed=0
+
+prove() {
+    "$here/ui/prove.py" "$@" || failed=1
+}
+
+# record NAME FORMAT PROGRAM...: runs a program under the library alone; one that kills itself is one of the tests.
+record() {
+    name="$1" format="$2"
+    shift 2
+    DLIO_TRACE_DIR="$out/$name" DLIO_TRACE_FORMAT="$format" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 || :
+}
+
+# Traces made by hand, in which every figure is known: nested spans, metadata, counters, crossing calls, awkward names.
+"$known" spans "$out/spans" 50
+"$known" mixed "$out/mixed" 20000
+for shape in spans mixed; do
+    prove "$out/$shape.pftrace" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.png"
+    prove "$out/$shape.json.gz" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.chrome.png"
+done
+if [ "$quick" != quick ]; then
+    "$known" mixed "$out/million" 1000000
+    prove "$out/million.pftrace" --expect "$out/million.figures.json"
+fi
+
+if [ -f "$library" ]; then
+    # The library alone, no command of ours afterwards: the trace opens, and says what our reader says.
+    record alone perfetto "$out/workload" "$out/input" 4 500
+    for trace in "$out"/alone/*.pftrace; do
+        "$merge" "$trace" "$out/alone"
+        prove "$trace" --expect "$out/alone.figures.json" --screenshot "$out/alone.png"
+    done
+    # One file of many processes, of a killed one, of a Python pool; figures come from the native traces.
+    record eight native "$out/workload" "$out/input" 2 200 8
+    record killed native "$out/workload" "$out/input" 2 3000 0 kill
+    record pool native python3 "$here/ui/programs/pool.py" "$out/input"
+    for run in eight killed pool; do
+        "$merge" "$out/$run" "$out/$run"
+        prove "$out/$run.pftrace" --expect "$out/$run.figures.json" --screenshot "$out/$run.png"
+    done
+    # Files of one host, put together with nothing but cat.
+    record several perfetto "$out/workload" "$out/input" 2 50 4
+    cat "$out"/several/*.pftrace > "$out/several.pftrace"
+    "$merge" "$out/several.pftrace" "$out/several"
+    prove "$out/several.pftrace" --expect "$out/several.figures.json" --screenshot "$out/several.png"
+else
+    echo "$library is missing: only traces made by hand were proved" >&2
+fi
+
+"$here/ui/decode.py" $(ls "$out"/*.pftrace | grep -v million) || failed=1
+"$here/ui/dftracer.sh" "$out/mixed.pfw.gz" "$out/mixed.figures.json" || failed=1
+[ "$failed" = 0 ] || { echo "the viewer found something else than was recorded" >&2; exit 1; }

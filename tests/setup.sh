@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
+# `setup.sh test` also what the tests use. Says nothing and does nothing where everything is there.
+set -eu
+
+wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
+[ "${1:-demo}" = test ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3"
+
+missing=""
+for pair in $wanted; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+done
+command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }
+
+if [ -n "$missing" ]; then
+    command -v apt-get >/dev/null 2>&1 || { echo "install these first:$missing" >&2; exit 1; }
+    echo "installing$missing"
+    root=""
+    [ "$(id -u)" = 0 ] || root=sudo
+    # shellcheck disable=SC2086 # a list of words
+    $root apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 || {
+        $root apt-get update -qq
+        # shellcheck disable=SC2086
+        $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    }
+fi

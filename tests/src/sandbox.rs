@@ -1,0 +1,110 @@
+//! Runs a program in a folder of its own and says what it did: ending, output, files.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+/// A program that takes longer hangs: the slowest takes a few seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Folders of one case. Each run finds the same paths, so that what it prints can be the same.
+pub struct Sandbox {
+    root: PathBuf,
+}
+
+/// What a run did.
+#[derive(Debug)]
+pub struct Run {
+    pub exit: String,
+    pub output: Vec<u8>,
+    pub errors: Vec<u8>,
+    pub began: SystemTime,
+    pub ended: SystemTime,
+}
+
+impl Sandbox {
+    /// Below the target folder; what an earlier run left is removed.
+    pub fn new(name: &str) -> io::Result<Sandbox> {
+        let root = crate::artefacts::target().join("tmp/dlio-tests").join(name);
+        let sandbox = Sandbox { root };
+        sandbox.clear()?;
+        Ok(sandbox)
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    pub fn trace(&self) -> PathBuf {
+        self.root.join("trace")
+    }
+
+    /// For what outlives a run, such as compiled programs.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Empty folders for the next run; the trace folder is for the tracer to make.
+    pub fn clear(&self) -> io::Result<()> {
+        for folder in [self.work(), self.trace()] {
+            match fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::create_dir_all(self.work())
+    }
+
+    /// Runs a command to its end, in its own process group, with its output in files: a grandchild that lives on holds
+    /// nobody up.
+    pub fn run(&self, command: &mut Command) -> Result<Run, String> {
+        let (output, errors) = (self.root.join("stdout"), self.root.join("stderr"));
+        let file = |path: &Path| File::create(path).map(Stdio::from).map_err(|e| format!("{}: {e}", path.display()));
+        command.current_dir(self.work()).stdin(Stdio::null()).stdout(file(&output)?).stderr(file(&errors)?);
+        let began = SystemTime::now();
+        let mut child = command.process_group(0).spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let pid = child.id();
+        let (told, ended) = mpsc::channel();
+        std::thread::spawn(move || told.send(child.wait()));
+        let status = match ended.recv_timeout(PATIENCE) {
+            Ok(status) => status.map_err(|error| error.to_string())?,
+            Err(_) => {
+                kill_group(pid);
+                return Err(format!("it hangs: no end after {} seconds", PATIENCE.as_secs()));
+            }
+        };
+        let read = |path: &Path| fs::read(path).unwrap_or_default();
+        Ok(Run {
+            exit: describe(status),
+            output: read(&output),
+            errors: read(&errors),
+            began,
+            ended: SystemTime::now(),
+        })
+    }
+}
+
+impl Drop for Sandbox {
+    /// Large traces of a failed case are worth keeping, those of a passed one are not; the caller tells by panicking or not.
+    fn drop(&mut self) {
+        if std::env::var_os("DLIO_TESTS_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.root);
+        }
+    }
+}
+
+fn kill_group(pid: u32) {
+    let _ = Command::new("kill").args(["-9", "--", &format!("-{pid}")]).status();
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code.to_string(),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".to_string(),
+    }
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Proves that a trace is complete in the real Perfetto UI.
+
+    prove.py TRACE [--expect FIGURES.json] [--screenshot OUT.png] [--json]
+
+Opens the trace in the UI (see viewer.py) and asks its trace processor for figures. Fails if any statistic says that data
+was lost, skipped or misunderstood, if a slice has no name or no end, or if a figure differs from what is expected. The
+figures matter more than the statistics: viewers drop data without a word in a dozen ways.
+
+FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "bytes", "pos", "first", "last"}, ...],
+               "instants"?: N, "depth"?: N, "counters"?: {track name: samples}, "flows"?: N, "unfinished"?: N}
+Slices are summed by thread and name; a key that is left out is not compared. `first` and `last` are boot time in ns.
+Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+VENV = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dlio-venv"
+if not sys.prefix.startswith(str(VENV)):
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        sys.exit(f"{python} is missing: run {pathlib.Path(__file__).parent / 'setup.sh'} first")
+    os.execv(python, [str(python), *sys.argv])
+
+from viewer import TraceError, Viewer  # noqa: E402
+
+# Statistics that say nothing against a trace although their name matches.
+HARMLESS = {"trace_sorter_negative_timestamp_dropped"}
+
+STATISTICS = """
+    select name, severity, value, ifnull(idx, -1) as idx from stats where value > 0 and (
+        severity in ('error', 'data_loss', 'notice') or name glob '*skipped*' or name glob '*_errors' or name glob '*dropped*')
+"""
+
+SLICES = """
+    select coalesce(process.pid, other.pid) as pid, coalesce(thread.tid, parent_thread.tid, t.int_value) as tid, slice.name as name,
+        count(*) as count, sum(slice.dur) as dur, min(slice.ts) as first, max(slice.ts + slice.dur) as last,
+        sum(b.int_value) as bytes, sum(p.int_value) as pos
+    from slice
+    join track on track.id = slice.track_id
+    left join thread_track on thread_track.id = slice.track_id
+    left join thread using (utid)
+    left join thread_track parent on parent.id = track.parent_id
+    left join thread parent_thread on parent_thread.utid = parent.utid
+    left join process on process.upid = coalesce(thread.upid, parent_thread.upid)
+    left join args b on b.arg_set_id = slice.arg_set_id and b.key in ('debug.bytes', 'args.bytes')
+    left join args p on p.arg_set_id = slice.arg_set_id and p.key in ('debug.pos', 'args.pos')
+    left join args t on t.arg_set_id = slice.arg_set_id and t.key = 'args.tid'
+    left join process_track on process_track.id = slice.track_id
+    left join process other on other.upid = process_track.upid
+    where coalesce(thread.tid, parent_thread.tid, t.int_value) is not null
+    group by 1, 2, 3 order by 1, 2, 3
+"""
+
+FIGURES = {
+    "no name": "select count(*) as n from slice where name is null",
+    "no end": "select count(*) as n from slice where dur = -1",
+    "depth": "select max(depth) as n from slice",
+    "flows": "select count(*) as n from flow",
+    "unfinished": "select count(*) as n from args where key in ('debug.unfinished', 'args.unfinished')",
+    "slices": "select count(*) as n from slice",
+    "processes": "select count(*) as n from process where pid is not null and pid != 0",
+    "machines": "select count(distinct machine_id) as n from process",
+}
+
+
+def figures(viewer):
+    found = {name: viewer.query(sql)[0]["n"] for name, sql in FIGURES.items()}
+    found["rows"] = viewer.query(SLICES)
+    found["counters"] = {
+        row["name"]: row["n"]
+        for row in viewer.query("select track.name as name, count(*) as n from counter join track on track.id = counter.track_id group by 1")
+    }
+    found["statistics"] = viewer.query(STATISTICS)
+    return found
+
+
+def complaints(found, expected):
+    for stat in found["statistics"]:
+        if stat["name"] not in HARMLESS:
+            yield f"statistic {stat['name']} ({stat['severity']}) is {stat['value']}, not 0"
+    for name in ("no name", "no end"):
+        if found[name]:
+            yield f"{found[name]} slices have {name}"
+    for name in ("depth", "flows", "unfinished", "processes", "machines"):
+        if name in expected and expected[name] != found[name]:
+            yield f"{name}: {found[name]} in the UI, {expected[name]} expected"
+    for name, samples in expected.get("counters", {}).items():
+        if found["counters"].get(name) != samples:
+            yield f"counter {name}: {found['counters'].get(name)} samples in the UI, {samples} expected"
+    yield from wrong_slices(found["rows"], expected.get("slices"))
+
+
+def wrong_slices(rows, expected):
+    if expected is None:
+        return
+    by_process = all("pid" in row for row in expected)
+    key = lambda row: (row.get("pid") if by_process else None, row["tid"], row["name"])
+    seen = {key(row): row for row in rows}
+    for want in expected:
+        row = seen.pop(key(want), None)
+        if row is None:
+            yield f"{want['name']} of thread {want['tid']}: none in the UI, {want['count']} expected"
+            continue
+        for figure in ("count", "dur", "bytes", "pos", "first", "last"):
+            if figure in want and (row[figure] or 0) != want[figure]:
+                yield f"{figure} of {want['name']} of thread {want['tid']}: {row[figure]} in the UI, {want[figure]} expected"
+    for _, tid, name in seen:
+        yield f"{name} of thread {tid}: in the UI, but not expected"
+
+
+def picture(viewer, path):
+    viewer.command("dev.perfetto.ExpandAllGroups")
+    viewer.settle()
+    widest = viewer.query("select id from slice order by depth desc, dur desc limit 1")
+    if widest:
+        viewer.select_slice(widest[0]["id"])
+    viewer.screenshot(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=pathlib.Path)
+    parser.add_argument("--expect", type=pathlib.Path)
+    parser.add_argument("--screenshot", type=pathlib.Path)
+    parser.add_argument("--json", action="store_true", help="print the figures found")
+    options = parser.parse_args()
+    if not options.trace.is_file():
+        print(f"{options.trace}: no such file", file=sys.stderr)
+        return 2
+    expected = json.loads(options.expect.read_text()) if options.expect else {}
+    try:
+        with Viewer(options.trace) as viewer:
+            found = figures(viewer)
+            if options.screenshot:
+                picture(viewer, options.screenshot)
+    except TraceError as error:
+        print(f"{options.trace}: the UI says: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(found, indent=1))
+    wrong = list(complaints(found, expected))
+    for complaint in wrong:
+        print(f"{options.trace}: {complaint}", file=sys.stderr)
+    if not wrong:
+        counted = "as expected" if expected.get("slices") else "not compared"
+        print(f"{options.trace}: {found['slices']} slices, no statistic against it, figures {counted}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+/* dliotrace: spans, instants and counters for C (C99) and C++, on the clock and in the trace of the program's I/O.
+ *
+ * Nothing is linked. The engine is looked up once, at run time, in the preloaded libdliotrace.so; without it every call
+ * here returns at once.
+ *
+ *     dlio_span step = dlio_begin("step", "compute");
+ *     dlio_set_int(&step, "batch", 32);
+ *     ...
+ *     dlio_end(&step);
+ *
+ * In C++ `dlio::Span step("step", "compute");` ends with its scope. A span belongs to the thread that began it; one ended
+ * on another thread is counted as misuse and not recorded. Compile with -ldl where dlsym is not in the C library.
+ */
+#ifndef DLIOTRACE_H
+#define DLIOTRACE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#endif
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLIO_ENGINE_VERSION 1u
+/* Pairs of metadata a span takes; further ones are left out. */
+#define DLIO_META_MAX 8
+
+/* As the engine lays them out: `Meta`, `OpenSpan` and `Table` of the Rust crate dlio-tracer. */
+typedef struct {
+    uint32_t key;
+    int32_t kind; /* 0 integer, 1 bits of a double, 2 number of a text */
+    int64_t value;
+} dlio_meta;
+
+typedef struct {
+    uint64_t start;
+    uint32_t name, category;
+    int64_t steps;
+    uint32_t generation, depth;
+    uintptr_t line;
+} dlio_open_span;
+
+typedef struct {
+    uint32_t version, size;
+    const volatile uint32_t *on;
+    const volatile uint32_t *generation;
+    uint32_t (*intern)(uint32_t kind, const char *text, size_t length);
+    void (*begin)(dlio_open_span *span, uint32_t name, uint32_t category, int64_t steps);
+    void (*update)(const dlio_open_span *span);
+    void (*end)(dlio_open_span *span, const dlio_meta *meta, size_t count);
+    void (*instant)(uint32_t name, uint32_t category, int64_t steps, const dlio_meta *meta, size_t count);
+    void (*counter)(uint32_t name, uint32_t category, double value);
+    void (*describe)(const char *key, size_t key_length, const char *text, size_t length);
+} dlio_engine;
+
+typedef struct {
+    dlio_open_span open;
+    dlio_meta meta[DLIO_META_MAX];
+    size_t count;
+} dlio_span;
+
+/* The engine of this process, or NULL. */
+static inline const dlio_engine *dlio_find_engine(void) {
+    static const dlio_engine *found;
+    static int looked;
+    if (!looked) {
+        const dlio_engine *(*exported)(void);
+        void *address = dlsym(RTLD_DEFAULT, "dlio_engine_v1");
+        memcpy(&exported, &address, sizeof exported);
+        const dlio_engine *engine = address ? exported() : NULL;
+        found = engine && engine->version == DLIO_ENGINE_VERSION ? engine : NULL;
+        looked = 1;
+    }
+    return found;
+}
+
+/* The engine if it records spans now, else NULL. */
+static inline const dlio_engine *dlio_recording(void) {
+    const dlio_engine *engine = dlio_find_engine();
+    return engine && *engine->on ? engine : NULL;
+}
+
+static inline uint32_t dlio_number(const dlio_engine *engine, uint32_t kind, const char *text) {
+    return engine->intern(kind, text, strlen(text));
+}
+
+static inline dlio_span dlio_begin(const char *name, const char *category) {
+    dlio_span span;
+    span.open.start = 0;
+    span.count = 0;
+    const dlio_engine *engine = dlio_recording();
+    if (engine) {
+        const int64_t no_steps = (int64_t)(((uint64_t)0x80000000u << 32) | 0x80000000u);
+        engine->begin(&span.open, dlio_number(engine, 3, name), dlio_number(engine, 4, category), no_steps);
+    }
+    return span;
+}
+
+/* Ends a span; one that has ended already is passed over. */
+static inline void dlio_end(dlio_span *span) {
+    if (span->open.start) dlio_find_engine()->end(&span->open, span->meta, span->count);
+}
+
+/* Epoch and step have columns of their own. INT32_MIN is "none". */
+static inline void dlio_set_steps(dlio_span *span, int32_t epoch, int32_t step) {
+    if (span->open.start) {
+        span->open.steps = (int64_t)(((uint64_t)(uint32_t)epoch << 32) | (uint32_t)step);
+        dlio_find_engine()->update(&span->open);
+    }
+}
+
+static inline void dlio_add_meta(dlio_span *span, const char *key, int32_t kind, int64_t value) {
+    if (span->open.start && span->count < DLIO_META_MAX) {
+        dlio_meta *meta = &span->meta[span->count++];
+        meta->key = dlio_number(dlio_find_engine(), 5, key);
+        meta->kind = kind;
+        meta->value = value;
+    }
+}
+
+static inline void dlio_set_int(dlio_span *span, const char *key, int64_t value) { dlio_add_meta(span, key, 0, value); }
+
+static inline void dlio_set_double(dlio_span *span, const char *key, double value) {
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    dlio_add_meta(span, key, 1, bits);
+}
+
+static inline void dlio_set_text(dlio_span *span, const char *key, const char *value) {
+    if (span->open.start) dlio_add_meta(span, key, 2, dlio_number(dlio_find_engine(), 5, value));
+}
+
+static inline void dlio_instant(const char *name, const char *category) {
+    const dlio_engine *engine = dlio_recording();
+    if (engine) {
+        const int64_t no_steps = (int64_t)(((uint64_t)0x80000000u << 32) | 0x80000000u);
+        engine->instant(dlio_number(engine, 3, name), dlio_number(engine, 4, category), no_steps, NULL, 0);
+    }
+}
+
+static inline void dlio_counter(const char *name, double value) {
+    const dlio_engine *engine = dlio_recording();
+    if (engine) engine->counter(dlio_number(engine, 3, name), dlio_number(engine, 4, "app"), value);
+}
+
+/* A fact about this process: rank, ranks, job, label. */
+static inline void dlio_describe(const char *key, const char *text) {
+    const dlio_engine *engine = dlio_recording();
+    if (engine) engine->describe(key, strlen(key), text, strlen(text));
+}
+
+#ifdef __cplusplus
+}
+
+namespace dlio {
+/* Lasts as long as its scope. */
+class Span {
+  public:
+    Span(const char *name, const char *category = "app") : span_(dlio_begin(name, category)) {}
+    ~Span() { dlio_end(&span_); }
+    Span(const Span &) = delete;
+    Span &operator=(const Span &) = delete;
+    void set(const char *key, int64_t value) { dlio_set_int(&span_, key, value); }
+    void set(const char *key, int value) { dlio_set_int(&span_, key, value); }
+    void set(const char *key, double value) { dlio_set_double(&span_, key, value); }
+    void set(const char *key, const char *value) { dlio_set_text(&span_, key, value); }
+    void steps(int32_t epoch, int32_t step) { dlio_set_steps(&span_, epoch, step); }
+
+  private:
+    dlio_span span_;
+};
+} // namespace dlio
+#endif
+
+#endif

@@ -1,0 +1,80 @@
+//! The clock events are stamped with: the TSC where the kernel itself trusts it, CLOCK_MONOTONIC elsewhere.
+//!
+//! Two readings of the TSC cost half of what two of CLOCK_MONOTONIC do. Ticks become time only when a trace is read: an
+//! [`Anchor`] now and then says where the clocks stood.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use dlio_schemas::clock::Anchor;
+
+use crate::sys;
+
+static USE_TSC: AtomicBool = AtomicBool::new(false);
+
+/// The moment [`start`] ran, against which the rate is measured later.
+static STARTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Chooses the clock. Before this, CLOCK_MONOTONIC would be read; nothing is recorded before this.
+pub fn start() {
+    USE_TSC.store(tsc_is_trusted(), Relaxed);
+    let anchor = anchor();
+    STARTED[0].store(anchor.ticks, Relaxed);
+    STARTED[1].store(anchor.boot_ns, Relaxed);
+}
+
+/// Now.
+#[inline(always)]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if USE_TSC.load(Relaxed) {
+        // SAFETY: every x86-64 processor has this instruction; where it may not be used, USE_TSC is unset.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+    }
+    monotonic()
+}
+
+#[cold]
+fn monotonic() -> u64 {
+    sys::clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+pub fn name() -> &'static str {
+    if USE_TSC.load(Relaxed) { "tsc" } else { "monotonic" }
+}
+
+/// The same moment on three clocks: ticks are read on both sides of the boot clock and their middle taken.
+pub fn anchor() -> Anchor {
+    let before = ticks();
+    let boot_ns = sys::clock_ns(libc::CLOCK_BOOTTIME);
+    let after = ticks();
+    let real_ns = sys::clock_ns(libc::CLOCK_REALTIME);
+    Anchor { ticks: before + (after - before) / 2, boot_ns, real_ns }
+}
+
+/// Ticks a second, from the time since [`start`]: rough after a millisecond, good after a second.
+pub fn rate_hz(now: &Anchor) -> u64 {
+    let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));
+    let ns = now.boot_ns.saturating_sub(STARTED[1].load(Relaxed));
+    match USE_TSC.load(Relaxed) && ns > 0 {
+        true => (ticks as u128 * 1_000_000_000 / ns as u128) as u64,
+        false => 1_000_000_000,
+    }
+}
+
+/// The processor must promise a constant rate in every state, and the kernel must build its own time on it.
+#[cfg(target_arch = "x86_64")]
+fn tsc_is_trusted() -> bool {
+    const INVARIANT: u32 = 1 << 8;
+    let invariant = core::arch::x86_64::__cpuid(0x8000_0000).eax >= 0x8000_0007
+        && core::arch::x86_64::__cpuid(0x8000_0007).edx & INVARIANT != 0;
+    let mut name = [0; 64];
+    let source = sys::read_small(c"/sys/devices/system/clocksource/clocksource0/current_clocksource", &mut name);
+    // Inside a virtual machine the kernel's clock may be one that scales the TSC; an unreadable /sys says nothing.
+    let built_on_it = [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page", b""];
+    invariant && built_on_it.contains(&source.trim_ascii())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tsc_is_trusted() -> bool {
+    false
+}

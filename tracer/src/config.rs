@@ -1,0 +1,245 @@
+//! What the environment asks for, read once when the library starts.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use dlio_schemas::env;
+use dlio_schemas::ops::Layer;
+
+use crate::filter::Filter;
+use crate::path_buffer::{PATH_MAX, PathBuffer};
+use crate::sys;
+
+/// What a process leaves when it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A `.pftrace` up to [`AUTO_EVENTS_MAX`] events, above that the `.dlt` stays.
+    Auto,
+    Native,
+    Perfetto,
+    Chrome,
+}
+
+/// Above this a viewer gets slow, and writing its file at exit would keep the user waiting.
+pub const AUTO_EVENTS_MAX: u64 = 1_000_000;
+
+#[derive(Debug)]
+pub struct Config {
+    pub on: bool,
+    pub format: Format,
+    /// One bit a layer, in the order of [`Layer::ALL`].
+    pub layers: u32,
+    pub min_us: u64,
+    pub label: Vec<u8>,
+    dir: Vec<u8>,
+    spool: Vec<u8>,
+    filter: Filter,
+}
+
+static CONFIG: AtomicPtr<Config> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Before [`load`] nothing is recorded, so this is never asked for.
+pub fn get() -> &'static Config {
+    let config = CONFIG.load(Acquire);
+    assert!(!config.is_null(), "the configuration is loaded before anything is recorded");
+    // SAFETY: set once, to a leaked box.
+    unsafe { &*config }
+}
+
+/// Reads the environment; says a sentence for each thing it cannot make sense of, and goes on with the default.
+pub fn load() -> &'static Config {
+    let config = Box::leak(Box::new(Config::from_environment()));
+    CONFIG.store(config, Release);
+    config
+}
+
+impl Config {
+    fn from_environment() -> Config {
+        complain_of_unknown();
+        let mut buffer = [0; PATH_MAX];
+        let cwd = sys::working_dir(&mut buffer).to_vec();
+        let dir = absolute(&text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec()), &cwd);
+        let spool = text(env::SPOOL).map_or_else(|| spool_for(&dir), |spool| absolute(&spool, &cwd));
+        let list = |name| text(name).unwrap_or_default();
+        let own = vec![dir.clone(), spool.clone()];
+        let filter = Filter::new(&list(env::INCLUDE), &list(env::EXCLUDE), &cwd, own, switch(env::ALL, false));
+        Config {
+            on: switch(env::SWITCH, true),
+            format: format(),
+            layers: layers(),
+            min_us: number(env::MIN_US),
+            label: list(env::LABEL),
+            dir,
+            spool,
+            filter,
+        }
+    }
+
+    pub fn dir(&self) -> &[u8] {
+        &self.dir
+    }
+
+    /// Where rings live.
+    pub fn spool(&self) -> &[u8] {
+        &self.spool
+    }
+
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Makes the folders, with those above them.
+    pub fn make_dirs(&self) -> Result<(), i32> {
+        make_dir(&self.dir)?;
+        if self.spool == self.dir { Ok(()) } else { make_dir(&self.spool) }
+    }
+}
+
+fn make_dir(path: &[u8]) -> Result<(), i32> {
+    let mut part = PathBuffer::new();
+    let mut result = 0;
+    for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+        part.push(b"/").push(name);
+        result = sys::make_dir(part.as_c_str());
+    }
+    let usable = sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK);
+    match -result as i32 {
+        _ if usable => Ok(()),
+        0 | libc::EEXIST => Err(libc::EACCES),
+        errno => Err(errno),
+    }
+}
+
+fn text(name: &str) -> Option<Vec<u8>> {
+    std::env::var_os(name).map(|value| value.as_bytes().to_vec()).filter(|value| !value.is_empty())
+}
+
+fn absolute(path: &[u8], cwd: &[u8]) -> Vec<u8> {
+    let joined = if path.starts_with(b"/") { path.to_vec() } else { [cwd, b"/", path].concat() };
+    let end = joined.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    joined[..end].to_vec()
+}
+
+fn complain(name: &str, value: &[u8], allowed: &str) {
+    let parts: [&[u8]; 7] = [
+        name.as_bytes(),
+        b"=",
+        value,
+        b" means nothing here; it takes ",
+        allowed.as_bytes(),
+        b". ",
+        b"Going on with the default.",
+    ];
+    sys::say(&parts);
+}
+
+fn complain_of_unknown() {
+    let unknown = |name: &OsStr| {
+        let name = name.to_str()?;
+        let ours = name.starts_with(env::PREFIX);
+        (ours && !env::VARIABLES.iter().any(|variable| variable.name == name)).then(|| name.to_string())
+    };
+    for name in std::env::vars_os().filter_map(|(name, _)| unknown(&name)) {
+        match env::suggestion(&name) {
+            Some(known) => {
+                sys::say(&[name.as_bytes(), b" is not a variable of mine; did you mean ", known.as_bytes(), b"?"])
+            }
+            None => sys::say(&[name.as_bytes(), b" is not a variable of mine; `dlio trace --help-env` lists them."]),
+        }
+    }
+}
+
+fn switch(name: &str, default: bool) -> bool {
+    match text(name).as_deref() {
+        None => default,
+        Some(b"1" | b"on" | b"true" | b"yes") => true,
+        Some(b"0" | b"off" | b"false" | b"no") => false,
+        Some(other) => {
+            complain(name, other, "0 or 1");
+            default
+        }
+    }
+}
+
+fn number(name: &str) -> u64 {
+    let Some(value) = text(name) else { return 0 };
+    std::str::from_utf8(&value).ok().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
+        complain(name, &value, "a whole number");
+        0
+    })
+}
+
+fn format() -> Format {
+    match text(env::FORMAT).as_deref() {
+        None | Some(b"auto") => Format::Auto,
+        Some(b"native") => Format::Native,
+        Some(b"perfetto") => Format::Perfetto,
+        Some(b"chrome") => Format::Chrome,
+        Some(other) => {
+            complain(env::FORMAT, other, "auto, native, perfetto or chrome");
+            Format::Auto
+        }
+    }
+}
+
+fn layers() -> u32 {
+    const ALL: u32 = (1 << Layer::ALL.len()) - 1;
+    let Some(list) = text(env::LAYERS) else { return ALL };
+    let mut bits = 0;
+    for name in list.split(|&byte| byte == b',').filter(|name| !name.is_empty()) {
+        match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
+            Some(layer) => bits |= 1 << layer as u32,
+            None if name == b"all" => bits = ALL,
+            None => complain(env::LAYERS, name, "posix, stdio, process, app or all"),
+        }
+    }
+    if bits == 0 { ALL } else { bits }
+}
+
+/// Rings are shared memory: on a network file system they would be slow and not coherent, so they go to a local folder
+/// there and `dlio trace`, or the next process of the run, brings them home.
+fn spool_for(dir: &[u8]) -> Vec<u8> {
+    let mut existing = PathBuffer::new();
+    existing.push(dir);
+    while !sys::accessible(existing.as_c_str(), libc::F_OK) && existing.as_bytes().len() > 1 {
+        let parent = existing.as_bytes().len() - existing.file_name().len() - 1;
+        existing.truncate(parent.max(1));
+    }
+    match sys::file_system(existing.as_c_str()) {
+        Some(kind) if NETWORK.contains(&kind) => local_spool(),
+        _ => dir.to_vec(),
+    }
+}
+
+fn local_spool() -> Vec<u8> {
+    let writable = |path: &&CStr| sys::accessible(path, libc::W_OK | libc::X_OK);
+    let root = [c"/dev/shm", c"/tmp"].into_iter().find(writable).unwrap_or(c"/tmp");
+    [root.to_bytes(), b"/dlio-spool"].concat()
+}
+
+/// Magic numbers of network and parallel file systems, and of FUSE, below which many of them hide.
+const NETWORK: &[i64] = &[
+    0x6969,      // NFS
+    0x0bd0_0bd0, // Lustre
+    0x4750_4653, // GPFS
+    0xff53_4d42, // CIFS
+    0xfe53_4d42, // SMB2
+    0x00c3_6400, // Ceph
+    0x6573_5546, // FUSE
+    0x0102_1997, // 9p
+    0x1983_0326, // BeeGFS
+    0xaad7_aaea, // PanFS
+    0x5346_414f, // AFS
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_folders_are_resolved_and_slashes_at_the_end_go() {
+        assert_eq!(absolute(b"trace/", b"/work"), b"/work/trace");
+        assert_eq!(absolute(b"/trace//", b"/work"), b"/trace");
+    }
+}

@@ -1,0 +1,249 @@
+//! The life of the tracer in a process: start, fork, exec, end; and the question every hook asks first.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+use dlio_schemas::ops::Layer;
+use dlio_schemas::record::{Record, word};
+
+use crate::local::local;
+use crate::ops::Op;
+use crate::{clock, config, descriptors, environment, finish, image, ring, sys};
+
+/// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
+static MODE: AtomicU32 = AtomicU32::new(0);
+const STARTED: u32 = 1 << 31;
+
+/// Not zero while spans are recorded: what span APIs of all languages look at.
+static APP: AtomicU32 = AtomicU32::new(0);
+
+static STARTING: AtomicBool = AtomicBool::new(false);
+static ENDING: AtomicBool = AtomicBool::new(false);
+static IMAGE: AtomicU64 = AtomicU64::new(0);
+static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
+static THREAD_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// A traced call that has begun.
+#[derive(Clone, Copy)]
+pub struct Call {
+    start: u64,
+}
+
+/// A traced call that has returned.
+#[derive(Clone, Copy)]
+pub struct Done {
+    pub start: u64,
+    pub duration: u64,
+}
+
+/// Asked by every hook before the real call: `None` means "only pass it on".
+#[inline(always)]
+pub fn begin(layer: Layer) -> Option<Call> {
+    let mode = MODE.load(Relaxed);
+    // SAFETY: the line is this thread's own.
+    if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
+        return if mode == 0 { begin_first(layer) } else { None };
+    }
+    Some(Call { start: clock::ticks() })
+}
+
+/// A call before the library's own constructor: another constructor's, or a program's that starts threads early.
+#[cold]
+fn begin_first(layer: Layer) -> Option<Call> {
+    start();
+    (MODE.load(Relaxed) & 1 << layer as u32 != 0).then(|| Call { start: clock::ticks() })
+}
+
+impl Call {
+    /// A call that began at a moment taken before.
+    pub fn since(start: u64) -> Call {
+        Call { start }
+    }
+
+    /// To be said right after the real call, before anything is looked up.
+    #[inline(always)]
+    pub fn end(self) -> Done {
+        Done { start: self.start, duration: clock::ticks().wrapping_sub(self.start) }
+    }
+}
+
+impl Done {
+    /// Records the event. `known` says that `a` holds what the operation's row promises.
+    #[inline(always)]
+    pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
+        if self.duration < MIN_TICKS.load(Relaxed) {
+            return image::count_filtered();
+        }
+        // SAFETY: the line is this thread's own.
+        let depth = unsafe { (*local()).depth }.min(u8::MAX as u32) as u8;
+        ring::put(&Record { word: word(op, depth, known, self.duration), start: self.start, file, fd, a, b, ret });
+    }
+}
+
+/// Reads the configuration and registers for the process's end. Later calls do nothing.
+pub fn start() {
+    if STARTING.swap(true, AcqRel) {
+        return;
+    }
+    IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
+    clock::start();
+    let config = config::load();
+    if config.on {
+        environment::remember(config);
+        register();
+        MIN_TICKS.store(ticks_of_us(config.min_us), Relaxed);
+    }
+    set_mode(STARTED | if config.on { config.layers } else { 0 });
+}
+
+/// Starts the engine of a program that links it and runs without the preloaded library, if the environment asks for a
+/// trace.
+pub fn start_linked() {
+    let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
+    if asked {
+        start();
+    }
+}
+
+fn set_mode(mode: u32) -> u32 {
+    APP.store(mode & 1 << Layer::App as u32, Release);
+    MODE.swap(mode, AcqRel)
+}
+
+/// Whether a layer is recorded. Never starts the engine.
+#[inline(always)]
+pub fn records(layer: Layer) -> bool {
+    MODE.load(Relaxed) & 1 << layer as u32 != 0
+}
+
+/// Where span APIs find whether spans are recorded.
+pub const fn app_switch() -> *const AtomicU32 {
+    &raw const APP
+}
+
+/// Needs a rate at once, which a process without a shortest duration never has to measure.
+fn ticks_of_us(us: u64) -> u64 {
+    const MEASURED_NS: u64 = 2_000_000;
+    if us == 0 {
+        return 0;
+    }
+    let until = sys::clock_ns(libc::CLOCK_BOOTTIME) + MEASURED_NS;
+    while sys::clock_ns(libc::CLOCK_BOOTTIME) < until {
+        std::hint::spin_loop();
+    }
+    (us as u128 * clock::rate_hz(&clock::anchor()) as u128 / 1_000_000) as u64
+}
+
+fn register() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
+    }
+    extern "C" fn at_exit(status: i32, _: *mut libc::c_void) {
+        end(Ending::Exit(status));
+    }
+    extern "C" fn thread_ends(_: *mut libc::c_void) {
+        ring::end_thread();
+    }
+    let mut key = 0;
+    // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
+    // before the loader's, so ours run last, after every destructor.
+    unsafe {
+        on_exit(at_exit, std::ptr::null_mut());
+        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        if libc::pthread_key_create(&mut key, Some(thread_ends)) == 0 {
+            THREAD_KEY.store(key, Release);
+        }
+    }
+}
+
+/// This thread has a ring; it is to be asked for it back when the thread ends.
+pub fn watch_thread() {
+    let key = THREAD_KEY.load(Acquire);
+    if key != u32::MAX {
+        // SAFETY: the key exists; any pointer but null makes the destructor run.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) };
+    }
+}
+
+/// Boot time at which this image of the process was loaded.
+pub fn image_number() -> u64 {
+    IMAGE.load(Relaxed)
+}
+
+/// Something makes tracing impossible: one sentence, and the program runs on untraced.
+pub fn give_up(parts: &[&[u8]]) {
+    set_mode(STARTED);
+    sys::say(parts);
+}
+
+/// The child of a fork starts an image of its own at its first event.
+pub extern "C" fn after_fork_in_child() {
+    let line = local();
+    // SAFETY: the line is this thread's own, and there is no other thread.
+    unsafe {
+        (*line).thread = std::ptr::null_mut();
+        (*line).busy = 0;
+        (*line).passing = 0;
+        (*line).depth = 0;
+    }
+    ENDING.store(false, Relaxed);
+    IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
+    image::forget();
+    descriptors::forget_files();
+    descriptors::shared_with_child();
+}
+
+/// How this image ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    Exit(i32),
+    Exec,
+}
+
+/// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
+/// nothing is done: what was recorded lies in the ring, where a reader finds it.
+pub fn end(ending: Ending) {
+    // SAFETY: the line is this thread's own.
+    if unsafe { (*local()).passing } != 0 || ENDING.swap(true, AcqRel) {
+        return;
+    }
+    let mode = set_mode(STARTED);
+    if mode & !STARTED != 0 {
+        finish::finish(ending);
+        image::forget();
+        descriptors::forget_files();
+    }
+    if ending == Ending::Exec {
+        // The exec may fail; then the program goes on, and so do we.
+        set_mode(mode);
+        ENDING.store(false, Release);
+    }
+}
+
+/// Whether the image is being closed, or has been for good.
+pub fn is_ending() -> bool {
+    ENDING.load(Acquire)
+}
+
+/// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
+pub fn record_cost_ns() -> f64 {
+    const ROUNDS: u64 = 64;
+    const FILL_NS: f64 = 5.0;
+    let began = clock::ticks();
+    (0..ROUNDS).for_each(|_| {
+        std::hint::black_box(clock::ticks());
+    });
+    let ticks = (clock::ticks() - began) as f64 / ROUNDS as f64;
+    2.0 * ticks * 1e9 / clock::rate_hz(&clock::anchor()).max(1) as f64 + FILL_NS
+}
+
+/// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace.
+pub fn pass(passing: bool) {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing = passing as u32 };
+}
+
+/// Whether this thread is a vfork child.
+pub fn is_passing() -> bool {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing != 0 }
+}

@@ -1,0 +1,103 @@
+//! Tracing is inherited: programs that this one starts find the library and its variables in their environment, even
+//! where the program passes them an environment of its own making.
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use dlio_schemas::env;
+
+use crate::config::Config;
+
+/// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
+struct Carried {
+    variables: Vec<CString>,
+    library: Vec<u8>,
+}
+
+const PRELOAD: &str = "LD_PRELOAD";
+const LIBRARY: &str = "libdliotrace.so";
+
+static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Notes what is to be carried, and fixes the trace folder, so that a child in another working directory finds it too.
+pub fn remember(config: &Config) {
+    let preload = std::env::var_os(PRELOAD).unwrap_or_default();
+    let entries = preload.as_bytes().split(|byte| b": ".contains(byte));
+    let Some(library) = entries.into_iter().find(|entry| entry.ends_with(LIBRARY.as_bytes())) else {
+        return;
+    };
+    let dir = std::ffi::OsStr::from_bytes(config.dir());
+    if std::env::var_os(env::DIR).as_deref() != Some(dir) {
+        // SAFETY: this runs while the library starts, before the program has threads of its own.
+        unsafe { std::env::set_var(env::DIR, dir) };
+    }
+    let wanted = |name: &str| name == PRELOAD || name.starts_with(env::PREFIX);
+    let all = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(wanted));
+    let pairs = all.filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok());
+    let mut variables: Vec<CString> = pairs.collect();
+    variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
+    CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
+}
+
+/// Whether this process was started traced.
+pub fn is_traced() -> bool {
+    !CARRIED.load(Acquire).is_null()
+}
+
+/// Entries an environment on the stack can take. A larger one is passed on as it is.
+const ENTRIES_MAX: usize = 4096;
+
+/// Calls `exec` with the environment it was given and what that lacks. Allocates nothing: the caller may be the child of
+/// a vfork.
+///
+/// # Safety
+/// `given` is null or a null-terminated list of strings.
+pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*const *const c_char) -> T) -> T {
+    let carried = CARRIED.load(Acquire);
+    // SAFETY: set once, to a leaked box.
+    let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
+    let mut list = [std::ptr::null::<c_char>(); ENTRIES_MAX];
+    let mut used = 0;
+    let mut preload = crate::path_buffer::PathBuffer::new();
+    // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
+    unsafe {
+        while !given.is_null() && !(*given.add(used)).is_null() {
+            if used + carried.variables.len() + 1 >= ENTRIES_MAX {
+                return exec(given);
+            }
+            list[used] = preloading(*given.add(used), &carried.library, &mut preload);
+            used += 1;
+        }
+    }
+    let given_entries = used;
+    for variable in &carried.variables {
+        let name = variable.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+        // SAFETY: the entries are strings.
+        let has = |entry: &&*const c_char| unsafe { is_variable(**entry, name) };
+        if !list[..given_entries].iter().any(|entry| has(&entry)) {
+            list[used] = variable.as_ptr();
+            used += 1;
+        }
+    }
+    exec(list.as_ptr())
+}
+
+unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    text.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="))
+}
+
+/// The entry, or in its place one that loads our library before what it names.
+unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut crate::path_buffer::PathBuffer) -> *const c_char {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let Some(value) = text.strip_prefix(b"LD_PRELOAD=") else { return entry };
+    if value.windows(LIBRARY.len()).any(|window| window == LIBRARY.as_bytes()) {
+        return entry;
+    }
+    into.clear();
+    into.push(b"LD_PRELOAD=").push(library).push(b":").push(value);
+    into.as_c_str().as_ptr()
+}

@@ -1,0 +1,102 @@
+//! The end of a process image: its native trace becomes what was asked for.
+//!
+//! The new file is written under a temporary name and renamed, and only then the native one removed: there is no moment
+//! with neither. Whatever fails on the way, the native file stays and says as much.
+
+use std::ffi::CStr;
+use std::io;
+
+use dlio_schemas::native::fields::decimal;
+use dlio_schemas::native::file::Image;
+use dlio_schemas::perfetto;
+
+use crate::config::{self, AUTO_EVENTS_MAX, Format};
+use crate::engine::Ending;
+use crate::path_buffer::PathBuffer;
+use crate::{image, sys};
+
+/// Closes the image and converts it.
+pub fn finish(ending: Ending) {
+    let mut digits = [0; 20];
+    let mut text = PathBuffer::new();
+    match ending {
+        Ending::Exec => text.push(b"exec"),
+        Ending::Exit(status) => text.push(b"exit ").push(decimal(status as i64 & 0xff, &mut digits)),
+    };
+    let Some(closed) = image::close(text.as_bytes()) else { return };
+    complain(&closed);
+    let few = image::events() <= AUTO_EVENTS_MAX;
+    match config::get().format {
+        _ if !closed.written => {}
+        Format::Perfetto => convert(closed.dlt, b".pftrace", to_perfetto),
+        Format::Auto if few => convert(closed.dlt, b".pftrace", to_perfetto),
+        Format::Auto | Format::Native | Format::Chrome => {}
+    }
+}
+
+/// Writes the whole of an image in another form.
+type Conversion = fn(&Image, &[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+
+fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    perfetto::write::export(image, bytes, sink, &Default::default()).map(|_| ())
+}
+
+/// Puts a converted file in the place of the native one, if all of it can be written.
+fn convert(dlt: &CStr, ending: &[u8], conversion: Conversion) {
+    let stem = dlt.to_bytes().strip_suffix(b".dlt").unwrap_or(dlt.to_bytes());
+    let (mut part, mut whole) = (PathBuffer::new(), PathBuffer::new());
+    whole.push(stem).push(ending);
+    part.push(stem).push(ending).push(b".part");
+    let Some(bytes) = read(dlt) else { return };
+    let Ok(found) = Image::from_dlt(bytes) else { return };
+    let written = write(part.as_c_str(), |sink| conversion(&found, bytes, sink));
+    if written && sys::rename(part.as_c_str(), whole.as_c_str()) == 0 {
+        sys::unlink(dlt);
+    } else {
+        sys::unlink(part.as_c_str());
+    }
+    sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
+}
+
+fn read(path: &CStr) -> Option<&'static [u8]> {
+    let fd = sys::open(path, libc::O_RDONLY) as i32;
+    let length = sys::size(fd).max(0) as usize;
+    let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
+    sys::close(fd);
+    // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped.
+    (!mapped.is_null()).then(|| unsafe { std::slice::from_raw_parts(mapped, length) })
+}
+
+/// Runs `content` with a sink that appends to a new file.
+fn write(path: &CStr, content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>) -> bool {
+    let fd = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) as i32;
+    if fd < 0 {
+        return false;
+    }
+    let mut sink = |bytes: &[u8]| match sys::write_all(fd, bytes) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error as i32)),
+    };
+    let written = sys::without_signal(libc::SIGXFSZ, || content(&mut sink).is_ok());
+    sys::close(fd);
+    written
+}
+
+/// Says once what was lost, and why.
+fn complain(closed: &image::Closed) {
+    if closed.lost == 0 && closed.written {
+        return;
+    }
+    let (mut lost, mut errno) = ([0; 20], [0; 20]);
+    let reason: &[u8] = match closed.trouble {
+        0 => b"no room in the ring",
+        libc::ENOSPC | libc::EDQUOT => b"no space left",
+        libc::EFBIG => b"the file size limit",
+        libc::ENOENT => b"the folder is gone",
+        libc::EMFILE | libc::ENFILE => b"no descriptor left",
+        libc::EACCES | libc::EPERM => b"no permission",
+        other => decimal(other as i64, &mut errno),
+    };
+    let count = decimal(closed.lost as i64, &mut lost);
+    sys::say(&[count, b" events are lost (", reason, b"); the trace is ", closed.dlt.to_bytes()]);
+}

@@ -1,0 +1,78 @@
+//! A path built up piece by piece in a fixed buffer, for code that may not allocate.
+
+use std::ffi::CStr;
+
+/// Longest path the kernel takes, its closing zero included.
+pub const PATH_MAX: usize = 4096;
+
+/// Always zero-terminated; what does not fit is cut.
+pub struct PathBuffer {
+    bytes: [u8; PATH_MAX],
+    used: usize,
+}
+
+impl PathBuffer {
+    pub const fn new() -> PathBuffer {
+        PathBuffer { bytes: [0; PATH_MAX], used: 0 }
+    }
+
+    pub fn clear(&mut self) {
+        self.used = 0;
+        self.bytes[0] = 0;
+    }
+
+    pub fn push(&mut self, text: &[u8]) -> &mut PathBuffer {
+        let length = text.len().min(PATH_MAX - 1 - self.used);
+        self.bytes[self.used..self.used + length].copy_from_slice(&text[..length]);
+        self.used += length;
+        self.bytes[self.used] = 0;
+        self
+    }
+
+    /// Puts a folder in front.
+    pub fn prefix(&mut self, folder: &[u8]) -> &mut PathBuffer {
+        let shift = (folder.len() + 1).min(PATH_MAX - 1 - self.used);
+        self.bytes.copy_within(..self.used, shift);
+        self.bytes[..shift - 1].copy_from_slice(&folder[..shift - 1]);
+        self.bytes[shift - 1] = b'/';
+        self.used += shift;
+        self.bytes[self.used] = 0;
+        self
+    }
+
+    pub fn truncate(&mut self, length: usize) {
+        self.used = self.used.min(length);
+        self.bytes[self.used] = 0;
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).expect("always zero-terminated")
+    }
+
+    /// What follows the last slash.
+    pub fn file_name(&self) -> &[u8] {
+        let start = self.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        &self.as_bytes()[start..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_and_overlong_ones_are_cut() {
+        let mut path = PathBuffer::new();
+        path.push(b"b").push(b".dlt").prefix(b"/tmp/a");
+        assert_eq!((path.as_bytes(), path.file_name()), (&b"/tmp/a/b.dlt"[..], &b"b.dlt"[..]));
+        path.clear();
+        path.push(&[b'x'; PATH_MAX + 10]);
+        assert_eq!(path.as_bytes().len(), PATH_MAX - 1);
+        path.truncate(3);
+        assert_eq!(path.as_c_str().to_bytes(), b"xxx");
+    }
+}

@@ -1,0 +1,77 @@
+//! What happens to the tracer when the process multiplies, changes or gives up rights.
+
+use std::ffi::CStr;
+
+use dlio_schemas::ops::{Layer, Op};
+
+use crate::engine::{self, Call, Done, Ending};
+use crate::path_buffer::PathBuffer;
+use crate::{calls, clock, descriptors, environment, facts, image, paths, sys};
+
+/// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
+pub fn before_vfork() -> u64 {
+    let began = engine::begin(Layer::Process).map_or(0, |_| clock::ticks());
+    engine::pass(true);
+    began
+}
+
+/// Back in the parent, whose child has become another program or is gone. Returns what the caller of vfork gets.
+pub fn after_vfork(result: i64, began: u64) -> i32 {
+    engine::pass(false);
+    descriptors::shared_with_child();
+    if began != 0 {
+        Call::since(began).end().record(Op::VFORK, crate::names::NONE, -1, (0, true), 0, result);
+    }
+    if result >= 0 {
+        return result as i32;
+    }
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe { *libc::__errno_location() = -result as i32 };
+    -1
+}
+
+/// A child was spawned, or could not be.
+pub fn spawned(done: Done, file: u32, result: i64) {
+    let file = if file == crate::names::FILTERED { crate::names::NONE } else { file };
+    done.record(Op::POSIX_SPAWN, file, -1, (0, true), 0, result);
+}
+
+/// The process is about to become another program, if it can: then this image's trace is finished now. An empty path is
+/// one that is not known here, a path without a slash one that is still to be searched for.
+pub fn before_exec(path: &CStr) {
+    let possible = match path.to_bytes() {
+        b"" => true,
+        bytes if bytes.contains(&b'/') => sys::accessible(path, libc::X_OK),
+        name => is_in_path(name),
+    };
+    // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
+    if !possible || engine::is_passing() || !image::exists() {
+        return;
+    }
+    if let Some(call) = engine::begin(Layer::Process) {
+        // SAFETY: a terminated string.
+        let file = unsafe { paths::of(path.as_ptr()) };
+        calls::on_path(call.end(), Op::EXEC, file, 0, 0, 0);
+    }
+    engine::end(Ending::Exec);
+}
+
+/// Whether the search for a program's name will end somewhere.
+fn is_in_path(name: &[u8]) -> bool {
+    // What the C library searches where the variable is missing.
+    const DEFAULT: &[u8] = b"/bin:/usr/bin";
+    let folders = facts::variable("PATH").unwrap_or(DEFAULT);
+    let mut path = PathBuffer::new();
+    folders.split(|&byte| byte == b':').any(|folder| {
+        path.clear();
+        path.push(if folder.is_empty() { b"." } else { folder }).push(b"/").push(name);
+        sys::accessible(path.as_c_str(), libc::X_OK)
+    })
+}
+
+/// The program is about to give up rights or its root directory, and with them the way to the trace folder.
+pub fn loses_rights() {
+    if environment::is_traced() {
+        image::hold();
+    }
+}

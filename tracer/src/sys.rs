@@ -1,0 +1,253 @@
+//! System calls made by the tracer itself: straight to the kernel, so that no hook sees them and errno stays untouched.
+//!
+//! Results are the kernel's: negative numbers are `-errno`. Nothing here allocates or locks; all of it may run in a signal
+//! handler.
+
+use std::arch::asm;
+use std::ffi::CStr;
+
+use libc::{c_int, c_long};
+
+/// # Safety
+/// The arguments must be what the kernel expects of this call.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel clobbers rcx and r11 and nothing else; the caller vouches for the arguments.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") args[0], in("rsi") args[1],
+            in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// # Safety
+/// The arguments must be what the kernel expects of this call.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel keeps every register but x0; the caller vouches for the arguments.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") args[0] => result, in("x1") args[1], in("x2") args[2],
+            in("x3") args[3], in("x4") args[4], in("x5") args[5], options(nostack));
+    }
+    result
+}
+
+macro_rules! kernel {
+    ($number:ident $(, $arg:expr)*) => {{
+        let given: &[usize] = &[$($arg as usize),*];
+        let mut args = [0; 6];
+        args[..given.len()].copy_from_slice(given);
+        // SAFETY: every wrapper in this module passes live buffers with their own lengths, or plain numbers.
+        unsafe { call(libc::$number, args) }
+    }};
+}
+
+/// Opens a file, never to be inherited by a program that is executed.
+pub fn open(path: &CStr, flags: c_int) -> isize {
+    kernel!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags | libc::O_CLOEXEC, 0o644)
+}
+
+pub fn close(fd: c_int) {
+    kernel!(SYS_close, fd);
+}
+
+/// A second descriptor for the same file, at `from` or above.
+pub fn duplicate_from(fd: c_int, from: c_int) -> isize {
+    kernel!(SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, from)
+}
+
+/// Writes all of it or says what stopped it.
+pub fn write_all(fd: c_int, mut bytes: &[u8]) -> isize {
+    while !bytes.is_empty() {
+        match kernel!(SYS_write, fd, bytes.as_ptr(), bytes.len()) {
+            n if n > 0 => bytes = &bytes[n as usize..],
+            0 => return -libc::EIO as isize,
+            n if n == -libc::EINTR as isize => {}
+            error => return error,
+        }
+    }
+    0
+}
+
+/// Size of an open file.
+pub fn size(fd: c_int) -> isize {
+    kernel!(SYS_lseek, fd, 0, libc::SEEK_END)
+}
+
+/// Reserves room for `length` bytes at `at`, so that writing through a mapping cannot fail.
+pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
+    kernel!(SYS_fallocate, fd, 0, at, length)
+}
+
+pub fn rename(from: &CStr, to: &CStr) -> isize {
+    let at = libc::AT_FDCWD as isize;
+    kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), 0)
+}
+
+pub fn unlink(path: &CStr) -> isize {
+    kernel!(SYS_unlinkat, libc::AT_FDCWD as isize, path.as_ptr(), 0)
+}
+
+pub fn make_dir(path: &CStr) -> isize {
+    kernel!(SYS_mkdirat, libc::AT_FDCWD as isize, path.as_ptr(), 0o777)
+}
+
+/// Whether the file may be executed (`X_OK`), read (`R_OK`) and so on.
+pub fn accessible(path: &CStr, mode: c_int) -> bool {
+    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), mode) == 0
+}
+
+/// Target of a symbolic link; empty where there is none.
+pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let length = kernel!(SYS_readlinkat, libc::AT_FDCWD as isize, path.as_ptr(), into.as_mut_ptr(), into.len());
+    &into[..length.max(0) as usize]
+}
+
+/// The working directory; empty where it cannot be told.
+pub fn working_dir(into: &mut [u8]) -> &[u8] {
+    // The length counts the closing zero.
+    let length = kernel!(SYS_getcwd, into.as_mut_ptr(), into.len());
+    &into[..(length - 1).max(0) as usize]
+}
+
+/// Reads a small file of /proc or /sys; empty where it cannot be read.
+pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let fd = open(path, libc::O_RDONLY);
+    if fd < 0 {
+        return &[];
+    }
+    let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
+    close(fd as c_int);
+    &into[..length.max(0) as usize]
+}
+
+/// The type of the file system a path lies on, as `statfs` numbers it.
+pub fn file_system(path: &CStr) -> Option<i64> {
+    // SAFETY: statfs is a struct of integers, for which zero is a value.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let result = kernel!(SYS_statfs, path.as_ptr(), &raw mut found);
+    (result == 0).then_some(found.f_type as i64)
+}
+
+pub fn process_id() -> i32 {
+    kernel!(SYS_getpid) as i32
+}
+
+pub fn parent_id() -> i32 {
+    kernel!(SYS_getppid) as i32
+}
+
+pub fn thread_id() -> u32 {
+    kernel!(SYS_gettid) as u32
+}
+
+pub fn user_id() -> u32 {
+    kernel!(SYS_geteuid) as u32
+}
+
+/// Fresh zeroed memory, or null.
+pub fn map_memory(length: usize) -> *mut u8 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0))
+}
+
+/// A part of an open file as shared memory, or null.
+pub fn map_file(fd: c_int, at: usize, length: usize) -> *mut u8 {
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, at))
+}
+
+/// A whole file to be read, or null.
+pub fn map_to_read(fd: c_int, length: usize) -> *const u8 {
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0))
+}
+
+fn pointer(mapped: isize) -> *mut u8 {
+    // The last page of the address space is where the kernel's errors lie.
+    if (-4095..0).contains(&mapped) { std::ptr::null_mut() } else { mapped as *mut u8 }
+}
+
+pub fn unmap(memory: *mut u8, length: usize) {
+    kernel!(SYS_munmap, memory, length);
+}
+
+/// A forked child, however it was made, finds this memory zeroed.
+pub fn wipe_on_fork(memory: *mut u8, length: usize) {
+    kernel!(SYS_madvise, memory, length, libc::MADV_WIPEONFORK);
+}
+
+/// Holds a signal back while `work` runs; one that `work` itself raised is taken away unseen.
+pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
+    let bit = 1u64 << (signal - 1);
+    let (mut before, mut pending) = (0u64, 0u64);
+    kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const bit, &raw mut before, 8);
+    kernel!(SYS_rt_sigpending, &raw mut pending, 8);
+    let result = work();
+    let mut now = 0u64;
+    kernel!(SYS_rt_sigpending, &raw mut now, 8);
+    if now & bit != 0 && pending & bit == 0 {
+        let at_once = [0u64; 2];
+        kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
+    }
+    kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
+    result
+}
+
+/// Gives the processor away once; for a lock another thread holds.
+pub fn yield_now() {
+    kernel!(SYS_sched_yield);
+}
+
+/// Nanoseconds of one of the kernel's clocks, through the vDSO.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is ours; the function touches errno only for clocks that do not exist.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A sentence to the user. There is no remedy for a stderr that cannot be written.
+pub fn say(parts: &[&[u8]]) {
+    let mut line = [0u8; 1024];
+    let mut used = 0;
+    let all = std::iter::once(&b"dliotrace: "[..]).chain(parts.iter().copied()).chain(std::iter::once(&b"\n"[..]));
+    for part in all {
+        let length = part.len().min(line.len() - used);
+        line[used..used + length].copy_from_slice(&part[..length]);
+        used += length;
+    }
+    // Where stderr is a pipe nobody reads, or a file at its limit, the sentence would be the program's end.
+    without_signal(libc::SIGPIPE, || {
+        without_signal(libc::SIGXFSZ, || write_all(libc::STDERR_FILENO, &line[..used]));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_raised_inside_is_taken_away_and_the_mask_restored() {
+        let survived = without_signal(libc::SIGXFSZ, || {
+            // SAFETY: raising a blocked signal at ourselves.
+            unsafe { libc::raise(libc::SIGXFSZ) };
+            true
+        });
+        assert!(survived);
+        let mut mask = 0u64;
+        kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, 0, &raw mut mask, 8);
+        assert_eq!(mask & (1 << (libc::SIGXFSZ - 1)), 0);
+    }
+
+    #[test]
+    fn links_and_small_files_are_read() {
+        let mut buffer = [0; 256];
+        assert!(!read_link(c"/proc/self/exe", &mut buffer).is_empty());
+        assert!(read_small(c"/proc/self/comm", &mut buffer).ends_with(b"\n"));
+        assert!(read_small(c"/no/such/file", &mut buffer).is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! One engine a process: how span APIs of any language find it.
+//!
+//! The preloaded library exports [`Table`] under the name [`SYMBOL`]. Whoever wants to record a span looks for that name
+//! once. A Rust program that links this crate and runs without the preload uses the engine it links, if the environment
+//! asks for a trace; C and Python without any engine record nothing.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+
+use dlio_schemas::native::names::NameKind;
+
+use crate::app::{self, Meta, OpenSpan};
+use crate::{engine, image, names};
+
+/// Raise this when a field changes its meaning; new ones go at the end, and `size` tells whether they are there.
+pub const VERSION: u32 = 1;
+
+/// The exported name carries the version, so that two versions never meet.
+pub const SYMBOL: &std::ffi::CStr = c"dlio_engine_v1";
+
+/// What an engine offers. `dliotrace.h` declares the same for C.
+#[repr(C)]
+pub struct Table {
+    pub version: u32,
+    pub size: u32,
+    /// Not zero while spans are recorded.
+    pub on: *const AtomicU32,
+    /// Changes when numbers of names lose their meaning: after a fork, or when a trace was closed.
+    pub generation: *const AtomicU32,
+    /// Number of a string: kind 3 a span's name, 4 a category, 5 a key or a text.
+    pub intern: unsafe extern "C" fn(kind: u32, text: *const u8, length: usize) -> u32,
+    pub begin: unsafe extern "C" fn(span: *mut OpenSpan, name: u32, category: u32, steps: i64),
+    pub update: unsafe extern "C" fn(span: *const OpenSpan),
+    pub end: unsafe extern "C" fn(span: *mut OpenSpan, meta: *const Meta, count: usize),
+    pub instant: unsafe extern "C" fn(name: u32, category: u32, steps: i64, meta: *const Meta, count: usize),
+    pub counter: unsafe extern "C" fn(name: u32, category: u32, value: f64),
+    /// Notes a fact about the process: `rank`, `job`, `label` and others of `dlio_schemas::native::fields::key`.
+    pub describe: unsafe extern "C" fn(key: *const u8, key_length: usize, text: *const u8, length: usize),
+}
+
+// SAFETY: the pointers lead to statics of the engine.
+unsafe impl Sync for Table {}
+
+/// The table of the engine linked here.
+pub static OWN: Table = Table {
+    version: VERSION,
+    size: size_of::<Table>() as u32,
+    on: engine::app_switch(),
+    generation: image::generation_counter(),
+    intern,
+    begin,
+    update,
+    end,
+    instant,
+    counter,
+    describe,
+};
+
+static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The engine of this process.
+#[inline(always)]
+pub fn get() -> &'static Table {
+    let found = FOUND.load(Acquire);
+    // SAFETY: tables are statics.
+    if found.is_null() { find() } else { unsafe { &*found } }
+}
+
+#[cold]
+fn find() -> &'static Table {
+    // SAFETY: a terminated name; what is exported under it is a function of this signature.
+    let exported = unsafe {
+        let address = libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr());
+        std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const Table>>(address)
+    };
+    let table = exported.map_or(std::ptr::null(), |table| table());
+    // SAFETY: an exported table is a static of the library it comes from.
+    let table = match unsafe { table.as_ref() } {
+        Some(table) if table.version == VERSION => table,
+        _ => {
+            engine::start_linked();
+            &OWN
+        }
+    };
+    FOUND.store(std::ptr::from_ref(table).cast_mut(), Release);
+    table
+}
+
+unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
+    let kinds = [NameKind::Span, NameKind::Category, NameKind::Text];
+    let kind = kinds.into_iter().find(|known| *known as u32 == kind).unwrap_or(NameKind::Text);
+    // SAFETY: the caller passes a string with its length.
+    let text = unsafe { bytes(text, length) };
+    let text = &text[..text.len().min(dlio_schemas::native::names::NAME_MAX)];
+    names::intern(kind, text, names::hash(text, (8 + kind as u64) << 32))
+}
+
+unsafe extern "C" fn begin(span: *mut OpenSpan, name: u32, category: u32, steps: i64) {
+    // SAFETY: the caller passes a place for a span.
+    unsafe { span.write(app::begin(name, category, steps)) }
+}
+
+unsafe extern "C" fn update(span: *const OpenSpan) {
+    // SAFETY: the caller passes a span it began.
+    app::update(unsafe { &*span });
+}
+
+unsafe extern "C" fn end(span: *mut OpenSpan, meta: *const Meta, count: usize) {
+    // SAFETY: the caller passes a span it began, and a list with its length.
+    unsafe { app::end(&mut *span, list(meta, count)) }
+}
+
+unsafe extern "C" fn instant(name: u32, category: u32, steps: i64, meta: *const Meta, count: usize) {
+    // SAFETY: the caller passes a list with its length.
+    app::instant(name, category, steps, unsafe { list(meta, count) });
+}
+
+unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
+    app::counter(name, category, value);
+}
+
+unsafe extern "C" fn describe(key: *const u8, key_length: usize, text: *const u8, length: usize) {
+    // SAFETY: the caller passes strings with their lengths.
+    let (key, text) = unsafe { (bytes(key, key_length), bytes(text, length)) };
+    image::describe_more(key, text);
+}
+
+unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
+    // SAFETY: by the caller's word.
+    if text.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(text, length) } }
+}
+
+unsafe fn list<'a>(meta: *const Meta, count: usize) -> &'a [Meta] {
+    // SAFETY: by the caller's word.
+    if meta.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(meta, count) } }
+}
