@@ -43,9 +43,10 @@ const CHAPTER: u64 = 64 * GATHERED as u64;
 /// Metadata kept for one span; more is left out and counted.
 const META_MAX: usize = 256;
 
-/// Measured on a million calls: 1 takes 0.6 of the time of 6 and stores 10 % more, which is within the budget of both.
+/// Measured on a million calls, export and all: level 1 takes 0.37 us and 14.8 bytes a call, 2 0.46 and 14.3, 6 0.89 and
+/// 12.8. Time counts more: a traced program waits for it when it ends.
 const DEFLATE_LEVEL: i32 = 1;
-const ZSTD_LEVEL: i32 = 3;
+const ZSTD_LEVEL: i32 = 1;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
