@@ -7,7 +7,7 @@ cd "$folder"
 echo "A small training run (unet3d: 16 samples of 2 MiB, 2 epochs), traced:"
 "$bin/dlio" bench workload=unet3d ++workload.dataset.num_files_train=16 \
     ++workload.dataset.record_length_bytes=2097152 ++workload.dataset.record_length_bytes_stdev=0 \
-    ++workload.train.epochs=2 ++workload.train.computation_time=0.05 \
+    ++workload.workflow.generate_data=True ++workload.train.epochs=2 ++workload.train.computation_time=0.05 \
     ++workload.dataset.data_folder="$folder/data" ++workload.checkpoint.checkpoint_folder="$folder/checkpoints" \
     ++hydra.run.dir="$folder/run" --trace="$folder/trace"
 echo

@@ -4,10 +4,14 @@ set -eu
 target=${CARGO_TARGET_DIR:?set by the Makefile}
 dist=${DLIO_DIST:?set by the Makefile}
 mkdir -p "$dist/bin" "$dist/lib"
+# Without what only a debugger reads, which is most of it; copied only when there is a newer one.
+place() {
+    [ "$2" -nt "$1" ] || strip --strip-debug -o "$2.new" "$1"
+    # A program that has the old one mapped keeps it.
+    [ ! -e "$2.new" ] || mv "$2.new" "$2"
+}
 for program in dlio dlio-analyze; do
-    ln -f "$target/release/$program" "$dist/bin/$program" 2>/dev/null || cp "$target/release/$program" "$dist/bin/$program"
+    place "$target/release/$program" "$dist/bin/$program"
 done
 ln -sf dlio "$dist/bin/dlio_benchmark"
-cp "$target/preload/libdliotrace.so" "$dist/lib/libdliotrace.so.new"
-# A program that has the old one mapped keeps it.
-mv "$dist/lib/libdliotrace.so.new" "$dist/lib/libdliotrace.so"
+place "$target/preload/libdliotrace.so" "$dist/lib/libdliotrace.so"

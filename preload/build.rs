@@ -1,4 +1,9 @@
 fn main() {
     println!("cargo::rerun-if-changed=src/variadic.c");
-    cc::Build::new().file("src/variadic.c").warnings(true).compile("dlio_variadic");
+    println!("cargo::rerun-if-changed=src/memory.c");
+    cc::Build::new()
+        .files(["src/variadic.c", "src/memory.c"])
+        .flag("-fno-builtin")
+        .warnings(true)
+        .compile("dlio_preload");
 }

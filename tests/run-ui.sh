@@ -38,6 +38,10 @@ for shape in spans mixed; do
     prove "$out/$shape.pftrace" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.png"
     prove "$out/$shape.json.gz" --expect "$out/$shape.figures.json" --screenshot "$out/$shape.chrome.png"
 done
+# Two machines whose boot clocks differ: in one file on one clock, and as the tar that newer viewers merge themselves.
+"$known" hosts "$out/hosts" 2000
+prove "$out/hosts.one.pftrace" --expect "$out/hosts.one.figures.json" --screenshot "$out/hosts.png"
+prove "$out/hosts.tar" --expect "$out/hosts.figures.json"
 if [ "$quick" != quick ]; then
     "$known" mixed "$out/million" 1000000
     prove "$out/million.pftrace" --expect "$out/million.figures.json"

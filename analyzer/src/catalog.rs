@@ -175,6 +175,15 @@ impl Catalog {
         )
     }
 
+    /// The kind of a call that moves bytes, of any layer.
+    pub fn moving(&self, name: &str, layer: &str) -> u32 {
+        let class = if name.contains("write") { Class::Write } else { Class::Read };
+        match Op::from_name(name).and_then(Op::info).filter(|info| info.layer.name() == layer) {
+            Some(info) => Catalog::kind_of_op(info.op).unwrap_or(0),
+            None => self.kind(Kind { name: name.into(), cat: layer.into(), class, origin: Origin::Call }),
+        }
+    }
+
     /// The kind of a span, classed by its category.
     pub fn span(&self, name: &str, category: &str) -> u32 {
         self.said(name, category, Origin::Span)
@@ -192,6 +201,19 @@ impl Catalog {
 
     pub fn file(&self, path: &str) -> u32 {
         self.files.lock().expect("files").number(path)
+    }
+
+    /// Gives a file the path that was not known when it was first named.
+    pub fn rename_file(&self, file: u32, path: &str) {
+        let mut files = self.files.lock().expect("files");
+        if files.numbers.contains_key(path) {
+            return;
+        }
+        let path: Arc<str> = path.into();
+        if let Some(text) = files.texts.get_mut(file as usize) {
+            *text = path.clone();
+            files.numbers.insert(path, file);
+        }
     }
 
     /// Numbers of many files at once, under one lock.

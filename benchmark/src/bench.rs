@@ -226,7 +226,8 @@ impl Run {
         format!("dlio bench {} ++workload.workflow.generate_data=true ++workload.workflow.train=false", typed.join(" "))
     }
 
-    fn check_data(&self) -> Outcome<()> {
+    /// Whether the data are there, or there is room for them.
+    pub fn check_data(&self) -> Outcome<()> {
         let needed = self.config.workflow.train && self.config.reader.loader != LoaderKind::Synthetic;
         let layout = Layout::new(&self.config.dataset);
         if self.config.workflow.generate {

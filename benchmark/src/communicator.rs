@@ -69,11 +69,18 @@ impl Local {
 
     /// Rank 0 waits for the others to end; the first exit code that is not zero.
     pub fn join(&mut self) -> i32 {
+        // Whoever still waits for rank 0 learns that it is through. Closing would not do: children hold copies.
+        for stream in self.streams.drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
         let codes: Vec<i32> = self.children.drain(..).map(system::wait).collect();
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 
     fn lost(rank: u64, error: &io::Error) -> Failure {
+        if system::interrupted() {
+            return Failure::interrupted();
+        }
         Failure::new(Kind::System, format!("rank {rank} ended before the others ({error})"))
     }
 

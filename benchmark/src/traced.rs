@@ -16,8 +16,11 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
             .remedy("install it, or set DLIO_LIB to where it is")
     })?;
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
+    run.check_data()?;
     let code = child(run, &library, &trace)?;
-    summarize(&trace);
+    if trace.exists() {
+        summarize(&trace);
+    }
     println!("trace: {}", trace.display());
     Ok(code)
 }
@@ -25,11 +28,10 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
 fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     // Ctrl-C reaches the child by itself, and the summary of what there is comes afterwards.
     system::leave_interrupts_to_parent();
     let status = Command::new(program)
-        .args(arguments)
+        .args(arguments(run))
         // The time in its name would be another one in the child.
         .arg(format!("++hydra.run.dir='{}'", run.folder.display()))
         .env("LD_PRELOAD", locate::preload(library))
@@ -37,6 +39,16 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
         .status()
         .map_err(failed)?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// What was typed, with this run's own value in the place of a sweep.
+fn arguments(run: &Run) -> Vec<String> {
+    let own: Vec<String> = run.overrides.iter().map(|typed| typed.typed.clone()).collect();
+    let typed: Vec<String> = std::env::args().skip(1).filter(|word| word != "--multirun" && word != "-m").collect();
+    let is_override = |word: &String| word.contains('=') && !word.starts_with('-');
+    let kept: Vec<String> = typed.into_iter().filter(|word| !is_override(word) || own.contains(word)).collect();
+    let missing: Vec<String> = own.into_iter().filter(|word| !kept.contains(word)).collect();
+    [kept, missing].concat()
 }
 
 fn summarize(trace: &Path) {

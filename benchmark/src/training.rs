@@ -6,7 +6,7 @@
 use crate::checkpoint::{self, Mechanism, Shard, Shards, Streamed};
 use crate::communicator::{Communicator, as_bytes, numbers};
 use crate::config::Config;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::layout::{Layout, Split};
 use crate::loader::order::Share;
 use crate::loader::{Loader, Plan, Terms};
@@ -96,7 +96,10 @@ impl<'a> Trainer<'a> {
             let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
             epoch.ended = Moment::now();
             self.tell_end(&epoch);
-            self.gather(&mut epoch)?;
+            let figures = self.own_figures(&epoch);
+            // A rank that stopped early cannot wait for the others: they are elsewhere.
+            let all = if outcome.is_ok() { self.communicator.exchange(&figures)? } else { vec![figures] };
+            take_figures(&mut epoch, &all);
             self.results.epochs.push(epoch);
             after_epoch(self.results)?;
             outcome?;
@@ -400,8 +403,8 @@ impl<'a> Trainer<'a> {
         ));
     }
 
-    /// Every rank's figures of the epoch become everyone's.
-    fn gather(&mut self, epoch: &mut Epoch) -> Outcome<()> {
+    /// What the other ranks learn about this one's epoch.
+    fn own_figures(&self, epoch: &Epoch) -> Vec<u8> {
         let (excluded, reader) = (self.excluded(), &self.config.reader);
         let record = self.layout.record_bytes();
         let own = [
@@ -412,15 +415,14 @@ impl<'a> Trainer<'a> {
         ];
         let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
         flat.push(epoch.bytes() as f64);
-        flat.push(self.results.failed as f64);
-        let all = numbers(&self.communicator.exchange(&as_bytes(&flat))?);
-        if all.iter().any(|rank| rank.len() != flat.len()) {
-            return Err(Failure::new(Kind::System, "ranks disagree about the epoch"));
-        }
-        epoch.ranks = all.iter().map(|rank| rank.chunks(4).take(4).map(figures_of_numbers).collect()).collect();
-        epoch.bytes_all_ranks = all.iter().map(|rank| rank[16] as u64).sum();
-        Ok(())
+        as_bytes(&flat)
     }
+}
+
+fn take_figures(epoch: &mut Epoch, all: &[Vec<u8>]) {
+    let all = numbers(all);
+    epoch.ranks = all.iter().map(|rank| rank.chunks_exact(4).map(figures_of_numbers).collect()).collect();
+    epoch.bytes_all_ranks = all.iter().filter_map(|rank| rank.last()).sum::<f64>() as u64;
 }
 
 fn figures_as_numbers(figures: &Figures) -> [f64; 4] {

@@ -281,6 +281,24 @@ fn ranks_share_the_work_and_report_together() {
 }
 
 #[test]
+fn a_rank_that_fails_ends_the_others() {
+    let folder = Folder::new("rankfail");
+    run(&folder, &[GENERATE, "++workload.workflow.train=false"]);
+    for file in ["img_0_of_8.npz", "img_7_of_8.npz"] {
+        let path = folder.path().join("data/train").join(file);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..100]).unwrap();
+        let begun = Instant::now();
+        let output =
+            run(&folder, &["--ranks=2", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"]);
+        assert!(matches!(output.status.code(), Some(4 | 5)), "{}", stderr(&output));
+        assert!(stderr(&output).contains(file), "{}", stderr(&output));
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
 fn a_million_files_are_planned_without_a_list() {
     let folder = Folder::new("million");
     let typed = [
@@ -320,4 +338,33 @@ fn a_word_that_is_no_verb_runs_the_program_of_that_name() {
         .output()
         .unwrap();
     assert_eq!((output.status.code(), stdout(&output).trim()), (Some(7), "hello there"));
+}
+
+#[test]
+fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
+    let folder = Folder::new("trace");
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, "int dlio_stand_in;").unwrap();
+    let library = folder.path().join("libdliotrace.so");
+    // The tracer itself makes this folder.
+    std::fs::create_dir_all(folder.path().join("run/trace")).unwrap();
+    std::fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    let analyzer = folder.path().join("dlio-analyze");
+    std::fs::write(&analyzer, "#!/bin/sh\necho analyzed $*\n").unwrap();
+    std::fs::set_permissions(&analyzer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let traced = |more: &[&str], library: &std::path::Path| {
+        let typed: Vec<String> = small(&[&[GENERATE], more].concat());
+        let path = format!("{}:/usr/bin:/bin", folder.text());
+        let mut command = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+        command.env("DLIO_LIB", library).env("PATH", path).output().unwrap()
+    };
+    let output = traced(&["--trace"], &library);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert_eq!(said.matches("results: run/summary.json").count(), 1, "{said}");
+    assert!(said.contains("analyzed run/trace --summary") && said.ends_with("trace: run/trace\n"), "{said}");
+    assert!(traced(&["--trace=elsewhere"], &library).stdout.ends_with(b"trace: elsewhere\n"));
+    let output = traced(&["--trace"], &folder.path().join("absent"));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

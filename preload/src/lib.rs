@@ -16,6 +16,7 @@ mod stdio;
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = {
     extern "C" fn start() {
+        memory::link();
         // SAFETY: registers a function that lives as long as the process.
         unsafe {
             unsafe extern "C" fn child() {

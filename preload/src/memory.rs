@@ -87,6 +87,32 @@ unsafe impl GlobalAlloc for Own {
     }
 }
 
+/// As much as `memory.c` needs for its heads to keep pieces aligned.
+const ALIGNMENT: usize = 16;
+
+/// Called by `memory.c`.
+#[unsafe(no_mangle)]
+extern "C" fn dlio_allocate(size: usize) -> *mut u8 {
+    // SAFETY: any size is allowed; failure is a null pointer.
+    HEAP.with(|heap| unsafe { heap.malloc(size, ALIGNMENT) })
+}
+
+/// Called by `memory.c`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlio_release(memory: *mut u8, size: usize) {
+    // SAFETY: memory and size of a piece that `dlio_allocate` gave.
+    HEAP.with(|heap| unsafe { heap.free(memory, size, ALIGNMENT) })
+}
+
+/// Has the linker take `memory.c` in.
+pub fn link() {
+    unsafe extern "C" {
+        fn dlio_memory_is_linked();
+    }
+    // SAFETY: an empty function.
+    unsafe { dlio_memory_is_linked() }
+}
+
 /// In a forked child, where the thread that held the lock may not exist.
 pub fn after_fork_in_child() {
     HEAP.taken.store(false, Release);

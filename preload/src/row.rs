@@ -35,6 +35,7 @@ macro_rules! row {
         pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
             $crate::real!(next: $name($($of),*) -> $ret);
             // SAFETY: the arguments go on as they came.
+            #[allow(clippy::macro_metavars_in_unsafe, reason = "a row is the body of an unsafe function")]
             unsafe {
                 if false $(|| $guard)? {
                     return next($($arg),*);

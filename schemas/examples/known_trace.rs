@@ -1,6 +1,6 @@
 //! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
 //!
-//! The shapes are small programs as a tracer would see them. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
+//! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
 //! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
 
 #[path = "support/figures.rs"]
@@ -10,25 +10,39 @@ use std::collections::BTreeMap;
 
 use dlio_schemas::chrome::{self, Form};
 use dlio_schemas::clock::Anchor;
-use dlio_schemas::native::block::{Codec, Header, Kind};
-use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
+use dlio_schemas::native::block::{Codec, Header, Kind, Opener};
+use dlio_schemas::native::columns::{EVENTS_MAX, Events, RAW_MAX, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
-use dlio_schemas::native::file::{Image, file_header};
+use dlio_schemas::native::file::{Image, decode, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
 use dlio_schemas::ops::Op;
+use dlio_schemas::perfetto::bundle;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::read::Reader;
-use dlio_schemas::perfetto::write::{Options, export};
+use dlio_schemas::perfetto::write::{Options, Writer, export};
 use dlio_schemas::record::{MetaKind, Record, pack_steps, word};
 
 use figures::Figures;
 
-/// Boot and wall time of the first moment.
-const BOOT_NS: u64 = 5_000_000_000_000;
+/// A machine, and its boot time at the first moment.
+#[derive(Clone, Copy)]
+struct Machine {
+    name: &'static str,
+    boot_id: &'static str,
+    boot_ns: u64,
+}
+
+const NODE7: Machine =
+    Machine { name: "node7", boot_id: "7f1c2a60-0000-4000-8000-5eed5eed5eed", boot_ns: 5_000_000_000_000 };
+const NODE8: Machine =
+    Machine { name: "node8", boot_id: "81b0c1d2-0000-4000-8000-feedfeedfeed", boot_ns: 40_000_000_000 };
+
+/// Wall time of the first moment, on every machine.
 const REAL_NS: u64 = 1_790_000_000_000_000_000;
 
 /// A process being recorded, as the tracer would.
 struct Recorder {
+    machine: Machine,
     out: Vec<u8>,
     names: Vec<(NameKind, Vec<u8>)>,
     threads: BTreeMap<u32, Vec<Record>>,
@@ -37,9 +51,9 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new() -> Recorder {
+    fn new(machine: Machine) -> Recorder {
         let (out, names, random) = (file_header().to_vec(), Vec::new(), 0x9e37_79b9_7f4a_7c15);
-        Recorder { out, names, threads: BTreeMap::new(), sequences: BTreeMap::new(), random }
+        Recorder { machine, out, names, threads: BTreeMap::new(), sequences: BTreeMap::new(), random }
     }
 
     fn name(&mut self, kind: NameKind, text: &str) -> u32 {
@@ -76,7 +90,7 @@ impl Recorder {
             count: records.len() as u32,
             first: records[0].start,
             last: last.start + last.duration(),
-            anchor: anchor(last.start + last.duration()),
+            anchor: anchor(self.machine, last.start + last.duration()),
             ..Header::new(Kind::Events)
         };
         *sequence += 1;
@@ -101,33 +115,33 @@ impl Recorder {
         self.block(header, &names);
         let mut facts = vec![0; 4096];
         let mut writer = FieldWriter::new(&mut facts);
-        facts_of(&mut writer, pid, end);
+        facts_of(&mut writer, self.machine, pid, end);
         let used = writer.used();
         facts.truncate(used);
-        let header = Header { anchor: anchor(0), ..Header::new(Kind::Process) };
+        let header = Header { anchor: anchor(self.machine, 0), ..Header::new(Kind::Process) };
         self.block(header, &facts);
         self.out
     }
 }
 
-fn facts_of(writer: &mut FieldWriter, pid: i64, end: u64) {
-    writer.text(key::HOST, b"node7");
-    writer.text(key::BOOT_ID, b"7f1c2a60-0000-4000-8000-5eed5eed5eed");
+fn facts_of(writer: &mut FieldWriter, machine: Machine, pid: i64, end: u64) {
+    writer.text(key::HOST, machine.name.as_bytes());
+    writer.text(key::BOOT_ID, machine.boot_id.as_bytes());
     writer.number(key::PID, pid);
     writer.number(key::PPID, 1);
-    writer.number(key::START_BOOT_NS, BOOT_NS as i64 - 3_000_000);
+    writer.number(key::START_BOOT_NS, machine.boot_ns as i64 - 3_000_000);
     writer.text(key::PROGRAM, b"loader");
     writer.text(key::COMMAND, b"loader\0--epochs\x002");
     writer.number(key::RANK, 3);
     writer.text(key::THREADS, format!("{pid}=loader\0{}=worker \"1\"", pid + 1).as_bytes());
     writer.text(key::ENDED, b"exit 0");
-    writer.number(key::END_BOOT_NS, (BOOT_NS + end) as i64);
+    writer.number(key::END_BOOT_NS, (machine.boot_ns + end) as i64);
     writer.number(key::LOST, 0);
 }
 
-/// Ticks are nanoseconds since [`BOOT_NS`], plus one so that none is zero.
-fn anchor(tick: u64) -> Anchor {
-    Anchor { ticks: tick + 1, boot_ns: BOOT_NS + tick + 1, real_ns: REAL_NS + tick + 1 }
+/// Ticks are nanoseconds since the first moment, plus one so that none is zero.
+fn anchor(machine: Machine, tick: u64) -> Anchor {
+    Anchor { ticks: tick + 1, boot_ns: machine.boot_ns + tick + 1, real_ns: REAL_NS + tick + 1 }
 }
 
 /// Reads of a thousand files from several threads, each open, some reads, close.
@@ -238,6 +252,66 @@ fn spans(recorder: &mut Recorder, pid: u32, steps: u64) -> u64 {
     now + 100_000
 }
 
+/// Two machines in one tar, and in one file on the clock of the first.
+fn hosts(stem: &str, events: u64) {
+    let mut figures = Figures::default();
+    figures.moved = true;
+    let mut one_file = Figures::default();
+    one_file.moved = true;
+    let (mut members, mut packed) = (Vec::new(), Vec::new());
+    for (machine, pid) in [(NODE7, 4200), (NODE8, 4200)] {
+        let mut recorder = Recorder::new(machine);
+        let end = mixed(&mut recorder, pid, 2, events);
+        let native = recorder.finish(pid as i64, end);
+        let image = Image::from_dlt(&native).expect("a trace of our own");
+        figures.add_image(&image, &native).expect("whole blocks");
+        one_file.add_image(&image, &native).expect("whole blocks");
+        one_file.id_shift += 1 << 22;
+        let mut out = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        export(&image, &native, &mut sink, &Options { machines: true, ..Options::default() }).expect("memory");
+        packed.push(out);
+        members.push((format!("{}.pftrace", machine.name), image, native));
+    }
+    let hosts: Vec<_> =
+        members.iter().map(|(path, image, _)| bundle::Host { path, fields: &image.fields, offset_ns: None }).collect();
+    let mut tar = Vec::new();
+    let manifest = ("manifest.json", bundle::manifest(&hosts).into_bytes());
+    let traces = members.iter().map(|(name, ..)| name.as_str()).zip(packed);
+    for (name, bytes) in [manifest].into_iter().chain(traces) {
+        tar.extend_from_slice(&bundle::member_head(name, bytes.len() as u64));
+        tar.extend_from_slice(&bytes);
+        tar.resize(tar.len() + bundle::padding(bytes.len() as u64), 0);
+    }
+    tar.resize(tar.len() + bundle::END, 0);
+    let mut one = Vec::new();
+    let mut sink = |bytes: &[u8]| {
+        one.extend_from_slice(bytes);
+        Ok(())
+    };
+    let clock = |image: &Image| image.clock().expect("anchors");
+    let unix_offset_ns = members.iter().map(|(_, image, _)| clock(image).real_offset_ns).min();
+    let mut writer = Writer::new(&mut sink, &Options { unix_offset_ns, ..Options::default() }).expect("memory");
+    for (_, image, native) in &members {
+        let (clock, mut events) = (clock(image), Events::default());
+        let first = image.anchors.iter().map(|anchor| anchor.boot_ns).min().expect("anchors");
+        let last = clock.boot_ns(image.last_tick());
+        let process = writer.process(&image.fields, &clock, first, last).expect("memory");
+        for block in &image.blocks {
+            decode(block, native, &mut Opener::new().expect("memory"), &mut events).expect("whole");
+            writer.batch(process, block.header.tid, &events, &clock, &image.names).expect("memory");
+        }
+    }
+    writer.finish().expect("memory");
+    std::fs::write(format!("{stem}.one.pftrace"), one).expect("a writable folder");
+    std::fs::write(format!("{stem}.one.figures.json"), one_file.to_json()).expect("a writable folder");
+    std::fs::write(format!("{stem}.tar"), tar).expect("a writable folder");
+    std::fs::write(format!("{stem}.figures.json"), figures.to_json()).expect("a writable folder");
+}
+
 fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sink = |bytes: &[u8]| {
@@ -258,7 +332,7 @@ fn cpu_ns() -> u64 {
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, shape, stem, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: known_trace mixed|spans OUT [EVENTS] [deflate|zstd|none] [LEVEL]");
+        eprintln!("usage: known_trace mixed|spans|hosts OUT [EVENTS] [deflate|zstd|none] [LEVEL]");
         std::process::exit(2);
     };
     let events = rest.first().map_or(1000, |n| n.parse().expect("a number of events"));
@@ -268,14 +342,18 @@ fn main() {
         _ => Compression::Deflate,
     };
     let level = rest.get(2).map(|level| level.parse().expect("a level"));
-    let mut recorder = Recorder::new();
+    if shape == "hosts" {
+        return hosts(stem, events);
+    }
+    let mut recorder = Recorder::new(NODE7);
     let end = match shape.as_str() {
         "spans" => spans(&mut recorder, 4200, events),
         _ => mixed(&mut recorder, 4200, 4, events),
     };
     let native = recorder.finish(4200, end);
     let image = Image::from_dlt(&native).expect("a trace of our own");
-    let mut out = Vec::new();
+    // Room for all of it: what is measured is the export and not the growing of this.
+    let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
     let summary = export(
         &image,

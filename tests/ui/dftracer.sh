@@ -11,12 +11,19 @@ if [ ! -x "$venv/bin/dftracer_event_count" ]; then
         exit 0
     }
 fi
+# Each tool keeps an index of what it has seen, and one reads nothing from the other's: so a folder for each.
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
-cp "$1" "$folder"
-counted="$("$venv/bin/dftracer_event_count" --log-level off --index-dir "$folder" -d "$folder" 2>/dev/null | tail -n 1)"
-scanned="$("$venv/bin/dftracer_stats" --log-level off --index-dir "$folder" -d "$folder" 2>/dev/null |
-    sed -n 's/.*Events Scanned: *//p')"
+for tool in count stats; do
+    mkdir -p "$folder/$tool/trace" "$folder/$tool/index"
+    cp "$1" "$folder/$tool/trace"
+done
+ask() {
+    tool="$1" program="$2"
+    TMPDIR="$folder/$tool/index" "$venv/bin/$program" --index-dir "$folder/$tool/index" -d "$folder/$tool/trace" 2>/dev/null
+}
+counted="$(ask count dftracer_event_count | tail -n 1)"
+scanned="$(ask stats dftracer_stats | sed -n 's/.*Events Scanned: *//p')"
 expected="$(python3 -c 'import json, sys; print(sum(row["count"] for row in json.load(open(sys.argv[1]))["slices"]))' "$2")"
 echo "$1: $expected events, dftracer_event_count finds $counted, dftracer_stats $scanned"
 [ "$counted" = "$expected" ] && [ "$scanned" = "$expected" ]

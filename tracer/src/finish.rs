@@ -8,7 +8,7 @@ use std::io;
 
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::native::file::Image;
-use dlio_schemas::perfetto;
+use dlio_schemas::{chrome, perfetto};
 
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::engine::Ending;
@@ -31,7 +31,8 @@ pub fn finish(ending: Ending) {
         _ if !closed.written => {}
         Format::Perfetto => convert(closed.dlt, b".pftrace", to_perfetto),
         Format::Auto if few => convert(closed.dlt, b".pftrace", to_perfetto),
-        Format::Auto | Format::Native | Format::Chrome => {}
+        Format::Chrome => convert(closed.dlt, b".json.gz", to_chrome),
+        Format::Auto | Format::Native => {}
     }
 }
 
@@ -40,6 +41,11 @@ type Conversion = fn(&Image, &[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> 
 
 fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     perfetto::write::export(image, bytes, sink, &Default::default()).map(|_| ())
+}
+
+fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let options = chrome::Options { gzip: true, ..Default::default() };
+    chrome::export(image, bytes, sink, &options).map(|_| ())
 }
 
 /// Puts a converted file in the place of the native one, if all of it can be written.

@@ -108,7 +108,10 @@ pub fn take_thread() -> *mut Thread {
 }
 
 /// A state whose thread has ended; the next thread takes it.
-pub fn give_back(thread: *mut Thread) {
+///
+/// # Safety
+/// The state was handed out by [`take_thread`], and its thread uses it no more.
+pub unsafe fn give_back(thread: *mut Thread) {
     if let Some(_held) = LOCK.take() {
         // SAFETY: under the lock, and the thread that had it has let go.
         unsafe { (*thread).next_idle = IDLE.load(Relaxed) };
@@ -402,7 +405,9 @@ pub fn count_own_time(ticks: u64) {
 pub fn refresh_anchor() {
     let now = clock::anchor();
     for (i, value) in [now.ticks, now.boot_ns, now.real_ns].into_iter().enumerate() {
-        counter(header::LAST_ANCHOR + 8 * i).map(|place| place.store(value, Relaxed));
+        if let Some(place) = counter(header::LAST_ANCHOR + 8 * i) {
+            place.store(value, Relaxed);
+        }
     }
 }
 

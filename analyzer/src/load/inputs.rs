@@ -19,12 +19,22 @@ const HEAD: usize = 4096;
 pub struct NativeFiles {
     pub dlt: Option<PathBuf>,
     pub ring: Option<PathBuf>,
+    /// The same process as a trace for viewers: a kill can leave both.
+    pub export: Option<PathBuf>,
+}
+
+impl NativeFiles {
+    pub fn holds(&self, path: &Path) -> bool {
+        [&self.dlt, &self.ring].into_iter().flatten().any(|own| own == path)
+    }
 }
 
 /// What was found.
 #[derive(Default, Debug)]
 pub struct Found {
     pub natives: Vec<NativeFiles>,
+    pub perfettos: Vec<PathBuf>,
+    pub texts: Vec<(PathBuf, Text)>,
     pub files: Vec<PathBuf>,
     pub notes: Vec<Note>,
 }
@@ -33,17 +43,32 @@ pub struct Found {
 enum Content {
     Dlt,
     Ring,
+    Perfetto,
+    Text(Text),
     Unknown,
+}
+
+/// Formats of lines and objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// Chrome's trace events, DFTracer's lines among them.
+    Json,
+    /// What `darshan-dxt-parser` prints.
+    Dxt,
+    /// What `strace -f -ttt -T` prints.
+    Strace,
 }
 
 pub fn find(given: &[String]) -> Result<Found, LoadError> {
     let mut found = Found::default();
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
+    let mut exports: Vec<(PathBuf, Content)> = Vec::new();
     for (path, named) in expand(given)? {
         let content = content(&path).map_err(|error| LoadError::Unreadable(path.clone(), error))?;
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
+            Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
             Content::Unknown if named => {
                 found.notes.push(Note { path, what: Damage::NotATrace, events_max: 0 });
                 continue;
@@ -51,6 +76,13 @@ pub fn find(given: &[String]) -> Result<Found, LoadError> {
             Content::Unknown => continue,
         }
         found.files.push(path);
+    }
+    for (path, content) in exports {
+        match (natives.get_mut(&stem(&path)), content) {
+            (Some(files), _) => files.export = Some(path),
+            (None, Content::Text(text)) => found.texts.push((path, text)),
+            (None, _) => found.perfettos.push(path),
+        }
     }
     found.natives = natives.into_values().collect();
     Ok(found)
@@ -105,7 +137,7 @@ fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<()
 fn content(path: &Path) -> std::io::Result<Content> {
     let mut head = Vec::with_capacity(HEAD);
     std::fs::File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
-    Ok(told_by(&head))
+    Ok(told_by(&unpacked(&head).unwrap_or(head)))
 }
 
 fn told_by(head: &[u8]) -> Content {
@@ -113,8 +145,63 @@ fn told_by(head: &[u8]) -> Content {
         Content::Dlt
     } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
         Content::Ring
+    } else if is_perfetto(head) {
+        Content::Perfetto
     } else {
-        Content::Unknown
+        text_told_by(head).map_or(Content::Unknown, Content::Text)
+    }
+}
+
+/// The beginning of a packed file, as far as its own beginning goes.
+fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
+    let mut out = vec![0; HEAD];
+    let mut used = 0;
+    let mut source: Box<dyn Read> = match head {
+        [0x1f, 0x8b, ..] => Box::new(super::gzip::Inflater::new(head)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(head).ok()?),
+        _ => return None,
+    };
+    while let Ok(more) = source.read(&mut out[used..]) {
+        if more == 0 {
+            break;
+        }
+        used += more;
+    }
+    out.truncate(used);
+    Some(out)
+}
+
+/// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
+fn is_perfetto(head: &[u8]) -> bool {
+    let Some(rest) = head.strip_prefix(&[0x0a]) else { return false };
+    let digits = rest.iter().take_while(|byte| **byte >= 0x80).count();
+    let Some(body) = rest.get(digits + 1..).filter(|_| digits < 5) else { return false };
+    let length = rest[..=digits].iter().rev().fold(0usize, |sum, byte| sum << 7 | (byte & 0x7f) as usize);
+    let fields = &body[..length.min(body.len())];
+    // A packet that goes beyond what was read is judged by its first field alone.
+    let walk = dlio_schemas::perfetto::proto::Walk::new(fields);
+    match length <= body.len() {
+        true => length > 0 && walk.into_iter().all(|field| field.is_ok()),
+        false => fields.first().is_some_and(|tag| matches!(tag & 7, 0..=2 | 5) && tag >> 3 > 0),
+    }
+}
+
+fn text_told_by(head: &[u8]) -> Option<Text> {
+    let text = String::from_utf8_lossy(head);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let is_json = start.starts_with('{')
+        || start.strip_prefix('[').is_some_and(|rest| {
+            let rest = rest.trim_start();
+            rest.is_empty() || rest.starts_with(['{', ']'])
+        });
+    if is_json {
+        Some(Text::Json)
+    } else if start.starts_with("# darshan") || start.contains("DXT_POSIX") || start.starts_with("# DXT") {
+        Some(Text::Dxt)
+    } else if start.lines().take(20).any(super::strace::is_line) {
+        Some(Text::Strace)
+    } else {
+        None
     }
 }
 

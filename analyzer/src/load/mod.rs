@@ -6,9 +6,17 @@
 //! Reading order: [`inputs`] (which files), [`store`] (their bytes), [`native`] (ours), then the foreign ones.
 
 pub mod arguments;
+pub mod dxt;
+pub mod gzip;
 pub mod inputs;
+pub mod json;
 pub mod native;
+pub mod perfetto;
+pub mod pull;
+pub mod resolve;
 pub mod store;
+pub mod strace;
+pub mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -60,12 +68,23 @@ pub trait Source: Send + Sync {
 pub struct Reader {
     pub files: store::OpenFiles,
     pub native: native::Scratch,
+    pub times: resolve::Times,
     pub batch: Batch,
 }
 
 impl Reader {
     pub fn new() -> std::io::Result<Reader> {
-        Ok(Reader { files: Default::default(), native: native::Scratch::new()?, batch: Batch::default() })
+        Ok(Reader {
+            files: Default::default(),
+            native: native::Scratch::new()?,
+            times: Default::default(),
+            batch: Batch::default(),
+        })
+    }
+
+    /// What resolving writes to.
+    pub fn split(&mut self) -> (&mut resolve::Times, &mut Batch) {
+        (&mut self.times, &mut self.batch)
     }
 }
 
@@ -141,7 +160,10 @@ impl Trace {
         let found = inputs::find(given)?;
         let catalog = Catalog::default();
         let mut notes = found.notes;
-        let sources = native::open_all(&found.natives, &catalog, threads, &mut notes)?;
+        let (mut sources, stand_ins) = native::open_all(&found.natives, &catalog, threads, &mut notes);
+        let exports: Vec<_> = found.perfettos.into_iter().chain(stand_ins).collect();
+        sources.extend(perfetto::open_all(&exports, &catalog, &mut notes));
+        sources.extend(text::open_all(&found.texts, &mut notes));
         let mut trace = Trace { catalog, sources, units: Vec::new(), files: found.files, notes: Mutex::new(notes) };
         trace.list_units();
         match trace.sources.is_empty() {

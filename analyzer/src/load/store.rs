@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dlio_schemas::native::Damage;
 use dlio_schemas::native::file::Store;
 
 /// Files a thread keeps open. A trace of 23,000 processes has more files than a process may open.
@@ -55,5 +57,67 @@ impl OpenFiles {
         let file = Arc::new(File::open(path)?);
         self.open.insert(path.into(), file.clone());
         Ok(file)
+    }
+}
+
+/// A whole file decompressed in memory may not grow beyond this: a bomb is refused, not obeyed.
+pub const UNPACKED_MAX: u64 = 4 << 30;
+
+/// Bytes of a file that is read in pieces; a file that is packed as a whole lies unpacked in memory.
+pub enum Bytes {
+    File(FileStore, PathBuf),
+    Memory(Vec<u8>),
+}
+
+impl Bytes {
+    pub fn open(path: &Path) -> Result<Bytes, Damage> {
+        let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+        let mut head = [0; 4];
+        let whole = store.load(0, &mut head);
+        match head {
+            [0x1f, 0x8b, ..] if whole => unpack(super::gzip::Inflater::new(reader(path)?)),
+            [0x28, 0xb5, 0x2f, 0xfd] => {
+                let zstd = zstd::stream::read::Decoder::new(reader(path)?);
+                unpack(zstd.map_err(|_| Damage::Broken("no memory to decompress"))?)
+            }
+            _ => Ok(Bytes::File(store, path.into())),
+        }
+    }
+
+    pub fn load(&self, at: usize, into: &mut [u8]) -> Result<(), Damage> {
+        let whole = match self {
+            Bytes::File(store, _) => store.load(at, into),
+            Bytes::Memory(bytes) => bytes.as_slice().load(at, into),
+        };
+        if whole { Ok(()) } else { Err(Damage::Cut) }
+    }
+
+    /// Looks at all of it at once.
+    pub fn with_all<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Result<T, Damage> {
+        match self {
+            Bytes::Memory(bytes) => Ok(look(bytes)),
+            Bytes::File(_, path) => {
+                let bytes = std::fs::read(path).map_err(|_| Damage::Broken("the file cannot be read"))?;
+                Ok(look(&bytes))
+            }
+        }
+    }
+}
+
+fn reader(path: &Path) -> Result<impl Read, Damage> {
+    let file = File::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+    Ok(BufReader::with_capacity(1 << 18, file))
+}
+
+/// What can be unpacked: a cut file gives what it holds.
+fn unpack(source: impl Read) -> Result<Bytes, Damage> {
+    let mut out = Vec::new();
+    let ended = source.take(UNPACKED_MAX + 1).read_to_end(&mut out);
+    match (ended, out.len() as u64) {
+        (_, length) if length > UNPACKED_MAX => {
+            Err(Damage::Broken("it unpacks to more than 4 GiB; unpack it to a file"))
+        }
+        (Err(_), 0) => Err(Damage::Broken("its compression")),
+        _ => Ok(Bytes::Memory(out)),
     }
 }

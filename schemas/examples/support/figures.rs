@@ -17,6 +17,10 @@ use dlio_schemas::ops::{Arg, Op, Ret};
 pub struct Figures {
     rows: BTreeMap<(i64, u32, String), Row>,
     unfinished: usize,
+    /// Whether times are of several clocks, so that bounds cannot be compared.
+    pub moved: bool,
+    /// What is added to ids of processes and threads.
+    pub id_shift: u32,
 }
 
 struct Row {
@@ -70,7 +74,7 @@ impl Figures {
 
     fn row(&mut self, pid: i64, tid: u32, name: String) -> &mut Row {
         let none = Row { count: 0, dur: 0, bytes: 0, pos: 0, first: u64::MAX, last: 0 };
-        self.rows.entry((pid, tid, name)).or_insert(none)
+        self.rows.entry((pid + self.id_shift as i64, tid + self.id_shift, name)).or_insert(none)
     }
 
     pub fn to_json(&self) -> String {
@@ -78,10 +82,11 @@ impl Figures {
         for (i, ((pid, tid, name), row)) in self.rows.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             let Row { count, dur, bytes, pos, first, last } = row;
+            let bounds = if self.moved { String::new() } else { format!(", \"first\": {first}, \"last\": {last}") };
             let _ = write!(
                 out,
                 "{comma}\n{{\"pid\": {pid}, \"tid\": {tid}, \"name\": {name:?}, \"count\": {count}, \"dur\": {dur}, \
-                 \"bytes\": {bytes}, \"pos\": {pos}, \"first\": {first}, \"last\": {last}}}"
+                 \"bytes\": {bytes}, \"pos\": {pos}{bounds}}}"
             );
         }
         out + "\n]}\n"

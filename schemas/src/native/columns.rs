@@ -31,6 +31,8 @@ use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 pub const EVENTS_MAX: usize = 2048;
 
 const COLUMNS: usize = 8;
+/// The column of starts.
+const GAP: usize = 1;
 const HEAD_SIZE: usize = 10;
 const EXCEPTION_SIZE: usize = 10;
 
@@ -115,17 +117,53 @@ impl Default for Scratch {
 /// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload, which is at most [`RAW_MAX`].
 /// Allocates nothing, so that it can run wherever an event can.
 pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
+    let (first, changed) = variation(records);
     let mut at = COLUMNS * HEAD_SIZE;
     for column in 0..COLUMNS {
-        let values = &mut scratch.values[..records.len()];
-        differences(column, records, values);
-        let (base, planes, exceptions, length) = store(values, &mut scratch.above, &mut out[at..]);
+        let (base, planes, exceptions, length) = match changed[column] {
+            0 => (first[column], 0, 0, 0),
+            changed => {
+                let values = &mut scratch.values[..records.len()];
+                differences(column, records, values);
+                store(values, changed, &mut scratch.above, &mut out[at..])
+            }
+        };
         let head = &mut out[column * HEAD_SIZE..(column + 1) * HEAD_SIZE];
         head[..8].copy_from_slice(&base.to_le_bytes());
         head[8..].copy_from_slice(&[planes, exceptions]);
         at += length;
     }
     at
+}
+
+/// The first value of each column and the bits in which any other differs from it. One walk over the records, which come
+/// from a cache further away, tells the columns that need no second one: most.
+fn variation(records: &[Record]) -> ([i64; COLUMNS], [i64; COLUMNS]) {
+    let mut expected = Expected::default();
+    let (mut end, mut file) = (0, 0);
+    let mut row = |r: &Record| {
+        let gap = r.start.wrapping_sub(end) as i64;
+        end = r.start.wrapping_add(r.duration());
+        let step = r.file as i64 - file;
+        file = r.file as i64;
+        let result = r.ret.wrapping_sub(expected_result(r.op().0, r.b, r.fd));
+        let head = (r.word >> 48) as i64;
+        [head, gap, r.duration() as i64, step, r.fd as i64, position(r, &mut expected), r.b, result]
+    };
+    let Some((first, rest)) = records.split_first() else { return Default::default() };
+    let mut reference = row(first);
+    let mut changed = [0; COLUMNS];
+    for (i, r) in rest.iter().enumerate() {
+        let values = row(r);
+        if i == 0 {
+            // The first event's own gap is never looked at.
+            reference[GAP] = values[GAP];
+        }
+        for column in 0..COLUMNS {
+            changed[column] |= values[column] ^ reference[column];
+        }
+    }
+    (reference, changed)
 }
 
 /// Fills `values` with one column.
@@ -154,36 +192,45 @@ fn differences(column: usize, records: &[Record], values: &mut [i64]) {
             }
         }
         4 => pairs.for_each(|(value, r)| *value = r.fd as i64),
-        5 => positions(records, values),
+        5 => {
+            let mut expected = Expected::default();
+            pairs.for_each(|(value, r)| *value = position(r, &mut expected));
+        }
         6 => pairs.for_each(|(value, r)| *value = r.b),
         _ => pairs.for_each(|(value, r)| *value = r.ret.wrapping_sub(expected_result(r.op().0, r.b, r.fd))),
     }
 }
 
-fn positions(records: &[Record], values: &mut [i64]) {
-    let mut expected = Expected::default();
-    for (value, r) in values.iter_mut().zip(records) {
-        if !r.known() {
-            *value = 0;
-        } else if has_position(r.op().0) {
+/// How far a position lies from where the last event of its file ended; other arguments as they are.
+#[inline(always)]
+fn position(r: &Record, expected: &mut Expected) -> i64 {
+    match (r.known(), has_position(r.op().0)) {
+        (false, _) => 0,
+        (true, false) => r.a,
+        (true, true) => {
             let next = expected.of(r.file, r.fd);
-            *value = r.a.wrapping_sub(*next);
+            let value = r.a.wrapping_sub(*next);
             *next = r.a.wrapping_add(r.ret.max(0));
-        } else {
-            *value = r.a;
+            value
         }
     }
 }
 
-/// Stores one column: base, number of planes, number of exceptions, bytes written.
+/// Stores one column: base, number of planes, number of exceptions, bytes written. `changed` has the bits in which values
+/// differ from the first.
 #[inline(always)]
-fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> (i64, u8, u8, usize) {
-    let Some(&first) = values.first() else { return (0, 0, 0, 0) };
-    if values.iter().fold(0, |changed, value| changed | (value ^ first)) == 0 {
-        return (first, 0, 0, 0);
-    }
+fn store(values: &[i64], changed: i64, above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> (i64, u8, u8, usize) {
     let above = &mut above[..values.len()];
-    let smallest = values.iter().copied().min().unwrap_or(first);
+    let mask = (u64::MAX >> (changed as u64).leading_zeros()) as i64;
+    if mask <= u32::MAX as i64 >> 1 && mask >= 0 {
+        // All agree in their upper bits: what is below them is what lies above the base.
+        let base = values[0] & !mask;
+        above.iter_mut().zip(values).for_each(|(above, value)| *above = *value as u32 & mask as u32);
+        if let Some(planes) = narrow_planes(above) {
+            return store_narrow(values, base, planes, above, out);
+        }
+    }
+    let smallest = values.iter().copied().min().unwrap_or(0);
     let planes = rise_above(values, smallest, above);
     if planes.is_some_and(|planes| planes <= FEW_PLANES) {
         return store_narrow(values, smallest, planes.unwrap_or(0), above, out);
@@ -215,10 +262,13 @@ fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<u32> {
 
 /// The fewest planes, up to three, that leave few exceptions.
 fn narrow_planes(above: &[u32]) -> Option<u32> {
-    (0..4u32).find(|planes| {
-        let limit = 1u32 << (8 * planes);
-        above.iter().map(|&above| (above >= limit) as u32).sum::<u32>() as usize <= EXCEPTIONS_MAX
-    })
+    let mut beyond = [0u32; 4];
+    for &above in above {
+        for (planes, beyond) in beyond.iter_mut().enumerate() {
+            *beyond += (above >> (8 * planes as u32) != 0) as u32;
+        }
+    }
+    beyond.iter().position(|&beyond| beyond as usize <= EXCEPTIONS_MAX).map(|planes| planes as u32)
 }
 
 fn store_narrow(values: &[i64], base: i64, planes: u32, above: &[u32], out: &mut [u8]) -> (i64, u8, u8, usize) {
@@ -282,8 +332,18 @@ impl Events {
         self.op.is_empty()
     }
 
+    /// Forgets the events and keeps the memory.
     pub fn clear(&mut self) {
-        *self = Events { scratch: std::mem::take(&mut self.scratch), ..Events::default() };
+        self.op.clear();
+        self.depth.clear();
+        self.known.clear();
+        self.start.clear();
+        self.duration.clear();
+        self.file.clear();
+        self.fd.clear();
+        self.a.clear();
+        self.b.clear();
+        self.ret.clear();
     }
 
     /// Adds one record, as a leftover ring holds them.

@@ -28,7 +28,10 @@ impl Relation {
 
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    known: BTreeMap<Id, Relation>,
+    ids: BTreeMap<Id, usize>,
+    relations: Vec<Relation>,
+    /// The clock last asked for: packets of one sequence come in runs.
+    last: Option<(Id, usize)>,
     /// Unix time minus boot time, as the first snapshot of both says.
     pub real_offset_ns: Option<i64>,
     primary: Option<u64>,
@@ -51,11 +54,29 @@ impl Clocks {
         }
         let Some(boot_ns) = self.boot_of(&shown, sequence) else { return };
         for &(clock, relation) in &shown {
-            self.known.insert(id_of(clock, sequence), Relation { boot_ns, ..relation });
+            self.relate(id_of(clock, sequence), Relation { boot_ns, ..relation });
             if clock == value::CLOCK_REALTIME && self.real_offset_ns.is_none() {
                 self.real_offset_ns = Some(relation.shown.wrapping_sub(boot_ns) as i64);
             }
         }
+    }
+
+    fn relate(&mut self, id: Id, relation: Relation) {
+        let at = *self.ids.entry(id).or_insert(self.relations.len());
+        match self.relations.get_mut(at) {
+            Some(known) => *known = relation,
+            None => self.relations.push(relation),
+        }
+    }
+
+    #[inline]
+    fn find(&mut self, id: Id) -> Option<usize> {
+        if let Some((_, at)) = self.last.filter(|(last, _)| *last == id) {
+            return Some(at);
+        }
+        let at = *self.ids.get(&id)?;
+        self.last = Some((id, at));
+        Some(at)
     }
 
     /// Boot time of a snapshot: what it says itself, or else by a clock that is known, or else by its first clock, which
@@ -63,8 +84,10 @@ impl Clocks {
     fn boot_of(&self, shown: &[(u64, Relation)], sequence: u64) -> Option<u64> {
         let itself = shown.iter().find(|(clock, _)| *clock == value::CLOCK_BOOTTIME).map(|(_, r)| r.shown);
         let known = || {
-            let related =
-                |(clock, at): &(u64, Relation)| Some(self.known.get(&id_of(*clock, sequence))?.boot_ns(at.shown));
+            let related = |(clock, at): &(u64, Relation)| {
+                let known = *self.ids.get(&id_of(*clock, sequence))?;
+                Some(self.relations[known].boot_ns(at.shown))
+            };
             shown.iter().filter(|(_, relation)| !relation.incremental).find_map(related)
         };
         itself.or_else(known).or(shown.first().map(|(_, relation)| relation.shown))
@@ -74,7 +97,8 @@ impl Clocks {
     #[inline]
     pub fn boot_ns(&mut self, time: u64, clock: Option<u64>, sequence: u64) -> u64 {
         let clock = clock.or(self.primary).unwrap_or(value::CLOCK_BOOTTIME);
-        let Some(relation) = self.known.get_mut(&id_of(clock, sequence)) else { return time };
+        let Some(at) = self.find(id_of(clock, sequence)) else { return time };
+        let relation = &mut self.relations[at];
         if !relation.incremental {
             return relation.boot_ns(time);
         }

@@ -28,6 +28,10 @@ pub const CATEGORY_NAMES: u64 = 1 + Layer::ALL.len() as u64;
 pub const EVENT_NAMES: u64 = OP_MAX as u64 + 1;
 pub const ANNOTATION_NAMES: u64 = 64;
 
+/// Ids of processes and threads of the second host of a file and on are written this much larger for each host before:
+/// viewers take equal ids for one process. Linux gives none as large.
+pub const ID_STRIDE: u64 = 1 << 22;
+
 /// Attributes of the trace are called `dlio.UUID.KEY`; the key is that of a process's fields or one of these.
 pub const ATTRIBUTE_PREFIX: &str = "dlio.";
 pub const ATTRIBUTE_LAYOUT: &str = "layout";

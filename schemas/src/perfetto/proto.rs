@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
         self.rest
     }
 
-    #[inline]
+    #[inline(always)]
     fn field(&mut self) -> Option<(u32, Value<'a>)> {
         let tag = varint(&mut self.rest)?;
         let number = u32::try_from(tag >> 3).ok().filter(|&number| number != 0)?;
@@ -280,7 +280,7 @@ impl<'a> Walk<'a> {
 impl<'a> Iterator for Walk<'a> {
     type Item = Result<(u32, Value<'a>), Malformed>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;

@@ -37,7 +37,7 @@ use std::ops::Range;
 use super::clocks::Clocks;
 use super::interned::{AnnotationName, Category, EventName, Interned};
 use super::layout::{
-    ATTRIBUTE_CHAPTER, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, Key, LAYOUT,
+    ATTRIBUTE_CHAPTER, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, Key, LAYOUT,
 };
 use super::proto::{Value, Walk, field, value, varint};
 use crate::clock::Clock;
@@ -525,6 +525,9 @@ impl Reader {
         track.process = by_parent.unwrap_or_else(|| self.process_of_pid(pid));
         let process = &mut self.processes[track.process];
         track.ours = process.ours && by_parent.is_some();
+        if track.ours {
+            track.tid %= ID_STRIDE as u32;
+        }
         if let (Some(name), false) = (name, process.ours) {
             let before = process.fields.get(key::THREADS).map_or(String::new(), |before| format!("{before}\0"));
             process.fields.set(key::THREADS, format!("{before}{}={name}", track.tid));

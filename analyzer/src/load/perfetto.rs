@@ -1,0 +1,226 @@
+//! Perfetto traces: our own exports, which give back what was recorded, and those of others.
+//!
+//! A file of ours is read chapter by chapter; of any other the whole is one unit, because what a packet means depends on
+//! those before it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::native::Damage;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::fields::key;
+use dlio_schemas::perfetto::read::{self, chapters};
+
+use super::native::process_of;
+use super::resolve::Resolver;
+use super::store::Bytes;
+use super::{Note, Reader, Source, Unit};
+use crate::batch::{Batch, Wanted};
+use crate::catalog::{Catalog, Host};
+
+/// Bytes given to the reader at once, between which its batches are handed on.
+const WINDOW: usize = 1 << 20;
+
+/// Opens exports in order of their processes.
+pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> Vec<Box<dyn Source>> {
+    let mut opened: Vec<PerfettoSource> = Vec::new();
+    for path in paths {
+        match PerfettoSource::open(path) {
+            Ok(source) => opened.push(source),
+            Err(what) => notes.push(Note { path: path.clone(), what, events_max: 0 }),
+        }
+    }
+    opened.sort_by_cached_key(PerfettoSource::order);
+    for source in &opened {
+        // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
+        for process in &source.first.processes {
+            source.number(process, &source.first, catalog);
+        }
+    }
+    opened.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect()
+}
+
+struct PerfettoSource {
+    path: PathBuf,
+    bytes: Bytes,
+    first: read::Reader,
+    chapters: Vec<Range<usize>>,
+    numbers: Mutex<HashMap<u64, Numbered>>,
+}
+
+/// A process's number and the offset of its host.
+#[derive(Clone, Copy)]
+struct Numbered {
+    proc: u32,
+    offset: i64,
+}
+
+impl PerfettoSource {
+    fn open(path: &Path) -> Result<PerfettoSource, Damage> {
+        let bytes = Bytes::open(path)?;
+        let mut first = read::Reader::default();
+        let chapters = bytes.with_all(|all| {
+            first.scan(all);
+            chapters(all)
+        })?;
+        Ok(PerfettoSource { path: path.into(), bytes, first, chapters, numbers: Mutex::default() })
+    }
+
+    fn order(&self) -> (String, u64, PathBuf) {
+        let fact = |key| self.first.processes.first().and_then(|process| process.fields.get(key));
+        let start = fact(key::START_BOOT_NS).and_then(|text| text.parse().ok());
+        (fact(key::HOST).unwrap_or_default().into(), start.unwrap_or(0), self.path.clone())
+    }
+
+    /// The number of a process, which may be seen for the first time.
+    fn number(&self, process: &read::Process, reader: &read::Reader, catalog: &Catalog) -> Numbered {
+        let mut numbers = self.numbers.lock().expect("numbers of processes");
+        *numbers.entry(process.uuid).or_insert_with(|| {
+            let offset = process.real_offset_ns.or(reader.clocks.real_offset_ns).unwrap_or(0);
+            let host = catalog.host(host(process, offset));
+            let offset = catalog.hosts()[host as usize].clock_offset_ns;
+            let mut row = process_of(&process.fields, &self.path, host, offset, None);
+            if !process.ours {
+                row.ended = "unknown".into();
+            }
+            Numbered { proc: catalog.add_process(row), offset }
+        })
+    }
+
+    /// Hands on what the reader has collected.
+    fn hand_on(
+        &self,
+        unit: &mut Resolvers,
+        collected: Vec<Collected>,
+        from: &read::Reader,
+        reader: &mut Reader,
+        context: (&Catalog, Wanted),
+        take: &mut dyn FnMut(&mut Batch),
+    ) {
+        for (process, tid, events) in collected {
+            let Some(process) = from.processes.get(process) else { continue };
+            let numbered = self.number(process, from, context.0);
+            let resolver = unit.get(process.uuid, numbered, from, context.0);
+            resolver.fill(tid, &events, Vec::new(), reader.split(), context.0, context.1);
+            take(&mut reader.batch);
+        }
+    }
+}
+
+fn host(process: &read::Process, offset: i64) -> Host {
+    let fact = |key| process.fields.get(key);
+    Host {
+        name: fact(key::HOST).unwrap_or("unknown").into(),
+        boot_id: fact(key::BOOT_ID).map(str::to_string),
+        cores: fact(key::CORES).and_then(|text| text.parse().ok()),
+        memory: fact(key::MEMORY).and_then(|text| text.parse().ok()),
+        kernel: fact(key::KERNEL).map(str::to_string),
+        clock_offset_ns: offset,
+        clock_spread_ns: 0,
+    }
+}
+
+/// A batch as the reader hands it out: process, thread, events.
+type Collected = (usize, u32, Events);
+
+/// One resolver a process, each knowing as many strings of the reader as there were when it was used last.
+#[derive(Default)]
+struct Resolvers(HashMap<u64, (Resolver, u32)>);
+
+impl Resolvers {
+    fn get(&mut self, uuid: u64, numbered: Numbered, from: &read::Reader, catalog: &Catalog) -> &Resolver {
+        let new = || (Resolver::new(numbered.proc, Clock::nanoseconds(0), numbered.offset), 0);
+        let (resolver, known) = self.0.entry(uuid).or_insert_with(new);
+        if *known < from.names.end() {
+            resolver.learn(&from.names, *known, catalog);
+            *known = from.names.end();
+        }
+        resolver
+    }
+}
+
+impl Source for PerfettoSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn units(&self, source: u32) -> Vec<Unit> {
+        let written: u64 = self.first.processes.iter().filter_map(|process| process.complete).sum();
+        let proc = match self.numbers.lock().expect("numbers of processes").values().collect::<Vec<_>>()[..] {
+            [only] if self.chapters.len() > 1 || self.first.processes.first().is_some_and(|p| p.ours) => {
+                Some(only.proc)
+            }
+            _ => None,
+        };
+        let unit = |(index, chapter): (usize, &Range<usize>)| Unit {
+            source,
+            index: index as u32,
+            last_end: i64::MAX,
+            proc,
+            events: written / self.chapters.len().max(1) as u64,
+            size: chapter.len() as u64,
+        };
+        self.chapters.iter().enumerate().map(unit).collect()
+    }
+
+    fn read(
+        &self,
+        index: u32,
+        reader: &mut Reader,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), Damage> {
+        let chapter = self.chapters[index as usize].clone();
+        let mut from = self.first.fork();
+        let mut unit = Resolvers::default();
+        let mut window = Vec::new();
+        let (mut at, mut held) = (chapter.start, 0);
+        while at < chapter.end {
+            // What the reader could not use yet stands at the beginning of the window.
+            let more = WINDOW.max(held).min(chapter.end - at);
+            window.resize(held + more, 0);
+            self.bytes.load(at, &mut window[held..])?;
+            at += more;
+            let mut collected = Vec::new();
+            let used =
+                from.read(&window, &mut |batch| collected.push((batch.process, batch.tid, batch.events.clone())));
+            window.drain(..used);
+            held = window.len();
+            self.hand_on(&mut unit, collected, &from, reader, (catalog, wanted), take);
+        }
+        let mut collected = Vec::new();
+        from.finish(&mut |batch| collected.push((batch.process, batch.tid, batch.events.clone())));
+        self.hand_on(&mut unit, collected, &from, reader, (catalog, wanted), take);
+        self.open_spans(&mut unit, &from, (catalog, wanted), take);
+        match (from.damage.first(), held) {
+            (Some((_, what)), _) => Err(what.clone()),
+            (None, 1..) => Err(Damage::Cut),
+            (None, 0) => Ok(()),
+        }
+    }
+}
+
+impl PerfettoSource {
+    /// Spans that never ended, each where it was found first.
+    fn open_spans(
+        &self,
+        unit: &mut Resolvers,
+        from: &read::Reader,
+        context: (&Catalog, Wanted),
+        take: &mut dyn FnMut(&mut Batch),
+    ) {
+        for (i, process) in from.processes.iter().enumerate() {
+            let known = self.first.processes.get(i).map_or(0, |process| process.open_spans.len());
+            let numbered = self.number(process, from, context.0);
+            for span in process.open_spans.iter().skip(known) {
+                let resolver = unit.get(process.uuid, numbered, from, context.0);
+                let end = resolver.unix_ns(from.last_ns.max(span.start));
+                take(&mut resolver.open_span(span, end, context.0, context.1));
+            }
+        }
+    }
+}

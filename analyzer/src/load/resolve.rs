@@ -1,0 +1,275 @@
+//! From a process's own numbers to the catalogue's and to Unix time.
+//!
+//! Our traces, native or exported, hold events in one form: operations, ticks, numbers of strings. A [`Resolver`] knows one
+//! process and turns that form into batches.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::names::{NameKind, Names};
+use dlio_schemas::native::ring::OpenSpan;
+use dlio_schemas::ops::{Arg as Meaning, OP_MAX, Op};
+use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
+
+use super::arguments::arguments;
+use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
+use crate::catalog::{Catalog, FILE_NONE, Origin};
+
+/// How far the numbers of files may lie beyond their count, for the names in between that are no files.
+const NAME_GAP_MAX: usize = 1 << 22;
+
+/// Ends of events, kept between batches.
+#[derive(Default)]
+pub struct Times {
+    ends: Vec<u64>,
+    end_ns: Vec<i64>,
+}
+
+/// See the module.
+pub struct Resolver {
+    pub proc: u32,
+    clock: Clock,
+    /// Unix time minus boot time.
+    offset: i64,
+    /// Numbers of files by the process's own numbers.
+    files: Vec<u32>,
+    /// Strings that are no files: of spans, categories, metadata.
+    texts: HashMap<u32, String>,
+    /// Kinds of what the program said of itself, by operation, name and category.
+    said: Mutex<HashMap<Said, u32>>,
+}
+
+type Said = (u16, u32, i32);
+
+/// What a block needs to know of an operation, without looking at its row.
+#[derive(Clone, Copy, Default)]
+struct Traits {
+    kind: u32,
+    position: bool,
+    size: bool,
+    moves: bool,
+    /// Says something of the program itself, or of other events.
+    app: bool,
+    known: bool,
+}
+
+static TRAITS: LazyLock<Vec<Traits>> = LazyLock::new(|| (0..=OP_MAX).map(|op| traits(Op(op))).collect());
+
+fn traits(op: Op) -> Traits {
+    let Some(info) = op.info() else { return Traits::default() };
+    Traits {
+        kind: Catalog::kind_of_op(op).unwrap_or(0),
+        position: info.a == Meaning::Position,
+        size: info.b == Meaning::Size,
+        moves: info.moves_bytes(),
+        app: op.0 >= Op::SPAN.0,
+        known: true,
+    }
+}
+
+impl Resolver {
+    pub fn new(proc: u32, clock: Clock, offset: i64) -> Resolver {
+        Resolver { proc, clock, offset, files: Vec::new(), texts: HashMap::new(), said: Mutex::default() }
+    }
+
+    pub fn unix_ns(&self, ticks: u64) -> i64 {
+        (self.clock.boot_ns(ticks) as i64).wrapping_add(self.offset)
+    }
+
+    /// Learns the strings of a process from number `from` on; numbers that are known stay.
+    pub fn learn(&mut self, names: &Names, from: u32, catalog: &Catalog) {
+        let is_file = |kind| matches!(kind, NameKind::Path | NameKind::Object);
+        let new = || names.iter().filter(|(id, ..)| *id >= from);
+        let ids: Vec<u32> = new().filter(|(_, kind, _)| is_file(*kind)).map(|(id, ..)| id).collect();
+        let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| String::from_utf8_lossy(text));
+        let numbers = catalog.file_numbers(paths);
+        // A damaged chunk of names could claim any number: the table is as long as what was found, not what was claimed.
+        let longest = self.files.len().max((names.end() as usize).min(self.files.len() + ids.len() + NAME_GAP_MAX));
+        self.files.resize(longest, FILE_NONE);
+        for (id, number) in ids.into_iter().zip(numbers) {
+            if let Some(slot) = self.files.get_mut(id as usize) {
+                *slot = number;
+            }
+        }
+        let texts = new().filter(|(_, kind, _)| !is_file(*kind));
+        self.texts.extend(texts.map(|(id, _, text)| (id, String::from_utf8_lossy(text).into_owned())));
+    }
+
+    /// Turns decoded events into a batch.
+    pub fn fill(
+        &self,
+        tid: u32,
+        events: &Events,
+        carried: Vec<Meta>,
+        into: (&mut Times, &mut Batch),
+        catalog: &Catalog,
+        wanted: Wanted,
+    ) {
+        let (times, batch) = into;
+        batch.clear();
+        batch.proc = self.proc;
+        batch.tid = tid as i32;
+        self.clock.convert(&events.start, &mut batch.ts);
+        times.ends.clear();
+        times.ends.extend(events.start.iter().zip(&events.duration).map(|(start, dur)| start.wrapping_add(*dur)));
+        self.clock.convert(&times.ends, &mut times.end_ns);
+        batch.dur.extend(times.end_ns.iter().zip(&batch.ts).map(|(end, start)| end.wrapping_sub(*start).max(0)));
+        batch.ts.iter_mut().for_each(|ts| *ts = ts.wrapping_add(self.offset));
+        self.fill_calls(events, batch);
+        if events.op.iter().any(|&op| TRAITS[op as usize & OP_MAX as usize].needs_care()) {
+            self.fill_said(events, carried, batch, catalog, wanted);
+        } else if wanted.args {
+            (0..events.len()).for_each(|i| self.call_args(events, i, batch, catalog));
+        }
+    }
+
+    /// The columns of calls, all rows alike.
+    fn fill_calls(&self, events: &Events, batch: &mut Batch) {
+        let of = |op: u16| &TRAITS[op as usize & OP_MAX as usize];
+        batch.kind.extend(events.op.iter().map(|&op| of(op).kind));
+        batch.file.extend(events.file.iter().map(|&id| self.files.get(id as usize).copied().unwrap_or(FILE_NONE)));
+        batch.fd.extend(events.fd.iter().map(|&fd| if fd < 0 { ABSENT_32 } else { fd }));
+        let positions = events.op.iter().zip(&events.a).zip(&events.known);
+        batch.pos.extend(
+            positions.map(|((&op, &a), &known)| if known && of(op).position && a != POS_UNKNOWN { a } else { ABSENT }),
+        );
+        batch.requested.extend(events.op.iter().zip(&events.b).map(|(&op, &b)| if of(op).size { b } else { ABSENT }));
+        batch
+            .bytes
+            .extend(events.op.iter().zip(&events.ret).map(|(&op, &r)| if of(op).moves && r >= 0 { r } else { ABSENT }));
+        batch.ret.extend_from_slice(&events.ret);
+        batch.depth.extend_from_slice(&events.depth);
+    }
+
+    /// Corrects the rows that are no calls, and takes those out that are no events.
+    fn fill_said(&self, events: &Events, carried: Vec<Meta>, batch: &mut Batch, catalog: &Catalog, wanted: Wanted) {
+        let mut metas = carried;
+        let mut keep = vec![true; events.len()];
+        let mut said = self.said.lock().expect("kinds of spans");
+        for i in 0..events.len() {
+            let op = Op(events.op[i]);
+            match op {
+                Op::META => {
+                    keep[i] = false;
+                    metas.push(Meta::of(events, i));
+                }
+                Op::LOST => {
+                    keep[i] = false;
+                    batch.lost += events.a[i].max(0) as u64;
+                }
+                Op::SPAN | Op::INSTANT | Op::COUNTER => {
+                    let key = (op.0, events.file[i], events.fd[i]);
+                    let kind = *said.entry(key).or_insert_with(|| self.said_kind(key, catalog));
+                    say(batch, i, kind, if op == Op::COUNTER { None } else { Some(events.a[i]) });
+                    let metas = std::mem::take(&mut metas);
+                    if wanted.args {
+                        self.said_args(events, i, metas, batch, catalog);
+                    }
+                }
+                _ => {
+                    if op.info().is_none() {
+                        batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
+                    }
+                    if wanted.args {
+                        self.call_args(events, i, batch, catalog);
+                    }
+                }
+            }
+        }
+        drop(said);
+        batch.retain(&keep);
+    }
+
+    pub fn said_kind(&self, (op, name, category): Said, catalog: &Catalog) -> u32 {
+        let text = |id: u32, missing| self.texts.get(&id).map_or(missing, String::as_str);
+        let origin = match Op(op) {
+            Op::INSTANT => Origin::Instant,
+            Op::COUNTER => Origin::Counter,
+            _ => Origin::Span,
+        };
+        catalog.said(text(name, "<name lost>"), text(category.max(0) as u32, "app"), origin)
+    }
+
+    fn call_args(&self, events: &Events, i: usize, batch: &mut Batch, catalog: &Catalog) {
+        let Some(info) = Op(events.op[i]).info() else { return };
+        let files = || catalog.files();
+        let path = |id: u32| {
+            let file = self.files.get(id as usize).copied().unwrap_or(FILE_NONE);
+            catalog.text(&files()[file as usize])
+        };
+        for (key, value) in arguments(info, events.known[i], events.a[i], events.b[i], path) {
+            batch.args.push(Arg { row: i as u32, key: catalog.text(key), value });
+        }
+    }
+
+    fn said_args(&self, events: &Events, i: usize, metas: Vec<Meta>, batch: &mut Batch, catalog: &Catalog) {
+        let row = i as u32;
+        if Op(events.op[i]) == Op::COUNTER {
+            let value = Value::Float(f64::from_bits(events.a[i] as u64));
+            batch.args.push(Arg { row, key: catalog.text("value"), value });
+        }
+        for meta in metas {
+            let text = |id: u32| catalog.text(self.texts.get(&id).map_or("<name lost>", String::as_str));
+            let value = match meta.kind {
+                MetaKind::Int => Value::Int(meta.value),
+                MetaKind::Float => Value::Float(f64::from_bits(meta.value as u64)),
+                MetaKind::Text => Value::Text(text(meta.value as u32)),
+            };
+            batch.args.push(Arg { row, key: text(meta.key), value });
+        }
+    }
+
+    /// A span that had begun when the process was killed ends with the last that is known of it.
+    pub fn open_span(&self, span: &OpenSpan, end: i64, catalog: &Catalog, wanted: Wanted) -> Batch {
+        let mut batch = Batch { proc: self.proc, tid: span.tid as i32, ..Batch::default() };
+        let kind = self.said_kind((Op::SPAN.0, span.name, span.category as i32), catalog);
+        let start = self.unix_ns(span.start);
+        batch.push(&Row { depth: span.depth, ..Row::new(start, end.saturating_sub(start).max(0), kind) });
+        say(&mut batch, 0, kind, Some(span.steps));
+        if wanted.args {
+            let (key, value) = (catalog.text("unfinished"), Value::Text(catalog.text("true")));
+            batch.args.push(Arg { row: 0, key, value });
+        }
+        batch
+    }
+}
+
+impl Traits {
+    fn needs_care(&self) -> bool {
+        self.app || !self.known
+    }
+}
+
+/// Makes row `i` one that the program said of itself.
+pub fn say(batch: &mut Batch, i: usize, kind: u32, steps: Option<i64>) {
+    batch.kind[i] = kind;
+    batch.file[i] = FILE_NONE;
+    batch.fd[i] = ABSENT_32;
+    batch.pos[i] = ABSENT;
+    batch.requested[i] = ABSENT;
+    batch.bytes[i] = ABSENT;
+    batch.ret[i] = ABSENT;
+    let (epoch, step) = steps.map_or((STEP_NONE, STEP_NONE), unpack_steps);
+    if epoch != STEP_NONE || step != STEP_NONE {
+        batch.epoch.resize(batch.ts.len(), ABSENT_32);
+        batch.step.resize(batch.ts.len(), ABSENT_32);
+        batch.epoch[i] = epoch;
+        batch.step[i] = step;
+    }
+}
+
+/// One piece of metadata, waiting for its span.
+pub struct Meta {
+    key: u32,
+    kind: MetaKind,
+    value: i64,
+}
+
+impl Meta {
+    pub fn of(events: &Events, i: usize) -> Meta {
+        let kind = MetaKind::from_fd(events.fd[i]).unwrap_or(MetaKind::Int);
+        Meta { key: events.file[i], kind, value: events.a[i] }
+    }
+}
