@@ -346,7 +346,9 @@ unsafe fn exec(
         if !path.is_null() {
             process::before_exec(CStr::from_ptr(path));
         }
-        environment::with_carried(variables, next)
+        let result = environment::with_carried(variables, next);
+        engine::exec_failed();
+        result
     }
 }
 

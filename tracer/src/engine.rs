@@ -20,6 +20,8 @@ static STARTING: AtomicBool = AtomicBool::new(false);
 /// Zero, or the thread that closes the image just now, or [`ENDED`].
 static ENDING: AtomicU32 = AtomicU32::new(0);
 const ENDED: u32 = u32::MAX;
+/// What [`MODE`] was before an exec that has not succeeded yet; else zero.
+static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static THREAD_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -189,6 +191,9 @@ pub extern "C" fn after_fork_in_child() {
         (*line).depth = 0;
     }
     ENDING.store(0, Relaxed);
+    if let mode @ 1.. = BEFORE_EXEC.swap(0, Relaxed) {
+        set_mode(mode);
+    }
     IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
     image::forget();
     descriptors::forget_files();
@@ -219,12 +224,24 @@ pub fn end(ending: Ending) {
         descriptors::forget_files();
         mappings::forget_files();
     }
-    let over = matches!(ending, Ending::Exit(_));
-    if !over {
-        // It may fail; then the program goes on, and so do we. And so does the child.
-        set_mode(mode);
+    match ending {
+        Ending::Exit(_) => ENDING.store(ENDED, Release),
+        // Other threads run on until the kernel stops them; what they do now would begin an image without an end.
+        Ending::Exec => BEFORE_EXEC.store(mode, Release),
+        Ending::Detach => resume(mode),
     }
-    ENDING.store(if over { ENDED } else { 0 }, Release);
+}
+
+/// The exec this thread has closed the image for has failed: the program goes on, and so do we.
+pub fn exec_failed() {
+    if BEFORE_EXEC.load(Acquire) != 0 && ENDING.load(Acquire) == sys::thread_id() {
+        resume(BEFORE_EXEC.swap(0, AcqRel));
+    }
+}
+
+fn resume(mode: u32) {
+    set_mode(mode);
+    ENDING.store(0, Release);
 }
 
 /// Whether it is this thread's task to close the image.

@@ -121,6 +121,10 @@ pub unsafe fn give_back(thread: *mut Thread) {
 
 /// Makes the ring file, or memory in its place where a file cannot be.
 fn create() -> bool {
+    if engine::is_ending() {
+        // A call that returned while the process ends on another thread: what it did is nobody's any more.
+        return false;
+    }
     if OWNER.swap(sys::process_id(), Relaxed) != sys::process_id() {
         // A child, perhaps one that was made by the kernel's call alone and told nobody.
         forget_threads();

@@ -14,7 +14,7 @@ use dlio_schemas::record::Record;
 
 use crate::codec::BlockMaker;
 use crate::local::{Local, local};
-use crate::{clock, engine, image, spill, stack, sys};
+use crate::{clock, image, spill, stack, sys};
 
 /// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
 const ANCHOR_EVERY: u32 = 256;
@@ -113,10 +113,6 @@ fn put_slowly(record: &Record) {
     unsafe {
         if (*line).busy != 0 {
             return spill::keep(record);
-        }
-        if engine::is_ending() {
-            // A call that returned while the process ends on another thread: there is no image to put it in any more.
-            return image::count_lost(1);
         }
         (*line).busy = 1;
         compiler_fence(SeqCst);
