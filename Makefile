@@ -3,9 +3,13 @@
 # Outside the clone, so that dependencies are built once for all clones: DataFusion alone takes a quarter of an hour.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
 export DLIO_DIST := $(CARGO_TARGET_DIR)/dist
+# The Python that reads what we write, made by tests/setup.sh.
+export DLIO_TEST_PYTHON ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-venv/bin/python
+export DLIO_BIN_DIR := $(DLIO_DIST)/bin
+export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test build install bench wheel clean setup-demo setup-test lint ui
+.PHONY: help demo test build install clean setup-demo setup-test lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
