@@ -36,6 +36,14 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
+
+    /// Ask queries one after another, with a history
+    #[arg(long)]
+    pub shell: bool,
+
     /// Rows shown of each table of the summary
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,
@@ -100,6 +108,7 @@ Examples:
   dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze trace/ --sql @slow.sql --format csv
+  dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
 
 Exit status:
   0  done; damage, if any, is named in the report
@@ -114,7 +123,7 @@ impl Arguments {
     }
 
     pub fn wants_summary(&self) -> bool {
-        self.summary || self.sql.is_empty()
+        self.summary || (self.sql.is_empty() && self.parquet.is_none() && !self.shell)
     }
 
     /// `start` is when the trace begins, which relative times count from.

@@ -10,11 +10,12 @@ use datafusion::error::DataFusionError;
 use futures::StreamExt;
 
 use super::arguments::Arguments;
-use super::{explain, progress};
+use super::{explain, progress, shell};
 use crate::load::{LoadError, Trace};
 use crate::scan::Progress;
 use crate::summary::model::{Analysis, damage_sentence};
 use crate::summary::{analyse, flat, text};
+use crate::tables::export;
 use crate::tables::output::{Format, RowWriter};
 use crate::tables::query::Session;
 
@@ -26,6 +27,9 @@ pub enum Failure {
     QueryFile(PathBuf, std::io::Error),
     Output(PathBuf, std::io::Error),
     Write(std::io::Error),
+    /// The folder for Parquet holds something already.
+    NotEmpty(PathBuf),
+    Parquet(PathBuf, ArrowError),
     /// The report cannot be written in this format.
     Format(Format),
 }
@@ -48,6 +52,10 @@ impl std::fmt::Display for Failure {
                 write!(f, "{}: cannot be written ({error}); choose another -o", path.display())
             }
             Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Failure::NotEmpty(path) => {
+                write!(f, "{}: not empty; give --parquet a new folder, or remove this one", path.display())
+            }
+            Failure::Parquet(path, error) => write!(f, "{}: cannot be written: {error}", path.display()),
             Failure::Format(format) => write!(
                 f,
                 "a summary cannot be written as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
@@ -76,13 +84,32 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         return out.flush().map_err(Failure::Write).map(|()| false);
     }
     let queries = queries(arguments)?;
+    if let Some(folder) = arguments.parquet.as_ref().filter(|folder| holds_something(folder)) {
+        return Err(Failure::NotEmpty(folder.clone()));
+    }
     let trace = Arc::new(Trace::open(&arguments.traces, arguments.threads()).map_err(Failure::Load)?);
     let analysis = if arguments.wants_summary() { Some(summary(arguments, &trace, &mut out)?) } else { None };
-    if !queries.is_empty() {
+    if let Some(folder) = &arguments.parquet {
+        write_parquet(arguments, &trace, folder)?;
+    }
+    if !queries.is_empty() || arguments.shell {
         ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
     }
     out.flush().map_err(Failure::Write)?;
     Ok(report_damage(&trace))
+}
+
+fn holds_something(folder: &std::path::Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &PathBuf) -> Result<(), Failure> {
+    let filter = arguments.filter(trace.start());
+    let progress = Progress::default();
+    let work = || export::write(trace, &filter, arguments.threads(), &progress, folder);
+    progress::shown(&progress, trace.size(), !arguments.no_progress, work)
+        .map(|_| ())
+        .map_err(|error| Failure::Parquet(folder.clone(), error))
 }
 
 /// Standard output or a file, opened before the long work.
@@ -153,6 +180,12 @@ fn ask(
     }
     for sql in queries {
         runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+    }
+    if arguments.shell {
+        shell::run(|sql| {
+            runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+            out.flush().map_err(Failure::Write)
+        })?;
     }
     Ok(())
 }

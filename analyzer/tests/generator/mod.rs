@@ -3,6 +3,9 @@
 //! One tick is one nanosecond, so that what is written and what must be read are the same numbers. Sizes and durations have
 //! heavy tails, threads run side by side, spans of compute lie around and between the calls.
 
+// Each test and the example use a part of this.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
