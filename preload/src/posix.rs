@@ -13,10 +13,10 @@ use crate::rows;
 
 /// Bytes a list of buffers asks for.
 unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
-    if list.is_null() || count <= 0 {
+    if list.is_null() || count <= 0 || paths::leads_nowhere(list.cast()) {
         return 0;
     }
-    // SAFETY: the real call read the same list a moment ago, or failed for it; a bad address fails there first.
+    // SAFETY: the real call read the same list a moment ago, or failed for its address, which was just looked at.
     unsafe { std::slice::from_raw_parts(list, count.min(1024) as usize) }
         .iter()
         .map(|buffer| buffer.iov_len as i64)

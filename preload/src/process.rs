@@ -254,6 +254,22 @@ pub unsafe extern "C" fn vfork() -> pid_t {
     )
 }
 
+/// Its parent ends inside the C library, so that one's trace is finished before.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn daemon(stay: c_int, keep: c_int) -> c_int {
+    real!(next: daemon(c_int, c_int) -> c_int);
+    if image::exists() {
+        engine::end(Ending::Detach);
+    }
+    // SAFETY: the arguments go on as they came.
+    let result = unsafe { next(stay, keep) };
+    paths::moved();
+    result
+}
+
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]

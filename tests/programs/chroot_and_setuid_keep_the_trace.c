@@ -8,6 +8,8 @@
 //= run: chroot
 //= case: both
 //= run: both
+//= case: setuid by other names
+//= run: names
 #include <fcntl.h>
 #include "expect.h"
 
@@ -16,8 +18,11 @@ int main(int argc, char **argv) {
     int fd = open(argv[0], O_RDONLY);
     for (int i = 0; i < 30000; i++) EXPECT(pread(fd, bytes, 16, i % 100) == 16);
     if (geteuid() != 0) return PASSED;
-    if (strcmp(argv[1], "setuid")) EXPECT(chroot("/proc") == 0 && chdir("/") == 0);
-    if (strcmp(argv[1], "chroot")) EXPECT(setgid(65534) == 0 && setuid(65534) == 0);
+    if (!strcmp(argv[1], "names")) {
+        EXPECT(setegid(0) == 0 && setregid(0, 0) == 0 && setresgid(65534, 65534, 65534) == 0);
+        EXPECT(seteuid(0) == 0 && setreuid(0, 0) == 0 && setresuid(65534, 65534, 65534) == 0);
+    } else if (strcmp(argv[1], "setuid")) EXPECT(chroot("/proc") == 0 && chdir("/") == 0);
+    if (strcmp(argv[1], "chroot") && strcmp(argv[1], "names")) EXPECT(setgid(65534) == 0 && setuid(65534) == 0);
     for (int i = 0; i < 30000; i++) EXPECT(pread(fd, bytes, 16, i % 100) == 16);
     return PASSED;
 }

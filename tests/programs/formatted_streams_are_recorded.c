@@ -1,7 +1,7 @@
 /* printf and scanf in all their names, and streams that are not files. What goes to stdout is compared with the untraced
  * run. */
 //= compile: -O0
-//= events: lseek=1 setvbuf=3 fopen=1 fprintf=2 printf=2 dprintf=2 open=1 puts=1 fputc=2 fscanf=3 rewind=1 fclose=5 fdopen=1 freopen=1 tmpfile=1 open_memstream=1 fmemopen=1 fgetc=2 scanf=3
+//= events: lseek=1 setvbuf=3 fopen=1 fprintf=2 printf=2 dprintf=2 open=1 puts=1 fputc=2 fscanf=3 rewind=1 fclose=5 fdopen=1 freopen=1 tmpfile=1 open_memstream=1 fmemopen=1 fgetc=3 scanf=3
 //= bytes: fprintf=6 dprintf=4
 //= results fscanf: 2 1 1
 //= passes: off filtered
@@ -57,7 +57,7 @@ int main(void) {
     rewind(stream);
     EXPECT(new_fscanf(stream, "%d %d", &one, &two) == 2 && one == 1 && two == 2);
     EXPECT(scan(stream, &three) == 1 && three == 7);
-    EXPECT(getchar() == -1 && getchar_unlocked() == -1);
+    EXPECT(getchar() == -1 && getchar_unlocked() == -1 && getc_unlocked(stdin) == -1);
     EXPECT(new_scanf("%d", &one) == -1);
     EXPECT(fclose(stream) == 0);
 

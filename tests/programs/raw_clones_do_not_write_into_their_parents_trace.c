@@ -1,5 +1,6 @@
 /* A child made by the kernel's call alone: nobody tells the tracer, which finds out by itself. */
 //= among: open=1 pread=3000
+//= on /program: open=1 pread=>=2999
 //= processes: 2
 //= endings: exit 42, exit 42
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 //! | `case: NAME` | begins a case: it has everything said before the first one, and what follows | one case without a name |
 //! | `run: ARGS` | arguments; `{work}`, `{trace}`, `{library}`, `{preload}`, `{source}` are replaced | none |
 //! | `env: NAME=VALUE` | an environment variable, traced and untraced alike | |
-//! | `compile: FLAGS` | further arguments for the C compiler | |
+//! | `compile: FLAGS` | further arguments for the C compiler; `{library}` is replaced | |
 //! | `library: FILE` | a C file of `tests/libraries`, built as a shared object next to the program | |
 //! | `needs: COMMAND` | a command, or `root`, without which the case cannot run here and says so | |
 //! | `exit: N` or `exit: signal N` | how it ends, traced or not | 42 |

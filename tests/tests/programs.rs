@@ -119,8 +119,9 @@ impl Program {
         let line = match source.extension().and_then(|ending| ending.to_str()) {
             Some("c") => {
                 let binary = sandbox.root().join("program");
-                let flags: Vec<&str> = case.compile.iter().map(String::as_str).collect();
-                compile(source, &binary, &flags)?;
+                let built = library.to_string_lossy();
+                let flags: Vec<String> = case.compile.iter().map(|flag| flag.replace("{library}", &built)).collect();
+                compile(source, &binary, &flags.iter().map(String::as_str).collect::<Vec<_>>())?;
                 vec![binary]
             }
             Some("py") => vec![python()?, source.to_path_buf()],
@@ -170,10 +171,10 @@ fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
     command
         .args(common)
         .arg(home().join("libraries"))
-        .args(flags)
         .arg("-o")
         .arg(into)
         .arg(source)
+        .args(flags)
         .args(["-ldl", "-lrt"]);
     let output = command.output().map_err(|error| format!("cc: {error}; a C compiler is needed"))?;
     match output.status.success() {

@@ -273,7 +273,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// `123 openat(AT_FDCWD</work>, "x", O_RDONLY) = 3</work/x>`; the second half of a call that was interrupted by another
+    /// `123 openat(AT_FDCWD</data>, "x", O_RDONLY) = 3</data/x>`; the second half of a call that was interrupted by another
     /// process's is left out, its first half has all that is needed.
     fn parse<'a>(line: &'a str, work: &str) -> Option<Call<'a>> {
         let line = line

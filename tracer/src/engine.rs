@@ -7,7 +7,7 @@ use dlio_schemas::record::{Record, word};
 
 use crate::local::local;
 use crate::ops::Op;
-use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, sys};
+use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, stack, sys};
 
 /// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
 static MODE: AtomicU32 = AtomicU32::new(0);
@@ -199,6 +199,8 @@ pub extern "C" fn after_fork_in_child() {
 pub enum Ending {
     Exit(i32),
     Exec,
+    /// The process is about to end where nobody is asked, and a child of it goes on.
+    Detach,
 }
 
 /// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
@@ -210,13 +212,13 @@ pub fn end(ending: Ending) {
     }
     let mode = set_mode(STARTED);
     if mode & !STARTED != 0 {
-        finish::finish(ending);
+        stack::with_room(|| finish::finish(ending));
         image::forget();
         descriptors::forget_files();
         mappings::forget_files();
     }
-    if ending == Ending::Exec {
-        // The exec may fail; then the program goes on, and so do we.
+    if !matches!(ending, Ending::Exit(_)) {
+        // It may fail; then the program goes on, and so do we. And so does the child.
         set_mode(mode);
         ENDING.store(false, Release);
     }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::*};
 use dlio_schemas::env;
 
 use crate::config::Config;
+use crate::path_buffer::PathBuffer;
+use crate::stack;
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -57,16 +59,16 @@ pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*co
     let carried = CARRIED.load(Acquire);
     // SAFETY: set once, to a leaked box.
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
-    let mut list = [std::ptr::null::<c_char>(); ENTRIES_MAX];
+    let Some(room) = Room::of_this_thread() else { return exec(given) };
+    let Room { list, preload } = room;
     let mut used = 0;
-    let mut preload = crate::path_buffer::PathBuffer::new();
     // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
     unsafe {
         while !given.is_null() && !(*given.add(used)).is_null() {
             if used + carried.variables.len() + 1 >= ENTRIES_MAX {
                 return exec(given);
             }
-            list[used] = preloading(*given.add(used), &carried.library, &mut preload);
+            list[used] = preloading(*given.add(used), &carried.library, preload);
             used += 1;
         }
     }
@@ -80,7 +82,30 @@ pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*co
             used += 1;
         }
     }
+    list[used] = std::ptr::null();
     exec(list.as_ptr())
+}
+
+/// Where the new environment is put together: too much for a small stack.
+struct Room {
+    list: [*const c_char; ENTRIES_MAX],
+    preload: PathBuffer,
+}
+
+impl Room {
+    fn of_this_thread() -> Option<&'static mut Room> {
+        let (memory, size) = stack::scratch();
+        assert!(size_of::<Room>() <= size);
+        // SAFETY: memory of this thread, large enough, aligned to a page, and used by nobody else; for what stood there
+        // before, any bits are a value of every part but the text's length, which is set here.
+        unsafe {
+            let room = memory.cast::<Room>();
+            (!room.is_null()).then(|| {
+                (&raw mut (*room).preload).write(PathBuffer::new());
+                &mut *room
+            })
+        }
+    }
 }
 
 unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
@@ -90,7 +115,7 @@ unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
 }
 
 /// The entry, or in its place one that loads our library before what it names.
-unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut crate::path_buffer::PathBuffer) -> *const c_char {
+unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer) -> *const c_char {
     // SAFETY: the caller passes a string.
     let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
     let Some(value) = text.strip_prefix(b"LD_PRELOAD=") else { return entry };

@@ -21,6 +21,7 @@ pub fn finish(ending: Ending) {
     let mut text = PathBuffer::new();
     match ending {
         Ending::Exec => text.push(b"exec"),
+        Ending::Detach => text.push(b"exit 0"),
         Ending::Exit(status) => text.push(b"exit ").push(decimal(status as i64 & 0xff, &mut digits)),
     };
     let Some(closed) = image::close(text.as_bytes()) else { return };

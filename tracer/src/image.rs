@@ -20,7 +20,7 @@ use dlio_schemas::native::ring::{self, SEGMENTS_START, header, segment_at, segme
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
 use crate::ring::Thread;
-use crate::{clock, config, engine, facts, sys};
+use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys};
 
 static LOCK: Lock = Lock::new();
 /// Where the pointer to the ring's header page lies: on a page that a forked child finds zeroed, however it was forked.
@@ -122,7 +122,11 @@ pub unsafe fn give_back(thread: *mut Thread) {
 /// Makes the ring file, or memory in its place where a file cannot be.
 fn create() -> bool {
     if OWNER.swap(sys::process_id(), Relaxed) != sys::process_id() {
+        // A child, perhaps one that was made by the kernel's call alone and told nobody.
         forget_threads();
+        descriptors::forget_files();
+        descriptors::shared_with_child();
+        mappings::forget_files();
     }
     let now = clock::anchor();
     // SAFETY: under the lock, and no image exists that could be read.
@@ -289,6 +293,10 @@ fn write(flags: i32, parts: &[&[u8]]) -> bool {
 /// Opens the `.dlt` for good, because the program is about to lose the way to it. The descriptor is far up; hooks keep it
 /// from being closed or replaced.
 pub fn hold() {
+    stack::with_room(hold_with_room);
+}
+
+fn hold_with_room() {
     if HELD.load(Relaxed) >= 0 || !ensure() {
         return;
     }

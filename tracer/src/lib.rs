@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`mappings`], [`codec`], [`local`], [`spill`], [`app`]), and where another engine is called ([`span`], [`table`]).
+//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
 pub mod span;
 
@@ -45,6 +45,7 @@ mod finish;
 mod lock;
 mod path_buffer;
 mod spill;
+mod stack;
 mod sys;
 
 pub use dlio_schemas::ops;

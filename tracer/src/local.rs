@@ -16,7 +16,11 @@ pub struct Local {
     pub depth: u32,
     /// Inside the tracer's slow path; a signal handler that comes in then finds its way around.
     pub busy: u32,
-    spare: [u32; 9],
+    /// On the stack of [`crate::stack`], which is not entered twice.
+    pub on_own_stack: u32,
+    /// Memory of that stack, or null.
+    pub scratch: *mut u8,
+    spare: [u32; 6],
 }
 
 const _: () = assert!(size_of::<Local>() == 64);

@@ -20,13 +20,25 @@ impl Lock {
     /// Waits for other threads. `None` when this very thread holds the lock already.
     pub fn take(&self) -> Option<Held<'_>> {
         let me = sys::thread_id();
+        let mut waited = 0u32;
         loop {
             match self.0.compare_exchange(0, me, Acquire, Relaxed) {
                 Ok(_) => return Some(Held(self)),
                 Err(owner) if owner == me => return None,
-                Err(_) => sys::yield_now(),
+                Err(owner) => self.wait(owner, &mut waited),
             }
         }
+    }
+
+    /// A process cloned by the kernel's call alone has its parent's memory and one thread: nobody is there to free a lock
+    /// that another thread held.
+    fn wait(&self, owner: u32, waited: &mut u32) {
+        const PATIENCE: u32 = 1000;
+        *waited += 1;
+        if (*waited).is_multiple_of(PATIENCE) && !sys::thread_exists(owner) {
+            let _ = self.0.compare_exchange(owner, 0, Release, Relaxed);
+        }
+        sys::yield_now();
     }
 
     /// In a forked child, where the owner may be a thread that does not exist any more.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use dlio_schemas::native::names::NameKind;
 
 use crate::path_buffer::PathBuffer;
-use crate::{config, descriptors, names, sys};
+use crate::{config, descriptors, names, stack, sys};
 
 /// Counts changes of the working directory; a relative path means something else after each.
 static MOVES: AtomicU32 = AtomicU32::new(0);
@@ -36,7 +36,7 @@ pub unsafe fn of(path: *const c_char) -> u32 {
 /// `path` is null or a string as the C library takes it.
 #[inline]
 pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
-    if path.is_null() {
+    if path.is_null() || leads_nowhere(path) {
         return names::NONE;
     }
     // SAFETY: by the contract above.
@@ -52,8 +52,15 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     let hash = names::hash(text, seed);
     match names::find(hash) {
         Some(id) => id,
-        None => new_spelling(dir, text, hash),
+        None => stack::with_room(|| new_spelling(dir, text, hash)),
     }
+}
+
+/// Whether the call has just failed for an address that cannot be read. errno may be older, so the kernel has the last word.
+#[inline(always)]
+pub fn leads_nowhere(path: *const c_char) -> bool {
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe { *libc::__errno_location() == libc::EFAULT && !sys::is_readable(path.cast()) }
 }
 
 #[cold]
@@ -128,6 +135,10 @@ fn descriptor_link(fd: i32) -> PathBuffer {
 
 /// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
 pub fn of_descriptor(fd: i32) -> u32 {
+    stack::with_room(|| ask_for_name(fd))
+}
+
+fn ask_for_name(fd: i32) -> u32 {
     let mut buffer = [0; crate::path_buffer::PATH_MAX];
     let text = sys::read_link(descriptor_link(fd).as_c_str(), &mut buffer);
     match kind_of(text) {
@@ -139,7 +150,7 @@ pub fn of_descriptor(fd: i32) -> u32 {
 
 /// The number of something that has no path.
 pub fn object(kind: &[u8]) -> u32 {
-    names::intern(NameKind::Object, kind, names::hash(kind, 4 << 32))
+    stack::with_room(|| names::intern(NameKind::Object, kind, names::hash(kind, 4 << 32)))
 }
 
 /// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.

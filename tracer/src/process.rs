@@ -6,7 +6,7 @@ use dlio_schemas::ops::{Layer, Op};
 
 use crate::engine::{self, Call, Done, Ending};
 use crate::path_buffer::PathBuffer;
-use crate::{calls, clock, descriptors, environment, facts, image, paths, sys};
+use crate::{calls, clock, descriptors, environment, facts, image, paths, stack, sys};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -39,13 +39,19 @@ pub fn spawned(done: Done, file: u32, result: i64) {
 /// The process is about to become another program, if it can: then this image's trace is finished now. An empty path is
 /// one that is not known here, a path without a slash one that is still to be searched for.
 pub fn before_exec(path: &CStr) {
+    // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
+    if !engine::is_passing() && image::exists() {
+        stack::with_room(|| finish_for_exec(path));
+    }
+}
+
+fn finish_for_exec(path: &CStr) {
     let possible = match path.to_bytes() {
         b"" => true,
         bytes if bytes.contains(&b'/') => sys::accessible(path, libc::X_OK),
         name => is_in_path(name),
     };
-    // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
-    if !possible || engine::is_passing() || !image::exists() {
+    if !possible {
         return;
     }
     if let Some(call) = engine::begin(Layer::Process) {

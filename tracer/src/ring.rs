@@ -14,7 +14,7 @@ use dlio_schemas::record::Record;
 
 use crate::codec::BlockMaker;
 use crate::local::{Local, local};
-use crate::{clock, engine, image, spill, sys};
+use crate::{clock, engine, image, spill, stack, sys};
 
 /// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
 const ANCHOR_EVERY: u32 = 256;
@@ -121,7 +121,7 @@ fn put_slowly(record: &Record) {
         (*line).busy = 1;
         compiler_fence(SeqCst);
         let began = clock::ticks();
-        if !put_with_room(line, record) {
+        if !stack::with_room(|| put_with_room(line, record)) {
             image::count_lost(1);
         }
         image::count_own_time(clock::ticks() - began);
@@ -334,7 +334,7 @@ pub fn ensure() {
     unsafe {
         if (*line).busy == 0 {
             (*line).busy = 1;
-            (*line).thread = image::take_thread();
+            (*line).thread = stack::with_room(image::take_thread);
             (*line).busy = 0;
         }
     }
@@ -347,13 +347,14 @@ pub fn end_thread() {
     unsafe {
         let thread = (*line).thread;
         if thread.is_null() || (*thread).half.is_null() || (*line).busy != 0 {
-            return;
+            return stack::give_back();
         }
         (*line).busy = 1;
-        if Thread::drain(thread) {
+        if stack::with_room(|| Thread::drain(thread)) {
             (*line).thread = std::ptr::null_mut();
             image::give_back(thread);
         }
         (*line).busy = 0;
+        stack::give_back();
     }
 }

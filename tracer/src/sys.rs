@@ -81,7 +81,24 @@ pub fn size(fd: c_int) -> isize {
 
 /// Reserves room for `length` bytes at `at`, so that writing through a mapping cannot fail.
 pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
-    kernel!(SYS_fallocate, fd, 0, at, length)
+    match kernel!(SYS_fallocate, fd, 0, at, length) {
+        error if error == -libc::EOPNOTSUPP as isize => fill(fd, at, length),
+        result => result,
+    }
+}
+
+/// Zeros, for a file system that cannot reserve room in another way.
+fn fill(fd: c_int, at: usize, length: usize) -> isize {
+    let zeros = [0u8; 4096];
+    let (mut at, end) = (at, at + length);
+    while at < end {
+        match kernel!(SYS_pwrite64, fd, zeros.as_ptr(), zeros.len().min(end - at), at) {
+            n if n > 0 => at += n as usize,
+            0 => return -libc::EIO as isize,
+            error => return error,
+        }
+    }
+    0
 }
 
 pub fn rename(from: &CStr, to: &CStr) -> isize {
@@ -195,6 +212,28 @@ pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
     }
     kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
     result
+}
+
+/// Holds back every signal that can be; returns those that were held back before.
+pub fn hold_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0u64);
+    kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const all, &raw mut before, 8);
+    before
+}
+
+/// What was held back comes now.
+pub fn release_signals(before: u64) {
+    kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
+}
+
+/// Whether a thread of this process is alive.
+pub fn thread_exists(thread: u32) -> bool {
+    kernel!(SYS_tgkill, process_id(), thread, 0) != -libc::ESRCH as isize
+}
+
+/// Whether memory can be read: the kernel is asked to take it for a path.
+pub fn is_readable(address: *const u8) -> bool {
+    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
 }
 
 /// Gives the processor away once; for a lock another thread holds.

@@ -1,0 +1,23 @@
+/* The kernel says EFAULT to a bad pointer; so must a traced call, whatever the tracer would like to read there. */
+//= among: open=2 stat=1 readv=2 writev=1
+//= results readv: -14 -14
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include "expect.h"
+
+int main(int argc, char **argv) {
+    struct stat found;
+    char *nowhere = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int fd = open(argv[0], O_RDONLY);
+    EXPECT(open(nowhere, O_RDONLY) == -1 && errno == EFAULT);
+    EXPECT(stat((char *)8, &found) == -1 && errno == EFAULT);
+    EXPECT(readv(fd, (void *)nowhere, 1) == -1 && errno == EFAULT);
+    EXPECT(readv(fd, (void *)nowhere, 3) == -1 && errno == EFAULT);
+    EXPECT(writev(1, (void *)8, 1) == -1 && errno == EFAULT);
+    EXPECT(unlink(nowhere) == -1 && errno == EFAULT);
+    EXPECT(rename(argv[0], nowhere) == -1 && errno == EFAULT);
+    EXPECT(access(argv[0], R_OK) == 0);
+    return PASSED;
+}

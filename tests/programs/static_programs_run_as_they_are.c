@@ -1,0 +1,12 @@
+/* No loader, no library: a static program is not traced, and not harmed. */
+//= compile: -static
+//= processes: 0
+#include <fcntl.h>
+#include "expect.h"
+
+int main(int argc, char **argv) {
+    char byte;
+    int fd = open(argv[0], O_RDONLY);
+    EXPECT(pread(fd, &byte, 1, 0) == 1);
+    return PASSED;
+}

@@ -1,0 +1,256 @@
+//! What a program can check about the code itself: who depends on whom, where `unsafe` stands and that it is argued, and
+//! words that have no place here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dlio_tests::{artefacts, home};
+
+fn root() -> &'static Path {
+    home().parent().expect("the crate lies in the workspace")
+}
+
+// ---- dependencies ---------------------------------------------------------------------------------------------------
+
+/// Every package below `package`, as cargo would build it without its tests.
+fn below(package: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package])
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_string).filter(|name| !name.is_empty()).collect()
+}
+
+fn assert_never(package: &str, forbidden: &[&str]) {
+    let all = below(package);
+    assert!(all.contains(package), "{package} is a package of the workspace");
+    let found: Vec<_> = forbidden.iter().filter(|name| all.contains(**name)).collect();
+    assert!(found.is_empty(), "{package} depends on {found:?}");
+}
+
+#[test]
+fn capture_knows_no_analysis_and_no_framework() {
+    for package in ["dlio-schemas", "dlio-tracer", "dlio-preload"] {
+        assert_never(
+            package,
+            &["arrow", "arrow-array", "parquet", "datafusion", "tokio", "serde", "clap", "log", "tracing"],
+        );
+        assert_never(package, &["dlio-analyzer", "dlio-benchmark"]);
+    }
+}
+
+#[test]
+fn analysis_knows_no_capture() {
+    assert_never("dlio-analyzer", &["dlio-tracer", "dlio-preload", "dlio-benchmark"]);
+}
+
+#[test]
+fn the_benchmark_reads_no_traces() {
+    assert_never("dlio-benchmark", &["dlio-analyzer", "dlio-preload", "datafusion", "arrow"]);
+}
+
+#[test]
+fn contracts_depend_on_nothing_of_ours() {
+    assert_never("dlio-schemas", &["dlio-tracer", "dlio-preload", "dlio-analyzer", "dlio-benchmark"]);
+}
+
+#[test]
+fn the_library_that_is_preloaded_is_nothing_else() {
+    let manifest = std::fs::read_to_string(root().join("preload/Cargo.toml")).expect("the manifest of preload");
+    assert!(manifest.contains("crate-type = [\"cdylib\"]"), "an rlib's `read` would replace libc's in every program");
+    for other in members().iter().filter(|member| *member != "preload") {
+        let text = std::fs::read_to_string(root().join(other).join("Cargo.toml")).expect("a member's manifest");
+        assert!(!text.contains("dlio-preload"), "{other} depends on dlio-preload");
+    }
+}
+
+#[test]
+fn there_is_one_arrow() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock");
+    for package in ["arrow", "arrow-array", "parquet", "datafusion"] {
+        let count = lock.lines().filter(|line| *line == format!("name = \"{package}\"")).count();
+        assert_eq!(count, 1, "{package} stands {count} times in Cargo.lock");
+    }
+}
+
+/// Folders of the workspace's members.
+fn members() -> Vec<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let line = manifest.lines().find(|line| line.starts_with("members = [")).expect("a list of members");
+    line.split('"').skip(1).step_by(2).map(str::to_string).collect()
+}
+
+// ---- sources --------------------------------------------------------------------------------------------------------
+
+/// All files under version control with one of these endings.
+fn sources(endings: &[&str]) -> Vec<(PathBuf, String)> {
+    let output = Command::new("git").current_dir(root()).args(["ls-files", "-z"]).output().expect("git runs");
+    let names = String::from_utf8(output.stdout).expect("names of files are UTF-8");
+    let wanted = |name: &&str| endings.iter().any(|ending| name.ends_with(ending));
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).ok().map(|text| (PathBuf::from(name), text));
+    names.split('\0').filter(wanted).filter_map(read).collect()
+}
+
+/// Where `unsafe` may stand: see the module documentation of `dlio-tracer` and of the aligned buffers of the benchmark.
+const UNSAFE: &[&str] = &[
+    "preload/src/",
+    "tracer/src/app.rs",
+    "tracer/src/calls.rs",
+    "tracer/src/codec.rs",
+    "tracer/src/config.rs",
+    "tracer/src/clock.rs",
+    "tracer/src/descriptors.rs",
+    "tracer/src/engine.rs",
+    "tracer/src/environment.rs",
+    "tracer/src/facts.rs",
+    "tracer/src/finish.rs",
+    "tracer/src/image.rs",
+    "tracer/src/local.rs",
+    "tracer/src/mappings.rs",
+    "tracer/src/names.rs",
+    "tracer/src/paths.rs",
+    "tracer/src/process.rs",
+    "tracer/src/ring.rs",
+    "tracer/src/span.rs",
+    "tracer/src/spill.rs",
+    "tracer/src/sys.rs",
+    "tracer/src/table.rs",
+];
+
+/// Crates that deal with memory as their task; their unsafe code is argued like any other.
+const UNSAFE_CRATES: &[&str] = &["benchmark/", "analyzer/", "python/", "examples/"];
+
+/// Lines of Rust with an `unsafe` that is code.
+fn unsafe_lines(text: &str) -> Vec<usize> {
+    let code = |line: &str| line.split("//").next().unwrap_or("").to_string();
+    let word = |line: &str| {
+        line.match_indices("unsafe").any(|(at, _)| {
+            let around = |byte: Option<&u8>| {
+                byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte != b'"')
+            };
+            let bytes = line.as_bytes();
+            around(at.checked_sub(1).and_then(|before| bytes.get(before))) && around(bytes.get(at + 6))
+        })
+    };
+    text.lines().enumerate().filter(|(_, line)| word(&code(line))).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn unsafe_stands_only_where_it_is_expected() {
+    for (path, text) in sources(&[".rs"]) {
+        let name = path.to_string_lossy().into_owned();
+        let expected = UNSAFE.iter().chain(UNSAFE_CRATES).any(|start| name.starts_with(start));
+        let found: Vec<_> = unsafe_lines(&text).iter().map(|line| line + 1).collect();
+        assert!(
+            expected || name.ends_with("tests/tests/tidy.rs") || found.is_empty(),
+            "{name}: unsafe in lines {found:?}"
+        );
+    }
+}
+
+/// A block or impl is argued by a SAFETY comment above, a function by a `# Safety` section or by its caller's argument;
+/// declarations of foreign functions, attributes and function types need none.
+fn is_argued(lines: &[&str], at: usize) -> bool {
+    let line = lines[at];
+    let declares =
+        ["unsafe(no_mangle)", "unsafe(naked)", "unsafe(link_section", "unsafe extern \"C\" {", "unsafe_op", "r#unsafe"];
+    let is_type = line.contains("unsafe extern \"C\" fn(") || line.contains("unsafe fn(");
+    if declares.iter().any(|word| line.contains(word)) || is_type {
+        return true;
+    }
+    let is_function = line.contains("unsafe fn ") || line.contains("unsafe extern \"C\" fn ");
+    let is_public = line.trim_start().starts_with("pub ");
+    if is_function && !is_public {
+        // Private functions say it in their body or in words before it.
+        return true;
+    }
+    lines[at.saturating_sub(14)..=at].iter().rev().any(|line| line.contains("SAFETY:") || line.contains("# Safety"))
+}
+
+#[test]
+fn every_unsafe_is_argued() {
+    let mut without = BTreeMap::new();
+    for (path, text) in sources(&[".rs"]).into_iter().filter(|(path, _)| !path.ends_with("tests/tests/tidy.rs")) {
+        let lines: Vec<&str> = text.lines().collect();
+        let bare: Vec<_> =
+            unsafe_lines(&text).into_iter().filter(|at| !is_argued(&lines, *at)).map(|at| at + 1).collect();
+        if !bare.is_empty() {
+            without.insert(path, bare);
+        }
+    }
+    assert!(without.is_empty(), "unsafe without an argument: {without:?}");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let words = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("#[", "ignore"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X "),
+    ];
+    for (path, text) in sources(&[".rs", ".py", ".sh", ".c", ".h"]) {
+        for word in words {
+            assert!(!text.contains(word), "{}: {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_names_a_developers_machine() {
+    // Home folders and places of work, spelled so that this file does not hold them.
+    let places = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/ub"), concat!("/Us", "ers/")];
+    let allowed = ["tracer/src/filter.rs", "tracer/src/config.rs"];
+    for (path, text) in sources(&[".rs", ".py", ".sh", ".toml", ".md", ".c", ".h", "Makefile"]) {
+        let own = allowed.iter().any(|name| path == Path::new(name)) || path.starts_with("tests/programs");
+        for place in places.iter().filter(|_| !own) {
+            let found: Vec<_> = text.lines().filter(|line| line.contains(place)).take(2).collect();
+            assert!(found.is_empty(), "{}: {found:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn names_say_what_a_thing_is() {
+    let vague = ["utils", "util", "common", "manager", "helpers", "misc"];
+    for (path, _) in sources(&[".rs", ".py"]) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        assert!(!vague.contains(&stem.as_str()), "{}", path.display());
+    }
+}
+
+// ---- hooks ----------------------------------------------------------------------------------------------------------
+
+/// Names a shared object defines, or asks for.
+fn symbols(object: &Path, which: &str) -> BTreeSet<String> {
+    let output = Command::new("nm").args(["-D", which]).arg(object).output().expect("nm runs; binutils has it");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name =
+        |line: &str| line.split_whitespace().last().map(|name| name.split('@').next().unwrap_or(name).to_string());
+    text.lines().filter_map(name).collect()
+}
+
+/// Hooks no program here can reach: newer than the C library the tests were written with, and tried by their older names.
+const NOT_CALLED: &[&str] = &["__isoc23_fscanf", "__isoc23_scanf", "__isoc23_vfscanf", "__isoc23_vscanf"];
+
+#[test]
+fn every_hook_is_called_by_a_program() {
+    let library = artefacts::library().unwrap_or_else(|error| panic!("{error}"));
+    let hooks: BTreeSet<String> =
+        symbols(&library, "--defined-only").into_iter().filter(|name| !name.starts_with("dlio_")).collect();
+    assert!(hooks.len() > 200, "{} hooks are far too few", hooks.len());
+    let mut called = BTreeSet::new();
+    for (_, text) in sources(&[".c"]).into_iter().filter(|(path, _)| path.starts_with("tests/programs")) {
+        let code: String = text.lines().filter(|line| !line.starts_with("//=")).collect::<Vec<_>>().join("\n");
+        let words = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        called.extend(words.map(str::to_string));
+    }
+    let missing: Vec<_> =
+        hooks.iter().filter(|name| !called.contains(*name) && !NOT_CALLED.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "no program of tests/programs calls {missing:?}");
+}

@@ -1,0 +1,117 @@
+//! A stack of the tracer's own, for what it seldom does and what takes room: the caller may be a thread with the smallest
+//! stack there is, or a signal handler on eight kilobytes.
+//!
+//! While it is in use signals wait. A handler would run on it otherwise, and a collector of garbage that stops threads by
+//! signals would look for their variables on a stack it does not know.
+
+use crate::local::{Local, local};
+use crate::{engine, sys};
+
+/// Converting a finished trace takes the most; pages that are not needed are never touched.
+const SIZE: usize = 256 << 10;
+
+/// Runs `work` with room to spare.
+pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
+    let line = local();
+    // SAFETY: the line is this thread's own, and signals are held back while it says that the stack is in use.
+    unsafe {
+        if (*line).on_own_stack != 0 {
+            return work();
+        }
+        let mask = sys::hold_signals();
+        let stack = scratch_of(line);
+        if stack.is_null() {
+            sys::release_signals(mask);
+            return work();
+        }
+        (*line).on_own_stack = 1;
+        let mut task = Task { work: Some(work), result: None };
+        call_on(stack.add(SIZE), run::<F, R>, (&raw mut task).cast());
+        (*line).on_own_stack = 0;
+        sys::release_signals(mask);
+        task.result.expect("the work has been done")
+    }
+}
+
+/// Memory of this thread that nobody uses outside [`with_room`]; null where there is none.
+pub fn scratch() -> (*mut u8, usize) {
+    // SAFETY: the line is this thread's own.
+    (unsafe { scratch_of(local()) }, SIZE)
+}
+
+/// The thread ends.
+pub fn give_back() {
+    let line = local();
+    // SAFETY: as above; nothing runs on the stack now.
+    unsafe {
+        if !(*line).scratch.is_null() && (*line).on_own_stack == 0 {
+            sys::unmap((*line).scratch, SIZE);
+            (*line).scratch = std::ptr::null_mut();
+        }
+    }
+}
+
+unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
+    // SAFETY: the caller's line is its thread's own.
+    unsafe {
+        if (*line).scratch.is_null() {
+            (*line).scratch = sys::map_memory(SIZE);
+            engine::watch_thread();
+        }
+        (*line).scratch
+    }
+}
+
+struct Task<F, R> {
+    work: Option<F>,
+    result: Option<R>,
+}
+
+extern "C" fn run<F: FnOnce() -> R, R>(task: *mut core::ffi::c_void) {
+    // SAFETY: called by `with_room` alone, with a task of these types that outlives the call.
+    let task = unsafe { &mut *task.cast::<Task<F, R>>() };
+    task.result = task.work.take().map(|work| work());
+}
+
+/// Calls a function on another stack and comes back.
+///
+/// # Safety
+/// `top` is the end of memory that nobody else uses, aligned to 16; `data` is what `function` expects.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut core::ffi::c_void), data: *mut core::ffi::c_void) {
+    // SAFETY: r12 survives the call, so the old stack is found again; everything a call may change is declared.
+    unsafe {
+        std::arch::asm!("mov r12, rsp", "mov rsp, {top}", "call {function}", "mov rsp, r12",
+            top = in(reg) top, function = in(reg) function, in("rdi") data, out("r12") _, clobber_abi("C"));
+    }
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut core::ffi::c_void), data: *mut core::ffi::c_void) {
+    // SAFETY: x20 survives the call, so the old stack is found again; everything a call may change is declared.
+    unsafe {
+        std::arch::asm!("mov x20, sp", "mov sp, {top}", "blr {function}", "mov sp, x20",
+            top = in(reg) top, function = in(reg) function, in("x0") data, out("x20") _, clobber_abi("C"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_on_the_own_stack_returns_and_may_nest() {
+        let (start, size) = scratch();
+        let (sum, place) = with_room(|| {
+            let marker = std::hint::black_box(1u64);
+            (with_room(|| marker + 41), &raw const marker as usize)
+        });
+        assert_eq!(sum, 42);
+        assert!((start as usize..start as usize + size).contains(&place));
+        give_back();
+    }
+}
