@@ -15,8 +15,8 @@ impl<T> Held<T> {
         Held(UnsafeCell::new(value))
     }
 
-    /// Runs `work` on the value. `work` is a plain function pointer's worth of Rust: it must not call into Python, which
-    /// could come back here, and it cannot, as the token is not handed on.
+    /// Runs `work` on the value. `work` must not call into Python, which could come back here: callers convert objects
+    /// before, and let go of them after.
     #[inline(always)]
     pub fn with<R>(&self, _lock: Python, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the token proves that this thread holds the lock, and nothing within `work` lets go of it or enters

@@ -13,6 +13,7 @@
 
 mod engine;
 mod held;
+mod recent;
 mod template;
 mod value;
 
@@ -24,14 +25,14 @@ use dlio_tracer::app::NO_STEPS;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use template::{Site, Template};
+use template::Template;
 
 /// Marks a moment.
 #[pyfunction]
 #[pyo3(signature = (name, /, cat = None, **meta))]
 fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) {
     if let Some(engine) = engine::recording() {
-        Template::new(Site::of(name, cat), NO_STEPS, meta).mark(engine, name.py());
+        Template::new(recent::site(name, cat), NO_STEPS, meta).mark(engine, name.py());
     }
 }
 
@@ -40,7 +41,7 @@ fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&
 #[pyo3(signature = (name, value, /, cat = None))]
 fn counter(name: &Bound<PyString>, value: f64, cat: Option<&Bound<PyString>>) {
     if let Some(engine) = engine::recording() {
-        let (name, category) = Site::of(name, cat).numbers(engine, name.py());
+        let (name, category) = recent::site(name, cat).numbers(engine, name.py());
         engine.counter(name, category, value);
     }
 }

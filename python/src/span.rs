@@ -12,7 +12,8 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::engine;
 use crate::held::Held;
-use crate::template::{Running, Site, Template};
+use crate::recent;
+use crate::template::{Running, Template};
 use crate::value;
 
 struct Run {
@@ -96,7 +97,7 @@ impl Span {
     #[new]
     #[pyo3(signature = (name, /, cat = None, **meta))]
     fn new(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) -> Span {
-        Span::of(Template::new(Site::of(name, cat), NO_STEPS, meta))
+        Span::of(Template::new(recent::site(name, cat), NO_STEPS, meta))
     }
 
     #[getter]

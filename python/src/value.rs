@@ -50,19 +50,18 @@ fn of_number_like(value: &Bound<PyAny>) -> Value {
 /// Keyword arguments: each pair to `pair`, `epoch` and `step` into `steps`.
 pub fn each(meta: Option<&Bound<PyDict>>, steps: &mut i64, mut pair: impl FnMut(String, Value)) {
     for (key, value) in meta.into_iter().flatten() {
-        let key = shown(&key);
         let value = of(&value);
-        if !take_step(&key, &value, steps) {
-            pair(key, value);
+        if !take_step(key.cast::<PyString>().ok().and_then(|key| key.to_str().ok()), &value, steps) {
+            pair(shown(&key), value);
         }
     }
 }
 
-fn take_step(key: &str, value: &Value, steps: &mut i64) -> bool {
+fn take_step(key: Option<&str>, value: &Value, steps: &mut i64) -> bool {
     let (epoch, step) = unpack_steps(*steps);
     *steps = match (key, value) {
-        ("epoch", Value::Int(value)) => pack_steps(narrow(*value), step),
-        ("step", Value::Int(value)) => pack_steps(epoch, narrow(*value)),
+        (Some("epoch"), Value::Int(value)) => pack_steps(narrow(*value), step),
+        (Some("step"), Value::Int(value)) => pack_steps(epoch, narrow(*value)),
         _ => return false,
     };
     true
