@@ -15,6 +15,7 @@ help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make build     the programs and the library, into $(DLIO_DIST)"
+	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
 	@echo "make install   the same into PREFIX=$(PREFIX)"
 
 demo: setup-demo build
@@ -28,6 +29,10 @@ build:
 	cargo build --release --workspace --exclude dlio-preload --bins
 	cargo build --profile preload --package dlio-preload
 	@examples/dist.sh
+
+# The Python package, with the library and the programs in it.
+wheel: build
+	@python/build-wheel.sh
 
 lint:
 	cargo fmt --all --check
