@@ -37,7 +37,7 @@ for name in c rust; do
 done
 expect rust 8 "name = 'forward' and cat = 'compute' and depth = 1"
 expect rust 8 "name = 'loss'"
-expect cpp 1 "name = 'epoch' and epoch = 0 and step < 0"
+expect cpp 1 "name = 'epoch' and epoch = 0 and step is null"
 expect cpp 4 "name = 'fetch' and depth = 1 and args['bytes'] = '65536'"
 expect cpp 4 "name = 'fread' and depth = 2 and bytes = 65536 and file like '%/input'"
 expect cpp 4 "name = 'forward' and depth = 1 and step >= 0"
