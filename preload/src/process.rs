@@ -442,6 +442,21 @@ crate::variadic! {
 
 // ---- the end ----------------------------------------------------------------------------------------------------------
 
+/// A second thread that calls it finds nothing left to be run, and would take the process away while the first one is at
+/// work.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn exit(status: c_int) -> ! {
+    engine::let_another_end();
+    static NEXT: crate::next::Next = crate::next::Next::new(c"exit");
+    // SAFETY: the C library's function of this name; every C library has it.
+    let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
+    // SAFETY: the argument goes on as it came.
+    unsafe { next(status) }
+}
+
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]

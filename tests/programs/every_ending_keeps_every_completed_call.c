@@ -131,6 +131,33 @@
 //= processes: 2
 //= endings: exec, exit 42
 //= formats: native
+//= case: exit, 1000000
+//= run: exit 1000000
+//= events: open=1 pread=1000000
+//= formats: native
+//= case: _Exit, 1000000
+//= run: _Exit 1000000
+//= events: open=1 pread=1000000
+//= formats: native
+//= case: quick_exit, 1000000
+//= run: quick_exit 1000000
+//= events: open=1 pread=1000000
+//= formats: native
+//= case: SIGSEGV, 1000000
+//= run: SIGSEGV 1000000
+//= events: open=1 pread=1000000
+//= exit: signal 11
+//= formats: native
+//= case: SIGTERM, 1000000
+//= run: SIGTERM 1000000
+//= events: open=1 pread=1000000
+//= exit: signal 15
+//= formats: native
+//= case: fork and _exit, 1000000
+//= run: fork+_exit 500000
+//= events: open=1 pread=1000000 fork=1
+//= processes: 2
+//= formats: native
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>

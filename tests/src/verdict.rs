@@ -1,6 +1,6 @@
 //! Holds what a trace holds against what a case expects, and says every difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlio_schemas::native::fields::key;
@@ -21,6 +21,7 @@ const VOICE: &str = "dliotrace: ";
 /// All differences between a traced run and what was to be expected of it.
 pub fn differences(case: &Case, format: &str, untraced: &Run, traced: &Run, seen: &Seen) -> Vec<String> {
     let mut found = if case.damage { Vec::new() } else { seen.faults.clone() };
+    found.retain(|fault| !(case.leftovers && fault.ends_with(".part")));
     outputs(case, untraced, traced, &mut found);
     counts(case, seen, &mut found);
     arguments(case, seen, &mut found);
@@ -69,6 +70,10 @@ fn counts(case: &Case, seen: &Seen, found: &mut Vec<String>) {
     for (name, number) in &case.bytes {
         let bytes: i64 = seen.named(name).map(|event| event.ret.max(0)).sum();
         differ("bytes", name, *number, bytes as u64, found);
+    }
+    if let Some(expected) = case.files {
+        let files: HashSet<_> = seen.events().filter(|event| event.is_path).map(|event| &event.file).collect();
+        differ("different", "files", expected, files.len() as u64, found);
     }
     if case.no_files {
         let files: Vec<_> = seen.events().filter(|event| event.is_path).take(5).collect();
@@ -157,12 +162,16 @@ fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) 
     }
 }
 
-/// Events lie within the run, and those of one thread do not cross.
+/// Events lie within the run, and none took no time at all: the clock is finer than any call.
 fn times(traced: &Run, seen: &Seen, found: &mut Vec<String>) {
     let ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let (began, ended) = (ns(traced.began) - CLOCK_SLACK_NS, ns(traced.ended) + CLOCK_SLACK_NS);
     let outside = |event: &&Event| event.start_ns < began || event.start_ns + event.duration_ns as i64 > ended;
     let strays: Vec<_> = seen.events().filter(outside).take(3).collect();
+    let instant: Vec<_> = seen.events().filter(|event| event.duration_ns == 0).take(3).collect();
+    if !instant.is_empty() {
+        found.push(format!("events that took no time: {instant:?}"));
+    }
     if !strays.is_empty() {
         found.push(format!("events outside the run ({began} to {ended}): {strays:?}"));
     }

@@ -117,6 +117,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/ring.rs",
     "tracer/src/span.rs",
     "tracer/src/spill.rs",
+    "tracer/src/stack.rs",
     "tracer/src/sys.rs",
     "tracer/src/table.rs",
 ];

@@ -17,7 +17,9 @@ const STARTED: u32 = 1 << 31;
 static APP: AtomicU32 = AtomicU32::new(0);
 
 static STARTING: AtomicBool = AtomicBool::new(false);
-static ENDING: AtomicBool = AtomicBool::new(false);
+/// Zero, or the thread that closes the image just now, or [`ENDED`].
+static ENDING: AtomicU32 = AtomicU32::new(0);
+const ENDED: u32 = u32::MAX;
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static THREAD_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -191,7 +193,7 @@ pub extern "C" fn after_fork_in_child() {
         (*line).passing = 0;
         (*line).depth = 0;
     }
-    ENDING.store(false, Relaxed);
+    ENDING.store(0, Relaxed);
     IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
     image::forget();
     descriptors::forget_files();
@@ -212,7 +214,7 @@ pub enum Ending {
 /// nothing is done: what was recorded lies in the ring, where a reader finds it.
 pub fn end(ending: Ending) {
     // SAFETY: the line is this thread's own.
-    if unsafe { (*local()).passing } != 0 || ENDING.swap(true, AcqRel) {
+    if unsafe { (*local()).passing } != 0 || !begin_end() {
         return;
     }
     let mode = set_mode(STARTED);
@@ -222,16 +224,42 @@ pub fn end(ending: Ending) {
         descriptors::forget_files();
         mappings::forget_files();
     }
-    if !matches!(ending, Ending::Exit(_)) {
+    let over = matches!(ending, Ending::Exit(_));
+    if !over {
         // It may fail; then the program goes on, and so do we. And so does the child.
         set_mode(mode);
-        ENDING.store(false, Release);
     }
+    ENDING.store(if over { ENDED } else { 0 }, Release);
+}
+
+/// Whether it is this thread's task to close the image.
+fn begin_end() -> bool {
+    let me = sys::thread_id();
+    while ENDING.compare_exchange(0, me, AcqRel, Acquire).is_err() {
+        if !another_is_ending(me) {
+            return false;
+        }
+        sys::yield_now();
+    }
+    true
+}
+
+/// Another thread closes the image just now; the caller is about to take the process away from under it, and waits.
+pub fn let_another_end() {
+    let me = if ENDING.load(Acquire) == 0 { 0 } else { sys::thread_id() };
+    while another_is_ending(me) {
+        sys::yield_now();
+    }
+}
+
+fn another_is_ending(me: u32) -> bool {
+    let owner = ENDING.load(Acquire);
+    ![0, ENDED, me].contains(&owner) && sys::thread_exists(owner)
 }
 
 /// Whether the image is being closed, or has been for good.
 pub fn is_ending() -> bool {
-    ENDING.load(Acquire)
+    ENDING.load(Acquire) != 0
 }
 
 /// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
