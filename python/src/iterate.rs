@@ -12,9 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::engine;
-use crate::span::Span;
+use crate::span::{Span, note_failure};
 use crate::template::Template;
-use crate::traced::note_failure;
 use crate::value;
 
 /// An iterator with a span around each item.
@@ -55,7 +54,7 @@ impl TracedIterator {
         let item = iterator.next();
         match &item {
             None => running.note("exhausted", Value::Int(1)),
-            Some(Err(error)) => note_failure(&mut running, error, py),
+            Some(Err(error)) => note_failure(&mut running, error.get_type(py).as_any()),
             Some(Ok(_)) => {}
         }
         running.end(&self.template, py);

@@ -2,7 +2,7 @@
 //! is Python (`dliotrace/*.py`).
 //!
 //! ```text
-//! with span / @traced / traced_iter        span.rs, traced.rs, iterate.rs
+//! with span / @traced / traced_iter        span.rs, direct.rs, traced.rs, iterate.rs
 //!            |  name, category, metadata   template.rs
 //!            v
 //!       table of the engine                engine.rs: the preloaded library's, else the one linked here, else nothing
@@ -17,6 +17,7 @@ mod recent;
 mod template;
 mod value;
 
+mod direct;
 mod iterate;
 mod span;
 mod traced;
@@ -64,6 +65,7 @@ fn enabled() -> bool {
 #[pymodule]
 fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_class::<span::Span>()?;
+    direct::install(&module.py().get_type::<span::Span>())?;
     module.add_class::<traced::Traced>()?;
     module.add_class::<iterate::TracedIterator>()?;
     module.add_function(wrap_pyfunction!(instant, module)?)?;

@@ -1,4 +1,4 @@
-//! `with span("step", epoch=1, step=3):`, and what can be made of a span: a decorator, another one with more metadata.
+//! `with span("step", epoch=1, step=3):` (its two methods are in [`crate::direct`]), and what can be made of a span: a decorator, another one with more metadata.
 //!
 //! One object may be entered again while it is open, and on several threads: each entry is a run of its own. An exit ends
 //! the latest run of its own thread. Where this thread has none, the span was begun on another: the engine is told to end
@@ -78,11 +78,24 @@ impl Span {
         &self.template
     }
 
+    /// Begins a run.
     #[inline(always)]
-    fn enter(&self, py: Python) {
+    pub fn enter(&self, py: Python) {
         if let Some(engine) = engine::recording() {
             let running = self.template.begin(engine, py);
             self.runs.with(py, |runs| runs.push(Run { thread: engine::thread(), running }));
+        }
+    }
+
+    /// Ends the latest run of this thread; `kind` is the class of the exception that is on its way, or None.
+    #[inline(always)]
+    pub fn exit(&self, kind: &Bound<PyAny>) {
+        let py = kind.py();
+        if let Some(mut running) = self.leave(py) {
+            if !kind.is_none() {
+                note_failure(&mut running, kind);
+            }
+            running.end(&self.template, py);
         }
     }
 
@@ -110,26 +123,10 @@ impl Span {
         self.template.site().category()
     }
 
-    #[inline]
-    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
-        slf.get().enter(slf.py());
-        slf.clone()
-    }
-
-    #[inline]
-    fn __exit__(&self, kind: &Bound<PyAny>, _value: &Bound<PyAny>, _traceback: &Bound<PyAny>) {
-        let py = kind.py();
-        if let Some(mut running) = self.leave(py) {
-            if !kind.is_none() && !ends_an_iteration(kind) {
-                running.note("exception", Value::Text(value::type_name(kind)));
-            }
-            running.end(&self.template, py);
-        }
-    }
-
     /// Begins a run, for code in which a `with` has no place. Gives the span itself.
     fn begin<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
-        Span::__enter__(slf)
+        slf.get().enter(slf.py());
+        slf.clone()
     }
 
     /// Ends the latest run of this thread; without one nothing happens.
@@ -198,11 +195,13 @@ impl Drop for Span {
     }
 }
 
-/// What iterators raise to say that they are done is no failure.
-pub fn ends_an_iteration(kind: &Bound<PyAny>) -> bool {
+/// Notes an exception. What iterators raise to say that they are done is no failure.
+#[cold]
+pub fn note_failure(running: &mut Running, kind: &Bound<PyAny>) {
     let py = kind.py();
-    let is = |class: Bound<PyAny>| kind.is(&class);
-    is(py.get_type::<PyStopIteration>().into_any())
-        || is(py.get_type::<PyStopAsyncIteration>().into_any())
-        || is(py.get_type::<PyGeneratorExit>().into_any())
+    let ends =
+        [py.get_type::<PyStopIteration>(), py.get_type::<PyStopAsyncIteration>(), py.get_type::<PyGeneratorExit>()];
+    if !ends.iter().any(|end| kind.is(end)) {
+        running.note("exception", Value::Text(value::type_name(kind)));
+    }
 }

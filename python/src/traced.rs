@@ -3,15 +3,14 @@
 //! It stands for the function in every other way: it binds to instances, is pickled by name and shows the function's
 //! signature.
 
-use dlio_tracer::span::Value;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::engine;
-use crate::span::{Span, ends_an_iteration};
-use crate::template::{Running, Template};
+use crate::span::{Span, note_failure};
+use crate::template::Template;
 use crate::value;
 
 /// A function with a span around each call.
@@ -40,7 +39,7 @@ impl Traced {
         let mut running = self.template.begin(engine, py);
         let result = function.call(args, kwargs);
         if let Err(error) = &result {
-            note_failure(&mut running, error, py);
+            note_failure(&mut running, error.get_type(py).as_any());
         }
         running.end(&self.template, py);
         result
@@ -68,13 +67,5 @@ impl Traced {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.function)
-    }
-}
-
-#[cold]
-pub fn note_failure(running: &mut Running, error: &PyErr, py: Python) {
-    let kind = error.get_type(py).into_any();
-    if !ends_an_iteration(&kind) {
-        running.note("exception", Value::Text(value::type_name(&kind)));
     }
 }
