@@ -42,6 +42,8 @@ install: build
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
 
 setup-demo:
 	@tests/setup.sh demo
