@@ -23,6 +23,8 @@ demo: setup-demo build
 
 test: setup-test lint build
 	cargo test --release --workspace --exclude dlio-preload
+	examples/run-tests.sh
+	python/run-tests.sh
 	tests/run-ui.sh
 
 build:

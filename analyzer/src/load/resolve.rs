@@ -162,7 +162,8 @@ impl Resolver {
                 Op::SPAN | Op::INSTANT | Op::COUNTER => {
                     let key = (op.0, events.file[i], events.fd[i]);
                     let kind = *said.entry(key).or_insert_with(|| self.said_kind(key, catalog));
-                    say(batch, i, kind, if op == Op::COUNTER { None } else { Some(events.a[i]) });
+                    let steps = (op != Op::COUNTER && events.known[i]).then(|| events.a[i]);
+                    say(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
                     if wanted.args {
                         self.said_args(events, i, metas, batch, catalog);
