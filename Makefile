@@ -9,7 +9,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test build install clean setup-demo setup-test lint
+.PHONY: help demo test build wheel install clean setup-demo setup-test lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"

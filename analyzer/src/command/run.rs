@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
@@ -138,11 +138,11 @@ fn exports(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
     }
 }
 
-fn write_picture(arguments: &Arguments, trace: &Trace, path: &PathBuf, form: Form) -> Result<(), Failure> {
+fn write_picture(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
     let found = inputs::find(&arguments.traces).map_err(Failure::Load)?;
     let filter = arguments.filter(trace.start());
     let written = viewer::export(&found, &filter, form, arguments.all, path)
-        .map_err(|error| Failure::Output(path.clone(), error))?
+        .map_err(|error| Failure::Output(path.to_path_buf(), error))?
         .ok_or(Failure::NothingToExport)?;
     eprintln!(
         "dlio-analyze: {} events of {} processes in {} ({:.1} MB)",
@@ -157,13 +157,13 @@ fn write_picture(arguments: &Arguments, trace: &Trace, path: &PathBuf, form: For
     Ok(())
 }
 
-fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &PathBuf) -> Result<(), Failure> {
+fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<(), Failure> {
     let filter = arguments.filter(trace.start());
     let progress = Progress::default();
     let work = || export::write(trace, &filter, arguments.threads(), &progress, folder);
     progress::shown(&progress, trace.size(), !arguments.no_progress, work)
         .map(|_| ())
-        .map_err(|error| Failure::Parquet(folder.clone(), error))
+        .map_err(|error| Failure::Parquet(folder.to_path_buf(), error))
 }
 
 /// Standard output or a file, opened before the long work.

@@ -148,15 +148,15 @@ impl Resolver {
         let mut metas = carried;
         let mut keep = vec![true; events.len()];
         let mut said = self.said.lock().expect("kinds of spans");
-        for i in 0..events.len() {
+        for (i, keep) in keep.iter_mut().enumerate() {
             let op = Op(events.op[i]);
             match op {
                 Op::META => {
-                    keep[i] = false;
+                    *keep = false;
                     metas.push(Meta::of(events, i));
                 }
                 Op::LOST => {
-                    keep[i] = false;
+                    *keep = false;
                     batch.lost += events.a[i].max(0) as u64;
                 }
                 Op::SPAN | Op::INSTANT | Op::COUNTER => {

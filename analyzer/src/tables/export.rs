@@ -138,7 +138,8 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
 fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
     let figures = figures(summary);
     let field = |name: &str| Field::new(name, DataType::Utf8, false);
-    let columns: [(&str, fn(&crate::summary::flat::Figure) -> &str); 4] = [
+    type Text = fn(&crate::summary::flat::Figure) -> &str;
+    let columns: [(&str, Text); 4] = [
         ("section", |figure| &figure.section),
         ("row", |figure| &figure.row),
         ("figure", |figure| &figure.figure),

@@ -267,7 +267,7 @@ fn facts(process: usize, end: Option<u64>) -> Vec<u8> {
     writer.number(key::START_BOOT_NS, START as i64);
     writer.number(key::RANK, process as i64);
     writer.text(key::PROGRAM, b"train");
-    writer.text(key::COMMAND, b"train\0--epochs\0005\0");
+    writer.text(key::COMMAND, b"train\x00--epochs\x005\x00");
     writer.text(key::CWD, b"/work");
     writer.number(key::CLOCK_HZ, 1_000_000_000);
     if let Some(end) = end {
