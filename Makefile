@@ -3,14 +3,19 @@
 # Outside the clone, so that dependencies are built once for all clones: DataFusion alone takes a quarter of an hour.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
 export DLIO_DIST := $(CARGO_TARGET_DIR)/dist
+# The Python that reads what we write, made by tests/setup.sh.
+export DLIO_TEST_PYTHON ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-venv/bin/python
+export DLIO_BIN_DIR := $(DLIO_DIST)/bin
+export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test build install bench wheel clean setup-demo setup-test lint ui
+.PHONY: help demo test build wheel install clean setup-demo setup-test lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make build     the programs and the library, into $(DLIO_DIST)"
+	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
 	@echo "make install   the same into PREFIX=$(PREFIX)"
 
 demo: setup-demo build
@@ -18,12 +23,18 @@ demo: setup-demo build
 
 test: setup-test lint build
 	cargo test --release --workspace --exclude dlio-preload
+	examples/run-tests.sh
+	python/run-tests.sh
 	tests/run-ui.sh
 
 build:
 	cargo build --release --workspace --exclude dlio-preload --bins
 	cargo build --profile preload --package dlio-preload
 	@examples/dist.sh
+
+# The Python package, with the library and the programs in it.
+wheel: build
+	@python/build-wheel.sh
 
 lint:
 	cargo fmt --all --check
@@ -33,6 +44,8 @@ install: build
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
 
 setup-demo:
 	@tests/setup.sh demo

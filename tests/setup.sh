@@ -24,3 +24,16 @@ if [ -n "$missing" ]; then
         $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
     }
 fi
+
+# What reads our files in the tests: the libraries people use themselves.
+if [ "${1:-demo}" = test ]; then
+    venv="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-venv"
+    packages="numpy h5py pandas pyarrow pillow polars duckdb"
+    stamp="$venv/.readers"
+    if [ "$(cat "$stamp" 2>/dev/null)" != "$packages" ]; then
+        [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+        # shellcheck disable=SC2086 # a list of words
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $packages
+        echo "$packages" > "$stamp"
+    fi
+fi

@@ -195,6 +195,14 @@ impl Catalog {
         self.kind(Kind { name: name.into(), cat: category.into(), class, origin })
     }
 
+    /// A kind by its three columns, as a table has them: calls are those of the known layers.
+    pub fn restored(&self, name: &str, cat: &str, class: &str) -> u32 {
+        let is_call = matches!(cat, "posix" | "stdio" | "process" | "mpiio");
+        let origin = if is_call { Origin::Call } else { Origin::Span };
+        let class = Class::ALL.into_iter().find(|known| known.name() == class).unwrap_or(Class::Other);
+        self.kind(Kind { name: name.into(), cat: cat.into(), class, origin })
+    }
+
     pub fn kinds(&self) -> Vec<Kind> {
         self.kinds.lock().expect("kinds").rows.clone()
     }

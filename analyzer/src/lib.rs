@@ -3,7 +3,7 @@
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
 //! Reading order: [`catalog`] and [`batch`] (what an event is), [`load`] (from files to batches), [`filter`], [`scan`] (all
-//! batches, in parallel), [`summary`] (what they mean), [`tables`] (SQL and Arrow), [`command`] (the command line). Only
+//! batches, in parallel), [`summary`] (what they mean), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`command`] (the command line). Only
 //! `tables` and `command` know DataFusion.
 #![forbid(unsafe_code)]
 
@@ -16,3 +16,4 @@ pub mod load;
 pub mod scan;
 pub mod summary;
 pub mod tables;
+pub mod viewer;

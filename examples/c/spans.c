@@ -15,7 +15,8 @@ int main(int argc, char **argv) {
         dlio_span whole = dlio_begin("epoch", "pipeline");
         dlio_set_steps(&whole, epoch, INT32_MIN);
         for (int step = 0; step < 4; step++) {
-            dlio_span fetch = dlio_begin("fetch", "data");
+            static dlio_site site = DLIO_SITE("fetch", "data");
+            dlio_span fetch = dlio_begin_at(&site);
             dlio_set_steps(&fetch, epoch, step);
             dlio_set_int(&fetch, "bytes", pread(fd, sample, sizeof sample, step * (off_t)sizeof sample));
             dlio_end(&fetch);

@@ -3,7 +3,8 @@
 #include <cstdio>
 
 static long read_sample(std::FILE *file, char *into, std::size_t size) {
-    dlio::Span fetch("fetch", "data");
+    static dlio_site site = DLIO_SITE("fetch", "data");
+    dlio::Span fetch(site);
     long bytes = static_cast<long>(std::fread(into, 1, size, file));
     fetch.set("bytes", static_cast<int64_t>(bytes));
     return bytes;

@@ -8,7 +8,10 @@
  *     ...
  *     dlio_end(&step);
  *
- * In C++ `dlio::Span step("step", "compute");` ends with its scope. A span belongs to the thread that began it; one ended
+ * `dlio_begin` looks its two strings up each time, which is most of what it costs. Where that matters, a site keeps their
+ * numbers: `static dlio_site site = DLIO_SITE("step", "compute"); dlio_span step = dlio_begin_at(&site);`.
+ *
+ * In C++ `dlio::Span step("step", "compute");` ends with its scope, and so does `dlio::Span step(site);`. A span belongs to the thread that began it; one ended
  * on another thread is counted as misuse and not recorded. Compile with -ldl where dlsym is not in the C library.
  */
 #ifndef DLIOTRACE_H
@@ -64,6 +67,15 @@ typedef struct {
     size_t count;
 } dlio_span;
 
+/* A place in the source: its name and category, with their numbers once they are known. */
+typedef struct {
+    const char *name, *category;
+    uint64_t name_number; /* generation in the upper half, so that another thread reads both or neither */
+    uint64_t category_number;
+} dlio_site;
+
+#define DLIO_SITE(name, category) {name, category, 0, 0}
+
 /* The engine of this process, or NULL. */
 static inline const dlio_engine *dlio_find_engine(void) {
     static const dlio_engine *found;
@@ -97,6 +109,32 @@ static inline dlio_span dlio_begin(const char *name, const char *category) {
     if (engine) {
         const int64_t no_steps = (int64_t)(((uint64_t)0x80000000u << 32) | 0x80000000u);
         engine->begin(&span.open, dlio_number(engine, 3, name), dlio_number(engine, 4, category), no_steps);
+    }
+    return span;
+}
+
+/* The number kept in a site, asked for anew when numbers have lost their meaning. Zero is never a generation. */
+static inline uint32_t dlio_kept_number(const dlio_engine *engine, uint64_t *kept, uint32_t kind, const char *text) {
+    uint64_t known = __atomic_load_n(kept, __ATOMIC_RELAXED);
+    if ((uint32_t)(known >> 32) != *engine->generation) {
+        uint32_t number = dlio_number(engine, kind, text);
+        /* The first string of all may have begun a generation. */
+        known = ((uint64_t)*engine->generation << 32) | number;
+        __atomic_store_n(kept, known, __ATOMIC_RELAXED);
+    }
+    return (uint32_t)known;
+}
+
+static inline dlio_span dlio_begin_at(dlio_site *site) {
+    dlio_span span;
+    span.open.start = 0;
+    span.count = 0;
+    const dlio_engine *engine = dlio_recording();
+    if (engine) {
+        const int64_t no_steps = (int64_t)(((uint64_t)0x80000000u << 32) | 0x80000000u);
+        uint32_t name = dlio_kept_number(engine, &site->name_number, 3, site->name);
+        uint32_t category = dlio_kept_number(engine, &site->category_number, 4, site->category);
+        engine->begin(&span.open, name, category, no_steps);
     }
     return span;
 }
@@ -162,6 +200,7 @@ namespace dlio {
 class Span {
   public:
     Span(const char *name, const char *category = "app") : span_(dlio_begin(name, category)) {}
+    explicit Span(dlio_site &site) : span_(dlio_begin_at(&site)) {}
     ~Span() { dlio_end(&span_); }
     Span(const Span &) = delete;
     Span &operator=(const Span &) = delete;

@@ -82,9 +82,13 @@ pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
         return image::count_misused_span();
     }
     let done = Done { start: span.start, duration: clock::ticks() - span.start };
-    // SAFETY: the line is this thread's own. Spans that began within this one and are still open end with it.
-    unsafe { (*line).depth = span.depth };
-    with_page(|page| note_closed(page, span.depth));
+    // Spans that began within this one and are still open end with it. Those of interleaved tasks end in any order: one
+    // that began within a span already ended must not raise the depth again.
+    // SAFETY: the line is this thread's own.
+    let depth = unsafe { (*line).depth }.min(span.depth);
+    // SAFETY: as above.
+    unsafe { (*line).depth = depth };
+    with_page(|page| note_closed(page, depth));
     put_meta(meta, span.start);
     done.record(Op::SPAN, span.name, span.category as i32, (span.steps, span.steps != NO_STEPS), 0, 0);
 }

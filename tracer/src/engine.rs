@@ -120,6 +120,11 @@ pub fn records(layer: Layer) -> bool {
     MODE.load(Relaxed) & 1 << layer as u32 != 0
 }
 
+/// Whether any layer is recorded. Never starts the engine.
+pub fn records_anything() -> bool {
+    MODE.load(Relaxed) & !STARTED != 0
+}
+
 /// Where span APIs find whether spans are recorded.
 pub const fn app_switch() -> *const AtomicU32 {
     &raw const APP

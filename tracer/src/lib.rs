@@ -17,6 +17,8 @@
 //! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
 pub mod span;
+#[cfg(feature = "tracing")]
+pub mod tracing_layer;
 
 pub mod app;
 pub mod calls;

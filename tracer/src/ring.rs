@@ -187,14 +187,14 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
     unsafe {
         let taken = ((*half).next as usize).min(EVENTS_MAX);
         let records = &mut (&mut (*half).records)[..taken];
-        let complete = records.iter().all(Record::is_complete);
+        let (complete, last) = survey(records);
         if !complete && !forced {
             return false;
         }
         let count = if complete { taken } else { gather(records) };
         image::count_lost((taken - count) as u64);
         if count > 0 {
-            write_block(thread, (*half).sequence, &records[..count]);
+            write_block(thread, (*half).sequence, last, &records[..count]);
         }
         records.iter_mut().for_each(|record| record.word = 0);
         (*half).sequence += 2;
@@ -202,6 +202,13 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
         (*half).next = 0;
         true
     }
+}
+
+/// Whether all records are complete, and when the last of them ended: one walk, for they lie in a cache further away.
+fn survey(records: &[Record]) -> (bool, u64) {
+    records.iter().fold((true, 0), |(complete, last), record| {
+        (complete & record.is_complete(), last.max(record.start + record.duration()))
+    })
 }
 
 /// Moves complete records to the front and counts them.
@@ -216,8 +223,7 @@ fn gather(records: &mut [Record]) -> usize {
     count
 }
 
-unsafe fn write_block(thread: *mut Thread, sequence: u32, records: &[Record]) {
-    let last = records.iter().map(|r| r.start + r.duration()).max().unwrap_or(0);
+unsafe fn write_block(thread: *mut Thread, sequence: u32, last: u64, records: &[Record]) {
     // SAFETY: the caller holds `encoding`, which guards the buffers of this thread.
     unsafe {
         let mut header = Header {

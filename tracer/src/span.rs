@@ -82,12 +82,7 @@ impl Site {
     pub fn instant(&self, meta: &[(&str, Value)]) {
         let table = table::get();
         if is_on(table) {
-            let mut marked = Span { open: OpenSpan::NONE, meta: Vec::new() };
-            let mut steps = NO_STEPS;
-            meta.iter().for_each(|(key, value)| marked.add(&mut steps, key, value.clone()));
-            let (name, category) = (self.name.number(table), self.category.number(table));
-            // SAFETY: a list and its length.
-            unsafe { (table.instant)(name, category, steps, marked.meta.as_ptr(), marked.meta.len()) };
+            mark_as(table, self.name.number(table), self.category.number(table), meta);
         }
     }
 
@@ -105,6 +100,27 @@ impl Site {
 fn is_on(table: &Table) -> bool {
     // SAFETY: the table's pointers lead to statics.
     unsafe { (*table.on).load(Relaxed) != 0 }
+}
+
+/// Whether spans of this process are recorded.
+pub fn is_recorded() -> bool {
+    is_on(table::get())
+}
+
+/// Marks a moment whose name is only known now.
+pub fn mark(name: &str, category: &str, meta: &[(&str, Value)]) {
+    let table = table::get();
+    if is_on(table) {
+        mark_as(table, intern(table, NameKind::Span, name), intern(table, NameKind::Category, category), meta);
+    }
+}
+
+fn mark_as(table: &Table, name: u32, category: u32, meta: &[(&str, Value)]) {
+    let mut marked = Span { open: OpenSpan::NONE, meta: Vec::new() };
+    let mut steps = NO_STEPS;
+    meta.iter().for_each(|(key, value)| marked.add(&mut steps, key, value.clone()));
+    // SAFETY: a list and its length.
+    unsafe { (table.instant)(name, category, steps, marked.meta.as_ptr(), marked.meta.len()) };
 }
 
 /// Lasts until it is dropped, on the thread it began on: it cannot be sent to another.

@@ -122,7 +122,10 @@ unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
 unsafe extern "C" fn describe(key: *const u8, key_length: usize, text: *const u8, length: usize) {
     // SAFETY: the caller passes strings with their lengths.
     let (key, text) = unsafe { (bytes(key, key_length), bytes(text, length)) };
-    image::describe_more(key, text);
+    // Without a trace there is nothing to note it in, nor a configuration that would say where one goes.
+    if engine::records_anything() {
+        image::describe_more(key, text);
+    }
 }
 
 unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {

@@ -36,6 +36,38 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
+
+    /// Write a trace for ui.perfetto.dev, all processes in one file
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+
+    /// How --perfetto is compressed; viewers before v58 show nothing of zstd
+    #[arg(long, value_name = "HOW", default_value = "deflate", value_parser = ["deflate", "zstd", "none"])]
+    pub compress: String,
+
+    /// Write Chrome's trace events (.json or .json.gz)
+    #[arg(long, value_name = "FILE")]
+    pub chrome: Option<PathBuf>,
+
+    /// Write --chrome in the lines that DFTracer's tools read (.pfw or .pfw.gz)
+    #[arg(long, requires = "chrome")]
+    pub dftracer: bool,
+
+    /// Export every event, where there are more than a viewer likes; else they become an overview
+    #[arg(long)]
+    pub all: bool,
+
+    /// Replace an output that exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// Ask queries one after another, with a history
+    #[arg(long)]
+    pub shell: bool,
+
     /// Rows shown of each table of the summary
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,
@@ -100,6 +132,8 @@ Examples:
   dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze trace/ --sql @slow.sql --format csv
+  dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
+  dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
 
 Exit status:
   0  done; damage, if any, is named in the report
@@ -114,7 +148,8 @@ impl Arguments {
     }
 
     pub fn wants_summary(&self) -> bool {
-        self.summary || self.sql.is_empty()
+        let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
+        self.summary || (self.sql.is_empty() && !exports && !self.shell)
     }
 
     /// `start` is when the trace begins, which relative times count from.

@@ -4,6 +4,7 @@ mod arguments;
 mod explain;
 mod progress;
 mod run;
+mod shell;
 mod when;
 
 use std::process::ExitCode;

@@ -2,21 +2,24 @@
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use dlio_schemas::perfetto::pack::Compression;
 use futures::StreamExt;
 
 use super::arguments::Arguments;
-use super::{explain, progress};
-use crate::load::{LoadError, Trace};
+use super::{explain, progress, shell};
+use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
 use crate::summary::model::{Analysis, damage_sentence};
 use crate::summary::{analyse, flat, text};
+use crate::tables::export;
 use crate::tables::output::{Format, RowWriter};
 use crate::tables::query::Session;
+use crate::viewer::{self, Form};
 
 /// Why an invocation failed.
 #[derive(Debug)]
@@ -26,6 +29,13 @@ pub enum Failure {
     QueryFile(PathBuf, std::io::Error),
     Output(PathBuf, std::io::Error),
     Write(std::io::Error),
+    /// The folder for Parquet holds something already.
+    NotEmpty(PathBuf),
+    Parquet(PathBuf, ArrowError),
+    /// An export would replace a file.
+    Exists(PathBuf),
+    /// Nothing passes the filters.
+    NothingToExport,
     /// The report cannot be written in this format.
     Format(Format),
 }
@@ -48,6 +58,16 @@ impl std::fmt::Display for Failure {
                 write!(f, "{}: cannot be written ({error}); choose another -o", path.display())
             }
             Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Failure::NotEmpty(path) => {
+                write!(f, "{}: not empty; give --parquet a new folder, or remove this one", path.display())
+            }
+            Failure::Exists(path) => {
+                write!(f, "{}: exists; --force replaces it", path.display())
+            }
+            Failure::NothingToExport => {
+                write!(f, "no event of ours passes the filters; widen --from/--to/--pid/--rank/--file/--cat/--min-dur")
+            }
+            Failure::Parquet(path, error) => write!(f, "{}: cannot be written: {error}", path.display()),
             Failure::Format(format) => write!(
                 f,
                 "a summary cannot be written as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
@@ -76,13 +96,74 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         return out.flush().map_err(Failure::Write).map(|()| false);
     }
     let queries = queries(arguments)?;
+    if let Some(folder) = arguments.parquet.as_ref().filter(|folder| holds_something(folder)) {
+        return Err(Failure::NotEmpty(folder.clone()));
+    }
+    let exports = exports(arguments)?;
     let trace = Arc::new(Trace::open(&arguments.traces, arguments.threads()).map_err(Failure::Load)?);
     let analysis = if arguments.wants_summary() { Some(summary(arguments, &trace, &mut out)?) } else { None };
-    if !queries.is_empty() {
+    if let Some(folder) = &arguments.parquet {
+        write_parquet(arguments, &trace, folder)?;
+    }
+    for (path, form) in &exports {
+        write_picture(arguments, &trace, path, *form)?;
+    }
+    if !queries.is_empty() || arguments.shell {
         ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
     }
     out.flush().map_err(Failure::Write)?;
     Ok(report_damage(&trace))
+}
+
+fn holds_something(folder: &std::path::Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// What is to be written for viewers, and where: known to be free before the long work.
+fn exports(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
+    let compression = match arguments.compress.as_str() {
+        "zstd" => Compression::Zstd,
+        "none" => Compression::None,
+        _ => Compression::Deflate,
+    };
+    let perfetto = arguments.perfetto.iter().map(|path| (path.clone(), Form::Perfetto(compression)));
+    let chrome = arguments.chrome.iter().map(|path| {
+        let gzip = path.extension().is_some_and(|ending| ending == "gz");
+        (path.clone(), if arguments.dftracer { Form::Dftracer { gzip } } else { Form::Chrome { gzip } })
+    });
+    let exports: Vec<_> = perfetto.chain(chrome).collect();
+    match exports.iter().find(|(path, _)| path.exists() && !arguments.force) {
+        Some((path, _)) => Err(Failure::Exists(path.clone())),
+        None => Ok(exports),
+    }
+}
+
+fn write_picture(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
+    let found = inputs::find(&arguments.traces).map_err(Failure::Load)?;
+    let filter = arguments.filter(trace.start());
+    let written = viewer::export(&found, &filter, form, arguments.all, path)
+        .map_err(|error| Failure::Output(path.to_path_buf(), error))?
+        .ok_or(Failure::NothingToExport)?;
+    eprintln!(
+        "dlio-analyze: {} events of {} processes in {} ({:.1} MB)",
+        written.events,
+        written.processes,
+        path.display(),
+        written.bytes as f64 / 1e6
+    );
+    if let Some(overview) = written.overview {
+        eprintln!("              {overview}; --all writes every event");
+    }
+    Ok(())
+}
+
+fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<(), Failure> {
+    let filter = arguments.filter(trace.start());
+    let progress = Progress::default();
+    let work = || export::write(trace, &filter, arguments.threads(), &progress, folder);
+    progress::shown(&progress, trace.size(), !arguments.no_progress, work)
+        .map(|_| ())
+        .map_err(|error| Failure::Parquet(folder.to_path_buf(), error))
 }
 
 /// Standard output or a file, opened before the long work.
@@ -153,6 +234,12 @@ fn ask(
     }
     for sql in queries {
         runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+    }
+    if arguments.shell {
+        shell::run(|sql| {
+            runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+            out.flush().map_err(Failure::Write)
+        })?;
     }
     Ok(())
 }

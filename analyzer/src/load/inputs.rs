@@ -34,6 +34,7 @@ impl NativeFiles {
 pub struct Found {
     pub natives: Vec<NativeFiles>,
     pub perfettos: Vec<PathBuf>,
+    pub parquets: Vec<PathBuf>,
     pub texts: Vec<(PathBuf, Text)>,
     pub files: Vec<PathBuf>,
     pub notes: Vec<Note>,
@@ -44,6 +45,7 @@ enum Content {
     Dlt,
     Ring,
     Perfetto,
+    Parquet,
     Text(Text),
     Unknown,
 }
@@ -68,6 +70,7 @@ pub fn find(given: &[String]) -> Result<Found, LoadError> {
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
+            Content::Parquet => found.parquets.push(path.clone()),
             Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
             Content::Unknown if named => {
                 found.notes.push(Note { path, what: Damage::NotATrace, events_max: 0 });
@@ -145,6 +148,8 @@ fn told_by(head: &[u8]) -> Content {
         Content::Dlt
     } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
         Content::Ring
+    } else if head.starts_with(b"PAR1") {
+        Content::Parquet
     } else if is_perfetto(head) {
         Content::Perfetto
     } else {

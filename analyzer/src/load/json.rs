@@ -30,10 +30,15 @@ pub struct JsonParser {
     processes: HashMap<(i64, Box<[u8]>), u32>,
     paths: HashMap<Box<[u8]>, u32>,
     open: HashMap<Vec<u8>, Vec<Begun>>,
+    /// Ends of slices that are told apart by an id and whose begin stands behind.
+    ended: HashMap<Vec<u8>, i64>,
 }
 
 /// Begun slices of one thread or id that are remembered; deeper ones are damage.
 const OPEN_MAX: usize = 4096;
+
+/// Ends that wait for their begin.
+const ENDED_MAX: usize = 1 << 20;
 
 /// What a kind of event is, looked up once.
 #[derive(Clone, Copy)]
@@ -188,14 +193,26 @@ impl JsonParser {
 
     fn begin(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
         let known = self.known(event, Origin::Span, into)?;
-        let open = self.open.entry(Self::place(event)).or_default();
+        let place = Self::place(event);
+        if let Some(end) = self.ended.remove(&place) {
+            let ts = event.ts?;
+            self.put(event, Row::new(ts, end.saturating_sub(ts).max(0), known.kind), known, into);
+            return Some(());
+        }
+        let open = self.open.entry(place).or_default();
         let begun = Begun { ts: event.ts?, known, args: event.args.map(<[u8]>::to_vec) };
         (open.len() < OPEN_MAX).then(|| open.push(begun))
     }
 
     fn end(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
-        let open = self.open.get_mut(&Self::place(event))?;
-        let begun = open.pop()?;
+        let place = Self::place(event);
+        let Some(begun) = self.open.get_mut(&place).and_then(Vec::pop) else {
+            let waits = event.ph == b'e' && self.ended.len() < ENDED_MAX;
+            return waits.then(|| {
+                self.ended.insert(place, event.ts.unwrap_or(0));
+            });
+        };
+        let open = &self.open[&place];
         let depth = open.len().min(255) as u8;
         let dur = event.ts?.saturating_sub(begun.ts).max(0);
         let row = Row { depth, ..Row::new(begun.ts, dur, begun.known.kind) };

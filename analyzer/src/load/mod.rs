@@ -11,6 +11,7 @@ pub mod gzip;
 pub mod inputs;
 pub mod json;
 pub mod native;
+pub mod parquet;
 pub mod perfetto;
 pub mod pull;
 pub mod resolve;
@@ -163,6 +164,7 @@ impl Trace {
         let (mut sources, stand_ins) = native::open_all(&found.natives, &catalog, threads, &mut notes);
         let exports: Vec<_> = found.perfettos.into_iter().chain(stand_ins).collect();
         sources.extend(perfetto::open_all(&exports, &catalog, &mut notes));
+        sources.extend(parquet::open_all(&found.parquets, &catalog, &mut notes));
         sources.extend(text::open_all(&found.texts, &mut notes));
         let mut trace = Trace { catalog, sources, units: Vec::new(), files: found.files, notes: Mutex::new(notes) };
         trace.list_units();

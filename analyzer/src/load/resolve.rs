@@ -148,21 +148,22 @@ impl Resolver {
         let mut metas = carried;
         let mut keep = vec![true; events.len()];
         let mut said = self.said.lock().expect("kinds of spans");
-        for i in 0..events.len() {
+        for (i, keep) in keep.iter_mut().enumerate() {
             let op = Op(events.op[i]);
             match op {
                 Op::META => {
-                    keep[i] = false;
+                    *keep = false;
                     metas.push(Meta::of(events, i));
                 }
                 Op::LOST => {
-                    keep[i] = false;
+                    *keep = false;
                     batch.lost += events.a[i].max(0) as u64;
                 }
                 Op::SPAN | Op::INSTANT | Op::COUNTER => {
                     let key = (op.0, events.file[i], events.fd[i]);
                     let kind = *said.entry(key).or_insert_with(|| self.said_kind(key, catalog));
-                    say(batch, i, kind, if op == Op::COUNTER { None } else { Some(events.a[i]) });
+                    let steps = (op != Op::COUNTER && events.known[i]).then(|| events.a[i]);
+                    say(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
                     if wanted.args {
                         self.said_args(events, i, metas, batch, catalog);

@@ -95,12 +95,13 @@ impl StraceParser {
 
     fn call(&mut self, tid: i32, ts: i64, text: &str, into: &mut Threads) -> Option<()> {
         let (name, rest) = text.split_once('(')?;
-        let (arguments, result) = rest.rsplit_once(") ")?;
-        let result = result.trim_start().strip_prefix('=')?.trim();
+        // What an error says of itself may hold brackets, but no equals sign.
+        let (arguments, result) = rest.rsplit_once(" = ")?;
+        let arguments = arguments.trim_end().strip_suffix(')')?;
         let dur = result.rsplit_once('<').and_then(|(_, time)| seconds(time.strip_suffix('>')?)).unwrap_or(0);
         let call = Call { tid, ts, dur, name, arguments, ret: value(result) };
-        self.follow(&call);
         self.event(&call, into);
+        self.follow(&call);
         Some(())
     }
 

@@ -1,7 +1,7 @@
 //! The report as plain values: what `--format json` writes, what text, CSV and later reports print.
 //!
 //! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
-//! away; new fields need no new version. docs/summary.md says what each field means.
+//! away; new fields need no new version. SUMMARY.md says what each field means.
 
 use std::collections::BTreeMap;
 

@@ -118,22 +118,22 @@ fn dataset(summary: &Summary, out: &mut String) {
 fn split_of_time(spent: &Time, out: &mut String) {
     heading("Split of time", out);
     let of_total = |ns: i64| format!("{:>9}  {:>7}", time(ns as f64), share(ns, spent.total_ns));
-    let known = |ns: Option<i64>| ns.map_or_else(|| "  unknown: no spans say so".to_string(), of_total);
-    pairs(
-        &[
-            ("start", format!("{:>9}", moment(spent.start_ts))),
-            ("total time", of_total(spent.total_ns)),
-            ("application: I/O", known(spent.app_io_ns)),
-            ("application: unoverlapped I/O", known(spent.unoverlapped_app_io_ns)),
-            ("application: unoverlapped compute", known(spent.unoverlapped_app_compute_ns)),
-            ("compute", known(spent.compute_ns)),
-            ("I/O", of_total(spent.io_ns)),
-            ("unoverlapped I/O", known(spent.unoverlapped_io_ns)),
-            ("unoverlapped compute", known(spent.unoverlapped_compute_ns)),
-            ("neither", of_total(spent.other_ns)),
-        ],
-        out,
-    );
+    let mut rows = vec![("start", format!("{:>9}", moment(spent.start_ts))), ("total time", of_total(spent.total_ns))];
+    let known = [
+        ("application: I/O", spent.app_io_ns),
+        ("application: unoverlapped I/O", spent.unoverlapped_app_io_ns),
+        ("application: unoverlapped compute", spent.unoverlapped_app_compute_ns),
+        ("compute", spent.compute_ns),
+        ("I/O", Some(spent.io_ns)),
+        ("unoverlapped I/O", spent.unoverlapped_io_ns),
+        ("unoverlapped compute", spent.unoverlapped_compute_ns),
+    ];
+    rows.extend(known.into_iter().filter_map(|(name, ns)| Some((name, of_total(ns?)))));
+    rows.push((if spent.compute_ns.is_some() { "neither" } else { "no I/O" }, of_total(spent.other_ns)));
+    pairs(&rows, out);
+    if spent.compute_ns.is_none() {
+        out.push_str("  Compute, and what of the I/O it covers, is unknown: no span of a compute category says so.\n");
+    }
     if spent.late > 0 {
         let missing = time(spent.late_ns as f64);
         let _ = writeln!(out, "  {} events out of order: I/O times are up to {missing} short", grouped(spent.late));

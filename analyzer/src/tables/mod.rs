@@ -6,6 +6,7 @@
 
 pub mod columns;
 pub mod events;
+pub mod export;
 pub mod facts;
 pub mod output;
 pub mod query;

@@ -30,7 +30,7 @@ const TEXT_ROWS_MAX: usize = 10_000;
 pub enum RowWriter<W: Write + Send> {
     Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize },
     Json(arrow::json::ArrayWriter<W>),
-    Csv(arrow::csv::Writer<W>),
+    Csv(Box<arrow::csv::Writer<W>>),
     Ndjson(arrow::json::LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
     Arrow(arrow::ipc::writer::StreamWriter<W>),
@@ -45,7 +45,7 @@ impl<W: Write + Send> RowWriter<W> {
                 // A head even where no row follows, and map columns as text: the writer of arrow knows neither.
                 let names: Vec<_> = schema.fields().iter().map(|field| quoted(field.name())).collect();
                 writeln!(out, "{}", names.join(","))?;
-                RowWriter::Csv(arrow::csv::WriterBuilder::new().with_header(false).build(out))
+                RowWriter::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
             }
             Format::Ndjson => RowWriter::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
             Format::Parquet => RowWriter::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),

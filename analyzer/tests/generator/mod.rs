@@ -3,6 +3,9 @@
 //! One tick is one nanosecond, so that what is written and what must be read are the same numbers. Sizes and durations have
 //! heavy tails, threads run side by side, spans of compute lie around and between the calls.
 
+// Each test and the example use a part of this.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -264,7 +267,7 @@ fn facts(process: usize, end: Option<u64>) -> Vec<u8> {
     writer.number(key::START_BOOT_NS, START as i64);
     writer.number(key::RANK, process as i64);
     writer.text(key::PROGRAM, b"train");
-    writer.text(key::COMMAND, b"train\0--epochs\0005\0");
+    writer.text(key::COMMAND, b"train\x00--epochs\x005\x00");
     writer.text(key::CWD, b"/work");
     writer.number(key::CLOCK_HZ, 1_000_000_000);
     if let Some(end) = end {

@@ -1,0 +1,333 @@
+//! Folders of Parquet that `--parquet` wrote, read again: every row group is a unit.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow::array::{Array, AsArray, MapArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
+use arrow::error::ArrowError;
+use dlio_schemas::native::Damage;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::statistics::Statistics;
+
+use super::{Note, Reader, Source, Unit};
+use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
+use crate::catalog::{Catalog, FILE_NONE, Host, Process};
+use crate::tables::export::is_events;
+
+/// Rows turned into a batch at once.
+const ROWS: usize = 8192;
+
+/// The number of each process of a folder in the catalogue.
+type Numbers = HashMap<i32, u32>;
+
+/// Opens every file of events among `paths`, each folder's processes first. Other tables of a folder belong to those.
+pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> Vec<Box<dyn Source>> {
+    let mut folders: HashMap<PathBuf, Numbers> = HashMap::new();
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for path in paths {
+        let opened = open(path, catalog, &mut folders);
+        match opened {
+            Ok(Some(source)) => sources.push(Box::new(source)),
+            Ok(None) => {}
+            Err(_) => {
+                let what = Damage::Broken("it does not read as Parquet");
+                notes.push(Note { path: path.clone(), what, events_max: 0 });
+            }
+        }
+    }
+    sources
+}
+
+fn open(
+    path: &Path,
+    catalog: &Catalog,
+    folders: &mut HashMap<PathBuf, Numbers>,
+) -> Result<Option<ParquetSource>, ArrowError> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+    if !is_events(reader.schema()) {
+        return Ok(None);
+    }
+    let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    if !folders.contains_key(folder) {
+        folders.insert(folder.into(), processes(folder, catalog).unwrap_or_default());
+    }
+    let groups = reader.metadata().row_groups().iter();
+    let groups = groups.map(|group| (group.num_rows().max(0) as u64, group.compressed_size().max(0) as u64)).collect();
+    let first = reader.metadata().row_groups().iter().filter_map(|group| match group.column(0).statistics() {
+        Some(Statistics::Int64(ts)) => ts.min_opt().copied(),
+        _ => None,
+    });
+    Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: folders[folder].clone() }))
+}
+
+/// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
+fn processes(folder: &Path, catalog: &Catalog) -> Result<Numbers, ArrowError> {
+    let mut numbers = Numbers::new();
+    for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("hosts.parquet"))?)?.build()? {
+        let rows = Rows(&rows?);
+        for row in 0..rows.0.num_rows() {
+            catalog.host(Host {
+                name: rows.text("host", row).unwrap_or_default(),
+                boot_id: rows.text("boot_id", row),
+                cores: rows.int32("cores", row),
+                memory: rows.int64("memory", row),
+                kernel: rows.text("kernel", row),
+                clock_offset_ns: rows.int64("clock_offset_ns", row).unwrap_or(0),
+                clock_spread_ns: 0,
+            });
+        }
+    }
+    for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("processes.parquet"))?)?.build()? {
+        let rows = Rows(&rows?);
+        for row in 0..rows.0.num_rows() {
+            numbers.insert(rows.int32("proc", row).unwrap_or(-1), catalog.add_process(process(&rows, row, catalog)));
+        }
+    }
+    Ok(numbers)
+}
+
+fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
+    let host = rows.text("host", row).unwrap_or_default();
+    let host = catalog.hosts().iter().position(|known| known.name == host).unwrap_or(0) as u32;
+    Process {
+        host,
+        pid: rows.int32("pid", row).unwrap_or(0),
+        ppid: rows.int32("ppid", row),
+        rank: rows.int32("rank", row),
+        program: rows.text("program", row),
+        command: rows.text("command", row),
+        cwd: rows.text("cwd", row),
+        start_ts: rows.int64("start_ts", row),
+        end_ts: rows.int64("end_ts", row),
+        ended: rows.text("ended", row).unwrap_or_else(|| "unknown".into()),
+        lost: rows.int64("lost", row).unwrap_or(0).max(0) as u64,
+        filtered: rows.int64("filtered", row).unwrap_or(0).max(0) as u64,
+        tracer_ns: rows.int64("tracer_ns", row),
+        source: rows.text("source", row).unwrap_or_default(),
+        threads: Vec::new(),
+    }
+}
+
+/// Cells by the name of their column; a column that is missing or of another type has none.
+struct Rows<'a>(&'a RecordBatch);
+
+impl Rows<'_> {
+    fn text(&self, name: &str, row: usize) -> Option<String> {
+        let column = self.0.column_by_name(name)?.as_string_opt::<i32>()?;
+        column.is_valid(row).then(|| column.value(row).to_string())
+    }
+
+    fn int32(&self, name: &str, row: usize) -> Option<i32> {
+        let column = self.0.column_by_name(name)?.as_primitive_opt::<Int32Type>()?;
+        column.is_valid(row).then(|| column.value(row))
+    }
+
+    fn int64(&self, name: &str, row: usize) -> Option<i64> {
+        let column = self.0.column_by_name(name)?.as_primitive_opt::<Int64Type>()?;
+        column.is_valid(row).then(|| column.value(row))
+    }
+}
+
+struct ParquetSource {
+    path: PathBuf,
+    /// Rows and bytes of each row group.
+    groups: Vec<(u64, u64)>,
+    start: Option<i64>,
+    numbers: Numbers,
+}
+
+impl Source for ParquetSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn start(&self) -> Option<i64> {
+        self.start
+    }
+
+    fn units(&self, source: u32) -> Vec<Unit> {
+        let unit = |(index, &(events, size)): (usize, &(u64, u64))| Unit {
+            source,
+            index: index as u32,
+            last_end: i64::MAX,
+            proc: None,
+            events,
+            size,
+        };
+        self.groups.iter().enumerate().map(unit).collect()
+    }
+
+    fn read(
+        &self,
+        index: u32,
+        _reader: &mut Reader,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), Damage> {
+        let mut read = || -> Result<(), ArrowError> {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&self.path)?)?;
+            for rows in builder.with_row_groups(vec![index as usize]).with_batch_size(ROWS).build()? {
+                self.batches(&rows?, catalog, wanted, take)?;
+            }
+            Ok(())
+        };
+        read().map_err(|_| Damage::Broken("a row group"))
+    }
+}
+
+impl ParquetSource {
+    /// Splits rows where process or thread change.
+    fn batches(
+        &self,
+        rows: &RecordBatch,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), ArrowError> {
+        let columns = Columns::of(rows, catalog)?;
+        let mut batch = Batch::default();
+        let mut place = None;
+        for row in 0..rows.num_rows() {
+            let proc = self.numbers.get(&columns.proc[row]).copied();
+            let here = (columns.proc[row], columns.tid[row]);
+            if place != Some(here) {
+                if !batch.is_empty() {
+                    take(&mut batch);
+                }
+                let proc = proc.ok_or_else(|| ArrowError::ParquetError("a process that is not listed".into()))?;
+                batch = Batch { proc, tid: here.1, ..Batch::default() };
+                place = Some(here);
+            }
+            batch.push(&columns.row(row));
+            if wanted.args {
+                columns.args(row, batch.len() as u32 - 1, catalog, &mut batch.args);
+            }
+        }
+        if !batch.is_empty() {
+            take(&mut batch);
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a record batch as lists of plain numbers.
+struct Columns {
+    proc: Vec<i32>,
+    tid: Vec<i32>,
+    ts: Vec<i64>,
+    dur: Vec<i64>,
+    kind: Vec<u32>,
+    file: Vec<u32>,
+    fd: Vec<i32>,
+    pos: Vec<i64>,
+    requested: Vec<i64>,
+    bytes: Vec<i64>,
+    ret: Vec<i64>,
+    errno: Vec<i32>,
+    depth: Vec<u8>,
+    epoch: Vec<i32>,
+    step: Vec<i32>,
+    args: MapArray,
+}
+
+fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a dyn Array, ArrowError> {
+    rows.column_by_name(name).map(AsRef::as_ref).ok_or_else(|| ArrowError::SchemaError(format!("no column {name}")))
+}
+
+fn int64(rows: &RecordBatch, name: &str) -> Result<Vec<i64>, ArrowError> {
+    let column = cast(column(rows, name)?, &DataType::Int64)?;
+    Ok(column.as_primitive::<Int64Type>().iter().map(|value| value.unwrap_or(ABSENT)).collect())
+}
+
+fn int32(rows: &RecordBatch, name: &str) -> Result<Vec<i32>, ArrowError> {
+    let column = cast(column(rows, name)?, &DataType::Int32)?;
+    Ok(column.as_primitive::<Int32Type>().iter().map(|value| value.unwrap_or(ABSENT_32)).collect())
+}
+
+/// Keys and values of a column of names.
+fn names(rows: &RecordBatch, name: &str) -> Result<(Vec<Option<usize>>, Vec<String>), ArrowError> {
+    let column = column(rows, name)?;
+    let dictionary = column.as_dictionary_opt::<Int32Type>();
+    let dictionary = dictionary.ok_or_else(|| ArrowError::SchemaError(format!("{name} is no dictionary")))?;
+    let values = cast(dictionary.values(), &DataType::Utf8)?;
+    let texts = values.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_string()).collect();
+    Ok((dictionary.keys().iter().map(|key| key.map(|key| key as usize)).collect(), texts))
+}
+
+impl Columns {
+    fn of(rows: &RecordBatch, catalog: &Catalog) -> Result<Columns, ArrowError> {
+        let (paths, texts) = names(rows, "file")?;
+        let files: Vec<u32> = texts.iter().map(|path| catalog.file(path)).collect();
+        let file = paths.into_iter().map(|path| path.map_or(FILE_NONE, |path| files[path])).collect();
+        let depth = cast(column(rows, "depth")?, &DataType::UInt8)?;
+        let args =
+            column(rows, "args")?.as_map_opt().ok_or_else(|| ArrowError::SchemaError("args is no map".into()))?;
+        Ok(Columns {
+            proc: int32(rows, "proc")?,
+            tid: int32(rows, "tid")?,
+            ts: int64(rows, "ts")?,
+            dur: int64(rows, "dur")?,
+            kind: kinds(rows, catalog)?,
+            file,
+            fd: int32(rows, "fd")?,
+            pos: int64(rows, "pos")?,
+            requested: int64(rows, "requested")?,
+            bytes: int64(rows, "bytes")?,
+            ret: int64(rows, "ret")?,
+            errno: int32(rows, "errno")?,
+            depth: depth.as_primitive::<UInt8Type>().values().to_vec(),
+            epoch: int32(rows, "epoch")?,
+            step: int32(rows, "step")?,
+            args: args.clone(),
+        })
+    }
+
+    fn row(&self, row: usize) -> Row {
+        let failed = self.errno[row] != ABSENT_32;
+        Row {
+            file: self.file[row],
+            fd: self.fd[row],
+            pos: self.pos[row],
+            requested: self.requested[row],
+            bytes: self.bytes[row],
+            ret: if failed { -(self.errno[row] as i64) } else { self.ret[row] },
+            depth: self.depth[row],
+            epoch: self.epoch[row],
+            step: self.step[row],
+            ..Row::new(self.ts[row], self.dur[row].max(0), self.kind[row])
+        }
+    }
+
+    fn args(&self, row: usize, place: u32, catalog: &Catalog, into: &mut Vec<Arg>) {
+        if self.args.is_null(row) {
+            return;
+        }
+        let entries = self.args.value(row);
+        let (keys, values) = (entries.column(0).as_string_opt::<i32>(), entries.column(1).as_string_opt::<i32>());
+        for (key, value) in keys.into_iter().flatten().zip(values.into_iter().flatten()) {
+            let value = Value::Text(catalog.text(value.unwrap_or_default()));
+            into.push(Arg { row: place, key: catalog.text(key.unwrap_or_default()), value });
+        }
+    }
+}
+
+/// The kind of each row; kinds are few, so they are looked up once a combination.
+fn kinds(rows: &RecordBatch, catalog: &Catalog) -> Result<Vec<u32>, ArrowError> {
+    let (name, name_texts) = names(rows, "name")?;
+    let (cat, cat_texts) = names(rows, "cat")?;
+    let (class, class_texts) = names(rows, "class")?;
+    let mut known: HashMap<(usize, usize, usize), u32> = HashMap::new();
+    let key = |list: &[Option<usize>], row: usize| list[row].unwrap_or(0);
+    let numbers = (0..rows.num_rows()).map(|row| {
+        let (n, c, s) = (key(&name, row), key(&cat, row), key(&class, row));
+        *known.entry((n, c, s)).or_insert_with(|| {
+            let text = |texts: &[String], place: usize| texts.get(place).cloned().unwrap_or_default();
+            catalog.restored(&text(&name_texts, n), &text(&cat_texts, c), &text(&class_texts, s))
+        })
+    });
+    Ok(numbers.collect())
+}

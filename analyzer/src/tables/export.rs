@@ -1,0 +1,161 @@
+//! A trace as a folder of Parquet that pandas, Polars, DuckDB and DataFusion read at once.
+//!
+//! ```text
+//! DIR/events/part-000.parquet ...   one a thread; row groups of a million rows with their smallest and largest ts
+//! DIR/files.parquet  processes.parquet  hosts.parquet  summary.parquet
+//! ```
+//!
+//! The events are counted while they are written, so that one pass makes all of it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::error::ArrowError;
+use dlio_schemas::tables;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+
+use super::columns::{Converter, schema};
+use super::facts;
+use crate::batch::{Batch, Wanted};
+use crate::filter::{Filter, Sieve};
+use crate::load::Trace;
+use crate::scan::{Consumer, Progress, scan};
+use crate::summary::count::{Counted, Counter, Meeting};
+use crate::summary::flat::figures;
+use crate::summary::model::{Analysis, Summary};
+
+/// Rows of a row group.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// Columns that grow slowly: differences pack better than a dictionary.
+const GROWING: [&str; 3] = ["ts", "dur", "pos"];
+
+/// Writes the folder, which must be new or empty, and returns what was counted on the way.
+pub fn write(
+    trace: &Trace,
+    filter: &Filter,
+    threads: usize,
+    progress: &Progress,
+    folder: &Path,
+) -> Result<Analysis, ArrowError> {
+    let events = folder.join("events");
+    std::fs::create_dir_all(&events)?;
+    let sieve = Sieve::new(filter, &trace.catalog);
+    let meeting = Meeting::default();
+    let next = AtomicUsize::new(0);
+    let part = || Part {
+        path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
+        converter: Converter::new(&trace.catalog, (0..tables::EVENTS.len()).collect()),
+        counter: Counter::new(&trace.catalog, &meeting),
+        writer: None,
+        failed: None,
+    };
+    let parts = scan(trace, &sieve, Wanted { args: true }, threads, progress, part)?;
+    let mut counted = Counted::default();
+    for part in parts {
+        counted.merge(part.finish()?);
+    }
+    let (measures, late, late_ns) = meeting.finish();
+    let analysis = Analysis { counted, measures, late, late_ns };
+    write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
+    write_table(&folder.join("processes.parquet"), &facts::processes(&trace.catalog, &analysis)?)?;
+    write_table(&folder.join("hosts.parquet"), &facts::hosts(&trace.catalog)?)?;
+    write_table(&folder.join("summary.parquet"), &summary_table(&analysis.summary(trace))?)?;
+    Ok(analysis)
+}
+
+/// What one thread writes.
+struct Part<'a> {
+    path: PathBuf,
+    converter: Converter<'a>,
+    counter: Counter<'a>,
+    /// Made with the first event: a thread without any leaves no file.
+    writer: Option<ArrowWriter<File>>,
+    failed: Option<ArrowError>,
+}
+
+impl Part<'_> {
+    fn append(&mut self, batch: &Batch) -> Result<(), ArrowError> {
+        let rows = self.converter.convert(batch)?;
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(ArrowWriter::try_new(File::create(&self.path)?, rows.schema(), Some(properties()))?),
+        };
+        Ok(writer.write(&rows)?)
+    }
+
+    fn finish(self) -> Result<Counted, ArrowError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.writer.map(ArrowWriter::close).transpose()?;
+        Ok(self.counter.counted)
+    }
+}
+
+impl Consumer for Part<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.counter.batch(batch);
+        if !batch.is_empty() && self.failed.is_none() {
+            self.failed = self.append(batch).err();
+        }
+    }
+
+    fn part_done(&mut self, part: usize, horizon: i64) {
+        self.counter.part_done(part, horizon);
+    }
+}
+
+fn properties() -> WriterProperties {
+    let level = ZstdLevel::try_new(1).unwrap_or_default();
+    let all = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(GROUP_ROWS));
+    let growing = GROWING.into_iter().fold(all, |properties, column| {
+        let path = ColumnPath::from(column);
+        properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+    });
+    growing.build()
+}
+
+fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
+    let mut writer = ArrowWriter::try_new(File::create(path)?, rows.schema(), Some(properties()))?;
+    writer.write(rows)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// The report's figures as rows.
+fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
+    let figures = figures(summary);
+    let field = |name: &str| Field::new(name, DataType::Utf8, false);
+    type Text = fn(&crate::summary::flat::Figure) -> &str;
+    let columns: [(&str, Text); 4] = [
+        ("section", |figure| &figure.section),
+        ("row", |figure| &figure.row),
+        ("figure", |figure| &figure.figure),
+        ("value", |figure| &figure.value),
+    ];
+    let schema = Schema::new(columns.iter().map(|(name, _)| field(name)).collect::<Vec<_>>());
+    let arrays = columns
+        .iter()
+        .map(|(_, of)| Arc::new(figures.iter().map(|f| Some(of(f))).collect::<StringArray>()) as ArrayRef);
+    RecordBatch::try_new(Arc::new(schema), arrays.collect())
+}
+
+/// The schema that a file of events must have to be one of ours.
+pub fn is_events(found: &Schema) -> bool {
+    let ours = schema(tables::EVENTS);
+    ours.fields()
+        .iter()
+        .all(|field| found.field_with_name(field.name()).is_ok_and(|other| other.data_type() == field.data_type()))
+}

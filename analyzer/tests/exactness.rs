@@ -1,0 +1,266 @@
+//! Every figure of a trace whose events are known, and the same figures by SQL and by way of every format.
+
+mod generator;
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::Trace;
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::model::Summary;
+use dlio_analyzer::tables::query::Session;
+use dlio_schemas::ops::Op;
+use dlio_schemas::record::Record;
+use futures::StreamExt;
+use generator::{Plan, generate};
+use support::Folder;
+
+const THREADS: usize = 3;
+
+/// What was written: calls by name, and the times of everything.
+#[derive(Default)]
+struct Truth {
+    events: u64,
+    calls: BTreeMap<&'static str, Call>,
+    compute: Vec<(u64, u64)>,
+    io: Vec<(u64, u64)>,
+    all: Vec<(u64, u64)>,
+}
+
+#[derive(Default)]
+struct Call {
+    count: u64,
+    failed: u64,
+    time_ns: u64,
+    sizes: Vec<i64>,
+}
+
+impl Truth {
+    fn see(&mut self, record: &Record) {
+        let times = (record.start, record.start + record.duration());
+        match record.op() {
+            Op::META => return,
+            // The generator's numbers of the names: 1 is `step` of compute, 3 `fetch` of the data loader.
+            Op::SPAN if record.file == 1 => self.compute.push(times),
+            Op::SPAN => {}
+            op => {
+                let info = op.info().unwrap();
+                let call = self.calls.entry(info.name).or_default();
+                call.count += 1;
+                call.failed += (record.ret < 0) as u64;
+                call.time_ns += record.duration();
+                if info.moves_bytes() && record.ret >= 0 {
+                    call.sizes.push(record.ret);
+                }
+                // 6 is the generator's pipe.
+                if record.file != 6 {
+                    self.io.push(times);
+                }
+            }
+        }
+        self.events += 1;
+        self.all.push(times);
+    }
+}
+
+/// Length of a union, the plain way.
+fn union(mut times: Vec<(u64, u64)>) -> i64 {
+    times.sort_unstable();
+    let (mut sum, mut reach) = (0, 0);
+    for (start, end) in times {
+        sum += end.saturating_sub(start.max(reach));
+        reach = reach.max(end);
+    }
+    sum as i64
+}
+
+fn made(name: &str, plan: &Plan) -> (Folder, Truth) {
+    let folder = Folder::new(name);
+    let truth = Mutex::new(Truth::default());
+    generate(folder.path(), plan, &|_, _, record| truth.lock().unwrap().see(record)).unwrap();
+    (folder, truth.into_inner().unwrap())
+}
+
+fn opened(folder: &Folder) -> Arc<Trace> {
+    Arc::new(Trace::open(&[folder.path().display().to_string()], THREADS).unwrap())
+}
+
+fn summary(trace: &Trace, filter: &Filter) -> Summary {
+    analyse(trace, filter, THREADS, &Progress::default()).unwrap().summary(trace)
+}
+
+/// All numbers of a query's only row.
+fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut session = Session::new(trace.clone(), Filter::default(), THREADS).unwrap();
+        let (_, mut rows) = session.run(sql).await.unwrap();
+        let mut found = Vec::new();
+        while let Some(batch) = rows.next().await {
+            let batch = batch.unwrap();
+            let value = |i: usize| {
+                let column = arrow::compute::cast(batch.column(i), &arrow::datatypes::DataType::Int64).unwrap();
+                column.as_primitive::<Int64Type>().value(0)
+            };
+            if batch.num_rows() > 0 {
+                found.extend((0..batch.num_columns()).map(value));
+            }
+        }
+        found
+    })
+}
+
+#[test]
+fn every_figure_of_a_known_trace_is_exact() {
+    let (folder, truth) = made("exact", &Plan::default());
+    let trace = opened(&folder);
+    let summary = summary(&trace, &Filter::default());
+    assert_eq!(summary.allocation.events, truth.events);
+    assert_eq!((summary.allocation.processes, summary.allocation.threads, summary.allocation.hosts), (2, 6, 2));
+    assert_eq!((summary.allocation.lost, summary.allocation.filtered), (14, 6));
+    assert_eq!(summary.functions.len(), truth.calls.len());
+    for function in &summary.functions {
+        let known = &truth.calls[function.name.as_str()];
+        let name = &function.name;
+        assert_eq!(
+            (function.count, function.failed, function.time_ns),
+            (known.count, known.failed, known.time_ns),
+            "{name}"
+        );
+        let mut sizes = known.sizes.clone();
+        sizes.sort_unstable();
+        assert_eq!(function.size.is_some(), !sizes.is_empty(), "{name}");
+        if let Some(size) = function.size {
+            let at = |share: f64| {
+                let place = share * (sizes.len() - 1) as f64;
+                let (low, high) = (sizes[place.floor() as usize] as f64, sizes[place.ceil() as usize] as f64);
+                low + (high - low) * place.fract()
+            };
+            assert_eq!(
+                [size.min, size.p25, size.median, size.p75, size.max],
+                [0.0, 0.25, 0.5, 0.75, 1.0].map(at),
+                "{name}"
+            );
+            assert!(size.exact);
+        }
+    }
+}
+
+#[test]
+fn unions_of_time_are_exact() {
+    let (folder, truth) = made("unions", &Plan { events: 60_000, processes: 3, ..Plan::default() });
+    let time = summary(&opened(&folder), &Filter::default()).time;
+    let both = union([truth.compute.clone(), truth.io.clone()].concat());
+    let (compute, io) = (union(truth.compute), union(truth.io));
+    let start = truth.all.iter().map(|(start, _)| *start).min().unwrap();
+    let end = truth.all.iter().map(|(_, end)| *end).max().unwrap();
+    assert_eq!(time.total_ns, (end - start) as i64);
+    assert_eq!((time.compute_ns, time.io_ns, time.late), (Some(compute), io, 0));
+    assert_eq!((time.unoverlapped_io_ns, time.unoverlapped_compute_ns), (Some(both - compute), Some(both - io)));
+    assert_eq!(time.start_ts, start as i64 + generator::OFFSET);
+}
+
+#[test]
+fn sql_gives_the_figures_of_the_summary() {
+    let (folder, _) = made("sql", &Plan::default());
+    let trace = opened(&folder);
+    let summary = summary(&trace, &Filter::default());
+    let time = &summary.time;
+    assert_eq!(
+        numbers(&trace, include_str!("../sql/time.sql")),
+        [
+            time.total_ns,
+            time.compute_ns.unwrap(),
+            time.app_io_ns.unwrap(),
+            time.io_ns,
+            time.unoverlapped_app_io_ns.unwrap(),
+            time.unoverlapped_app_compute_ns.unwrap(),
+            time.unoverlapped_io_ns.unwrap(),
+            time.unoverlapped_compute_ns.unwrap(),
+            time.other_ns,
+        ]
+    );
+    let who = &summary.allocation;
+    assert_eq!(
+        numbers(&trace, include_str!("../sql/allocation.sql")),
+        [
+            who.hosts,
+            who.processes,
+            who.killed,
+            who.threads,
+            who.io_threads,
+            who.compute_threads,
+            who.events,
+            who.lost,
+            who.filtered
+        ]
+        .map(|number| number as i64)
+    );
+    let what = &summary.dataset;
+    assert_eq!(
+        numbers(&trace, include_str!("../sql/dataset.sql")),
+        [what.files, what.files_read, what.files_written, what.bytes_read, what.bytes_written, what.bytes_reached]
+            .map(|number| number as i64)
+    );
+}
+
+#[test]
+fn a_trace_written_as_parquet_gives_the_same_summary_again() {
+    let (folder, _) = made("parquet", &Plan::default());
+    let trace = opened(&folder);
+    let tables = Folder::new("parquet-tables");
+    let progress = Progress::default();
+    dlio_analyzer::tables::export::write(&trace, &Filter::default(), THREADS, &progress, tables.path()).unwrap();
+    let (before, after) = (summary(&trace, &Filter::default()), summary(&opened(&tables), &Filter::default()));
+    let printed = |part: &dyn std::fmt::Debug| format!("{part:?}");
+    assert_eq!(printed(&after.time), printed(&before.time));
+    assert_eq!(printed(&after.functions), printed(&before.functions));
+    assert_eq!(printed(&after.spans), printed(&before.spans));
+    assert_eq!(printed(&after.files), printed(&before.files));
+    assert_eq!(printed(&after.processes), printed(&before.processes));
+}
+
+#[test]
+fn filters_give_what_sql_gives() {
+    let (folder, _) = made("filters", &Plan::default());
+    let trace = opened(&folder);
+    let start = summary(&trace, &Filter::default()).time.start_ts;
+    let (from, to) = (start + 1_000_000, start + 3_000_000);
+    let filter = Filter { from: Some(from), to: Some(to), pids: vec![1001], min_dur_ns: 400, ..Filter::default() };
+    let filtered = summary(&trace, &filter);
+    let sql = format!(
+        "select count(*) from events where ts < {to} and ts + greatest(dur, 1) > {from} and pid = 1001 and dur >= 400"
+    );
+    assert_eq!(numbers(&trace, &sql), [filtered.allocation.events as i64]);
+    assert!(filtered.allocation.events > 0);
+}
+
+#[test]
+fn a_trace_cut_anywhere_gives_what_it_holds_and_says_so() {
+    let plan = Plan { processes: 1, threads: 1, events: 8000, ..Plan::default() };
+    let (folder, truth) = made("cut", &plan);
+    let file = generator::file_of(folder.path(), 0);
+    let bytes = std::fs::read(&file).unwrap();
+    for share in 1..20 {
+        let cut = bytes.len() * share / 20;
+        std::fs::write(&file, &bytes[..cut]).unwrap();
+        let trace = opened(&folder);
+        let summary = summary(&trace, &Filter::default());
+        assert!(summary.allocation.events < truth.events, "cut at {cut}");
+        assert_eq!(summary.damage.len(), 1, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_process_that_does_not_say_how_it_ended_was_killed() {
+    let (folder, _) = made("killed", &Plan { killed: true, ..Plan::default() });
+    let summary = summary(&opened(&folder), &Filter::default());
+    let ended: Vec<_> = summary.processes.iter().map(|process| process.ended.as_str()).collect();
+    assert_eq!(ended, ["exit 0", "killed"]);
+    assert_eq!(summary.allocation.killed, 1);
+}

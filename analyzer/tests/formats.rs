@@ -1,0 +1,175 @@
+//! Traces of other tools: small samples whose every event is known, and what no input may do.
+
+mod generator;
+mod support;
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::Trace;
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::model::Summary;
+use generator::Random;
+use support::Folder;
+
+fn sample(name: &str) -> String {
+    format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> (Trace, Summary) {
+    let trace = Trace::open(&[path.to_string()], 2).unwrap();
+    let summary = analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace);
+    (trace, summary)
+}
+
+/// Name, count, summed time, bytes of every function and span.
+fn rows(summary: &Summary) -> Vec<(String, u64, u64, Option<u64>)> {
+    let both = summary.functions.iter().chain(&summary.spans);
+    let mut rows: Vec<_> = both.map(|row| (row.name.clone(), row.count, row.time_ns, row.bytes)).collect();
+    rows.sort();
+    rows
+}
+
+fn row(name: &str, count: u64, time_ns: u64, bytes: Option<u64>) -> (String, u64, u64, Option<u64>) {
+    (name.into(), count, time_ns, bytes)
+}
+
+#[test]
+fn chromes_array_gives_calls_spans_instants_and_counters() {
+    let (_, summary) = read(&sample("chrome-array.json"));
+    let expected = [
+        row("aio_read_done", 1, 100_000, Some(8)),
+        row("loss", 1, 0, None),
+        row("note", 1, 0, None),
+        row("openat", 1, 1000, None),
+        row("read", 1, 678, Some(20)),
+        row("step", 1, 2_000_500, None),
+    ];
+    assert_eq!(rows(&summary), expected);
+    assert_eq!(summary.processes[0].program, "train");
+    assert_eq!(summary.functions.iter().map(|function| function.failed).sum::<u64>(), 1);
+    assert_eq!(summary.time.compute_ns, Some(2_000_500));
+    assert!(summary.files.iter().any(|file| file.path == "/a \"b\""));
+    assert!(summary.damage.is_empty());
+}
+
+#[test]
+fn chromes_object_form_is_read_too() {
+    let (_, summary) = read(&sample("chrome-object.json"));
+    assert_eq!(rows(&summary), [row("write", 2, 4000, Some(11))]);
+    assert_eq!(summary.allocation.threads, 2);
+}
+
+#[test]
+fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
+    let (_, summary) = read(&sample("dftracer.pfw"));
+    let expected = [
+        row("open", 1, 8000, None),
+        row("pread", 1, 738_000, Some(4096)),
+        row("read", 1, 2000, Some(10)),
+        row("step", 1, 96_000, None),
+    ];
+    assert_eq!(rows(&summary), expected);
+    let mut paths: Vec<_> = summary.files.iter().map(|file| file.path.as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["/data/f", "/data/late", "/data/old"]);
+    assert_eq!((summary.allocation.lost, summary.processes[0].host.as_str()), (2000, "node7"));
+    assert_eq!(summary.time.start_ts, 1_795_219_511_213_000_000);
+}
+
+#[test]
+fn darshans_segments_become_reads_and_writes() {
+    let (_, summary) = read(&sample("dxt.txt"));
+    let expected = [
+        row("read", 1, 100_000, Some(10)),
+        row("read", 1, 250_000_000, Some(1000)),
+        row("write", 1, 100_000, Some(4096)),
+    ];
+    assert_eq!(rows(&summary), expected);
+    assert_eq!((summary.allocation.hosts, summary.ranks.len()), (2, 2));
+    assert_eq!(summary.time.start_ts, 1_700_000_000_002_300_000);
+}
+
+#[test]
+fn straces_calls_find_their_files() {
+    let (_, summary) = read(&sample("strace.txt"));
+    let find = |name: &str| rows(&summary).into_iter().find(|row| row.0 == name).unwrap();
+    assert_eq!(find("read"), row("read", 1, 1_000_000, Some(4096)));
+    assert_eq!(find("pread"), row("pread", 1, 1_000_000, Some(100)));
+    let data = summary.files.iter().find(|file| file.path == "/data/a").unwrap();
+    assert_eq!((data.use_.bytes_read, data.use_.opens, data.use_.events), (4196, 1, 4));
+    assert_eq!((summary.allocation.processes, summary.allocation.threads), (1, 2));
+    assert!(summary.damage.is_empty());
+}
+
+#[test]
+fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
+    let folder = Folder::new("gzip");
+    let text = std::fs::read(sample("dftracer.pfw")).unwrap();
+    let mut packed = Vec::new();
+    for half in text.chunks(text.len() / 2 + 1) {
+        let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
+        let mut member = vec![0; compressor.gzip_compress_bound(half.len())];
+        let used = compressor.gzip_compress(half, &mut member).unwrap();
+        packed.extend_from_slice(&member[..used]);
+    }
+    let path = folder.path().join("trace.pfw.gz");
+    std::fs::write(&path, &packed).unwrap();
+    assert_eq!(read(&path.display().to_string()).1.allocation.events, 4);
+    std::fs::write(&path, &packed[..packed.len() - 60]).unwrap();
+    let (_, cut) = read(&path.display().to_string());
+    assert!(cut.allocation.events >= 1 && cut.damage.len() == 1);
+}
+
+/// Changes a few bytes, takes some out, doubles some.
+fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(bytes.len() as u64) as usize;
+        match random.below(4) {
+            0 => bytes.truncate(at.max(1)),
+            1 => bytes[at] = random.next() as u8,
+            2 => bytes[at] ^= 1 << random.below(8),
+            _ => {
+                let end = (at + random.below(50) as usize).min(bytes.len());
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_spoiled_file_of_any_format_ends_the_program() {
+    let folder = Folder::new("hostile");
+    let plan = generator::Plan { processes: 1, threads: 2, events: 3000, files: 5, ..generator::Plan::default() };
+    generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
+    let native = generator::file_of(folder.path(), 0);
+    let samples = ["chrome-array.json", "chrome-object.json", "dftracer.pfw", "dxt.txt", "strace.txt"].map(sample);
+    let wholes: Vec<_> =
+        samples.iter().map(|path| std::fs::read(path).unwrap()).chain([std::fs::read(&native).unwrap()]).collect();
+    let mut random = Random::new(11);
+    let spoiled = folder.path().join("spoiled");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while std::time::Instant::now() < deadline {
+        let mut bytes = wholes[random.below(wholes.len() as u64) as usize].clone();
+        spoil(&mut bytes, &mut random);
+        std::fs::write(&spoiled, &bytes).unwrap();
+        if let Ok(trace) = Trace::open(&[spoiled.display().to_string()], 1) {
+            let summary = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap().summary(&trace);
+            dlio_analyzer::summary::text::print(&summary, 5);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_named_with_a_remedy() {
+    let folder = Folder::new("nothing");
+    let error = |path: &str| Trace::open(&[path.to_string()], 1).err().unwrap().to_string();
+    let empty = folder.path().display().to_string();
+    assert!(error(&empty).contains("no trace in this folder"));
+    assert!(error(&format!("{empty}/none")).contains("no such file"));
+    assert!(error(&format!("{empty}/*.dlt")).contains("no file matches"));
+    let text = folder.path().join("notes.md");
+    std::fs::write(&text, "# Notes\n").unwrap();
+    assert!(error(&text.display().to_string()).contains("not a trace"));
+    assert!(error(&empty).contains("no trace in this folder"));
+}

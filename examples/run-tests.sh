@@ -1,0 +1,51 @@
+#!/bin/sh
+# Runs the C, C++ and Rust examples untraced and under the library, and checks what their traces say. Takes the installation
+# from DLIO_DIST (bin/ and lib/), or the programs from DLIO_BIN_DIR.
+set -eu
+here="$(cd "$(dirname "$0")" && pwd)"
+dist="${DLIO_DIST:-${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}/dist}"
+analyze="${DLIO_BIN_DIR:-$dist/bin}/dlio-analyze"
+library="$dist/lib/libdliotrace.so"
+folder="$(mktemp -d "${TMPDIR:-/tmp}/dlio-examples.XXXXXX")"
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+dd if=/dev/urandom of="$folder/input" bs=64k count=4 2>/dev/null
+cc -std=c99 -Wall -Wextra -Werror -pedantic -O2 -I "$here/../tracer/include" -o "$folder/c" "$here/c/spans.c" -ldl
+c++ -std=c++17 -Wall -Wextra -Werror -O2 -I "$here/../tracer/include" -o "$folder/cpp" "$here/c/spans.cpp" -ldl
+rust="$(cargo build --quiet --release --package dlio-example --manifest-path "$here/../Cargo.toml" \
+    --message-format json | sed -n 's/.*"executable":"\([^"]*example-spans\)".*/\1/p')"
+ln -s "$rust" "$folder/rust"
+
+# expect NAME FIGURE CONDITION: as many events of that trace meet the condition.
+expect() {
+    found="$("$analyze" "$folder/trace-$1" --sql "select count(*) as n from events where $3" --format csv | tail -n 1)"
+    [ "$found" = "$2" ] || { echo "$1: $found events instead of $2 where $3" >&2; failed=1; }
+}
+
+for name in c cpp rust; do
+    "$folder/$name" "$folder/input"
+    DLIO_TRACE_DIR="$folder/trace-$name" DLIO_TRACE_FORMAT=native LD_PRELOAD="$library" "$folder/$name" "$folder/input"
+done
+
+for name in c rust; do
+    expect "$name" 2 "name = 'epoch' and cat = 'pipeline' and depth = 0"
+    expect "$name" 8 "name = 'fetch' and cat = 'data' and depth = 1 and epoch >= 0 and step >= 0"
+    expect "$name" 8 "name in ('read', 'pread', 'pread64') and depth = 2 and bytes = 65536 and file like '%/input'"
+    expect "$name" 8 "name = 'fetch' and args['bytes'] = '65536'"
+    expect "$name" 2 "name = 'epoch done'"
+done
+expect rust 8 "name = 'forward' and cat = 'compute' and depth = 1"
+expect rust 8 "name = 'loss'"
+expect cpp 1 "name = 'epoch' and epoch = 0 and step is null"
+expect cpp 4 "name = 'fetch' and depth = 1 and args['bytes'] = '65536'"
+expect cpp 4 "name = 'fread' and depth = 2 and bytes = 65536 and file like '%/input'"
+expect cpp 4 "name = 'forward' and depth = 1 and step >= 0"
+
+# The engine this program links records its spans where nothing is preloaded.
+DLIO_TRACE_DIR="$folder/trace-linked" DLIO_TRACE_FORMAT=native "$folder/rust" "$folder/input"
+expect linked 8 "name = 'fetch'"
+expect linked 0 "cat = 'posix'"
+
+[ "$failed" = 0 ] && echo "examples: traced as expected"
+exit "$failed"

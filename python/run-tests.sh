@@ -1,0 +1,21 @@
+#!/bin/sh
+# Builds the wheel, installs it into a fresh virtual environment and runs the tests there, without Rust on the PATH.
+# dlio-analyze is taken from DLIO_BIN_DIR, else from the PATH. DLIO_WHEEL=FILE tests a wheel that is there already.
+set -eu
+here="$(cd "$(dirname "$0")" && pwd)"
+folder="$(mktemp -d "${TMPDIR:-/tmp}/dliotrace-tests.XXXXXX")"
+trap 'rm -rf "$folder"' EXIT
+
+wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
+python3 -m venv "$folder/venv"
+python="$folder/venv/bin/python"
+find "$folder/venv" | grep -v __pycache__ | sort > "$folder/before"
+"$python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
+
+cd "$here/tests"
+PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
+    "$python" -B -m unittest "$@"
+
+"$python" -m pip uninstall --quiet --yes dliotrace
+find "$folder/venv" | grep -v __pycache__ | sort > "$folder/after"
+diff "$folder/before" "$folder/after" || { echo "pip uninstall left the above" >&2; exit 1; }

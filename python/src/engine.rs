@@ -1,0 +1,80 @@
+//! The engine's table, with arguments that cannot be wrong.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use dlio_schemas::native::names::NameKind;
+use dlio_tracer::app::{Meta, OpenSpan};
+use dlio_tracer::table::{self, Table};
+
+/// The engine of this process.
+#[derive(Clone, Copy)]
+pub struct Engine(&'static Table);
+
+/// The engine, if it records spans now.
+#[inline(always)]
+pub fn recording() -> Option<Engine> {
+    let engine = get();
+    // SAFETY: the table's pointers lead to statics.
+    (unsafe { (*engine.0.on).load(Relaxed) } != 0).then_some(engine)
+}
+
+/// The engine, whether or not it records: to end what was begun.
+#[inline(always)]
+pub fn get() -> Engine {
+    Engine(table::get())
+}
+
+impl Engine {
+    /// Changes when numbers of names have lost their meaning.
+    #[inline(always)]
+    pub fn generation(self) -> u32 {
+        // SAFETY: the table's pointers lead to statics.
+        unsafe { (*self.0.generation).load(Relaxed) }
+    }
+
+    pub fn number(self, kind: NameKind, text: &str) -> u32 {
+        // SAFETY: a string and its length.
+        unsafe { (self.0.intern)(kind as u32, text.as_ptr(), text.len()) }
+    }
+
+    #[inline(always)]
+    pub fn begin(self, name: u32, category: u32, steps: i64) -> OpenSpan {
+        let mut span = OpenSpan::NONE;
+        // SAFETY: a place for a span.
+        unsafe { (self.0.begin)(&mut span, name, category, steps) };
+        span
+    }
+
+    pub fn update(self, span: &OpenSpan) {
+        // SAFETY: a span this engine began; there is one engine a process.
+        unsafe { (self.0.update)(span) };
+    }
+
+    #[inline(always)]
+    pub fn end(self, span: &mut OpenSpan, meta: &[Meta]) {
+        // SAFETY: a span this engine began, and a list with its length.
+        unsafe { (self.0.end)(span, meta.as_ptr(), meta.len()) };
+    }
+
+    pub fn instant(self, name: u32, category: u32, steps: i64, meta: &[Meta]) {
+        // SAFETY: a list and its length.
+        unsafe { (self.0.instant)(name, category, steps, meta.as_ptr(), meta.len()) };
+    }
+
+    pub fn counter(self, name: u32, category: u32, value: f64) {
+        // SAFETY: plain numbers.
+        unsafe { (self.0.counter)(name, category, value) };
+    }
+
+    pub fn describe(self, key: &str, text: &str) {
+        // SAFETY: strings with their lengths.
+        unsafe { (self.0.describe)(key.as_ptr(), key.len(), text.as_ptr(), text.len()) };
+    }
+}
+
+/// Which thread this is, in one call of the C library.
+#[inline(always)]
+pub fn thread() -> u64 {
+    // SAFETY: takes nothing, cannot fail.
+    (unsafe { libc::pthread_self() }) as u64
+}

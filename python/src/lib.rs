@@ -1,0 +1,75 @@
+//! Spans for Python: the objects whose methods stand on a program's hot path. What only has to be right, and not fast,
+//! is Python (`dliotrace/*.py`).
+//!
+//! ```text
+//! with span / @traced / traced_iter        span.rs, direct.rs, traced.rs, iterate.rs
+//!            |  name, category, metadata   template.rs
+//!            v
+//!       table of the engine                engine.rs: the preloaded library's, else the one linked here, else nothing
+//! ```
+//!
+//! One engine a process: the table is looked up in the process first, so that spans go into the rings of the preloaded
+//! library. Nothing here may fail because of tracing; a value that cannot be noted is noted as the name of its type.
+
+mod engine;
+mod held;
+mod recent;
+mod template;
+mod value;
+
+mod direct;
+mod iterate;
+mod span;
+mod traced;
+
+use dlio_tracer::app::NO_STEPS;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use template::Template;
+
+/// Marks a moment.
+#[pyfunction]
+#[pyo3(signature = (name, /, cat = None, **meta))]
+fn instant(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) {
+    if let Some(engine) = engine::recording() {
+        Template::new(recent::site(name, cat), NO_STEPS, meta).mark(engine, name.py());
+    }
+}
+
+/// Notes the value of something that changes over time.
+#[pyfunction]
+#[pyo3(signature = (name, value, /, cat = None))]
+fn counter(name: &Bound<PyString>, value: f64, cat: Option<&Bound<PyString>>) {
+    if let Some(engine) = engine::recording() {
+        let (name, category) = recent::site(name, cat).numbers(engine, name.py());
+        engine.counter(name, category, value);
+    }
+}
+
+/// Notes a fact about this process.
+#[pyfunction]
+#[pyo3(signature = (key, value, /))]
+fn describe(key: &Bound<PyString>, value: &Bound<PyAny>) {
+    if let Some(engine) = engine::recording() {
+        engine.describe(&value::text(key), &value::shown(value));
+    }
+}
+
+/// Whether spans of this process are recorded.
+#[pyfunction]
+fn enabled() -> bool {
+    engine::recording().is_some()
+}
+
+#[pymodule]
+fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
+    module.add_class::<span::Span>()?;
+    direct::install(&module.py().get_type::<span::Span>())?;
+    module.add_class::<traced::Traced>()?;
+    module.add_class::<iterate::TracedIterator>()?;
+    module.add_function(wrap_pyfunction!(instant, module)?)?;
+    module.add_function(wrap_pyfunction!(counter, module)?)?;
+    module.add_function(wrap_pyfunction!(describe, module)?)?;
+    module.add_function(wrap_pyfunction!(enabled, module)?)
+}

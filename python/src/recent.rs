@@ -1,0 +1,55 @@
+//! Sites lately asked for by name: `with span("step")` in a loop numbers its strings once.
+//!
+//! Strings are told apart by their addresses, as the literals of a program are one object each. An entry holds its strings,
+//! so that an address cannot come to mean another one.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::held::Held;
+use crate::template::Site;
+
+const ENTRIES: usize = 256;
+
+struct Entry {
+    name: Py<PyString>,
+    category: Option<Py<PyString>>,
+    site: Arc<Site>,
+}
+
+static ENTRIES_HELD: Held<[Option<Entry>; ENTRIES]> = Held::new([const { None }; ENTRIES]);
+
+/// The site of a name and a category.
+pub fn site(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
+    let py = name.py();
+    let at = place(name, category);
+    let known = ENTRIES_HELD.with(py, |entries| {
+        let entry = entries[at].as_ref()?;
+        let same = entry.name.is(name) && address(entry.category.as_ref()) == address(category.map(Bound::as_unbound));
+        same.then(|| entry.site.clone())
+    });
+    known.unwrap_or_else(|| add(at, name, category))
+}
+
+#[cold]
+fn add(at: usize, name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
+    let site = Site::of(name, category);
+    let entry =
+        Entry { name: name.clone().unbind(), category: category.map(|it| it.clone().unbind()), site: site.clone() };
+    // What was there is let go outside: the end of a string may run Python where its class was derived from.
+    let before = ENTRIES_HELD.with(name.py(), |entries| entries[at].replace(entry));
+    drop(before);
+    site
+}
+
+fn address(text: Option<&Py<PyString>>) -> usize {
+    text.map_or(0, |text| text.as_ptr() as usize)
+}
+
+/// Objects lie 16 bytes apart.
+fn place(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> usize {
+    let mixed = name.as_ptr() as usize ^ address(category.map(Bound::as_unbound)).rotate_left(7);
+    (mixed >> 4 ^ mixed >> 12) % ENTRIES
+}

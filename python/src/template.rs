@@ -1,0 +1,169 @@
+//! What spans of one place in a program have in common, with the numbers the engine gave the strings, and a span that
+//! runs.
+
+use std::sync::Arc;
+
+use dlio_schemas::native::names::NameKind;
+use dlio_schemas::record::MetaKind;
+use dlio_tracer::app::{Meta, OpenSpan};
+use dlio_tracer::span::Value;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::engine::{self, Engine};
+use crate::held::Held;
+use crate::value;
+
+/// Category of what says none.
+const APP: &str = "app";
+
+/// A name and a category.
+pub struct Site {
+    name: String,
+    category: String,
+    /// Generation, name's number, category's number. Zero is never a generation.
+    numbers: Held<(u32, u32, u32)>,
+}
+
+impl Site {
+    pub fn of(name: &Bound<PyString>, category: Option<&Bound<PyString>>) -> Arc<Site> {
+        let category = category.map_or_else(|| APP.to_string(), value::text);
+        Arc::new(Site { name: value::text(name), category, numbers: Held::new((0, 0, 0)) })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn category(&self) -> &str {
+        &self.category
+    }
+
+    #[inline(always)]
+    pub fn numbers(&self, engine: Engine, py: Python) -> (u32, u32) {
+        let generation = engine.generation();
+        self.numbers.with(py, |numbers| {
+            if numbers.0 != generation {
+                self.renew(engine, numbers);
+            }
+            (numbers.1, numbers.2)
+        })
+    }
+
+    #[cold]
+    fn renew(&self, engine: Engine, numbers: &mut (u32, u32, u32)) {
+        let name = engine.number(NameKind::Span, &self.name);
+        let category = engine.number(NameKind::Category, &self.category);
+        // The first string of all may have begun an image, and with it a generation.
+        *numbers = (engine.generation(), name, category);
+    }
+}
+
+/// A site, with the metadata that every span of it carries.
+pub struct Template {
+    site: Arc<Site>,
+    steps: i64,
+    pairs: Vec<(String, Value)>,
+    /// The pairs, numbered, and the generation in which the numbers hold.
+    meta: Held<(u32, Vec<Meta>)>,
+}
+
+impl Template {
+    pub fn new(site: Arc<Site>, steps: i64, meta: Option<&Bound<PyDict>>) -> Template {
+        let (mut steps, mut pairs) = (steps, Vec::new());
+        value::each(meta, &mut steps, |key, value| pairs.push((key, value)));
+        Template { site, steps, pairs, meta: Held::new((0, Vec::new())) }
+    }
+
+    /// The same with more metadata.
+    pub fn with(&self, more: Option<&Bound<PyDict>>) -> Template {
+        let mut derived = Template::new(self.site.clone(), self.steps, more);
+        derived.pairs.splice(0..0, self.pairs.iter().cloned());
+        derived
+    }
+
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    pub fn steps(&self) -> i64 {
+        self.steps
+    }
+
+    #[inline(always)]
+    pub fn begin(&self, engine: Engine, py: Python) -> Running {
+        self.begin_at(engine, self.steps, py)
+    }
+
+    #[inline(always)]
+    pub fn begin_at(&self, engine: Engine, steps: i64, py: Python) -> Running {
+        let (name, category) = self.site.numbers(engine, py);
+        Running { open: engine.begin(name, category, steps), meta: Vec::new() }
+    }
+
+    pub fn mark(&self, engine: Engine, py: Python) {
+        let (name, category) = self.site.numbers(engine, py);
+        self.with_meta(engine, py, |meta| engine.instant(name, category, self.steps, meta));
+    }
+
+    fn with_meta(&self, engine: Engine, py: Python, work: impl FnOnce(&[Meta])) {
+        self.meta.with(py, |(generation, meta)| {
+            if *generation != engine.generation() {
+                meta.clear();
+                meta.extend(self.pairs.iter().map(|(key, value)| numbered(engine, key, value)));
+                *generation = engine.generation();
+            }
+            work(meta);
+        });
+    }
+}
+
+fn numbered(engine: Engine, key: &str, value: &Value) -> Meta {
+    let key = engine.number(NameKind::Text, key);
+    match value {
+        Value::Int(value) => Meta::new(key, MetaKind::Int, *value),
+        Value::Float(value) => Meta::new(key, MetaKind::Float, value.to_bits() as i64),
+        Value::Text(text) => Meta::new(key, MetaKind::Text, engine.number(NameKind::Text, text) as i64),
+    }
+}
+
+/// A span that has begun.
+pub struct Running {
+    open: OpenSpan,
+    meta: Vec<Meta>,
+}
+
+impl Running {
+    /// Adds what became known while it runs.
+    pub fn set(&mut self, pairs: &[(String, Value)], steps: i64) {
+        let engine = engine::get();
+        self.meta.extend(pairs.iter().map(|(key, value)| numbered(engine, key, value)));
+        if steps != self.open.steps {
+            self.open.steps = steps;
+            engine.update(&self.open);
+        }
+    }
+
+    pub fn steps(&self) -> i64 {
+        self.open.steps
+    }
+
+    /// Notes that it ends because of an exception.
+    #[cold]
+    pub fn note(&mut self, key: &str, value: Value) {
+        self.meta.push(numbered(engine::get(), key, &value));
+    }
+
+    #[inline(always)]
+    pub fn end(mut self, template: &Template, py: Python) {
+        let engine = engine::get();
+        if template.pairs.is_empty() {
+            return engine.end(&mut self.open, &self.meta);
+        }
+        let Running { mut open, meta: own } = self;
+        template.with_meta(engine, py, |fixed| match own.is_empty() {
+            true => engine.end(&mut open, fixed),
+            false => engine.end(&mut open, &[fixed, &own].concat()),
+        });
+    }
+}
