@@ -353,11 +353,14 @@ fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     let analyzer = folder.path().join("dlio-analyze");
     std::fs::write(&analyzer, "#!/bin/sh\necho analyzed $*\n").unwrap();
     std::fs::set_permissions(&analyzer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Other parts are looked for beside the program first, so the stand-in needs a copy of it beside itself.
+    let own = folder.path().join("dlio");
+    std::fs::copy(env!("CARGO_BIN_EXE_dlio"), &own).unwrap();
     let traced = |more: &[&str], library: &std::path::Path| {
         let typed: Vec<String> = small(&[&[GENERATE], more].concat());
-        let path = format!("{}:/usr/bin:/bin", folder.text());
-        let mut command = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
-        command.env("DLIO_LIB", library).env("PATH", path).output().unwrap()
+        let mut command = Command::new(&own);
+        command.args(&typed).arg("++hydra.run.dir=run").current_dir(folder.path());
+        command.env("DLIO_LIB", library).output().unwrap()
     };
     let output = traced(&["--trace"], &library);
     assert!(output.status.success(), "{}", stderr(&output));
