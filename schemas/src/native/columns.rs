@@ -3,7 +3,7 @@
 //! Eight columns, each turned into the difference from what was to be expected, so that most are constant and the rest
 //! are small. A column is stored as a base and as many byte planes as most of its values need above it; the few that need
 //! more are exceptions, for one call in a thousand that waited may not make all others wide. A constant column has no
-//! planes. Planes of noise lie together and planes of zeros too, which is what makes zstd's fastest level enough.
+//! planes. Planes of noise lie together and planes of zeros too, which is what makes a fast level of zstd enough.
 //!
 //! ```text
 //!  8 x (base: i64, planes: u8, exceptions: u8)                          the heads
@@ -115,7 +115,9 @@ impl Default for Scratch {
 }
 
 /// Encodes up to [`EVENTS_MAX`] complete records; returns the length of the payload, which is at most [`RAW_MAX`].
-/// Allocates nothing, so that it can run wherever an event can.
+/// Allocates nothing, so that it can run wherever an event can. Inlined with all it calls, so that a caller whose
+/// processor has wider registers can have it compiled for them.
+#[inline(always)]
 pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
     let (first, changed) = variation(records);
     let mut at = COLUMNS * HEAD_SIZE;
@@ -138,6 +140,7 @@ pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usiz
 
 /// The first value of each column and the bits in which any other differs from it. One walk over the records, which come
 /// from a cache further away, tells the columns that need no second one: most.
+#[inline(always)]
 fn variation(records: &[Record]) -> ([i64; COLUMNS], [i64; COLUMNS]) {
     let mut expected = Expected::default();
     let (mut end, mut file) = (0, 0);
@@ -261,6 +264,7 @@ fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<u32> {
 }
 
 /// The fewest planes, up to three, that leave few exceptions.
+#[inline(always)]
 fn narrow_planes(above: &[u32]) -> Option<u32> {
     let mut beyond = [0u32; 4];
     for &above in above {
@@ -271,6 +275,7 @@ fn narrow_planes(above: &[u32]) -> Option<u32> {
     beyond.iter().position(|&beyond| beyond as usize <= EXCEPTIONS_MAX).map(|planes| planes as u32)
 }
 
+#[inline(always)]
 fn store_narrow(values: &[i64], base: i64, planes: u32, above: &[u32], out: &mut [u8]) -> (i64, u8, u8, usize) {
     let mut at = store_planes(above, planes, out);
     let limit = 1u32 << (8 * planes);
@@ -284,6 +289,7 @@ fn store_narrow(values: &[i64], base: i64, planes: u32, above: &[u32], out: &mut
     (base, planes as u8, exceptions, at)
 }
 
+#[inline(always)]
 fn store_planes(above: &[u32], planes: u32, out: &mut [u8]) -> usize {
     for (plane, bytes) in out.chunks_exact_mut(above.len()).take(planes as usize).enumerate() {
         for (byte, above) in bytes.iter_mut().zip(above) {
@@ -294,6 +300,7 @@ fn store_planes(above: &[u32], planes: u32, out: &mut [u8]) -> usize {
 }
 
 /// A column whose values have little in common: from the smallest to the largest, all planes.
+#[inline(always)]
 fn store_wide(values: &[i64], out: &mut [u8]) -> (i64, u8, u8, usize) {
     let smallest = values.iter().copied().min().unwrap_or(0);
     let largest = values.iter().copied().max().unwrap_or(0);
