@@ -21,6 +21,7 @@ use crate::{locate, system};
   dlio trace -- python3 train.py
   dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
   dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
+  dlio trace --mode summary -- ./runs_for_days             counts in constant memory, no events
 
 Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be
 executed; 2 or 4 if the trace folder or the library cannot be used (nothing was started then)")]
@@ -31,6 +32,12 @@ pub struct Options {
     /// What each process leaves: auto is a .pftrace up to a million events and a .dlt above
     #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
     format: Option<String>,
+    /// full records every event; summary keeps counts by file and function in constant memory
+    #[arg(long, value_name = "MODE", value_parser = ["full", "summary"])]
+    mode: Option<String>,
+    /// Record until a process's trace has this size, then count as `--mode summary` does
+    #[arg(long, value_name = "MEGABYTES")]
+    max_mb: Option<u64>,
     /// Record only files that match; may be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -77,6 +84,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
         Err(error) => return Ok(not_started(program, &error)),
     };
+    dlio_tracer::spool::bring_home(&folder);
     if !options.quiet {
         report(&folder, &before);
     }
@@ -86,8 +94,11 @@ pub fn run(options: &Options) -> Outcome<i32> {
 impl Options {
     /// Options become the variables they stand for.
     fn pass_on(&self, command: &mut Command) {
-        if let Some(format) = &self.format {
-            command.env(env::FORMAT, format);
+        let max_mb = self.max_mb.map(|megabytes| megabytes.to_string());
+        for (name, value) in [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb)] {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
         }
         for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
             if !globs.is_empty() {
@@ -196,6 +207,10 @@ const UNSEEN: &[(&str, &str)] = &[
     ("static programs, Go programs", "no library can be put before them"),
     ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
     ("calls inside the C library", "fread's own read, getpwnam's own open: the call the program made is the event"),
+    (
+        "calls that are none",
+        "getc_unlocked and putc_unlocked are compiled into the program; their buffer's I/O is inside the library",
+    ),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];

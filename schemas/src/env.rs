@@ -15,6 +15,8 @@ pub const PREFIX: &str = "DLIO_TRACE";
 pub const SWITCH: &str = "DLIO_TRACE";
 pub const DIR: &str = "DLIO_TRACE_DIR";
 pub const FORMAT: &str = "DLIO_TRACE_FORMAT";
+pub const MODE: &str = "DLIO_TRACE_MODE";
+pub const MAX_MB: &str = "DLIO_TRACE_MAX_MB";
 pub const INCLUDE: &str = "DLIO_TRACE_INCLUDE";
 pub const EXCLUDE: &str = "DLIO_TRACE_EXCLUDE";
 pub const ALL: &str = "DLIO_TRACE_ALL";
@@ -41,6 +43,18 @@ pub const VARIABLES: &[Variable] = &[
         values: "auto|native|perfetto|chrome",
         default: "auto",
         meaning: "What a process leaves when it ends: auto writes a .pftrace up to a million events and keeps the .dlt above.",
+    },
+    Variable {
+        name: MODE,
+        values: "full|summary",
+        default: "full",
+        meaning: "summary keeps counts, sums and distributions by file and function in constant memory, and no events: for runs of days.",
+    },
+    Variable {
+        name: MAX_MB,
+        values: "MEGABYTES",
+        default: "",
+        meaning: "Record events until a process's trace has this size, from then on count them as summary does.",
     },
     Variable {
         name: INCLUDE,

@@ -10,6 +10,7 @@
 //! contracts in `dlio-schemas` and two built artefacts ([`artefacts`]).
 
 pub mod artefacts;
+pub mod compile;
 pub mod directives;
 pub mod sandbox;
 pub mod seen;

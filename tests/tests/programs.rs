@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+use dlio_tests::compile::compile;
 use dlio_tests::directives::{Case, cases};
 use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, home, seen, verdict};
@@ -163,22 +164,4 @@ fn python() -> Result<PathBuf, String> {
         Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).into_owned()))
     };
     FOUND.get_or_init(ask).clone()
-}
-
-fn compile(source: &Path, into: &Path, flags: &[&str]) -> Result<(), String> {
-    let common = ["-O1", "-g", "-w", "-D_GNU_SOURCE", "-pthread", "-fno-builtin", "-I"];
-    let mut command = Command::new("cc");
-    command
-        .args(common)
-        .arg(home().join("libraries"))
-        .arg("-o")
-        .arg(into)
-        .arg(source)
-        .args(flags)
-        .args(["-ldl", "-lrt"]);
-    let output = command.output().map_err(|error| format!("cc: {error}; a C compiler is needed"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&output.stderr))),
-    }
 }

@@ -119,6 +119,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/spill.rs",
     "tracer/src/stack.rs",
     "tracer/src/sys.rs",
+    "tracer/src/tally.rs",
     "tracer/src/table.rs",
 ];
 

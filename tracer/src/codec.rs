@@ -69,6 +69,13 @@ impl<const RAW: usize> BlockMaker<RAW> {
         unsafe { std::slice::from_raw_parts(self.header.as_ptr(), HEADER_SIZE + length) }
     }
 
+    /// Gives back what [`BlockMaker::make`] has taken.
+    pub fn free(&mut self) {
+        sys::unmap(self.workspace, WORKSPACE);
+        self.workspace = std::ptr::null_mut();
+        self.context = std::ptr::null_mut();
+    }
+
     fn compress(&mut self, payload: &[u8]) -> Option<usize> {
         if self.workspace.is_null() {
             self.workspace = sys::map_memory(WORKSPACE);

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
@@ -31,6 +32,10 @@ pub struct Config {
     /// One bit a layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
+    /// Whether events are counted from the beginning, and not recorded.
+    pub counts: bool,
+    /// Size of the trace beyond which events are counted.
+    pub max_bytes: u64,
     pub label: Vec<u8>,
     dir: Vec<u8>,
     spool: Vec<u8>,
@@ -60,7 +65,7 @@ impl Config {
         let mut buffer = [0; PATH_MAX];
         let cwd = sys::working_dir(&mut buffer).to_vec();
         let dir = absolute(&text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec()), &cwd);
-        let spool = text(env::SPOOL).map_or_else(|| spool_for(&dir), |spool| absolute(&spool, &cwd));
+        let spool = spool_of(&dir);
         let list = |name| text(name).unwrap_or_default();
         let own = vec![dir.clone(), spool.clone()];
         let filter = Filter::new(&list(env::INCLUDE), &list(env::EXCLUDE), &cwd, own, switch(env::ALL, false));
@@ -69,6 +74,11 @@ impl Config {
             format: format(),
             layers: layers(),
             min_us: number(env::MIN_US),
+            counts: counts(),
+            max_bytes: match number(env::MAX_MB) {
+                0 => u64::MAX,
+                megabytes => megabytes.saturating_mul(1_000_000),
+            },
             label: list(env::LABEL),
             dir,
             spool,
@@ -80,9 +90,18 @@ impl Config {
         &self.dir
     }
 
+    pub fn dir_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.dir))
+    }
+
     /// Where rings live.
     pub fn spool(&self) -> &[u8] {
         &self.spool
+    }
+
+    /// Whether that is another folder than the trace's.
+    pub fn has_spool(&self) -> bool {
+        self.spool != self.dir
     }
 
     pub fn filter(&self) -> &Filter {
@@ -94,6 +113,12 @@ impl Config {
         make_dir(&self.dir)?;
         if self.spool == self.dir { Ok(()) } else { make_dir(&self.spool) }
     }
+}
+
+/// Where rings of a trace folder live.
+pub fn spool_of(dir: &[u8]) -> Vec<u8> {
+    let mut buffer = [0; PATH_MAX];
+    text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, sys::working_dir(&mut buffer)))
 }
 
 fn make_dir(path: &[u8]) -> Result<(), i32> {
@@ -179,6 +204,17 @@ fn format() -> Format {
         Some(other) => {
             complain(env::FORMAT, other, "auto, native, perfetto or chrome");
             Format::Auto
+        }
+    }
+}
+
+fn counts() -> bool {
+    match text(env::MODE).as_deref() {
+        None | Some(b"full") => false,
+        Some(b"summary") => true,
+        Some(other) => {
+            complain(env::MODE, other, "full or summary");
+            false
         }
     }
 }

@@ -7,7 +7,7 @@ use dlio_schemas::record::{Record, word};
 
 use crate::local::local;
 use crate::ops::Op;
-use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, stack, sys};
+use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, spool, stack, sys};
 
 /// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
 static MODE: AtomicU32 = AtomicU32::new(0);
@@ -94,6 +94,9 @@ pub fn start() {
     let config = config::load();
     if config.on {
         environment::remember(config);
+        if config.has_spool() {
+            spool::bring_home(config.dir_path());
+        }
         register();
         MIN_TICKS.store(ticks_of_us(config.min_us), Relaxed);
     }

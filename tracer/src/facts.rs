@@ -36,6 +36,7 @@ pub fn of_process(writer: &mut FieldWriter, now: &Anchor) {
     writer.number(key::UID, sys::user_id() as i64);
     of_machine(writer);
     of_job(writer);
+    writer.text(key::TRACE_DIR, config::get().dir());
     writer.text(key::CWD, sys::working_dir(&mut buffer));
     let command = sys::read_small(c"/proc/self/cmdline", &mut buffer);
     let length = command.len().min(COMMAND_MAX);

@@ -15,12 +15,13 @@ use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::columns::EVENTS_MAX;
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
-use dlio_schemas::native::ring::{self, SEGMENTS_START, header, segment_at, segment_size};
+use dlio_schemas::native::ring::{self, SEGMENTS_START, header, segment_at, segment_size, tally_segments};
 
+use crate::config::{AUTO_EVENTS_MAX, Format};
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
 use crate::ring::Thread;
-use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys};
+use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys, tally};
 
 static LOCK: Lock = Lock::new();
 /// Where the pointer to the ring's header page lies: on a page that a forked child finds zeroed, however it was forked.
@@ -36,11 +37,18 @@ static HELD: AtomicI32 = AtomicI32::new(-1);
 static TROUBLE: AtomicI32 = AtomicI32::new(0);
 static LOST_EARLY: AtomicU64 = AtomicU64::new(0);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Counts images, from one: numbers of names hold within one.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
+
+/// Bytes of an event in the formats that viewers read.
+const EXPORTED_EVENT: u64 = 16;
+
+/// What the table of counts takes in the end, compressed.
+const TABLE_STORED: u64 = 64 << 10;
 
 /// Where the held descriptor goes: far above what programs use, within what most are allowed.
 const HELD_FROM: i32 = 700;
@@ -151,10 +159,14 @@ fn create() -> bool {
     SEGMENTS.store(0, Relaxed);
     DLT.store(DLT_NONE, Relaxed);
     EVENTS.store(0, Relaxed);
+    BYTES.store(0, Relaxed);
     // SAFETY: the names follow the header page in the same mapping.
     crate::names::start(unsafe { mapped.add(ring::NAMES_START) });
     let published = set_ring_page(mapped);
     count_lost(LOST_EARLY.swap(0, Relaxed));
+    if config::get().counts {
+        count_from_now();
+    }
     published
 }
 
@@ -218,6 +230,34 @@ fn map_part(path: &CStr, create: i32, length: usize, at: usize) -> *mut u8 {
     sys::map_memory(length)
 }
 
+/// From now on events are counted: their table takes the place of some segments. Under the lock.
+fn count_from_now() {
+    let first = SEGMENTS.load(Relaxed) as usize;
+    let table =
+        map_part(ring_path(), 0, tally_segments(EVENTS_MAX) * segment_size(EVENTS_MAX), segment_at(first, EVENTS_MAX));
+    if table.is_null() {
+        return;
+    }
+    let segments = (first + tally_segments(EVENTS_MAX)) as u32;
+    SEGMENTS.store(segments, Relaxed);
+    // SAFETY: an image exists; the numbers are aligned within its header page. The table is fresh and stays.
+    unsafe {
+        AtomicU32::from_ptr(ring_page().add(header::TALLY).cast()).store(first as u32 + 1, Release);
+        AtomicU32::from_ptr(ring_page().add(header::SEGMENTS).cast()).store(segments, Release);
+        tally::start(table);
+    }
+}
+
+/// Whether the trace, in the form it will have in the end, is as large as it may become.
+fn is_full(events: u64, bytes: u64) -> bool {
+    let exported = match config::get().format {
+        Format::Perfetto | Format::Chrome => events * EXPORTED_EVENT,
+        Format::Auto if events <= AUTO_EVENTS_MAX => events * EXPORTED_EVENT,
+        Format::Auto | Format::Native => 0,
+    };
+    exported.max(bytes).saturating_add(TABLE_STORED) >= config::get().max_bytes
+}
+
 fn new_thread() -> *mut Thread {
     let index = SEGMENTS.load(Relaxed) as usize;
     // Not made here: where the first part is private memory, a file would begin with a hole.
@@ -246,9 +286,24 @@ pub fn append(block: &[u8]) -> bool {
     }
     let written = write(libc::O_APPEND, &[block]);
     if written && block[4] == Kind::Events as u8 {
-        EVENTS.fetch_add(u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64, Relaxed);
+        let count = u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64;
+        let events = EVENTS.fetch_add(count, Relaxed) + count;
+        let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
+        if is_full(events, bytes) && !tally::is_on() {
+            stop_recording();
+        }
     }
     written
+}
+
+/// The trace has the size it may have.
+#[cold]
+fn stop_recording() {
+    if let Some(_held) = LOCK.take()
+        && !tally::is_on()
+    {
+        count_from_now();
+    }
 }
 
 /// Writes the file's head and what is known of the process. Where that fails the next block tries again, from the
@@ -420,16 +475,21 @@ fn note_trouble(errno: i32) {
     let _ = TROUBLE.compare_exchange(0, errno, Relaxed, Relaxed);
 }
 
-/// Events written, for the choice of format.
+/// Events recorded, for the choice of format, or counted.
 pub fn events() -> u64 {
-    EVENTS.load(Relaxed)
+    EVENTS.load(Relaxed) + if tally::is_on() { tally::events() } else { 0 }
+}
+
+/// Whether events were counted and not recorded, all or the later ones.
+pub fn has_counted() -> bool {
+    tally::is_on()
 }
 
 /// Writes what every thread still holds, then how the process ended. `None` when there is no image, or when this very
 /// thread was interrupted in the middle of writing: then everything stays where a reader finds it.
 pub fn close(ended: &[u8]) -> Option<Closed> {
     let page = ring_page();
-    if page.is_null() {
+    if page.is_null() || tally::is_interrupted() {
         return None;
     }
     let mut thread = THREADS.load(Acquire);
@@ -443,7 +503,7 @@ pub fn close(ended: &[u8]) -> Option<Closed> {
         }
     }
     crate::names::flush()?;
-    let written = append_ending(ended);
+    let written = tally::write(append) && append_ending(ended);
     let closed = Closed { dlt: dlt_path(), written, lost: count_at(header::LOST), trouble: TROUBLE.load(Relaxed) };
     if written {
         sys::unlink(ring_path());
@@ -517,4 +577,5 @@ fn forget_threads() {
     TROUBLE.store(0, Relaxed);
     crate::names::forget();
     crate::spill::forget();
+    tally::forget();
 }

@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`app`]), and where another engine is called ([`span`], [`table`]).
+//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`span`], [`table`]).
 
 pub mod span;
 #[cfg(feature = "tracing")]
@@ -37,6 +37,7 @@ pub mod environment;
 pub mod image;
 pub mod memory;
 pub mod process;
+pub mod spool;
 
 mod clock;
 mod codec;
@@ -49,5 +50,6 @@ mod path_buffer;
 mod spill;
 mod stack;
 mod sys;
+mod tally;
 
 pub use dlio_schemas::ops;

@@ -15,7 +15,7 @@ use dlio_schemas::native::ring::{NAMES_CHUNK, NAMES_HEAD};
 
 use crate::codec::BlockMaker;
 use crate::lock::Lock;
-use crate::{image, sys};
+use crate::{image, sys, tally};
 
 /// No name: not known, or no room.
 pub const NONE: u32 = 0;
@@ -133,6 +133,9 @@ fn append(kind: NameKind, text: &[u8]) -> u32 {
         // An entry counts once `used` covers it.
         AtomicU32::from_ptr(chunk.add(8).cast()).fetch_add(1, Relaxed);
         AtomicU32::from_ptr(chunk.add(4).cast()).store((used + size) as u32, Release);
+    }
+    if kind == NameKind::Object {
+        tally::note_object(id);
     }
     if id % ANCHOR_EVERY == 1 {
         image::refresh_anchor();

@@ -14,7 +14,7 @@ use dlio_schemas::record::Record;
 
 use crate::codec::BlockMaker;
 use crate::local::{Local, local};
-use crate::{clock, image, spill, stack, sys};
+use crate::{clock, image, spill, stack, sys, tally};
 
 /// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
 const ANCHOR_EVERY: u32 = 256;
@@ -24,7 +24,9 @@ const ANCHOR_EVERY: u32 = 256;
 pub struct Half {
     next: u32,
     sequence: u32,
-    pad: [u32; 14],
+    /// Records that are in the table of counts.
+    counted: AtomicU32,
+    pad: [u32; 13],
     records: [Record; EVENTS_MAX],
 }
 
@@ -193,10 +195,15 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
         }
         let count = if complete { taken } else { gather(records) };
         image::count_lost((taken - count) as u64);
-        if count > 0 {
+        if count > 0 && tally::is_on() {
+            if !tally::add((*thread).tid, &records[..count], &(*half).counted) {
+                return false;
+            }
+        } else if count > 0 {
             write_block(thread, (*half).sequence, last, &records[..count]);
         }
         records.iter_mut().for_each(|record| record.word = 0);
+        (*half).counted.store(0, Relaxed);
         (*half).sequence += 2;
         compiler_fence(SeqCst);
         (*half).next = 0;

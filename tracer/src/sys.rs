@@ -231,6 +231,11 @@ pub fn thread_exists(thread: u32) -> bool {
     kernel!(SYS_tgkill, process_id(), thread, 0) != -libc::ESRCH as isize
 }
 
+/// Whether a process is alive: signal 0 sends nothing.
+pub fn process_exists(process: i32) -> bool {
+    kernel!(SYS_kill, process, 0) != -libc::ESRCH as isize
+}
+
 /// Whether memory can be read: the kernel is asked to take it for a path.
 pub fn is_readable(address: *const u8) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize

@@ -29,6 +29,8 @@ pub enum Kind {
     Names = 2,
     /// Events of one thread.
     Events = 3,
+    /// A piece of a table of counts; `first` of the header is where it begins in there.
+    Tally = 4,
 }
 
 /// How the payload is stored.
@@ -116,7 +118,7 @@ impl Header {
             return Err(Damage::Broken("a block header"));
         }
         let header = Header {
-            kind: [Kind::Process, Kind::Names, Kind::Events]
+            kind: [Kind::Process, Kind::Names, Kind::Events, Kind::Tally]
                 .into_iter()
                 .find(|kind| *kind as u8 == bytes[4])
                 .ok_or(Damage::Broken("unknown kind of block"))?,

@@ -22,6 +22,8 @@ pub mod key {
     /// Arguments separated by zero bytes.
     pub const COMMAND: &str = "command";
     pub const CWD: &str = "cwd";
+    /// Folder the trace goes to: a ring may lie elsewhere.
+    pub const TRACE_DIR: &str = "trace_dir";
     pub const RANK: &str = "rank";
     pub const RANKS: &str = "ranks";
     pub const JOB: &str = "job";

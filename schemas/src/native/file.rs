@@ -14,6 +14,7 @@ use super::columns::Events;
 use super::fields::{Fields, key};
 use super::names::Names;
 use super::ring::{OpenSpan, Ring};
+use super::tally::{self, Tallied};
 use super::{Damage, VERSION, u32_at};
 use crate::clock::{Anchor, Clock};
 
@@ -76,6 +77,8 @@ pub struct Image {
     pub blocks: Vec<EventBlock>,
     pub leftovers: Vec<Leftover>,
     pub open_spans: Vec<OpenSpan>,
+    /// What was counted in the place of events.
+    pub tally: Option<Tallied>,
     pub lost: u64,
     pub filtered: u64,
     pub misused_spans: u64,
@@ -103,10 +106,11 @@ impl Image {
         let mut image = Image::default();
         let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
         let mut at = FILE_HEADER;
+        let mut table = Vec::new();
         while at < store.size() {
             at = match header_at(store, at) {
                 Ok(header) => {
-                    if let Err(damage) = image.take(header, at, store, &mut opener) {
+                    if let Err(damage) = image.take(header, at, store, &mut opener, &mut table) {
                         image.damage.push((at, damage));
                     }
                     at + header.size()
@@ -118,6 +122,9 @@ impl Image {
             };
         }
         image.counters();
+        if !table.is_empty() {
+            image.take_tally(Tallied::from_bytes(&table));
+        }
         Ok(image)
     }
 
@@ -153,6 +160,9 @@ impl Image {
                 }
             }
         }
+        if let (None, Some(tally)) = (&self.tally, &ring.tally) {
+            self.take_tally(tally.clone());
+        }
         self.lost += ring.lost;
         self.filtered = self.filtered.max(ring.filtered);
         self.misused_spans = self.misused_spans.max(ring.misused_spans);
@@ -166,10 +176,11 @@ impl Image {
         Clock::new(&self.anchors, self.fields.number(key::CLOCK_HZ))
     }
 
-    /// Events in blocks and leftovers, metadata records included.
+    /// Events in blocks and leftovers, metadata records included, and those that were counted.
     pub fn events(&self) -> u64 {
         let blocks: u64 = self.blocks.iter().map(|b| b.header.count as u64).sum();
-        blocks + self.leftovers.iter().map(|leftover| leftover.events.len() as u64).sum::<u64>()
+        let leftovers: u64 = self.leftovers.iter().map(|leftover| leftover.events.len() as u64).sum();
+        blocks + leftovers + self.tally.as_ref().map_or(0, |tally| tally.events)
     }
 
     /// The last tick anything is known of.
@@ -177,7 +188,8 @@ impl Image {
         let blocks = self.blocks.iter().map(|b| b.header.last);
         let left =
             self.leftovers.iter().flat_map(|l| l.events.start.iter().zip(&l.events.duration).map(|(s, d)| s + d));
-        blocks.chain(left).chain(self.anchors.iter().map(|a| a.ticks)).max().unwrap_or(0)
+        let counted = self.tally.iter().flat_map(|tally| tally.rows.iter().map(|row| row.last));
+        blocks.chain(left).chain(counted).chain(self.anchors.iter().map(|a| a.ticks)).max().unwrap_or(0)
     }
 
     fn take<S: Store + ?Sized>(
@@ -186,6 +198,7 @@ impl Image {
         at: usize,
         store: &S,
         opener: &mut Opener,
+        table: &mut Vec<u8>,
     ) -> Result<(), Damage> {
         if header.anchor.ticks != 0 {
             self.anchors.push(header.anchor);
@@ -201,7 +214,15 @@ impl Image {
         let payload = opener.open(&header, &bytes)?;
         match header.kind {
             Kind::Process => self.fields.merge(payload),
+            Kind::Tally => place(payload, header.first as usize, table),
             _ => self.names.add(header.first as u32, payload),
+        }
+    }
+
+    fn take_tally(&mut self, tally: Result<Tallied, Damage>) {
+        match tally {
+            Ok(tally) => self.tally = Some(tally),
+            Err(damage) => self.damage.push((0, damage)),
         }
     }
 
@@ -210,6 +231,14 @@ impl Image {
         self.filtered = self.fields.number(key::FILTERED).unwrap_or(0);
         self.misused_spans = self.fields.number(key::MISUSED_SPANS).unwrap_or(0);
     }
+}
+
+/// Puts a piece of a table of counts in its place.
+fn place(piece: &[u8], at: usize, table: &mut Vec<u8>) -> Result<(), Damage> {
+    table.resize(tally::SIZE, 0);
+    let room = at.checked_add(piece.len()).and_then(|end| table.get_mut(at..end));
+    room.ok_or(Damage::Broken("a table of counts"))?.copy_from_slice(piece);
+    Ok(())
 }
 
 /// Decodes one block of events; `bytes` are those of the file.

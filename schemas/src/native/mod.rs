@@ -5,7 +5,8 @@
 //! way its ring is emptied into the `.dlt` and removed. FORMAT.md draws both.
 //!
 //! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
-//! (paths and other strings, written once), [`columns`] (events), [`file`] (a whole `.dlt`), [`ring`] (a leftover ring).
+//! (paths and other strings, written once), [`columns`] (events), [`file`] (a whole `.dlt`), [`ring`] (a leftover ring),
+//! [`tally`] (counts in the place of events).
 
 pub mod block;
 pub mod columns;
@@ -13,6 +14,7 @@ pub mod fields;
 pub mod file;
 pub mod names;
 pub mod ring;
+pub mod tally;
 
 /// Raise this when bytes change their meaning. A reader takes every version up to its own and says of a newer one that a
 /// newer dlio is needed; files of every version ever written lie in `tests/formats` and are read by a test.

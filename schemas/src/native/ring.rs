@@ -11,6 +11,7 @@
 //! nothing that does not check: a record counts only if its word is set, a name only below `used`.
 
 use super::fields::Fields;
+use super::tally::{self, Tallied};
 use super::{Damage, VERSION, u32_at, u64_at};
 use crate::clock::Anchor;
 use crate::record::{RECORD_SIZE, Record};
@@ -33,6 +34,8 @@ pub mod header {
     pub const MISUSED_SPANS: usize = 96;
     /// Names that found no room in a chunk.
     pub const NAMES_LOST: usize = 104;
+    /// Zero, or the segment in whose place the table of counts begins, plus one: see [`super::super::tally`].
+    pub const TALLY: usize = 112;
     pub const FIELDS: usize = 256;
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
 }
@@ -57,10 +60,12 @@ pub mod segment {
     pub const SPANS_MAX: usize = 64;
 }
 
-/// What stands before the records of a half: `next: u32` (slots handed out), `sequence: u32` (of the block it becomes).
+/// What stands before the records of a half: `next: u32` (slots handed out), `sequence: u32` (of the block it becomes),
+/// `counted: u32` (records that are in the table of counts already).
 /// It stands there, and not in the segment's page, so that one pointer leads a thread to all it needs.
 pub const HALF_HEADER: usize = 64;
 pub const HALF_SEQUENCE: usize = 4;
+pub const HALF_COUNTED: usize = 8;
 
 /// Bytes of one half.
 pub const fn half_size(half_records: usize) -> usize {
@@ -77,6 +82,11 @@ pub const fn segment_at(index: usize, half_records: usize) -> usize {
     SEGMENTS_START + index * segment_size(half_records)
 }
 
+/// Segments whose place the table of counts takes.
+pub const fn tally_segments(half_records: usize) -> usize {
+    tally::SIZE.div_ceil(segment_size(half_records))
+}
+
 /// A ring as it was found.
 #[derive(Debug)]
 pub struct Ring {
@@ -88,13 +98,14 @@ pub struct Ring {
     pub misused_spans: u64,
     pub tracer_ticks: u64,
     pub segments: Vec<Segment>,
+    pub tally: Option<Result<Tallied, Damage>>,
     /// First number and entries.
     pub names: Vec<(u32, Vec<u8>)>,
     /// Segments the header promises and the file does not hold.
     pub cut: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Segment {
     pub tid: u32,
     pub lost: u64,
@@ -138,7 +149,9 @@ impl Ring {
         fields.merge(&bytes[header::FIELDS..header::FIELDS + used])?;
         let promised = u32_at(bytes, header::SEGMENTS) as usize;
         let held = (bytes.len() - SEGMENTS_START) / segment_size(half_records);
-        let segments = (0..promised.min(held)).map(|i| parse_segment(bytes, i, half_records)).collect();
+        let table = table_in(bytes, half_records);
+        let segment = |i| (!table.contains(&i)).then(|| parse_segment(bytes, i, half_records));
+        let segments = (0..promised.min(held)).map(|i| segment(i).unwrap_or_default()).collect();
         Ok(Ring {
             fields,
             first_anchor: anchor_at(bytes, header::FIRST_ANCHOR),
@@ -148,6 +161,7 @@ impl Ring {
             misused_spans: u64_at(bytes, header::MISUSED_SPANS),
             tracer_ticks: u64_at(bytes, header::TRACER_TICKS),
             segments,
+            tally: (!table.is_empty()).then(|| read_table(bytes, table.start, half_records)),
             names: (0..2).filter_map(|chunk| names_chunk(bytes, chunk)).collect(),
             cut: promised > held,
         })
@@ -170,7 +184,9 @@ fn parse_segment(bytes: &[u8], index: usize, half_records: usize) -> Segment {
     let tid = u32_at(page, segment::TID);
     let half = |which: usize| {
         let bytes = &bytes[at + SEGMENT_HEADER + which * half_size(half_records)..][..half_size(half_records)];
-        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(&bytes[HALF_HEADER..]) }
+        let counted = u32_at(bytes, HALF_COUNTED) as usize * RECORD_SIZE;
+        let left = bytes.get(HALF_HEADER + counted..).unwrap_or_default();
+        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(left) }
     };
     let mut halves = [half(0), half(1)];
     if halves[0].sequence > halves[1].sequence {
@@ -179,6 +195,20 @@ fn parse_segment(bytes: &[u8], index: usize, half_records: usize) -> Segment {
     let open = (u32_at(page, segment::OPEN_SPANS) as usize).min(segment::SPANS_MAX);
     let open_spans = (0..open).map(|i| open_span(&page[segment::SPANS + i * segment::SPAN_SIZE..], tid, i)).collect();
     Segment { tid, lost: u64_at(page, segment::LOST), halves, open_spans }
+}
+
+/// The segments whose place the table of counts takes.
+fn table_in(bytes: &[u8], half_records: usize) -> std::ops::Range<usize> {
+    match u32_at(bytes, header::TALLY) as usize {
+        0 => 0..0,
+        first => first - 1..(first - 1).saturating_add(tally_segments(half_records)),
+    }
+}
+
+fn read_table(bytes: &[u8], first: usize, half_records: usize) -> Result<Tallied, Damage> {
+    let at = SEGMENTS_START.saturating_add(first.saturating_mul(segment_size(half_records)));
+    let table = bytes.get(at..).ok_or(Damage::Cut)?;
+    Tallied::from_bytes(&table[..table.len().min(tally::SIZE)])
 }
 
 fn records(half: &[u8]) -> Vec<Record> {

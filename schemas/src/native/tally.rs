@@ -1,0 +1,734 @@
+//! Counts in the place of events: what a run of days leaves in constant memory.
+//!
+//! A table of fixed size lies in the ring file, so that it outlives a kill, and goes into the `.dlt` when the process ends.
+//! It is an array of 64-bit numbers, because a writer in shared memory and a reader of a torn file can then both be safe
+//! code: any bytes are a table, and only its own sums can be wrong.
+//!
+//! ```text
+//! head      magic, counters, where the clock of the bins began and how wide a bin is
+//! rows      one for each operation and file: counts, times, bytes, how sequential
+//! shapes    one for each operation or span: how many durations and sizes in each eighth of a doubling
+//! threads   one for each thread: its events and whether it did I/O
+//! bins      one for each stretch of time: what was going on; a bin doubles when the last one is full
+//! busy      for I/O and for each category of spans: when at least one was going on, as disjoint intervals in order
+//! ```
+//!
+//! What finds no room is never dropped: further files are counted together as [`OTHER`], further threads as one, and
+//! intervals grow together over the shortest gaps, which are noted.
+
+use super::Damage;
+use crate::ops::{Arg, Class, Layer, Op, OpInfo};
+use crate::record::{POS_UNKNOWN, Record};
+
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIOTALY");
+
+/// The file of a row that stands for all files without a row of their own.
+pub const OTHER: u32 = u32::MAX;
+
+pub const ROWS: usize = 4096;
+/// Rows given to files; the rest is for what is counted together.
+const ROWS_OF_FILES: usize = ROWS - ROWS / 8;
+pub const SHAPES: usize = 96;
+pub const THREADS: usize = 512;
+pub const BINS: usize = 512;
+/// I/O, and categories of spans in the order in which they come.
+pub const SETS: usize = 8;
+const INTERVALS: usize = 1024;
+
+/// Eighths of a doubling, as a power of two: a quantile is off by a sixteenth at most.
+pub const FINE_BITS: u32 = 3;
+pub const BUCKETS: usize = 400;
+
+/// Width of a bin in the beginning: two milliseconds at 2 GHz.
+const FIRST_BIN_TICKS: u64 = 1 << 22;
+/// The shortest gap that intervals grow together over when there are too many.
+const FIRST_GAP_TICKS: u64 = 1 << 8;
+
+mod head {
+    pub const MAGIC: usize = 0;
+    pub const EVENTS: usize = 1;
+    pub const ROWS_USED: usize = 2;
+    pub const ORIGIN: usize = 3;
+    pub const BIN_TICKS: usize = 4;
+    pub const LAST_ROW: usize = 5;
+    pub const SHAPES_LOST: usize = 6;
+    /// A word for each set: category, intervals in use, shortest gap that is kept.
+    pub const CATEGORY: usize = 16;
+    pub const INTERVALS: usize = 24;
+    pub const GAP: usize = 32;
+    pub const WORDS: usize = 64;
+}
+
+mod row {
+    /// Operation in the upper half, file or name in the lower, and one, so that no key is zero.
+    pub const KEY: usize = 0;
+    /// Category of a span in the lower half; its shape, plus one, above.
+    pub const CATEGORY: usize = 1;
+    pub const COUNT: usize = 2;
+    pub const FAILED: usize = 3;
+    pub const TICKS: usize = 4;
+    pub const BYTES: usize = 5;
+    pub const SIZED: usize = 6;
+    pub const REACHED: usize = 7;
+    pub const SEQUENTIAL: usize = 8;
+    pub const CONSECUTIVE: usize = 9;
+    pub const NEXT: usize = 10;
+    pub const FIRST: usize = 11;
+    pub const LAST: usize = 12;
+    pub const PLACED: usize = 13;
+    pub const WORDS: usize = 16;
+}
+
+mod shape {
+    pub const KEY: usize = 0;
+    pub const CATEGORY: usize = 1;
+    pub const SHORTEST: usize = 2;
+    pub const LONGEST: usize = 3;
+    pub const SMALLEST: usize = 4;
+    pub const LARGEST: usize = 5;
+    pub const DURATIONS: usize = 8;
+    pub const SIZES: usize = DURATIONS + super::BUCKETS;
+    pub const WORDS: usize = SIZES + super::BUCKETS;
+}
+
+mod thread {
+    /// Thread id, and above it whether it did I/O.
+    pub const KEY: usize = 0;
+    pub const EVENTS: usize = 1;
+    pub const WORDS: usize = 2;
+    pub const DOES_IO: u64 = 1 << 32;
+}
+
+mod bin {
+    pub const EVENTS: usize = 0;
+    pub const BYTES_READ: usize = 1;
+    pub const BYTES_WRITTEN: usize = 2;
+    pub const READ_TICKS: usize = 3;
+    pub const WRITE_TICKS: usize = 4;
+    pub const OTHER_TICKS: usize = 5;
+    pub const WORDS: usize = 6;
+}
+
+mod interval {
+    pub const START: usize = 0;
+    pub const END: usize = 1;
+    /// Ticks in it during which something was going on: less than its length where it has grown over gaps.
+    pub const BUSY: usize = 2;
+    pub const WORDS: usize = 3;
+}
+
+const ROWS_AT: usize = head::WORDS;
+const SHAPES_AT: usize = ROWS_AT + ROWS * row::WORDS;
+const THREADS_AT: usize = SHAPES_AT + SHAPES * shape::WORDS;
+const BINS_AT: usize = THREADS_AT + THREADS * thread::WORDS;
+const BUSY_AT: usize = BINS_AT + BINS * bin::WORDS;
+/// Length of a table in numbers of eight bytes.
+pub const WORDS: usize = BUSY_AT + SETS * INTERVALS * interval::WORDS;
+pub const SIZE: usize = WORDS * 8;
+
+/// Bucket of a value: exact below eight, then eight a doubling.
+pub fn bucket(value: u64) -> usize {
+    let octave = (63 - (value | 1).leading_zeros()).saturating_sub(FINE_BITS);
+    (((octave as u64) << FINE_BITS) + (value >> octave)).min(BUCKETS as u64 - 1) as usize
+}
+
+/// The middle of a bucket.
+pub fn middle(bucket: usize) -> u64 {
+    let fine = 1u64 << FINE_BITS;
+    let bucket = bucket as u64;
+    if bucket < 2 * fine {
+        return bucket;
+    }
+    let octave = bucket / fine - 1;
+    ((bucket - octave * fine) << octave) + ((1u64 << octave) - 1) / 2
+}
+
+/// A table that is being written.
+pub struct Tally<'a>(&'a mut [u64]);
+
+impl<'a> Tally<'a> {
+    /// `words` are zero, or hold a table. `None` where they are too few.
+    pub fn new(words: &'a mut [u64]) -> Option<Tally<'a>> {
+        let words = words.get_mut(..WORDS)?;
+        if words[head::MAGIC] != MAGIC {
+            words[head::BIN_TICKS] = FIRST_BIN_TICKS;
+            words[head::MAGIC] = MAGIC;
+        }
+        Some(Tally(words))
+    }
+
+    /// Counts one event of a thread. `is_stored` says whether a number is that of a file on a file system.
+    pub fn add(&mut self, tid: u32, record: &Record, is_stored: impl Fn(u32) -> bool) {
+        let Some(info) = record.op().info() else { return };
+        if matches!(record.op(), Op::META | Op::LOST) {
+            return;
+        }
+        let event = Event::of(record, info, is_stored);
+        let at = self.row(&event);
+        self.count(at, &event);
+        self.measure(at, &event);
+        self.thread(tid, event.is_io());
+        self.bin(&event);
+        match event.info.layer {
+            Layer::App if event.ticks > 0 => self.busy(event.category, &event),
+            Layer::App => {}
+            _ if event.is_io() => self.busy(0, &event),
+            _ => {}
+        }
+        self.0[head::EVENTS] += 1;
+    }
+
+    /// Where the row of an event begins. Most events are like the one before.
+    fn row(&mut self, event: &Event) -> usize {
+        let last = self.0[head::LAST_ROW] as usize;
+        let at = if last != 0 && self.has(last, event.key(), event.category) { last } else { self.find_row(event) };
+        self.0[head::LAST_ROW] = at as u64;
+        at
+    }
+
+    fn find_row(&mut self, event: &Event) -> usize {
+        let full = self.0[head::ROWS_USED] as usize >= ROWS_OF_FILES;
+        self.search(event.key(), event.category, full)
+            .or_else(|| self.search(event.key_of_others(), event.category, false))
+            .unwrap_or(ROWS_AT)
+    }
+
+    /// The row of a key, taken now if it is new and that is not forbidden.
+    fn search(&mut self, key: u64, category: u64, only_known: bool) -> Option<usize> {
+        let start = (key ^ category << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        for i in 0..ROWS {
+            let at = ROWS_AT + (start as usize + i) % ROWS * row::WORDS;
+            if self.has(at, key, category) {
+                return Some(at);
+            }
+            if self.0[at + row::KEY] == 0 {
+                if only_known {
+                    return None;
+                }
+                self.0[at + row::CATEGORY] = category | self.shape(key, category) << 32;
+                self.0[at + row::FIRST] = u64::MAX;
+                self.0[at + row::KEY] = key;
+                self.0[head::ROWS_USED] += 1;
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn has(&self, at: usize, key: u64, category: u64) -> bool {
+        self.0[at + row::KEY] == key && self.0[at + row::CATEGORY] as u32 as u64 == category
+    }
+
+    /// Number of the shape for a row's operation, or for the span it is, plus one; zero where there is no room.
+    fn shape(&mut self, key: u64, category: u64) -> u64 {
+        let key = if category == 0 { key & !0xffff_ffff | 1 } else { key };
+        for i in 0..SHAPES {
+            let at = SHAPES_AT + i * shape::WORDS;
+            if self.0[at + shape::KEY] == 0 {
+                self.0[at + shape::CATEGORY] = category;
+                self.0[at + shape::SHORTEST] = u64::MAX;
+                self.0[at + shape::SMALLEST] = u64::MAX;
+                self.0[at + shape::KEY] = key;
+            }
+            if (self.0[at + shape::KEY], self.0[at + shape::CATEGORY]) == (key, category) {
+                return i as u64 + 1;
+            }
+        }
+        self.0[head::SHAPES_LOST] += 1;
+        0
+    }
+
+    fn count(&mut self, at: usize, event: &Event) {
+        let row = &mut self.0[at..at + row::WORDS];
+        row[row::COUNT] += 1;
+        row[row::FAILED] += event.failed as u64;
+        row[row::TICKS] += event.ticks;
+        row[row::FIRST] = row[row::FIRST].min(event.start);
+        row[row::LAST] = row[row::LAST].max(event.end());
+        let Some(bytes) = event.bytes else { return };
+        row[row::SIZED] += 1;
+        row[row::BYTES] += bytes;
+        let Some(position) = event.position else { return };
+        if row[row::PLACED] > 0 {
+            row[row::SEQUENTIAL] += (position >= row[row::NEXT]) as u64;
+            row[row::CONSECUTIVE] += (position == row[row::NEXT]) as u64;
+        }
+        row[row::PLACED] += 1;
+        row[row::NEXT] = position.saturating_add(bytes);
+        row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
+    }
+
+    fn measure(&mut self, at: usize, event: &Event) {
+        let number = (self.0[at + row::CATEGORY] >> 32) as usize;
+        if number == 0 || number > SHAPES {
+            return;
+        }
+        let at = SHAPES_AT + (number - 1) * shape::WORDS;
+        let shape = &mut self.0[at..at + shape::WORDS];
+        shape[shape::SHORTEST] = shape[shape::SHORTEST].min(event.ticks);
+        shape[shape::LONGEST] = shape[shape::LONGEST].max(event.ticks);
+        shape[shape::DURATIONS + bucket(event.ticks)] += 1;
+        if let Some(bytes) = event.bytes {
+            shape[shape::SMALLEST] = shape[shape::SMALLEST].min(bytes);
+            shape[shape::LARGEST] = shape[shape::LARGEST].max(bytes);
+            shape[shape::SIZES + bucket(bytes)] += 1;
+        }
+    }
+
+    fn thread(&mut self, tid: u32, does_io: bool) {
+        let place = |i: usize| THREADS_AT + i * thread::WORDS;
+        let known = |words: &[u64], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
+        let start = tid as usize % THREADS;
+        // Further threads than there is room for are counted as the one that lies in the way.
+        let found = (0..THREADS).map(|i| place((start + i) % THREADS)).find(|&at| known(self.0, at));
+        let at = found.unwrap_or(place(start));
+        if self.0[at + thread::KEY] == 0 {
+            self.0[at + thread::KEY] = tid as u64;
+        }
+        self.0[at + thread::KEY] |= if does_io { thread::DOES_IO } else { 0 };
+        self.0[at + thread::EVENTS] += 1;
+    }
+
+    fn bin(&mut self, event: &Event) {
+        if self.0[head::ORIGIN] == 0 {
+            self.0[head::ORIGIN] = event.start.max(1);
+        }
+        let since = event.start.saturating_sub(self.0[head::ORIGIN]);
+        while since / self.0[head::BIN_TICKS].max(1) >= BINS as u64 {
+            self.double_bins();
+        }
+        let at = BINS_AT + (since / self.0[head::BIN_TICKS].max(1)) as usize * bin::WORDS;
+        let bin = &mut self.0[at..at + bin::WORDS];
+        bin[bin::EVENTS] += 1;
+        let (bytes, ticks) = match event.info.class {
+            Class::Read if event.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
+            Class::Write if event.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
+            _ if event.is_io() => return bin[bin::OTHER_TICKS] += event.ticks,
+            _ => return,
+        };
+        bin[bytes] += event.bytes.unwrap_or(0);
+        bin[ticks] += event.ticks;
+    }
+
+    fn double_bins(&mut self) {
+        for i in 0..BINS {
+            for word in 0..bin::WORDS {
+                let pair = |half: usize| BINS_AT + (2 * i + half) * bin::WORDS + word;
+                let sum = if i < BINS / 2 { self.0[pair(0)] + self.0[pair(1)] } else { 0 };
+                self.0[BINS_AT + i * bin::WORDS + word] = sum;
+            }
+        }
+        self.0[head::BIN_TICKS] = self.0[head::BIN_TICKS].max(1) * 2;
+    }
+
+    /// Notes that something of a category was going on. Categories beyond the last set share it.
+    fn busy(&mut self, category: u64, event: &Event) {
+        let set = match category {
+            0 => 0,
+            _ => {
+                let place = (1..SETS - 1).find(|&set| [0, category].contains(&self.0[head::CATEGORY + set]));
+                let set = place.unwrap_or(SETS - 1);
+                self.0[head::CATEGORY + set] = if set == SETS - 1 { u32::MAX as u64 } else { category };
+                set
+            }
+        };
+        if event.ticks > 0 {
+            self.insert(set, event.start, event.end());
+        }
+    }
+
+    /// Adds an interval to those of a set. It mostly belongs at their end.
+    fn insert(&mut self, set: usize, start: u64, end: u64) {
+        let list = BUSY_AT + set * INTERVALS * interval::WORDS;
+        let count = (self.0[head::INTERVALS + set] as usize).min(INTERVALS);
+        let gap = self.0[head::GAP + set];
+        let at = |i: usize| list + i * interval::WORDS;
+        // The first one that does not end before this one begins.
+        let mut first = count;
+        while first > 0 && self.0[at(first - 1) + interval::END].saturating_add(gap) >= start {
+            first -= 1;
+        }
+        let mut merged = [start, end, end - start];
+        let mut last = first;
+        while last < count && self.0[at(last) + interval::START] <= end.saturating_add(gap) {
+            let other = [interval::START, interval::END, interval::BUSY].map(|word| self.0[at(last) + word]);
+            merged = join(merged, other);
+            last += 1;
+        }
+        if last == first && count == INTERVALS {
+            self.thin_out(set);
+            return self.insert(set, start, end);
+        }
+        // What lies behind moves by one, up or down, unless exactly one was taken in.
+        self.0.copy_within(at(last)..at(count), at(first + 1));
+        self.0[at(first)..at(first) + interval::WORDS].copy_from_slice(&merged);
+        self.0[head::INTERVALS + set] = (count - (last - first) + 1) as u64;
+    }
+
+    /// Lets intervals grow together until half of them are left.
+    fn thin_out(&mut self, set: usize) {
+        let list = BUSY_AT + set * INTERVALS * interval::WORDS;
+        while self.0[head::INTERVALS + set] as usize > INTERVALS / 2 {
+            let gap = (self.0[head::GAP + set] * 2).max(FIRST_GAP_TICKS);
+            self.0[head::GAP + set] = gap;
+            let count = (self.0[head::INTERVALS + set] as usize).min(INTERVALS);
+            let mut kept = 0;
+            for i in 1..count {
+                let [mine, next] = [kept, i].map(|i| list + i * interval::WORDS);
+                let next = [self.0[next], self.0[next + 1], self.0[next + 2]];
+                let before = [self.0[mine], self.0[mine + 1], self.0[mine + 2]];
+                let merges = before[interval::END].saturating_add(gap) >= next[interval::START];
+                kept += !merges as usize;
+                let place = list + kept * interval::WORDS;
+                let value = if merges { join(before, next) } else { next };
+                self.0[place..place + interval::WORDS].copy_from_slice(&value);
+            }
+            self.0[head::INTERVALS + set] = kept as u64 + 1;
+        }
+    }
+}
+
+/// Two intervals as one. What each was busy is added where they lie apart; of what they share no more than its length.
+fn join(a: [u64; interval::WORDS], b: [u64; interval::WORDS]) -> [u64; interval::WORDS] {
+    let start = a[interval::START].min(b[interval::START]);
+    let end = a[interval::END].max(b[interval::END]);
+    let overlap = a[interval::END].min(b[interval::END]).saturating_sub(a[interval::START].max(b[interval::START]));
+    let busy = a[interval::BUSY].saturating_add(b[interval::BUSY]);
+    // Inside an interval without gaps the overlap is known; inside one with gaps it may be less.
+    let dense = [a, b].iter().all(|i| i[interval::BUSY] == i[interval::END].saturating_sub(i[interval::START]));
+    let busy = if dense { busy.saturating_sub(overlap) } else { busy };
+    [start, end, busy.min(end.saturating_sub(start))]
+}
+
+/// What counting needs of an event.
+struct Event {
+    info: &'static OpInfo,
+    op: Op,
+    /// File of a call, name of a span.
+    subject: u32,
+    /// Of a span, plus one; zero for a call.
+    category: u64,
+    start: u64,
+    ticks: u64,
+    failed: bool,
+    stored: bool,
+    bytes: Option<u64>,
+    position: Option<u64>,
+}
+
+impl Event {
+    fn of(record: &Record, info: &'static OpInfo, is_stored: impl Fn(u32) -> bool) -> Event {
+        let call = info.layer != Layer::App;
+        let moved = info.moves_bytes() && record.ret >= 0;
+        let placed = info.a == Arg::Position && record.known() && record.a != POS_UNKNOWN && record.a >= 0;
+        Event {
+            info,
+            op: record.op(),
+            subject: record.file,
+            category: if call { 0 } else { record.fd as u32 as u64 + 1 },
+            start: record.start,
+            ticks: record.duration(),
+            failed: call && record.ret < 0,
+            stored: call && record.file != 0 && is_stored(record.file),
+            bytes: moved.then_some(record.ret as u64),
+            position: placed.then_some(record.a as u64),
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.ticks)
+    }
+
+    fn is_call(&self) -> bool {
+        self.info.layer != Layer::App
+    }
+
+    /// A call on a stored file that moves data, waits for it or asks about it.
+    fn is_io(&self) -> bool {
+        self.stored && matches!(self.info.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+    }
+
+    fn key(&self) -> u64 {
+        (self.op.0 as u64 + 1) << 32 | self.subject as u64
+    }
+
+    fn key_of_others(&self) -> u64 {
+        (self.op.0 as u64 + 1) << 32 | OTHER as u64
+    }
+}
+
+/// A table that has been read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tallied {
+    pub events: u64,
+    pub rows: Vec<Row>,
+    pub shapes: Vec<Shape>,
+    pub threads: Vec<Thread>,
+    pub origin: u64,
+    pub bin_ticks: u64,
+    pub bins: Vec<Bin>,
+    pub busy: Vec<Busy>,
+}
+
+/// All events of one operation on one file, or of one span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    pub op: Op,
+    /// Number of the file or of the span's name; [`OTHER`] for what has no row of its own.
+    pub subject: u32,
+    /// Number of a span's category.
+    pub category: Option<u32>,
+    pub count: u64,
+    pub failed: u64,
+    pub ticks: u64,
+    pub bytes: u64,
+    /// Calls that moved bytes or could have.
+    pub sized: u64,
+    /// Largest position reached.
+    pub reached: u64,
+    /// Calls whose position was known; those that began where the one before ended, or beyond; and exactly there.
+    pub placed: u64,
+    pub sequential: u64,
+    pub consecutive: u64,
+    pub first: u64,
+    pub last: u64,
+}
+
+/// Distributions of one operation or span: counts by [`bucket`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    pub op: Op,
+    /// Name and category of a span.
+    pub span: Option<(u32, u32)>,
+    pub shortest: u64,
+    pub longest: u64,
+    pub smallest: u64,
+    pub largest: u64,
+    pub durations: Vec<u64>,
+    pub sizes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thread {
+    pub tid: u32,
+    pub events: u64,
+    pub does_io: bool,
+}
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bin {
+    pub events: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub read_ticks: u64,
+    pub write_ticks: u64,
+    pub other_ticks: u64,
+}
+
+/// When at least one thing of a set was going on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// Of spans; `None` for I/O.
+    pub category: Option<u32>,
+    /// Gaps up to this many ticks may be part of an interval.
+    pub gap: u64,
+    /// Start, end, and ticks of it that were busy.
+    pub intervals: Vec<[u64; 3]>,
+}
+
+impl Tallied {
+    /// Reads a table; bytes that are missing at its end count as zero. Nothing but zeros is one that nobody has used yet.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Tallied, Damage> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(Tallied::default());
+        }
+        let mut words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        words.resize(WORDS, 0);
+        if words[head::MAGIC] != MAGIC {
+            return Err(Damage::Broken("a table of counts"));
+        }
+        let pieces = |at: usize, count: usize, size: usize| words[at..at + count * size].chunks_exact(size);
+        let rows = pieces(ROWS_AT, ROWS, row::WORDS).filter(|row| row[row::KEY] != 0 && row[row::COUNT] > 0);
+        let shapes = pieces(SHAPES_AT, SHAPES, shape::WORDS).filter(|shape| shape[shape::KEY] != 0);
+        let threads = pieces(THREADS_AT, THREADS, thread::WORDS).filter(|thread| thread[thread::KEY] != 0);
+        Ok(Tallied {
+            events: words[head::EVENTS],
+            rows: rows.map(Row::of).collect(),
+            shapes: shapes.map(Shape::of).collect(),
+            threads: threads.map(Thread::of).collect(),
+            origin: words[head::ORIGIN],
+            bin_ticks: words[head::BIN_TICKS],
+            bins: pieces(BINS_AT, BINS, bin::WORDS).map(Bin::of).collect(),
+            busy: (0..SETS).filter_map(|set| Busy::of(&words, set)).collect(),
+        })
+    }
+}
+
+fn op_of(key: u64) -> Op {
+    Op(((key >> 32) as u16).wrapping_sub(1))
+}
+
+fn category_of(word: u64) -> Option<u32> {
+    (word as u32).checked_sub(1)
+}
+
+impl Row {
+    fn of(row: &[u64]) -> Row {
+        Row {
+            op: op_of(row[row::KEY]),
+            subject: row[row::KEY] as u32,
+            category: category_of(row[row::CATEGORY]),
+            count: row[row::COUNT],
+            failed: row[row::FAILED],
+            ticks: row[row::TICKS],
+            bytes: row[row::BYTES],
+            sized: row[row::SIZED],
+            reached: row[row::REACHED],
+            placed: row[row::PLACED],
+            sequential: row[row::SEQUENTIAL],
+            consecutive: row[row::CONSECUTIVE],
+            first: row[row::FIRST],
+            last: row[row::LAST],
+        }
+    }
+}
+
+impl Shape {
+    fn of(shape: &[u64]) -> Shape {
+        Shape {
+            op: op_of(shape[shape::KEY]),
+            span: category_of(shape[shape::CATEGORY]).map(|category| (shape[shape::KEY] as u32, category)),
+            shortest: shape[shape::SHORTEST],
+            longest: shape[shape::LONGEST],
+            smallest: shape[shape::SMALLEST],
+            largest: shape[shape::LARGEST],
+            durations: shape[shape::DURATIONS..shape::SIZES].to_vec(),
+            sizes: shape[shape::SIZES..].to_vec(),
+        }
+    }
+}
+
+impl Shape {
+    /// Durations as `convert` has them, between the shortest and the longest, with how many there were.
+    pub fn durations(&self, convert: impl Fn(u64) -> u64) -> Vec<(u64, u64)> {
+        steps(&self.durations, self.shortest, self.longest).map(|(value, count)| (convert(value), count)).collect()
+    }
+
+    /// Sizes in bytes, with how many there were.
+    pub fn sizes(&self) -> Vec<(u64, u64)> {
+        steps(&self.sizes, self.smallest, self.largest).collect()
+    }
+}
+
+/// Middles of buckets that hold anything, within what was seen.
+fn steps(counts: &[u64], least: u64, most: u64) -> impl Iterator<Item = (u64, u64)> {
+    let used = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    used.map(move |(bucket, count)| (middle(bucket).clamp(least.min(most), most), *count))
+}
+
+impl Thread {
+    fn of(thread: &[u64]) -> Thread {
+        let key = thread[thread::KEY];
+        Thread { tid: key as u32, events: thread[thread::EVENTS], does_io: key & thread::DOES_IO != 0 }
+    }
+}
+
+impl Bin {
+    fn of(bin: &[u64]) -> Bin {
+        Bin {
+            events: bin[bin::EVENTS],
+            bytes_read: bin[bin::BYTES_READ],
+            bytes_written: bin[bin::BYTES_WRITTEN],
+            read_ticks: bin[bin::READ_TICKS],
+            write_ticks: bin[bin::WRITE_TICKS],
+            other_ticks: bin[bin::OTHER_TICKS],
+        }
+    }
+}
+
+impl Busy {
+    fn of(words: &[u64], set: usize) -> Option<Busy> {
+        let count = (words[head::INTERVALS + set] as usize).min(INTERVALS);
+        let list = &words[BUSY_AT + set * INTERVALS * interval::WORDS..][..count * interval::WORDS];
+        let intervals: Vec<[u64; 3]> = list.as_chunks::<3>().0.to_vec();
+        let category = category_of(words[head::CATEGORY + set]);
+        (count > 0).then_some(Busy { category, gap: words[head::GAP + set], intervals })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::word;
+
+    fn read(file: u32, start: u64, ticks: u64, position: i64, bytes: i64) -> Record {
+        Record { word: word(Op::PREAD, 0, true, ticks), start, file, fd: 3, a: position, b: bytes, ret: bytes }
+    }
+
+    fn tallied(records: &[Record]) -> Tallied {
+        let mut words = vec![0; WORDS];
+        let mut tally = Tally::new(&mut words).unwrap();
+        records.iter().for_each(|record| tally.add(7, record, |_| true));
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Tallied::from_bytes(&bytes).unwrap()
+    }
+
+    #[test]
+    fn counts_sums_and_positions_are_those_of_the_events() {
+        let found = tallied(&[read(1, 100, 10, 0, 64), read(1, 120, 10, 64, 64), read(1, 140, 20, 4096, 32)]);
+        let row = found.rows[0];
+        assert_eq!((row.op, row.subject, row.count, row.bytes, row.ticks), (Op::PREAD, 1, 3, 160, 40));
+        assert_eq!((row.consecutive, row.sequential, row.reached), (1, 2, 4128));
+        assert_eq!((found.events, found.threads[0].events, found.threads[0].does_io), (3, 3, true));
+        assert_eq!(found.busy[0].intervals, [[100, 110, 10], [120, 130, 10], [140, 160, 20]]);
+    }
+
+    #[test]
+    fn more_files_than_rows_are_counted_together_and_none_is_missing() {
+        let records: Vec<_> = (1..10_000).map(|i| read(i, i as u64 * 10, 5, 0, 100)).collect();
+        let found = tallied(&records);
+        assert_eq!(found.rows.iter().map(|row| row.count).sum::<u64>(), 9_999);
+        let others = found.rows.iter().find(|row| row.subject == OTHER).unwrap();
+        assert_eq!(others.count as usize, 9_999 - ROWS_OF_FILES);
+    }
+
+    #[test]
+    fn time_that_was_busy_stays_exact_when_intervals_grow_together() {
+        let records: Vec<_> = (0..100_000).map(|i| read(1, 1000 + i * 1000, 300, 0, 1)).collect();
+        let busy = &tallied(&records).busy[0];
+        assert_eq!(busy.intervals.iter().map(|interval| interval[2]).sum::<u64>(), 100_000 * 300);
+        assert!(busy.gap >= 700 && busy.intervals.len() <= INTERVALS);
+    }
+
+    #[test]
+    fn overlapping_intervals_count_once_in_whatever_order_they_come() {
+        let found = tallied(&[read(1, 500, 100, 0, 1), read(1, 100, 450, 0, 1), read(1, 550, 10, 0, 1)]);
+        assert_eq!(found.busy[0].intervals, [[100, 600, 500]]);
+    }
+
+    #[test]
+    fn bins_double_and_keep_every_byte() {
+        let records: Vec<_> = (0..5000).map(|i| read(1, 1 + i * FIRST_BIN_TICKS, 5, 0, 10)).collect();
+        let found = tallied(&records);
+        assert_eq!(found.bin_ticks, FIRST_BIN_TICKS * 16);
+        assert_eq!(found.bins.iter().map(|bin| bin.bytes_read).sum::<u64>(), 50_000);
+    }
+
+    #[test]
+    fn buckets_hold_every_value_within_a_sixteenth() {
+        for value in (0..48).flat_map(|bits| [(1u64 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3]) {
+            let middle = middle(bucket(value));
+            assert!(middle.abs_diff(value) * 16 <= value, "{value} {middle}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic() {
+        let mut bytes = vec![0xff; SIZE];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        Tallied::from_bytes(&bytes).unwrap();
+        assert!(Tallied::from_bytes(&bytes[1..]).is_err());
+        assert_eq!(Tallied::from_bytes(&[0; 4096]), Ok(Tallied::default()));
+    }
+}

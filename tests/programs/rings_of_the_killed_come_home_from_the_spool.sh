@@ -1,0 +1,16 @@
+#!/bin/sh
+# A process is killed whose ring lies in another folder; the next process of the run carries it to its trace.
+#= env: DLIO_TRACE_SPOOL={work}/spool
+#= exit: 42
+#= processes: *
+#= endings: *
+#= on /etc/passwd: open=1 dup2=1 close=1
+#= leftovers: yes
+#= formats: native
+sh -c 'echo $$ > pid; exec 7< /etc/passwd; kill -9 $$' 2>/dev/null
+read killed < pid
+cat pid > /dev/null
+for left in spool/*-"$killed"-*.ring; do
+    [ ! -e "$left" ] || { echo "$left is still there"; exit 1; }
+done
+exit 42
