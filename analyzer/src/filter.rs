@@ -22,6 +22,12 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether counts of many events cannot tell which of them pass.
+    pub fn asks_for_single_events(&self) -> bool {
+        let by_what = !self.files.is_empty() || !self.cats.is_empty();
+        by_what || self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
+    }
+
     pub fn is_empty(&self) -> bool {
         let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0

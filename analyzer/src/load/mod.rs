@@ -17,6 +17,7 @@ pub mod pull;
 pub mod resolve;
 pub mod store;
 pub mod strace;
+pub mod tally;
 pub mod text;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,11 @@ pub struct Unit {
 /// What one reader makes of its input.
 pub trait Source: Send + Sync {
     fn path(&self) -> &Path;
+
+    /// What was counted in the place of events.
+    fn tally(&self, _catalog: &Catalog) -> Option<tally::ProcessTally> {
+        None
+    }
 
     /// When the first of its events began, where that is known before reading.
     fn start(&self) -> Option<i64> {

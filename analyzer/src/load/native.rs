@@ -17,11 +17,13 @@ use dlio_schemas::native::fields::{Ending, Fields, key};
 use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block};
 use dlio_schemas::native::names::NameKind;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
+use dlio_schemas::native::tally::Tallied;
 use dlio_schemas::ops::Op;
 
 use super::inputs::NativeFiles;
 use super::resolve::{Meta, Resolver};
 use super::store::FileStore;
+use super::tally::ProcessTally;
 use super::{Note, Reader, Source, Unit};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host, Process};
@@ -174,6 +176,7 @@ struct NativeSource {
     blocks: Vec<EventBlock>,
     leftovers: Vec<Leftover>,
     open_spans: Vec<OpenSpan>,
+    tally: Option<Tallied>,
     last_tick: u64,
     says_spans: bool,
 }
@@ -192,6 +195,7 @@ impl NativeSource {
             blocks: image.blocks,
             leftovers: image.leftovers,
             open_spans: image.open_spans,
+            tally: image.tally,
             says_spans,
         }
     }
@@ -235,8 +239,13 @@ impl Source for NativeSource {
         &self.path
     }
 
+    fn tally(&self, catalog: &Catalog) -> Option<ProcessTally> {
+        self.tally.as_ref().map(|tallied| ProcessTally::new(tallied, &self.resolver, catalog))
+    }
+
     fn start(&self) -> Option<i64> {
-        let blocks = self.blocks.iter().map(|block| block.header.first);
+        let counted = self.tally.iter().flat_map(|tally| tally.rows.iter().map(|row| row.first));
+        let blocks = self.blocks.iter().map(|block| block.header.first).chain(counted);
         let leftovers = self.leftovers.iter().filter_map(|leftover| leftover.events.start.iter().min().copied());
         let spans = self.open_spans.iter().map(|span| span.start);
         blocks.chain(leftovers).chain(spans).min().map(|tick| self.resolver.unix_ns(tick))

@@ -78,6 +78,29 @@ impl Resolver {
         (self.clock.boot_ns(ticks) as i64).wrapping_add(self.offset)
     }
 
+    /// Length of a duration that began at a tick.
+    pub fn length_ns(&self, start: u64, ticks: u64) -> u64 {
+        self.clock.duration_ns(start, ticks)
+    }
+
+    /// Number of a file by the process's own number.
+    pub fn file(&self, id: u32) -> u32 {
+        self.files.get(id as usize).copied().unwrap_or(FILE_NONE)
+    }
+
+    /// A string that is no file.
+    pub fn text(&self, id: u32) -> &str {
+        self.texts.get(&id).map_or("<name lost>", String::as_str)
+    }
+
+    /// The kind of an operation, or of the span of a name and category.
+    pub fn kind_of(&self, op: Op, span: Option<(u32, u32)>, catalog: &Catalog) -> u32 {
+        match span {
+            Some((name, category)) => self.said_kind((op.0, name, category as i32), catalog),
+            None => Catalog::kind_of_op(op).unwrap_or_else(|| catalog.call(&format!("operation {}", op.0), "posix")),
+        }
+    }
+
     /// Learns the strings of a process from number `from` on; numbers that are known stay.
     pub fn learn(&mut self, names: &Names, from: u32, catalog: &Catalog) {
         let is_file = |kind| matches!(kind, NameKind::Path | NameKind::Object);

@@ -69,7 +69,7 @@ pub struct ProcessCount {
     pub first_ts: i64,
     pub last_ts: i64,
     /// Time of calls by class, summed.
-    time_ns: [u64; CLASSES],
+    pub(super) time_ns: [u64; CLASSES],
     /// Time of compute spans, summed.
     pub compute_ns: u64,
     pub bytes_read: u64,
@@ -119,7 +119,7 @@ impl Counted {
     }
 }
 
-fn lengthen<T: Default + Clone>(list: &mut Vec<T>, length: usize) {
+pub fn lengthen<T: Default + Clone>(list: &mut Vec<T>, length: usize) {
     if list.len() < length {
         list.resize(length, T::default());
     }
@@ -135,7 +135,7 @@ impl KindCount {
 }
 
 impl FileCount {
-    fn merge(&mut self, other: &FileCount) {
+    pub fn merge(&mut self, other: &FileCount) {
         self.events += other.events;
         self.opens += other.opens;
         self.time_ns += other.time_ns;
@@ -153,7 +153,7 @@ impl ProcessCount {
         self.time_ns[class as usize]
     }
 
-    fn merge(&mut self, other: ProcessCount) {
+    pub fn merge(&mut self, other: ProcessCount) {
         self.events += other.events;
         self.lost += other.lost;
         self.first_ts = self.first_ts.min(other.first_ts);
@@ -204,7 +204,7 @@ pub fn is_io(kind: &Kind) -> bool {
 /// Calls whose success opens a file.
 pub const OPENING: [&str; 8] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "fdopen", "MPI_File_open"];
 
-fn opens(name: &str) -> bool {
+pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)
 }
 
@@ -234,6 +234,12 @@ impl Meeting {
         while let Some((lists, horizon)) = queue.due() {
             queue.sweep.take(lists, horizon);
         }
+    }
+
+    /// Intervals that are known as a whole before the parts arrive, or apart from them.
+    pub fn add(&self, mut lists: Lists) {
+        lists.iter_mut().for_each(unite);
+        self.0.lock().expect("lists of intervals").sweep.take(lists, i64::MAX);
     }
 
     /// Measures; then how many intervals came too late to be counted in full, and how much of them is missing.
@@ -380,7 +386,7 @@ impl Counter<'_> {
 
 /// Bytes read and bytes written.
 #[inline(always)]
-fn directions(class: Class, moved: u64) -> (u64, u64) {
+pub fn directions(class: Class, moved: u64) -> (u64, u64) {
     match class {
         Class::Read => (moved, 0),
         Class::Write => (0, moved),

@@ -9,6 +9,7 @@ pub mod flat;
 pub mod intervals;
 pub mod model;
 pub mod quantiles;
+pub mod tally;
 pub mod text;
 pub mod units;
 pub mod verdict;
@@ -19,15 +20,19 @@ use crate::load::Trace;
 use crate::scan::{Progress, scan};
 use count::{Counted, Counter, Meeting};
 use model::Analysis;
+use tally::Tallies;
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
     let meeting = Meeting::default();
     let sieve = Sieve::new(filter, &trace.catalog);
+    let tallies = Tallies::open(trace, filter, &sieve);
+    tallies.meet(&meeting);
     let counters =
         scan(trace, &sieve, Wanted::default(), threads, progress, || Counter::new(&trace.catalog, &meeting))?;
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
+    let tally = tallies.add_to(&mut counted, &trace.catalog);
     let (measures, late, late_ns) = meeting.finish();
-    Ok(Analysis { counted, measures, late, late_ns })
+    Ok(Analysis { counted, measures, late, late_ns, tally })
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::count::{Counted, FileCount, KindCount, ProcessCount};
 use super::intervals::{Measures, Set};
 use super::quantiles::{Quantiles, quantiles};
+use super::tally::Tally;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
 use crate::load::{Note, Trace};
@@ -35,6 +36,8 @@ pub struct Summary {
     pub ranks: Vec<RankUse>,
     pub hosts: Vec<HostUse>,
     pub damage: Vec<DamageNote>,
+    /// What processes counted in the place of events; `null` where all events were recorded.
+    pub tally: Option<Tally>,
 }
 
 /// Who took part.
@@ -228,6 +231,7 @@ pub struct Analysis {
     pub measures: Measures,
     pub late: u64,
     pub late_ns: i64,
+    pub tally: Option<Tally>,
 }
 
 impl Analysis {
@@ -256,6 +260,7 @@ impl Analysis {
             ranks: self.ranks(catalog),
             hosts: self.hosts(catalog),
             damage: notes.iter().map(damage).collect(),
+            tally: self.tally.clone(),
         };
         summary.verdict = super::verdict::verdict(&summary);
         summary

@@ -68,6 +68,19 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Values that were counted elsewhere, in steps; their sum and ends are known better than the steps tell.
+    pub fn add_steps(&mut self, steps: &[(u64, u64)], sum: u64, (min, max): (u64, u64)) {
+        for &(value, count) in steps {
+            let bucket = bucket(value);
+            self.counts.resize(self.counts.len().max(bucket + 1), 0);
+            self.counts[bucket] += count;
+            self.count += count;
+        }
+        self.sum += sum as u128;
+        self.min = self.min.min(min);
+        self.max = self.max.max(max);
+    }
+
     pub fn merge(&mut self, other: &Histogram) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -150,6 +163,14 @@ impl Counts {
     #[inline(always)]
     pub fn add(&mut self, kind: u32, value: u64) {
         self.add_many((kind as u64) << VALUE_BITS | value.min((1 << VALUE_BITS) - 1), 1);
+    }
+
+    /// Values that were counted elsewhere, in steps.
+    pub fn add_steps(&mut self, kind: u32, steps: &[(u64, u64)]) {
+        for &(value, count) in steps {
+            self.add_many((kind as u64) << VALUE_BITS | value.min((1 << VALUE_BITS) - 1), count);
+        }
+        self.rounded |= !steps.is_empty();
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::model::{Function, Spread, Summary, Time, Use, Work};
+use super::tally::Tally;
 use super::units::{bytes, grouped, moment, share, time};
 use crate::grid::Grid;
 
@@ -26,8 +27,51 @@ pub fn print(summary: &Summary, top: usize) -> String {
     files(summary, top, &mut out);
     processes(summary, top, &mut out);
     ranks(summary, top, &mut out);
+    if let Some(tally) = &summary.tally {
+        counted(tally, &mut out);
+    }
     out.push_str("\nMB is 10^6 bytes. What each figure means: --explain; its SQL: --show-sql SECTION.\n");
     out
+}
+
+/// What processes counted themselves, and how good the figures are that come of it.
+fn counted(tally: &Tally, out: &mut String) {
+    heading("Counted while the programs ran, not recorded", out);
+    let mut rows = vec![
+        ("events", grouped(tally.events)),
+        ("by processes", grouped(tally.processes)),
+        ("quantiles", "to a sixteenth; counts, sums, smallest and largest are exact".to_string()),
+    ];
+    if tally.gap_ns > 0 {
+        rows.push(("unions of time", format!("where they overlap, to gaps of {}", time(tally.gap_ns as f64))));
+    }
+    if tally.left_out > 0 {
+        rows.push(("in no figure", format!("{}, as counts cannot be filtered so", grouped(tally.left_out))));
+    }
+    for (name, column) in [("read", &tally.activity.bytes_read), ("written", &tally.activity.bytes_written)] {
+        if let Some(most) = column.iter().max().filter(|most| **most > 0) {
+            let rate = *most as f64 * 1e9 / tally.activity.column_ns.max(1) as f64;
+            rows.push((name, format!("|{}| to {}/s", bars(column), bytes(rate))));
+        }
+    }
+    pairs(&rows, out);
+    if tally.access.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new(&["<access", "calls", "sequential", "consecutive"]);
+    for access in &tally.access {
+        let of_calls = |n: u64| share(n as i64, access.calls.saturating_sub(1).max(1) as i64);
+        let cells = [of_calls(access.sequential), of_calls(access.consecutive)];
+        grid.row([access.name.clone(), grouped(access.calls)].into_iter().chain(cells).collect());
+    }
+    grid.print(out);
+}
+
+/// A column of numbers as a line of bars.
+fn bars(column: &[u64]) -> String {
+    const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = column.iter().copied().max().unwrap_or(0).max(1);
+    column.iter().map(|&value| HEIGHTS[(value as u128 * 8).div_ceil(most as u128) as usize]).collect()
 }
 
 fn heading(title: &str, out: &mut String) {

@@ -24,8 +24,9 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
 fn volume(summary: &Summary) -> String {
     let (who, what) = (&summary.allocation, &summary.dataset);
     let processes = if who.processes == 1 { "process" } else { "processes" };
+    let files = if what.files == 1 { "file" } else { "files" };
     format!(
-        "In {}, {} {processes} made {} events on {} files, read {} and wrote {}.",
+        "In {}, {} {processes} made {} events on {} {files}, read {} and wrote {}.",
         time(summary.time.total_ns as f64),
         grouped(who.processes),
         grouped(who.events),

@@ -30,6 +30,7 @@ use crate::scan::{Consumer, Progress, scan};
 use crate::summary::count::{Counted, Counter, Meeting};
 use crate::summary::flat::figures;
 use crate::summary::model::{Analysis, Summary};
+use crate::summary::tally::Tallies;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 20;
@@ -57,13 +58,16 @@ pub fn write(
         writer: None,
         failed: None,
     };
+    let tallies = Tallies::open(trace, filter, &sieve);
+    tallies.meet(&meeting);
     let parts = scan(trace, &sieve, Wanted { args: true }, threads, progress, part)?;
     let mut counted = Counted::default();
     for part in parts {
         counted.merge(part.finish()?);
     }
+    let tally = tallies.add_to(&mut counted, &trace.catalog);
     let (measures, late, late_ns) = meeting.finish();
-    let analysis = Analysis { counted, measures, late, late_ns };
+    let analysis = Analysis { counted, measures, late, late_ns, tally };
     write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("processes.parquet"), &facts::processes(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("hosts.parquet"), &facts::hosts(&trace.catalog)?)?;

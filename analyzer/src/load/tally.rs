@@ -1,0 +1,116 @@
+//! What a process counted in the place of events (see `dlio_schemas::native::tally`), in numbers of the catalogue and Unix
+//! time.
+
+use dlio_schemas::native::tally::{Bin, OTHER, Row, Shape, Tallied};
+use dlio_schemas::ops::Op;
+
+use super::resolve::Resolver;
+use crate::catalog::{Catalog, FILE_NONE};
+
+/// What files without a row of their own are called.
+pub const OTHER_FILES: &str = "(other files)";
+
+/// All that one process counted.
+pub struct ProcessTally {
+    pub proc: u32,
+    pub events: u64,
+    pub rows: Vec<KindRow>,
+    pub shapes: Vec<KindShape>,
+    /// Thread, its events, whether it did I/O.
+    pub threads: Vec<(i32, u64, bool)>,
+    pub busy: Vec<Busy>,
+    pub activity: Activity,
+}
+
+/// All events of one kind on one file.
+pub struct KindRow {
+    pub kind: u32,
+    pub file: u32,
+    pub time_ns: u64,
+    pub first_ts: i64,
+    pub last_ts: i64,
+    pub row: Row,
+}
+
+/// How durations and sizes of one kind are distributed. Values are middles of buckets, in ascending order.
+pub struct KindShape {
+    pub kind: u32,
+    pub shortest_ns: u64,
+    pub longest_ns: u64,
+    pub durations: Vec<(u64, u64)>,
+    pub sizes: Vec<(u64, u64)>,
+}
+
+/// When at least one thing was going on.
+pub struct Busy {
+    /// Of spans; `None` for I/O.
+    pub category: Option<String>,
+    /// Gaps up to this long may be part of an interval.
+    pub gap_ns: u64,
+    /// Start, end, and how much of it was busy.
+    pub intervals: Vec<(i64, i64, i64)>,
+}
+
+/// What was going on in each stretch of time.
+#[derive(Default)]
+pub struct Activity {
+    pub start_ts: i64,
+    pub bin_ns: u64,
+    pub ns_a_tick: f64,
+    pub bins: Vec<Bin>,
+}
+
+impl ProcessTally {
+    pub fn new(tallied: &Tallied, resolver: &Resolver, catalog: &Catalog) -> ProcessTally {
+        let length = |ticks: u64| resolver.length_ns(tallied.origin, ticks);
+        let kind = |op: Op, span: Option<(u32, u32)>| resolver.kind_of(op, span, catalog);
+        let rows = tallied.rows.iter().map(|row| KindRow {
+            kind: kind(row.op, row.category.map(|category| (row.subject, category))),
+            file: match (row.category, row.subject) {
+                (Some(_), _) => FILE_NONE,
+                (None, OTHER) => catalog.file(OTHER_FILES),
+                (None, subject) => resolver.file(subject),
+            },
+            time_ns: length(row.ticks),
+            first_ts: resolver.unix_ns(row.first),
+            last_ts: resolver.unix_ns(row.last),
+            row: *row,
+        });
+        let shapes = tallied.shapes.iter().map(|shape| KindShape::new(shape, kind(shape.op, shape.span), length));
+        let busy = tallied.busy.iter().map(|busy| Busy {
+            category: busy.category.map(|category| resolver.text(category).to_string()),
+            gap_ns: length(busy.gap),
+            intervals: busy
+                .intervals
+                .iter()
+                .map(|&[start, end, ticks]| (resolver.unix_ns(start), resolver.unix_ns(end), length(ticks) as i64))
+                .collect(),
+        });
+        ProcessTally {
+            proc: resolver.proc,
+            events: tallied.events,
+            rows: rows.collect(),
+            shapes: shapes.collect(),
+            threads: tallied.threads.iter().map(|thread| (thread.tid as i32, thread.events, thread.does_io)).collect(),
+            busy: busy.collect(),
+            activity: Activity {
+                start_ts: resolver.unix_ns(tallied.origin),
+                bin_ns: length(tallied.bin_ticks).max(1),
+                ns_a_tick: length(tallied.bin_ticks) as f64 / tallied.bin_ticks.max(1) as f64,
+                bins: tallied.bins.clone(),
+            },
+        }
+    }
+}
+
+impl KindShape {
+    fn new(shape: &Shape, kind: u32, length: impl Fn(u64) -> u64) -> KindShape {
+        KindShape {
+            kind,
+            shortest_ns: length(shape.shortest),
+            longest_ns: length(shape.longest),
+            durations: shape.durations(&length),
+            sizes: shape.sizes(),
+        }
+    }
+}
