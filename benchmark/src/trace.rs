@@ -206,7 +206,11 @@ const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
     ("static programs, Go programs", "no library can be put before them"),
     ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
-    ("calls inside the C library", "fread's own read, getpwnam's own open: the call the program made is the event"),
+    (
+        "calls inside the C library",
+        "fread's own read: the call the program made is the event (DLIO_TRACE_INLINE=1 shows both)",
+    ),
+    ("calls past exported names", "through dlsym'ed pointers, RTLD_DEEPBIND: seen with DLIO_TRACE_INLINE=1"),
     (
         "calls that are none",
         "getc_unlocked and putc_unlocked are compiled into the program; their buffer's I/O is inside the library",

@@ -7,6 +7,7 @@ mod next;
 mod row;
 
 mod aio;
+mod inline;
 mod posix;
 mod process;
 mod stdio;
@@ -25,6 +26,9 @@ static START: extern "C" fn() = {
             libc::pthread_atfork(None, None, Some(child));
         }
         dlio_tracer::engine::start();
+        if dlio_tracer::engine::wants_patches() {
+            inline::start();
+        }
         process::watch_quick_exit();
     }
     start

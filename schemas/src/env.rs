@@ -23,6 +23,7 @@ pub const ALL: &str = "DLIO_TRACE_ALL";
 pub const LAYERS: &str = "DLIO_TRACE_LAYERS";
 pub const MIN_US: &str = "DLIO_TRACE_MIN_US";
 pub const SPOOL: &str = "DLIO_TRACE_SPOOL";
+pub const INLINE: &str = "DLIO_TRACE_INLINE";
 pub const LABEL: &str = "DLIO_TRACE_LABEL";
 
 pub const VARIABLES: &[Variable] = &[
@@ -86,6 +87,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "DIR",
         default: "the trace folder, or a local one where that is on a network file system",
         meaning: "Folder for the memory-mapped rings while a process runs.",
+    },
+    Variable {
+        name: INLINE,
+        values: "0|1",
+        default: "0",
+        meaning: "1 patches open, close, read, write and lseek in the C library itself: calls through its own pointers and from libraries that look past us are seen, and what a stream does inside.",
     },
     Variable { name: LABEL, values: "TEXT", default: "", meaning: "A name for this run, kept with each process." },
 ];

@@ -316,6 +316,14 @@ operations! {
         232 FPUTWS "fputws" Write Position None Status;
         233 FPUTWC "fputwc" Write Position None Status;
         234 FWPRINTF "fwprintf" Write Position None Status;
+
+        // What the C library does inside the calls above, seen with `DLIO_TRACE_INLINE=1`. The call outside has the bytes
+        // and the time; these have no class, so that neither counts twice.
+        240 INNER_OPEN "__open" Other None Flags Fd;
+        241 INNER_READ "__read" Other None Size Bytes;
+        242 INNER_WRITE "__write" Other None Size Bytes;
+        243 INNER_LSEEK "__lseek" Other Whence Offset Position;
+        244 INNER_CLOSE "__close" Other None None Status;
     }
     Process {
         300 FORK "fork" Other None None Pid;

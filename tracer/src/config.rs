@@ -32,6 +32,8 @@ pub struct Config {
     /// One bit a layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
+    /// Whether the C library's own functions are to be patched.
+    pub inline: bool,
     /// Whether events are counted from the beginning, and not recorded.
     pub counts: bool,
     /// Size of the trace beyond which events are counted.
@@ -74,6 +76,7 @@ impl Config {
             format: format(),
             layers: layers(),
             min_us: number(env::MIN_US),
+            inline: switch(env::INLINE, false),
             counts: counts(),
             max_bytes: match number(env::MAX_MB) {
                 0 => u64::MAX,

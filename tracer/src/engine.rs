@@ -16,6 +16,9 @@ const STARTED: u32 = 1 << 31;
 /// Not zero while spans are recorded: what span APIs of all languages look at.
 static APP: AtomicU32 = AtomicU32::new(0);
 
+/// Whether the functions of the C library are patched.
+static INLINE: AtomicBool = AtomicBool::new(false);
+
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// Zero, or the thread that closes the image just now, or [`ENDED`].
 static ENDING: AtomicU32 = AtomicU32::new(0);
@@ -47,6 +50,9 @@ pub fn begin(layer: Layer) -> Option<Call> {
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
         return if mode == 0 { begin_first(layer) } else { None };
     }
+    if INLINE.load(Relaxed) {
+        Inside::enter(layer);
+    }
     Some(Call { start: clock::ticks() })
 }
 
@@ -66,8 +72,63 @@ impl Call {
     /// To be said right after the real call, before anything is looked up.
     #[inline(always)]
     pub fn end(self) -> Done {
-        Done { start: self.start, duration: clock::ticks().wrapping_sub(self.start) }
+        let duration = clock::ticks().wrapping_sub(self.start);
+        if INLINE.load(Relaxed) {
+            Inside::leave();
+        }
+        Done { start: self.start, duration }
     }
+}
+
+/// What a function of the C library was called by, where these are patched themselves. Known only there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inside {
+    /// The program, past all hooks.
+    Nothing,
+    /// A hook that records what goes on as one event.
+    Call,
+    /// The hook of a stream.
+    Stream,
+}
+
+impl Inside {
+    /// What this thread is inside of.
+    pub fn now() -> Inside {
+        // SAFETY: the line is this thread's own.
+        match unsafe { (*local()).inside } & 3 {
+            0 => Inside::Nothing,
+            1 => Inside::Call,
+            _ => Inside::Stream,
+        }
+    }
+
+    #[cold]
+    pub fn enter(layer: Layer) {
+        let kind = if layer == Layer::Stdio { 2 } else { 1 };
+        // SAFETY: the line is this thread's own.
+        unsafe { (*local()).inside = (*local()).inside << 2 | kind };
+    }
+
+    #[cold]
+    pub fn leave() {
+        // SAFETY: as above.
+        unsafe { (*local()).inside >>= 2 };
+    }
+}
+
+/// A sentence for the user.
+pub fn say(parts: &[&[u8]]) {
+    sys::say(parts);
+}
+
+/// The functions of the C library are patched from now on.
+pub fn patched() {
+    INLINE.store(true, Release);
+}
+
+/// Whether the environment asks for that.
+pub fn wants_patches() -> bool {
+    records_anything() && config::get().inline
 }
 
 impl Done {
@@ -197,6 +258,7 @@ pub extern "C" fn after_fork_in_child() {
         (*line).busy = 0;
         (*line).passing = 0;
         (*line).depth = 0;
+        (*line).inside = 0;
     }
     ENDING.store(0, Relaxed);
     if let mode @ 1.. = BEFORE_EXEC.swap(0, Relaxed) {

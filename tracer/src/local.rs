@@ -20,7 +20,9 @@ pub struct Local {
     pub on_own_stack: u32,
     /// Memory of that stack, or null.
     pub scratch: *mut u8,
-    spare: [u32; 6],
+    /// Hooks this thread is inside of, two bits each, the innermost lowest: see [`crate::engine::Inside`].
+    pub inside: u32,
+    spare: [u32; 5],
 }
 
 const _: () = assert!(size_of::<Local>() == 64);

@@ -1,0 +1,145 @@
+//! Hooks in the C library itself, for calls that no exported name is in the way of: through pointers that a program has
+//! looked up, from libraries loaded to look past us, and from inside the C library.
+//!
+//! ```text
+//! program -> our read -> libc's read -> patch -> inside a call of ours: passed on, it is recorded already
+//! library that looks past us -> libc's read -> patch -> our read -> ... as above
+//! program -> our fread -> libc's fread -> libc's read -> patch -> recorded as `__read`, within the fread
+//! ```
+//!
+//! Off unless `DLIO_TRACE_INLINE=1`: code is written into the C library before `main`, once. A function that cannot be
+//! patched is left as it is, and said. What does the patching stands behind [`Patch`], so that another one can.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use dlio_tracer::calls::{leaves_out, on_file};
+use dlio_tracer::engine::{self, Inside};
+use dlio_tracer::ops::{Layer, Op};
+use dlio_tracer::{descriptors, paths};
+use libc::{iovec, mode_t, off_t, size_t, ssize_t};
+
+use crate::{posix, process};
+
+/// Something that can lead the calls of a function elsewhere.
+trait Patch {
+    /// The way to the function as it was; `None` where it cannot be patched.
+    ///
+    /// # Safety
+    /// `function` and `instead` are functions of one signature.
+    unsafe fn redirect(function: *mut c_void, instead: *const ()) -> Option<*const ()>;
+}
+
+/// Overwrites the first instructions with a jump and keeps a copy of them.
+struct Detour;
+
+impl Patch for Detour {
+    unsafe fn redirect(function: *mut c_void, instead: *const ()) -> Option<*const ()> {
+        // SAFETY: by the contract; a detour that is never dropped stays for good.
+        unsafe {
+            let detour = std::mem::ManuallyDrop::new(retour::RawDetour::new(function.cast(), instead).ok()?);
+            detour.enable().ok()?;
+            Some(std::ptr::from_ref(detour.trampoline()))
+        }
+    }
+}
+
+/// A function of the C library and the way to what it was.
+struct Patched {
+    name: &'static CStr,
+    instead: fn() -> *const (),
+    original: &'static AtomicPtr<()>,
+}
+
+/// Patches everything in the list that is there.
+pub fn start() {
+    // SAFETY: the C library is loaded already; its handle is kept.
+    let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if libc.is_null() {
+        return engine::say(&[b"libc.so.6 is not there: nothing is patched"]);
+    }
+    engine::patched();
+    for patched in PATCHED {
+        // SAFETY: a terminated name.
+        let function = unsafe { libc::dlsym(libc, patched.name.as_ptr()) };
+        // SAFETY: the list pairs each name with a function of its signature.
+        match unsafe { Detour::redirect(function, (patched.instead)()) } {
+            Some(original) if !function.is_null() => patched.original.store(original.cast_mut(), Release),
+            _ => engine::say(&[b"the C library's ", patched.name.to_bytes(), b" cannot be patched here"]),
+        }
+    }
+}
+
+/// `name: our hook, what a stream's own call of it is recorded as`.
+macro_rules! patches {
+    ($($name:ident($($arg:ident: $of:ty),*) -> $ret:ty: $hook:path, $inner:expr;)*) => {
+        const PATCHED: &[Patched] = &[$(Patched {
+            name: crate::c_name!($name),
+            instead: || $name::instead as *const (),
+            original: &$name::ORIGINAL,
+        }),*];
+        $(mod $name {
+            use super::*;
+
+            pub static ORIGINAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+            pub unsafe extern "C" fn instead($($arg: $of),*) -> $ret {
+                // SAFETY: the way to a function of this signature; nobody comes here before it is known but a thread that
+                // ran before `main`, in the moment between both stores, and finds no other way on than to wait.
+                let original = unsafe {
+                    let mut way = ORIGINAL.load(Acquire);
+                    while way.is_null() {
+                        way = ORIGINAL.load(Acquire);
+                    }
+                    std::mem::transmute::<*mut (), unsafe extern "C" fn($($of),*) -> $ret>(way)
+                };
+                // SAFETY: the arguments go on as they came.
+                unsafe {
+                    match Inside::now() {
+                        Inside::Call => original($($arg),*),
+                        Inside::Nothing => {
+                            Inside::enter(Layer::Posix);
+                            let ret = $hook($($arg),*);
+                            Inside::leave();
+                            ret
+                        }
+                        Inside::Stream => {
+                            let Some(call) = engine::begin(Layer::Stdio) else { return original($($arg),*) };
+                            let ret = original($($arg),*);
+                            let record: fn(engine::Done, $($of,)* $ret) = $inner;
+                            record(call.end(), $($arg,)* ret);
+                            ret
+                        }
+                    }
+                }
+            }
+        })*
+    };
+}
+
+patches! {
+    open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int: posix::open, inner_open;
+    openat(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int: posix::openat, |_, _, _, _, _, _| {};
+    close(fd: c_int) -> c_int: process::close, |done, fd, ret| inner(done, Op::INNER_CLOSE, fd, 0, 0, ret as i64);
+    read(fd: c_int, into: *mut c_void, size: size_t) -> ssize_t: posix::read,
+        |done, fd, _, size, ret| inner(done, Op::INNER_READ, fd, 0, size as i64, ret as i64);
+    write(fd: c_int, from: *const c_void, size: size_t) -> ssize_t: posix::write,
+        |done, fd, _, size, ret| inner(done, Op::INNER_WRITE, fd, 0, size as i64, ret as i64);
+    lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t: posix::lseek,
+        |done, fd, offset, whence, ret| inner(done, Op::INNER_LSEEK, fd, whence as i64, offset, ret);
+    pread(fd: c_int, into: *mut c_void, size: size_t, at: off_t) -> ssize_t: posix::pread, |_, _, _, _, _, _| {};
+    pwrite(fd: c_int, from: *const c_void, size: size_t, at: off_t) -> ssize_t: posix::pwrite, |_, _, _, _, _, _| {};
+    readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t: posix::readv, |_, _, _, _, _| {};
+    writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t: posix::writev, |_, _, _, _, _| {};
+}
+
+fn inner(done: engine::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
+    if !leaves_out(fd) {
+        on_file(done, op, descriptors::seen(fd), fd, a, b, ret);
+    }
+}
+
+fn inner_open(done: engine::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
+    // SAFETY: the path the C library was given a moment ago.
+    on_file(done, Op::INNER_OPEN, unsafe { paths::of(path) }, fd, 0, flags as i64, fd as i64);
+}
