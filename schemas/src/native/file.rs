@@ -53,7 +53,7 @@ pub fn file_header() -> [u8; FILE_HEADER] {
     out
 }
 
-/// Where a block of events lies in its file.
+/// Where a block that is decoded later lies in its file.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBlock {
     pub offset: usize,
@@ -72,6 +72,8 @@ pub struct Leftover {
 pub struct Image {
     pub fields: Fields,
     pub names: Names,
+    /// Blocks of strings that were passed over: see [`Image::survey`].
+    pub name_blocks: Vec<EventBlock>,
     pub anchors: Vec<Anchor>,
     pub blocks: Vec<EventBlock>,
     pub leftovers: Vec<Leftover>,
@@ -92,6 +94,21 @@ impl Image {
     /// Reads a `.dlt` but for its events, which are passed over. Only a file that is none of ours is an error; damage
     /// inside is noted.
     pub fn from_store<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
+        let mut image = Image::survey(store)?;
+        let mut names = std::mem::take(&mut image.names);
+        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
+        for block in std::mem::take(&mut image.name_blocks) {
+            if let Err(damage) = learn(&mut names, &block, store, &mut opener) {
+                image.damage.push((block.offset, damage));
+            }
+        }
+        image.names = names;
+        Ok(image)
+    }
+
+    /// Reads a `.dlt` but for its events and strings. Strings are proved by their checksums and left where they are, to be
+    /// read with [`learn`]: of a trace of many processes a question often needs but one.
+    pub fn survey<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
         let mut head = [0; FILE_HEADER];
         if !store.load(0, &mut head) || head[..8] != MAGIC {
             return Err(Damage::NotATrace);
@@ -198,11 +215,12 @@ impl Image {
         if !store.load(at, &mut bytes) {
             return Err(Damage::Cut);
         }
-        let payload = opener.open(&header, &bytes)?;
-        match header.kind {
-            Kind::Process => self.fields.merge(payload),
-            _ => self.names.add(header.first as u32, payload),
+        if header.kind == Kind::Names {
+            header.proved(&bytes)?;
+            self.name_blocks.push(EventBlock { offset: at, header });
+            return Ok(());
         }
+        self.fields.merge(opener.open(&header, &bytes)?)
     }
 
     fn counters(&mut self) {
@@ -210,6 +228,20 @@ impl Image {
         self.filtered = self.fields.number(key::FILTERED).unwrap_or(0);
         self.misused_spans = self.fields.number(key::MISUSED_SPANS).unwrap_or(0);
     }
+}
+
+/// Reads one block of strings that [`Image::survey`] passed over.
+pub fn learn<S: Store + ?Sized>(
+    names: &mut Names,
+    block: &EventBlock,
+    store: &S,
+    opener: &mut Opener,
+) -> Result<(), Damage> {
+    let mut bytes = vec![0; block.header.size()];
+    if !store.load(block.offset, &mut bytes) {
+        return Err(Damage::Cut);
+    }
+    names.add(block.header.first as u32, opener.open(&block.header, &bytes)?)
 }
 
 /// Decodes one block of events; `bytes` are those of the file.
