@@ -92,6 +92,7 @@ pub struct Host {
 struct Strings {
     numbers: HashMap<Arc<str>, u32, RandomState>,
     texts: Vec<Arc<str>>,
+    aliases: Vec<(u32, u32)>,
 }
 
 impl Strings {
@@ -207,21 +208,36 @@ impl Catalog {
         self.kinds.lock().expect("kinds").rows.clone()
     }
 
+    /// Different categories, in the order in which kinds were named.
+    pub fn categories(&self) -> Vec<Arc<str>> {
+        let mut found: Vec<Arc<str>> = Vec::new();
+        for kind in &self.kinds.lock().expect("kinds").rows {
+            if !found.contains(&kind.cat) {
+                found.push(kind.cat.clone());
+            }
+        }
+        found
+    }
+
     pub fn file(&self, path: &str) -> u32 {
         self.files.lock().expect("files").number(path)
     }
 
-    /// Gives a file the path that was not known when it was first named.
+    /// Gives a file the path that was not known when it was first named. Where another file has that path already, the two
+    /// are one: see [`Catalog::aliases`].
     pub fn rename_file(&self, file: u32, path: &str) {
-        let mut files = self.files.lock().expect("files");
-        if files.numbers.contains_key(path) {
-            return;
+        let files = &mut *self.files.lock().expect("files");
+        let Some(text) = files.texts.get_mut(file as usize).filter(|text| text.as_ref() != path) else { return };
+        *text = path.into();
+        match files.numbers.get(path) {
+            Some(&first) => files.aliases.push((file, first)),
+            None => drop(files.numbers.insert(text.clone(), file)),
         }
-        let path: Arc<str> = path.into();
-        if let Some(text) = files.texts.get_mut(file as usize) {
-            *text = path.clone();
-            files.numbers.insert(path, file);
-        }
+    }
+
+    /// Files with two numbers, and the first of both.
+    pub fn aliases(&self) -> Vec<(u32, u32)> {
+        self.files.lock().expect("files").aliases.clone()
     }
 
     /// Numbers of many files at once, under one lock.
@@ -232,7 +248,21 @@ impl Catalog {
 
     /// All paths; number 0 is no file.
     pub fn files(&self) -> Vec<Arc<str>> {
-        self.files.lock().expect("files").texts.clone()
+        self.files_from(0)
+    }
+
+    /// The paths from number `from` on: what was not known when somebody looked last.
+    pub fn files_from(&self, from: usize) -> Vec<Arc<str>> {
+        self.files.lock().expect("files").texts.get(from..).unwrap_or_default().to_vec()
+    }
+
+    pub fn path(&self, file: u32) -> Arc<str> {
+        self.files.lock().expect("files").texts.get(file as usize).cloned().unwrap_or_else(|| "".into())
+    }
+
+    /// The texts from number `from` on.
+    pub fn texts_from(&self, from: usize) -> Vec<Arc<str>> {
+        self.texts.lock().expect("texts").texts.get(from..).unwrap_or_default().to_vec()
     }
 
     pub fn text(&self, text: &str) -> u32 {
@@ -240,7 +270,7 @@ impl Catalog {
     }
 
     pub fn texts(&self) -> Vec<Arc<str>> {
-        self.texts.lock().expect("texts").texts.clone()
+        self.texts_from(0)
     }
 
     pub fn add_process(&self, process: Process) -> u32 {
@@ -251,6 +281,16 @@ impl Catalog {
 
     pub fn processes(&self) -> Vec<Process> {
         self.processes.read().expect("processes").clone()
+    }
+
+    pub fn pid(&self, proc: u32) -> i32 {
+        self.processes.read().expect("processes").get(proc as usize).map_or(0, |process| process.pid)
+    }
+
+    /// Numbers of the processes that `takes` lets through.
+    pub fn processes_where(&self, takes: impl Fn(&Process) -> bool) -> Vec<u32> {
+        let processes = self.processes.read().expect("processes");
+        (0u32..).zip(processes.iter()).filter(|(_, process)| takes(process)).map(|(number, _)| number).collect()
     }
 
     /// Changes what is known of one process.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::batch::Batch;
 use crate::catalog::{Catalog, FILE_NONE};
+use crate::load::Unit;
 
 /// See the module. An empty list lets everything through.
 #[derive(Clone, Default, Debug)]
@@ -34,6 +35,35 @@ impl Filter {
     }
 }
 
+/// Categories as bits of a word, so that a unit can say which it holds. Those that found no bit share the last one.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub struct Categories(Vec<Arc<str>>);
+
+impl Categories {
+    /// Of a unit of which nothing is known.
+    pub const ANY: u64 = u64::MAX;
+
+    const BITS: usize = 63;
+
+    pub fn new(names: Vec<Arc<str>>) -> Categories {
+        Categories(names)
+    }
+
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.0
+    }
+
+    /// The bits of all that `takes` lets through.
+    fn mask(&self, takes: impl Fn(&str) -> bool) -> u64 {
+        let bits = self.0.iter().enumerate().filter(|(_, name)| takes(name)).map(|(i, _)| 1 << i.min(Categories::BITS));
+        bits.fold(0, |mask, bit: u64| mask | bit)
+    }
+
+    pub fn bit(&self, name: &str) -> u64 {
+        self.mask(|known| known == name)
+    }
+}
+
 /// A filter with everything looked up that a row is compared with.
 pub struct Sieve<'a> {
     filter: &'a Filter,
@@ -43,6 +73,8 @@ pub struct Sieve<'a> {
     files: Mutex<Arc<Vec<bool>>>,
     kinds: Mutex<Arc<Vec<bool>>>,
     whole: bool,
+    /// The categories asked for, as units have them.
+    categories: u64,
 }
 
 impl<'a> Sieve<'a> {
@@ -54,14 +86,15 @@ impl<'a> Sieve<'a> {
             files: Mutex::default(),
             kinds: Mutex::default(),
             whole: filter.is_empty(),
+            categories: Categories::ANY,
         }
         .with_processes()
     }
 
     fn with_processes(mut self) -> Sieve<'a> {
         if !self.filter.pids.is_empty() || !self.filter.ranks.is_empty() {
-            let numbered = (0u32..).zip(self.catalog.processes());
-            self.procs = Some(numbered.filter(|(_, p)| self.takes_process(p.pid, p.rank)).map(|(i, _)| i).collect());
+            let numbers = self.catalog.processes_where(|process| self.takes_process(process.pid, process.rank));
+            self.procs = Some(numbers.into_iter().collect());
         }
         self
     }
@@ -72,17 +105,34 @@ impl<'a> Sieve<'a> {
         (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
     }
 
-    /// Whether events that end within these times (any of them, if unknown) may pass.
-    pub fn may_take(&self, proc: Option<u32>, last_end: Option<i64>) -> bool {
+    /// Looks up the categories that the units of a trace are known by.
+    pub fn of_categories(mut self, known: &Categories) -> Sieve<'a> {
+        if !self.filter.cats.is_empty() && !known.0.is_empty() {
+            self.categories = known.mask(|cat| self.takes_category(cat));
+        }
+        self
+    }
+
+    /// Whether an event of the unit may pass, as far as that is known without reading it.
+    pub fn may_take(&self, unit: &Unit) -> bool {
         if self.whole {
             return true;
         }
-        let ended_before = self.filter.from.zip(last_end).is_some_and(|(from, last)| last < from);
-        !ended_before && proc.is_none_or(|proc| self.takes_proc(proc))
+        let ended_before = self.filter.from.is_some_and(|from| unit.last_end < from);
+        let begins_after = self.filter.to.is_some_and(|to| unit.first_start >= to);
+        let other_process =
+            unit.pid.is_some_and(|pid| !self.filter.pids.is_empty() && !self.filter.pids.contains(&pid));
+        let other_categories = unit.categories & self.categories == 0;
+        !(ended_before || begins_after || other_process || other_categories)
+            && unit.proc.is_none_or(|proc| self.takes_proc(proc))
+    }
+
+    fn takes_category(&self, cat: &str) -> bool {
+        self.filter.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat))
     }
 
     /// Processes of foreign formats turn up while they are read, so a number may be new.
-    fn takes_proc(&self, proc: u32) -> bool {
+    pub fn takes_proc(&self, proc: u32) -> bool {
         match &self.procs {
             None => true,
             Some(procs) if procs.contains(&proc) => true,
@@ -137,13 +187,12 @@ impl<'a> Sieve<'a> {
 
     fn files_from(&self, from: usize) -> Vec<bool> {
         let takes = |path: &str| self.filter.files.iter().any(|pattern| pattern.matches(path));
-        let files = self.catalog.files();
-        (from..files.len()).map(|file| file != FILE_NONE as usize && takes(&files[file])).collect()
+        let files = (from..).zip(self.catalog.files_from(from));
+        files.map(|(file, path)| file != FILE_NONE as usize && takes(&path)).collect()
     }
 
     fn kinds_from(&self, from: usize) -> Vec<bool> {
-        let takes = |cat: &str| self.filter.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat));
-        self.catalog.kinds()[from..].iter().map(|kind| takes(&kind.cat)).collect()
+        self.catalog.kinds()[from..].iter().map(|kind| self.takes_category(&kind.cat)).collect()
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Progress {
 pub trait Consumer: Send {
     fn batch(&mut self, batch: &mut Batch);
 
+    /// All batches of a unit have come.
+    fn unit_done(&mut self, _unit: &Unit) {}
+
     /// Part number `part` is done; nothing in later parts ends after `horizon`.
     fn part_done(&mut self, part: usize, horizon: i64);
 }
@@ -69,6 +72,7 @@ pub fn scan<C: Consumer>(
                     progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     consumer.batch(batch);
                 });
+                consumer.unit_done(unit);
                 progress.bytes.fetch_add(unit.size, Ordering::Relaxed);
             }
             let after = parts.get(part + 1).and_then(|units| units.first());

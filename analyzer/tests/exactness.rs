@@ -13,6 +13,7 @@ use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::model::Summary;
+use dlio_analyzer::summary::precise::refine;
 use dlio_analyzer::tables::query::Session;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::Record;
@@ -21,6 +22,7 @@ use generator::{Plan, generate};
 use support::Folder;
 
 const THREADS: usize = 3;
+const MEMORY: u64 = 1 << 30;
 
 /// What was written: calls by name, and the times of everything.
 #[derive(Default)]
@@ -37,6 +39,7 @@ struct Call {
     count: u64,
     failed: u64,
     time_ns: u64,
+    durations: Vec<u64>,
     sizes: Vec<i64>,
 }
 
@@ -54,6 +57,7 @@ impl Truth {
                 call.count += 1;
                 call.failed += (record.ret < 0) as u64;
                 call.time_ns += record.duration();
+                call.durations.push(record.duration());
                 if info.moves_bytes() && record.ret >= 0 {
                     call.sizes.push(record.ret);
                 }
@@ -98,7 +102,7 @@ fn summary(trace: &Trace, filter: &Filter) -> Summary {
 fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(async {
-        let mut session = Session::new(trace.clone(), Filter::default(), THREADS).unwrap();
+        let mut session = Session::new(trace.clone(), Filter::default(), THREADS, MEMORY).unwrap();
         let (_, mut rows) = session.run(sql).await.unwrap();
         let mut found = Vec::new();
         while let Some(batch) = rows.next().await {
@@ -165,6 +169,40 @@ fn unions_of_time_are_exact() {
     assert_eq!(time.start_ts, start as i64 + generator::OFFSET);
 }
 
+/// Of a sorted list, between two values by their distance.
+fn quantile(sorted: &[u64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
+    low + (high - low) * place.fract()
+}
+
+#[test]
+fn a_second_pass_makes_quantiles_of_durations_exact() {
+    let (folder, truth) = made("precise", &Plan::default());
+    let trace = opened(&folder);
+    let mut analysis = analyse(&trace, &Filter::default(), THREADS, &Progress::default()).unwrap();
+    assert!(!analysis.summary(&trace).is_exact());
+    refine(&trace, &Filter::default(), THREADS, &Progress::default(), &mut analysis).unwrap();
+    let summary = analysis.summary(&trace);
+    assert!(summary.is_exact());
+    for function in &summary.functions {
+        let mut sorted = truth.calls[function.name.as_str()].durations.clone();
+        sorted.sort_unstable();
+        let found = &function.duration_ns;
+        let found = [(0.25, found.p25), (0.5, found.median), (0.75, found.p75), (0.95, found.p95), (0.99, found.p99)];
+        for (share, found) in found {
+            let truth = quantile(&sorted, share);
+            assert!((found - truth).abs() < 1e-6, "{} {share}: {found} {truth}", function.name);
+        }
+        let sql = format!(
+            "select cast(1000 * percentile_cont(0.75) within group (order by dur) as bigint) from events where name = '{}'",
+            function.name
+        );
+        let by_sql = numbers(&trace, &sql)[0] as f64 / 1000.0;
+        assert!((by_sql - function.duration_ns.p75).abs() < 0.01, "{}: {by_sql}", function.name);
+    }
+}
+
 #[test]
 fn sql_gives_the_figures_of_the_summary() {
     let (folder, _) = made("sql", &Plan::default());
@@ -215,7 +253,8 @@ fn a_trace_written_as_parquet_gives_the_same_summary_again() {
     let trace = opened(&folder);
     let tables = Folder::new("parquet-tables");
     let progress = Progress::default();
-    dlio_analyzer::tables::export::write(&trace, &Filter::default(), THREADS, &progress, tables.path()).unwrap();
+    dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, MEMORY), &progress, tables.path())
+        .unwrap();
     let (before, after) = (summary(&trace, &Filter::default()), summary(&opened(&tables), &Filter::default()));
     let printed = |part: &dyn std::fmt::Debug| format!("{part:?}");
     assert_eq!(printed(&after.time), printed(&before.time));

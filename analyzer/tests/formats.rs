@@ -120,6 +120,100 @@ fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
     assert!(cut.allocation.events >= 1 && cut.damage.len() == 1);
 }
 
+/// DFTracer's lines: what explains the hashes first, then `count` reads of growing size.
+fn dftracer_lines(count: u64) -> String {
+    let mut text = String::from(
+        "{\"name\":\"HH\",\"cat\":\"dftracer\",\"pid\":7,\"tid\":7,\"ph\":4,\"args\":{\"hhash\":\"aa\",\"name\":\"node1\",\"value\":\"aa\"}}\n\
+         {\"name\":\"FH\",\"cat\":\"dftracer\",\"pid\":7,\"tid\":7,\"ph\":4,\"args\":{\"hhash\":\"aa\",\"name\":\"/data/f\",\"value\":\"ff\"}}\n",
+    );
+    for i in 0..count {
+        let args = format!("{{\"hhash\":\"aa\",\"ret\":{i},\"offset\":{i},\"count\":{i},\"fhash\":\"ff\"}}");
+        text.push_str(&format!(
+            "{{\"id\":{i},\"name\":\"pread\",\"cat\":\"POSIX\",\"type\":3,\"pid\":7,\"tid\":{},\"ts\":{},\"dur\":3,\"ph\":1,\"args\":{args}}}\n",
+            7 + i % 3,
+            1_795_219_511_000_000 + 10 * i
+        ));
+    }
+    text
+}
+
+const LINES: u64 = 150_000;
+
+fn check_lines(summary: &Summary) {
+    assert_eq!(rows(summary), [row("pread", LINES, 3000 * LINES, Some(LINES * (LINES - 1) / 2))]);
+    let paths: Vec<_> = summary.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!((paths, summary.allocation.processes, summary.allocation.threads), (vec!["/data/f"], 1, 3));
+    assert_eq!((summary.processes[0].host.as_str(), summary.time.io_ns), ("node1", 3000 * LINES as i64));
+    assert!(summary.damage.is_empty());
+}
+
+/// Members that hold their text as it is, cut wherever it falls.
+fn members(text: &[u8], length: usize) -> Vec<Vec<u8>> {
+    let member = |part: &[u8]| {
+        let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::new(0).unwrap());
+        let mut out = vec![0; compressor.gzip_compress_bound(part.len())];
+        let used = compressor.gzip_compress(part, &mut out).unwrap();
+        out.truncate(used);
+        out
+    };
+    text.chunks(length).map(member).collect()
+}
+
+#[test]
+fn a_large_file_of_lines_is_read_in_pieces_without_a_line_lost_or_doubled() {
+    let folder = Folder::new("pieces");
+    let text = dftracer_lines(LINES);
+    let path = folder.path().join("trace.pfw");
+    std::fs::write(&path, &text).unwrap();
+    let (trace, summary) = read(&path.display().to_string());
+    assert!(trace.units.len() > 1);
+    check_lines(&summary);
+    for length in [1 << 20, 333_333, 3 << 20] {
+        std::fs::write(&path, members(text.as_bytes(), length).concat()).unwrap();
+        let (trace, summary) = read(&path.display().to_string());
+        assert!(trace.units.len() > 1);
+        check_lines(&summary);
+    }
+}
+
+#[test]
+fn a_damaged_member_costs_its_own_lines() {
+    let folder = Folder::new("member");
+    let text = dftracer_lines(LINES);
+    let path = folder.path().join("trace.pfw.gz");
+    let mut parts = members(text.as_bytes(), 1 << 20);
+    let middle = parts.len() / 2;
+    parts[middle][20_000..20_010].fill(0xff);
+    std::fs::write(&path, parts.concat()).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    let lost = LINES - summary.allocation.events;
+    assert!(lost < 8000 && !summary.damage.is_empty(), "{lost} lost");
+    // The writer was killed in its last member.
+    let mut parts = members(text.as_bytes(), 1 << 20);
+    let last = parts.last_mut().unwrap();
+    last.truncate(last.len() / 2);
+    std::fs::write(&path, parts.concat()).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    assert!(LINES - summary.allocation.events < 8000 && summary.damage.len() == 1);
+}
+
+#[test]
+fn a_file_that_two_processes_name_by_one_hash_is_one_file() {
+    let folder = Folder::new("aliases");
+    let line = |name: &str, ph: u32, args: &str| {
+        format!(
+            "{{\"name\":\"{name}\",\"cat\":\"POSIX\",\"pid\":{ph},\"tid\":1,\"ts\":5,\"dur\":1,\"ph\":{ph},\"args\":{{{args}}}}}\n"
+        )
+    };
+    let explains = line("FH", 4, "\"name\":\"/data/f\",\"value\":\"ff\"");
+    let uses = line("read", 1, "\"ret\":5,\"fhash\":\"ff\"");
+    std::fs::write(folder.path().join("a.pfw"), format!("{explains}{uses}")).unwrap();
+    std::fs::write(folder.path().join("b.pfw"), format!("{uses}{explains}{uses}")).unwrap();
+    let (_, summary) = read(&folder.path().display().to_string());
+    let files: Vec<_> = summary.files.iter().map(|file| (file.path.as_str(), file.use_.bytes_read)).collect();
+    assert_eq!((files, summary.dataset.files), (vec![("/data/f", 15)], 1));
+}
+
 /// Changes a few bytes, takes some out, doubles some.
 fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..1 + random.below(4) {

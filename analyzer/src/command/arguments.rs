@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::explain::Section;
+use super::size::parse_size;
 use super::when::{When, parse_duration, parse_when};
 use crate::filter::Filter;
 use crate::tables::output::Format;
@@ -68,6 +69,10 @@ pub struct Arguments {
     #[arg(long)]
     pub shell: bool,
 
+    /// Exact quantiles of times whatever the number of events: the trace is read twice
+    #[arg(long)]
+    pub exact: bool,
+
     /// Rows shown of each table of the summary
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,
@@ -112,6 +117,14 @@ pub struct Arguments {
     #[arg(long)]
     pub strict: bool,
 
+    /// Count all events again, even if nothing changed since they were counted, and keep nothing beside the trace
+    #[arg(long)]
+    pub no_cache: bool,
+
+    /// Memory that queries and exports may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where it is not enough
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    pub memory: u64,
+
     /// Threads that read [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -150,6 +163,12 @@ impl Arguments {
     pub fn wants_summary(&self) -> bool {
         let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
         self.summary || (self.sql.is_empty() && !exports && !self.shell)
+    }
+
+    /// Whether the summary of all events is everything that is asked for.
+    pub fn wants_summary_alone(&self) -> bool {
+        let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
+        self.wants_summary() && !exports && self.sql.is_empty() && !self.shell && self.filter(0).is_empty()
     }
 
     /// `start` is when the trace begins, which relative times count from.

@@ -5,6 +5,7 @@ mod explain;
 mod progress;
 mod run;
 mod shell;
+mod size;
 mod when;
 
 use std::process::ExitCode;

@@ -12,9 +12,11 @@ use futures::StreamExt;
 
 use super::arguments::Arguments;
 use super::{explain, progress, shell};
+use crate::cache::{Cache, Remembered};
 use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
-use crate::summary::model::{Analysis, damage_sentence};
+use crate::summary::model::{Analysis, DamageNote, Summary, damage_sentence};
+use crate::summary::precise::refine;
 use crate::summary::{analyse, flat, text};
 use crate::tables::export;
 use crate::tables::output::{Format, RowWriter};
@@ -50,6 +52,12 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Load(error) => write!(f, "{error}"),
+            Failure::Query(sql, error) if is_exhausted(error) => {
+                write!(
+                    f,
+                    "the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}"
+                )
+            }
             Failure::Query(sql, error) => write!(f, "the query failed: {}\n  {sql}", plain(error)),
             Failure::QueryFile(path, error) => {
                 write!(f, "{}: the query cannot be read ({error}); @FILE takes a file with SQL", path.display())
@@ -76,6 +84,10 @@ impl std::fmt::Display for Failure {
     }
 }
 
+fn is_exhausted(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
 /// The reason without the library's wrappings.
 fn plain(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
@@ -100,8 +112,23 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         return Err(Failure::NotEmpty(folder.clone()));
     }
     let exports = exports(arguments)?;
-    let trace = Arc::new(Trace::open(&arguments.traces, arguments.threads()).map_err(Failure::Load)?);
-    let analysis = if arguments.wants_summary() { Some(summary(arguments, &trace, &mut out)?) } else { None };
+    let files = inputs::expand(&arguments.traces).map_err(Failure::Load)?;
+    let cache = if arguments.no_cache { None } else { Cache::of(&arguments.traces, &files) };
+    let remembered = cache.as_ref().and_then(Cache::load);
+    let known = remembered.as_ref().filter(|_| arguments.wants_summary_alone()).and_then(Remembered::summary);
+    if let Some(summary) = known.filter(|summary| !arguments.exact || summary.is_exact()) {
+        print_summary(arguments, &summary, true, &mut out)?;
+        out.flush().map_err(Failure::Write)?;
+        return Ok(report_damage(&summary.damage));
+    }
+    let found = inputs::tell(files).map_err(Failure::Load)?;
+    let mut trace = Trace::of(found, &arguments.traces, arguments.threads()).map_err(Failure::Load)?;
+    if let (Some(cache), Some(remembered)) = (&cache, &remembered) {
+        cache.recall(remembered, &mut trace);
+    }
+    let trace = Arc::new(trace);
+    let analysis =
+        if arguments.wants_summary() { Some(summary(arguments, &trace, cache.as_ref(), &mut out)?) } else { None };
     if let Some(folder) = &arguments.parquet {
         write_parquet(arguments, &trace, folder)?;
     }
@@ -112,7 +139,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
     }
     out.flush().map_err(Failure::Write)?;
-    Ok(report_damage(&trace))
+    let notes = trace.notes.lock().expect("notes");
+    Ok(report_damage(&notes.iter().map(DamageNote::of).collect::<Vec<_>>()))
 }
 
 fn holds_something(folder: &std::path::Path) -> bool {
@@ -160,7 +188,7 @@ fn write_picture(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) 
 fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<(), Failure> {
     let filter = arguments.filter(trace.start());
     let progress = Progress::default();
-    let work = || export::write(trace, &filter, arguments.threads(), &progress, folder);
+    let work = || export::write(trace, &filter, (arguments.threads(), arguments.memory), &progress, folder);
     progress::shown(&progress, trace.size(), !arguments.no_progress, work)
         .map(|_| ())
         .map_err(|error| Failure::Parquet(folder.to_path_buf(), error))
@@ -193,23 +221,61 @@ fn query(sql: &str) -> Result<String, Failure> {
     Ok(sql.into())
 }
 
-fn summary(arguments: &Arguments, trace: &Trace, out: &mut impl Write) -> Result<Analysis, Failure> {
-    if !matches!(arguments.format, Format::Text | Format::Json | Format::Csv) {
-        return Err(Failure::Format(arguments.format));
-    }
+/// Traces of fewer events are counted again in less time than it takes to look for what is known of them.
+const WORTH_KEEPING: u64 = 1_000_000;
+
+/// Up to this many events a second pass for exact quantiles takes no time that anybody notices.
+const EXACT_UP_TO: u64 = 2_000_000;
+
+fn summary(
+    arguments: &Arguments,
+    trace: &Trace,
+    cache: Option<&Cache>,
+    out: &mut impl Write,
+) -> Result<Analysis, Failure> {
+    check_format(arguments)?;
     let filter = arguments.filter(trace.start());
     let progress = Progress::default();
-    let work = || analyse(trace, &filter, arguments.threads(), &progress);
+    let work = || -> std::io::Result<Analysis> {
+        let mut analysis = analyse(trace, &filter, arguments.threads(), &progress)?;
+        if arguments.exact || analysis.events() <= EXACT_UP_TO {
+            refine(trace, &filter, arguments.threads(), &Progress::default(), &mut analysis)?;
+        }
+        Ok(analysis)
+    };
     let analysis = progress::shown(&progress, trace.size(), !arguments.no_progress, work)
         .map_err(|e| Failure::Load(LoadError::Memory(e)))?;
     let summary = analysis.summary(trace);
-    let printed = match arguments.format {
-        Format::Json => serde_json::to_string_pretty(&summary).expect("a summary of plain values") + "\n",
-        Format::Csv => flat::csv(&summary),
-        _ => text::print(&summary, arguments.top),
-    };
-    out.write_all(printed.as_bytes()).map_err(Failure::Write)?;
+    print_summary(arguments, &summary, false, out)?;
+    if let Some(cache) = cache.filter(|_| filter.is_empty() && summary.allocation.events >= WORTH_KEEPING) {
+        cache.store(trace, &analysis, &summary);
+    }
     Ok(analysis)
+}
+
+fn check_format(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.format {
+        Format::Text | Format::Json | Format::Csv => Ok(()),
+        other => Err(Failure::Format(other)),
+    }
+}
+
+fn print_summary(
+    arguments: &Arguments,
+    summary: &Summary,
+    remembered: bool,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    check_format(arguments)?;
+    let mut printed = match arguments.format {
+        Format::Json => serde_json::to_string_pretty(summary).expect("a summary of plain values") + "\n",
+        Format::Csv => flat::csv(summary),
+        _ => text::print(summary, arguments.top),
+    };
+    if remembered && arguments.format == Format::Text {
+        printed.push_str("Counted earlier, and no file has changed since; --no-cache counts again.\n");
+    }
+    out.write_all(printed.as_bytes()).map_err(Failure::Write)
 }
 
 fn ask(
@@ -228,7 +294,7 @@ fn ask(
         let sql = sql.to_string();
         move |error| Failure::Query(sql, error)
     };
-    let mut session = Session::new(trace.clone(), filter, arguments.threads()).map_err(wrong(""))?;
+    let mut session = Session::new(trace.clone(), filter, arguments.threads(), arguments.memory).map_err(wrong(""))?;
     if let Some(analysis) = analysis {
         session.fill(analysis).map_err(wrong(""))?;
     }
@@ -267,9 +333,8 @@ fn written(error: ArrowError) -> Failure {
 }
 
 /// Damage is said on stderr too, so that a pipe does not swallow it.
-fn report_damage(trace: &Trace) -> bool {
-    let notes = trace.notes.lock().expect("notes");
-    let sentence = damage_sentence(&notes);
+fn report_damage(damage: &[DamageNote]) -> bool {
+    let sentence = damage_sentence(damage);
     if let Some(sentence) = &sentence {
         let hint = if std::io::stderr().is_terminal() { " (the report's section Damage names them)" } else { "" };
         eprintln!("dlio-analyze: {sentence}{hint}");

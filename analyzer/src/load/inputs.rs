@@ -62,10 +62,15 @@ pub enum Text {
 }
 
 pub fn find(given: &[String]) -> Result<Found, LoadError> {
+    tell(expand(given)?)
+}
+
+/// Tells the kinds of files apart.
+pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut found = Found::default();
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
     let mut exports: Vec<(PathBuf, Content)> = Vec::new();
-    for (path, named) in expand(given)? {
+    for (path, named) in files {
         let content = content(&path).map_err(|error| LoadError::Unreadable(path.clone(), error))?;
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
@@ -73,7 +78,7 @@ pub fn find(given: &[String]) -> Result<Found, LoadError> {
             Content::Parquet => found.parquets.push(path.clone()),
             Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
             Content::Unknown if named => {
-                found.notes.push(Note { path, what: Damage::NotATrace, events_max: 0 });
+                found.notes.push(Note { path, what: Damage::NotATrace, events_max: Some(0) });
                 continue;
             }
             Content::Unknown => continue,
@@ -92,7 +97,7 @@ pub fn find(given: &[String]) -> Result<Found, LoadError> {
 }
 
 /// Every file, and whether it was given by name.
-fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
+pub fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
     let mut files = Vec::new();
     for input in given {
         let path = Path::new(input);
@@ -119,19 +124,27 @@ fn matches(pattern: &str, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadEr
 }
 
 fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
-    if !path.is_dir() {
-        if path.is_file() {
-            files.push((path.into(), named));
-        }
-        return Ok(());
+    if path.is_dir() {
+        return walk_folder(path, files);
     }
+    if path.is_file() {
+        files.push((path.into(), named));
+    }
+    Ok(())
+}
+
+/// Kinds of entries come with their names: a folder of 100,000 files is searched without asking about each.
+fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
     let unreadable = |error| LoadError::Unreadable(path.into(), error);
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
-        // A link to a folder above would never end.
-        let is_linked_folder = entry.file_type().is_ok_and(|kind| kind.is_symlink()) && entry.path().is_dir();
-        if !is_linked_folder {
-            walk(&entry.path(), false, files)?;
+        let kind = entry.file_type().map_err(unreadable)?;
+        let inner = entry.path();
+        // A link to a folder above would never end: only links to files are followed.
+        if kind.is_dir() {
+            walk_folder(&inner, files)?;
+        } else if (kind.is_file() || kind.is_symlink() && inner.is_file()) && !crate::cache::is_cache(&inner) {
+            files.push((inner, false));
         }
     }
     Ok(())

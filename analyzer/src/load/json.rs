@@ -11,24 +11,40 @@
 //! there were and not when: they count as lost.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use dlio_schemas::ops::{Op, OpInfo};
+use foldhash::fast::RandomState;
 
 use super::pull::{Fields, Json, value_end};
 use super::text::{Parser, Threads};
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 
+type Map<K, V> = HashMap<K, V, RandomState>;
+
+/// What the lines of a file say of its hashes and processes: the same for all pieces of the file.
 #[derive(Default)]
+pub struct Said {
+    files: Map<Box<[u8]>, u32>,
+    hosts: Map<Box<[u8]>, String>,
+    /// The host of each process, by hash: an event without arguments does not name it.
+    pids: Map<i64, Box<[u8]>>,
+}
+
 pub struct JsonParser {
     begun: bool,
-    /// Names by hash.
-    files: HashMap<Box<[u8]>, u32>,
-    hosts: HashMap<Box<[u8]>, String>,
+    said: Arc<Mutex<Said>>,
+    /// Files by hash, so that most events need no look at what is shared.
+    files: Map<Box<[u8]>, u32>,
     /// Numbers of kinds by category and name, so that most events need no look at the catalogue.
-    kinds: HashMap<Box<[u8]>, Known>,
-    processes: HashMap<(i64, Box<[u8]>), u32>,
-    paths: HashMap<Box<[u8]>, u32>,
+    kinds: Map<Box<[u8]>, Known>,
+    /// Of the kind being looked up.
+    key: Vec<u8>,
+    processes: Map<(i64, Box<[u8]>), u32>,
+    /// Process id, hash of the host and number of the process of the event before.
+    process_last: Option<(i64, Vec<u8>, u32)>,
+    paths: Map<Box<[u8]>, u32>,
     open: HashMap<Vec<u8>, Vec<Begun>>,
     /// Ends of slices that are told apart by an id and whose begin stands behind.
     ended: HashMap<Vec<u8>, i64>,
@@ -55,7 +71,7 @@ struct Begun {
 }
 
 /// The fields of an event that matter.
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 struct Event<'a> {
     name: Option<Json<'a>>,
     cat: Option<Json<'a>>,
@@ -65,31 +81,102 @@ struct Event<'a> {
     pid: i64,
     tid: i64,
     id: &'a [u8],
-    args: Option<&'a [u8]>,
+    /// The arguments, and all of them as they stand in the text.
+    args: Vec<(&'a [u8], Json<'a>)>,
+    args_text: &'a [u8],
+}
+
+/// A key of up to sixteen bytes as one number: a key is compared with many, and that many numbers are compared at once.
+const fn word(key: &[u8]) -> u128 {
+    if key.len() > 16 {
+        return u128::MAX;
+    }
+    let (mut word, mut at) = (0, 0);
+    while at < key.len() {
+        word = word << 8 | key[at] as u128;
+        at += 1;
+    }
+    word
+}
+
+/// The keys that mean something.
+mod key {
+    use super::word;
+
+    pub const NAME: u128 = word(b"name");
+    pub const CAT: u128 = word(b"cat");
+    pub const PH: u128 = word(b"ph");
+    pub const TS: u128 = word(b"ts");
+    pub const DUR: u128 = word(b"dur");
+    pub const PID: u128 = word(b"pid");
+    pub const TID: u128 = word(b"tid");
+    pub const ID: u128 = word(b"id");
+    pub const ID2: u128 = word(b"id2");
+    pub const ARGS: u128 = word(b"args");
+    pub const HHASH: u128 = word(b"hhash");
+    pub const FHASH: u128 = word(b"fhash");
+    pub const EPOCH: u128 = word(b"epoch");
+    pub const STEP: u128 = word(b"step");
+    pub const FILE: u128 = word(b"file");
+    pub const FNAME: u128 = word(b"fname");
+    pub const FILENAME: u128 = word(b"filename");
+    pub const PATH: u128 = word(b"path");
+    pub const FD: u128 = word(b"fd");
+    pub const POS: u128 = word(b"pos");
+    pub const OFFSET: u128 = word(b"offset");
+    pub const REQUESTED: u128 = word(b"requested");
+    pub const COUNT: u128 = word(b"count");
+    pub const SIZE: u128 = word(b"size");
+    pub const BYTES: u128 = word(b"bytes");
+    pub const RET: u128 = word(b"ret");
+    pub const ERRNO: u128 = word(b"errno");
 }
 
 impl<'a> Event<'a> {
-    fn of(object: &'a [u8]) -> Event<'a> {
-        let mut event = Event::default();
-        for (key, value) in Fields::new(object) {
-            match (key, value) {
-                (b"name", value) => event.name = Some(value),
-                (b"cat", value) => event.cat = Some(value),
-                (b"ph", Json::Text(phase) | Json::Word(phase)) => event.ph = phase.first().copied().unwrap_or(0),
-                (b"ts", value) => event.ts = value.microseconds(),
-                (b"dur", value) => event.dur = value.microseconds(),
-                (b"pid", value) => event.pid = value.integer().unwrap_or(0),
-                (b"tid", value) => event.tid = value.integer().unwrap_or(0),
-                (b"id" | b"id2", Json::Text(id) | Json::Word(id) | Json::Object(id)) => event.id = id,
-                (b"args", Json::Object(args)) => event.args = Some(args),
-                _ => {}
+    /// Reads the object at the start of `text` in one go and says how long it is; `None` where it is cut or malformed.
+    fn read(&mut self, text: &'a [u8]) -> Option<usize> {
+        let args = std::mem::take(&mut self.args);
+        *self = Event { args, ..Event::default() };
+        self.args.clear();
+        let mut fields = Fields::new(text);
+        while let Some(key) = fields.key() {
+            if word(key) == key::ARGS {
+                self.args_text = match fields.inner(|key, value| self.args.push((key, value))) {
+                    Some(args) => args,
+                    None => fields.value().map(|_| &b""[..])?,
+                };
+            } else {
+                self.field(key, fields.value()?);
             }
         }
-        event
+        Some(text.len() - fields.after()?.len())
+    }
+
+    #[inline]
+    fn field(&mut self, key: &[u8], value: Json<'a>) {
+        match (word(key), value) {
+            (key::NAME, value) => self.name = Some(value),
+            (key::CAT, value) => self.cat = Some(value),
+            (key::PH, Json::Text(phase) | Json::Word(phase)) => self.ph = phase.first().copied().unwrap_or(0),
+            (key::TS, value) => self.ts = value.microseconds(),
+            (key::DUR, value) => self.dur = value.microseconds(),
+            (key::PID, value) => self.pid = value.integer().unwrap_or(0),
+            (key::TID, value) => self.tid = value.integer().unwrap_or(0),
+            (key::ID | key::ID2, Json::Text(id) | Json::Word(id) | Json::Object(id)) => self.id = id,
+            _ => {}
+        }
     }
 
     fn arg(&self, wanted: &[u8]) -> Option<Json<'a>> {
-        Fields::new(self.args?).find(|(key, _)| *key == wanted).map(|(_, value)| value)
+        self.args.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
+    }
+
+    /// The hash of the host, where the event names it.
+    fn host(&self) -> Option<&'a [u8]> {
+        self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| match *value {
+            Json::Text(hash) | Json::Word(hash) => hash,
+            _ => b"",
+        })
     }
 }
 
@@ -97,28 +184,34 @@ impl Parser for JsonParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let mut at = if self.begun { 0 } else { before_events(text) };
         self.begun = true;
+        let mut event = Event::default();
         loop {
             let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
                 return text.len();
             };
             at += start;
-            let line = text[at..].iter().position(|&byte| byte == b'\n');
-            match value_end(&text[at..]) {
+            if let Some(length) = event.read(&text[at..]) {
+                into.broken += !self.event(&event, into) as u64;
+                at += length;
+                continue;
+            }
+            let gives_up = last || text.len() - at > super::text::ITEM_MAX / 2;
+            match broken_end(&text[at..], gives_up) {
                 Some(length) => {
-                    if !self.event(Event::of(&text[at..at + length]), into) {
-                        into.broken += 1;
-                    }
-                    at += length;
-                }
-                // A quote that is missing would swallow all that follows: a line of its own is then given up.
-                None if (last || text.len() - at > super::text::ITEM_MAX / 2) && line.is_some() => {
                     into.broken += 1;
-                    at += line.unwrap_or(0) + 1;
+                    at += length;
                 }
                 None => return at,
             }
         }
     }
+}
+
+/// Where an object that is not well formed ends, if it is here at all. A quote that is missing would swallow all that
+/// follows: what has no end is given up with its line.
+fn broken_end(text: &[u8], gives_up: bool) -> Option<usize> {
+    let line = || text.iter().position(|&byte| byte == b'\n').map(|length| length + 1);
+    value_end(text).or_else(|| if gives_up { line() } else { None })
 }
 
 /// Where the list of events begins in the object form; 0 in any other.
@@ -130,33 +223,77 @@ fn before_events(text: &[u8]) -> usize {
 }
 
 impl JsonParser {
+    /// A parser of one piece of a file; `said` is what all pieces of the file share.
+    pub fn new(said: Arc<Mutex<Said>>) -> JsonParser {
+        JsonParser {
+            begun: false,
+            said,
+            files: Map::default(),
+            kinds: Map::default(),
+            key: Vec::new(),
+            processes: Map::default(),
+            process_last: None,
+            paths: Map::default(),
+            open: HashMap::new(),
+            ended: HashMap::new(),
+        }
+    }
+
+    /// What follows is not the beginning of a file.
+    pub fn continues(&mut self) {
+        self.begun = true;
+    }
+
+    /// Takes note of what a piece says of hashes and processes, and of nothing else in it.
+    pub fn learn(&mut self, text: &[u8], catalog: &Catalog) {
+        let mut event = Event::default();
+        for at in memchr::memmem::find_iter(text, b"\"cat\":\"dftracer\"") {
+            let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
+            if event.read(trimmed_start(&text[start..])).is_some() {
+                self.resolve_hashes(&event, catalog);
+            }
+        }
+    }
+
     /// Whether the object was one of the format.
-    fn event(&mut self, event: Event, into: &mut Threads) -> bool {
+    fn event(&mut self, event: &Event, into: &mut Threads) -> bool {
         match event.ph {
-            b'X' | b'1' => self.complete(&event, into).is_some(),
-            b'B' | b'b' => self.begin(&event, into).is_some(),
-            b'E' | b'e' => self.end(&event, into).is_some(),
-            b'i' | b'I' | b'n' => self.moment(&event, Origin::Instant, into).is_some(),
-            b'C' => self.moment(&event, Origin::Counter, into).is_some(),
-            b'M' | b'4' => self.describe(&event, into),
-            b'3' => self.aggregate(&event, into).is_some(),
+            b'X' | b'1' => self.complete(event, into).is_some(),
+            b'B' | b'b' => self.begin(event, into).is_some(),
+            b'E' | b'e' => self.end(event, into).is_some(),
+            b'i' | b'I' | b'n' => self.moment(event, Origin::Instant, into).is_some(),
+            b'C' => self.moment(event, Origin::Counter, into).is_some(),
+            b'M' | b'4' => self.describe(event, into),
+            b'3' => self.aggregate(event, into).is_some(),
             // Without a phase it is no event: what stands beside the list, as `otherData`.
             _ => true,
         }
     }
 
     fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
-        let host = match event.arg(b"hhash") {
-            Some(Json::Text(hash) | Json::Word(hash)) => hash,
-            _ => b"",
-        };
-        if let Some(&proc) = self.processes.get(&(event.pid, Box::from(host))) {
-            return proc;
+        let host = event.host().unwrap_or(b"");
+        match &self.process_last {
+            Some((pid, known, proc)) if *pid == event.pid && known == host => return *proc,
+            _ => {}
         }
-        let name = self.hosts.get(host).cloned().unwrap_or_else(|| "unknown".into());
-        let proc = into.process(&name, event.pid as i32, |_| ());
-        self.processes.insert((event.pid, host.into()), proc);
+        let key = (event.pid, Box::from(host));
+        let proc = match self.processes.get(&key) {
+            Some(&proc) => proc,
+            None => {
+                let proc = into.process(&self.host_name(event.pid, host), event.pid as i32, |_| ());
+                self.processes.insert(key, proc);
+                proc
+            }
+        };
+        self.process_last = Some((event.pid, host.to_vec(), proc));
         proc
+    }
+
+    /// The name behind the hash of a host; where an event has none, that of its process.
+    fn host_name(&self, pid: i64, hash: &[u8]) -> String {
+        let said = self.said.lock().expect("what was said");
+        let hash = if hash.is_empty() { said.pids.get(&pid).map_or(hash, |hash| hash) } else { hash };
+        said.hosts.get(hash).cloned().unwrap_or_else(|| "unknown".into())
     }
 
     fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
@@ -165,12 +302,15 @@ impl JsonParser {
             Some(Json::Text(cat) | Json::Word(cat)) => cat,
             _ => b"app",
         };
-        let key = [cat, &[0, origin as u8], name].concat();
-        if let Some(known) = self.kinds.get(key.as_slice()) {
+        self.key.clear();
+        self.key.extend_from_slice(cat);
+        self.key.extend_from_slice(&[0, origin as u8]);
+        self.key.extend_from_slice(name);
+        if let Some(known) = self.kinds.get(self.key.as_slice()) {
             return Some(*known);
         }
         let known = kind(&Json::Text(name).text(), &Json::Text(cat).text(), origin, into.catalog);
-        self.kinds.insert(key.into(), known);
+        self.kinds.insert(self.key.as_slice().into(), known);
         Some(known)
     }
 
@@ -200,7 +340,8 @@ impl JsonParser {
             return Some(());
         }
         let open = self.open.entry(place).or_default();
-        let begun = Begun { ts: event.ts?, known, args: event.args.map(<[u8]>::to_vec) };
+        let args = (!event.args.is_empty()).then(|| event.args_text.to_vec());
+        let begun = Begun { ts: event.ts?, known, args };
         (open.len() < OPEN_MAX).then(|| open.push(begun))
     }
 
@@ -216,8 +357,10 @@ impl JsonParser {
         let depth = open.len().min(255) as u8;
         let dur = event.ts?.saturating_sub(begun.ts).max(0);
         let row = Row { depth, ..Row::new(begun.ts, dur, begun.known.kind) };
-        let whole = Event { args: begun.args.as_deref().or(event.args), ..*event };
-        self.put(&whole, row, begun.known, into);
+        match &begun.args {
+            Some(args) => self.put_args(event, Fields::new(args), row, begun.known, into),
+            None => self.put(event, row, begun.known, into),
+        }
         Some(())
     }
 
@@ -228,12 +371,23 @@ impl JsonParser {
     }
 
     /// Writes an event with what its arguments say.
-    fn put(&mut self, event: &Event, mut row: Row, known: Known, into: &mut Threads) {
+    fn put(&mut self, event: &Event, row: Row, known: Known, into: &mut Threads) {
+        self.put_args(event, event.args.iter().copied(), row, known, into);
+    }
+
+    fn put_args<'t>(
+        &mut self,
+        event: &Event,
+        said: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        mut row: Row,
+        known: Known,
+        into: &mut Threads,
+    ) {
         let proc = self.process(event, into);
         let mut args = Vec::new();
-        for (key, value) in event.args.map(Fields::new).into_iter().flatten() {
+        for (key, value) in said {
             let used = self.argument(&mut row, key, value, known.call, into.catalog);
-            if !used && into.wanted.args && key != b"hhash" {
+            if !used && into.wanted.args && word(key) != key::HHASH {
                 args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
             }
         }
@@ -243,19 +397,21 @@ impl JsonParser {
 
     /// Whether an argument has a column of its own.
     fn argument(&mut self, row: &mut Row, key: &[u8], value: Json, call: Option<&OpInfo>, catalog: &Catalog) -> bool {
-        match key {
-            b"epoch" => row.epoch = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.epoch),
-            b"step" => row.step = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.step),
-            b"fhash" => row.file = self.hashed(value, catalog),
-            b"file" | b"fname" | b"filename" | b"path" if call.is_some() => row.file = self.path(value, catalog),
-            b"fd" if call.is_some() => row.fd = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.fd),
-            b"pos" | b"offset" if call.is_some_and(has_position) => row.pos = value.integer().unwrap_or(ABSENT),
-            b"requested" | b"count" | b"size" if call.is_some_and(has_size) => {
+        match word(key) {
+            key::EPOCH => row.epoch = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.epoch),
+            key::STEP => row.step = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.step),
+            key::FHASH => row.file = self.hashed(value, catalog),
+            key::FILE | key::FNAME | key::FILENAME | key::PATH if call.is_some() => {
+                row.file = self.path(value, catalog)
+            }
+            key::FD if call.is_some() => row.fd = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.fd),
+            key::POS | key::OFFSET if call.is_some_and(has_position) => row.pos = value.integer().unwrap_or(ABSENT),
+            key::REQUESTED | key::COUNT | key::SIZE if call.is_some_and(has_size) => {
                 row.requested = value.integer().unwrap_or(ABSENT);
             }
-            b"bytes" => row.bytes = value.integer().unwrap_or(ABSENT),
-            b"ret" => row.ret = value.integer().unwrap_or(ABSENT),
-            b"errno" => row.ret = value.integer().and_then(i64::checked_neg).unwrap_or(row.ret),
+            key::BYTES => row.bytes = value.integer().unwrap_or(ABSENT),
+            key::RET => row.ret = value.integer().unwrap_or(ABSENT),
+            key::ERRNO => row.ret = value.integer().and_then(i64::checked_neg).unwrap_or(row.ret),
             _ => return false,
         }
         true
@@ -277,7 +433,8 @@ impl JsonParser {
         if let Some(&file) = self.files.get(hash) {
             return file;
         }
-        let file = catalog.file(&unresolved(hash));
+        let mut said = self.said.lock().expect("what was said");
+        let file = *said.files.entry(hash.into()).or_insert_with(|| catalog.file(&unresolved(hash)));
         self.files.insert(hash.into(), file);
         file
     }
@@ -286,13 +443,8 @@ impl JsonParser {
     fn describe(&mut self, event: &Event, into: &mut Threads) -> bool {
         let Some(Json::Text(name)) = event.name else { return false };
         let text = |key: &[u8]| event.arg(key).map(|value| value.text().into_owned());
-        let hash = match event.arg(b"value") {
-            Some(Json::Text(hash) | Json::Word(hash)) => hash,
-            _ => b"",
-        };
+        self.resolve_hashes(event, into.catalog);
         match name {
-            b"FH" => self.resolve(hash, &text(b"name").unwrap_or_default(), into.catalog),
-            b"HH" => drop(self.hosts.insert(hash.into(), text(b"name").unwrap_or_default())),
             b"process_name" => {
                 let proc = self.process(event, into);
                 into.catalog.amend(proc, |process| process.program = text(b"name"));
@@ -311,10 +463,24 @@ impl JsonParser {
         true
     }
 
-    fn resolve(&mut self, hash: &[u8], path: &str, catalog: &Catalog) {
-        match self.files.get(hash) {
-            Some(&file) => catalog.rename_file(file, path),
-            None => drop(self.files.insert(hash.into(), catalog.file(path))),
+    /// Lines of DFTracer that give a hash its name, and a process its host.
+    fn resolve_hashes(&mut self, event: &Event, catalog: &Catalog) {
+        let hash = match event.arg(b"value") {
+            Some(Json::Text(hash) | Json::Word(hash)) => hash,
+            _ => b"",
+        };
+        let text = || event.arg(b"name").map_or_else(String::new, |value| value.text().into_owned());
+        let mut said = self.said.lock().expect("what was said");
+        if let Some(host) = event.host() {
+            said.pids.entry(event.pid).or_insert_with(|| host.into());
+        }
+        match event.name {
+            Some(Json::Text(b"FH")) => match said.files.get(hash) {
+                Some(&file) => catalog.rename_file(file, &text()),
+                None => drop(said.files.insert(hash.into(), catalog.file(&text()))),
+            },
+            Some(Json::Text(b"HH")) => drop(said.hosts.insert(hash.into(), text())),
+            _ => {}
         }
     }
 
@@ -324,6 +490,11 @@ impl JsonParser {
         into.lost(proc, event.tid as i32, calls.max(0) as u64);
         Some(())
     }
+}
+
+fn trimmed_start(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|&byte| byte == b'{').unwrap_or(line.len());
+    &line[start..]
 }
 
 fn unresolved(hash: &[u8]) -> String {

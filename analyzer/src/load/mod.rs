@@ -13,6 +13,7 @@ pub mod json;
 pub mod native;
 pub mod parquet;
 pub mod perfetto;
+pub mod pieces;
 pub mod pull;
 pub mod resolve;
 pub mod store;
@@ -24,23 +25,48 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use dlio_schemas::native::Damage;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
-use crate::filter::Sieve;
+use crate::filter::{Categories, Filter, Sieve};
 
 /// A piece of a source that is read at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
     pub source: u32,
     pub index: u32,
+    /// No event of the unit begins earlier than this; `i64::MIN` where that is not known.
+    pub first_start: i64,
     /// No event of the unit ends later than this; `i64::MAX` where that cannot be known before reading.
     pub last_end: i64,
     pub proc: Option<u32>,
+    /// The only process id in it, where that is known and the process is not.
+    pub pid: Option<i32>,
+    /// Which of the trace's categories it holds.
+    pub categories: u64,
     /// How many events it holds, as far as known.
     pub events: u64,
     /// How many bytes of the file it is.
     pub size: u64,
+}
+
+/// What reading a unit told about it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    pub first_start: i64,
+    pub last_end: i64,
+    /// Where all of it is of one process id.
+    pub pid: Option<i32>,
+    pub categories: u64,
+}
+
+impl Unit {
+    /// A unit of which only its size is known.
+    pub fn new(source: u32, index: u32, events: u64, size: u64) -> Unit {
+        let (first_start, last_end) = (i64::MIN, i64::MAX);
+        Unit { source, index, first_start, last_end, proc: None, pid: None, categories: Categories::ANY, events, size }
+    }
 }
 
 /// What one reader makes of its input.
@@ -60,6 +86,11 @@ pub trait Source: Send + Sync {
     /// `source` is to be written into each.
     fn units(&self, source: u32) -> Vec<Unit>;
 
+    /// Whether its units know how many events they hold, and do not guess.
+    fn knows_events(&self) -> bool {
+        false
+    }
+
     /// Reads one unit and hands its batches on. What is damaged is returned; what was read before it counts.
     fn read(
         &self,
@@ -77,6 +108,7 @@ pub struct Reader {
     pub native: native::Scratch,
     pub times: resolve::Times,
     pub batch: Batch,
+    pub text: Vec<u8>,
 }
 
 impl Reader {
@@ -86,6 +118,7 @@ impl Reader {
             native: native::Scratch::new()?,
             times: Default::default(),
             batch: Batch::default(),
+            text: Vec::new(),
         })
     }
 
@@ -100,8 +133,8 @@ impl Reader {
 pub struct Note {
     pub path: PathBuf,
     pub what: Damage,
-    /// How many events that can have cost.
-    pub events_max: u64,
+    /// How many events that can have cost; `None` where nothing says.
+    pub events_max: Option<u64>,
 }
 
 /// Why there is nothing to analyse. One sentence each: what, where, what to do.
@@ -159,20 +192,37 @@ pub struct Trace {
     /// Files that were read.
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
+    /// What the bits of units mean, where an earlier reading found out.
+    pub categories: Categories,
+    /// Whether no process writes any more, as far as can be told.
+    pub settled: bool,
 }
 
 impl Trace {
     /// Opens files, folders and patterns.
     pub fn open(given: &[String], threads: usize) -> Result<Trace, LoadError> {
-        let found = inputs::find(given)?;
+        Trace::of(inputs::find(given)?, given, threads)
+    }
+
+    /// Opens what was found.
+    pub fn of(found: inputs::Found, given: &[String], threads: usize) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
-        let (mut sources, stand_ins) = native::open_all(&found.natives, &catalog, threads, &mut notes);
-        let exports: Vec<_> = found.perfettos.into_iter().chain(stand_ins).collect();
+        let natives = native::open_all(&found.natives, &catalog, threads, &mut notes);
+        let mut sources = natives.sources;
+        let exports: Vec<_> = found.perfettos.into_iter().chain(natives.stand_ins).collect();
         sources.extend(perfetto::open_all(&exports, &catalog, &mut notes));
         sources.extend(parquet::open_all(&found.parquets, &catalog, &mut notes));
         sources.extend(text::open_all(&found.texts, &mut notes));
-        let mut trace = Trace { catalog, sources, units: Vec::new(), files: found.files, notes: Mutex::new(notes) };
+        let mut trace = Trace {
+            catalog,
+            sources,
+            units: Vec::new(),
+            files: found.files,
+            notes: Mutex::new(notes),
+            categories: Categories::default(),
+            settled: natives.settled,
+        };
         trace.list_units();
         match trace.sources.is_empty() {
             true => Err(trace.nothing(given)),
@@ -183,6 +233,25 @@ impl Trace {
     fn list_units(&mut self) {
         self.units = (0u32..).zip(&self.sources).flat_map(|(number, source)| source.units(number)).collect();
         self.units.sort_by_key(|unit| std::cmp::Reverse(unit.last_end));
+    }
+
+    /// Makes use of what an earlier reading found out about the units: `known` gives what it holds of one of them.
+    pub fn recall<'k>(&mut self, categories: Categories, known: impl Fn(&Path, u32) -> Option<&'k Seen>) {
+        for unit in &mut self.units {
+            if let Some(seen) = known(self.sources[unit.source as usize].path(), unit.index) {
+                unit.first_start = seen.first_start;
+                unit.last_end = unit.last_end.min(seen.last_end);
+                unit.categories = seen.categories;
+                unit.pid = seen.pid;
+            }
+        }
+        self.categories = categories;
+        self.units.sort_by_key(|unit| std::cmp::Reverse(unit.last_end));
+    }
+
+    /// What passes a filter.
+    pub fn sieve<'a>(&'a self, filter: &'a Filter) -> Sieve<'a> {
+        Sieve::new(filter, &self.catalog).of_categories(&self.categories)
     }
 
     /// Why not one source could be opened.
@@ -203,7 +272,7 @@ impl Trace {
         sieve: &Sieve,
         take: &mut dyn FnMut(&mut Batch),
     ) {
-        if !sieve.may_take(unit.proc, (unit.last_end != i64::MAX).then_some(unit.last_end)) {
+        if !sieve.may_take(unit) {
             return;
         }
         let source = &self.sources[unit.source as usize];
@@ -212,7 +281,8 @@ impl Trace {
             take(batch);
         };
         if let Err(what) = source.read(unit.index, reader, &self.catalog, wanted, &mut sifted) {
-            self.note(Note { path: source.path().into(), what, events_max: unit.events });
+            let events_max = source.knows_events().then_some(unit.events);
+            self.note(Note { path: source.path().into(), what, events_max });
         }
     }
 

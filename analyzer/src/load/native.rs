@@ -1,21 +1,22 @@
 //! Our own traces: `.dlt` files and the rings that killed processes leave.
 //!
-//! Opening reads facts and names of all processes and passes over their events; afterwards every block is a unit. The
-//! numbers of a process (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
+//! Opening reads facts of all processes and passes over their strings and events; afterwards every block is a unit. The
+//! strings of a process are read with the first of its blocks: a question about one of a thousand processes needs no
+//! others. Its numbers (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::{EVENTS_MAX, Events};
 use dlio_schemas::native::fields::{Ending, Fields, key};
-use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block};
-use dlio_schemas::native::names::NameKind;
+use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block, learn};
+use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
 use dlio_schemas::native::tally::Tallied;
 use dlio_schemas::ops::Op;
@@ -46,26 +47,34 @@ struct Opened {
     path: PathBuf,
     image: Image,
     clock: Clock,
+    has_ring: bool,
 }
 
-/// What became of the images: sources, and exports that stand in for damaged ones.
-pub type Sources = (Vec<Box<dyn Source>>, Vec<PathBuf>);
+/// What became of the images.
+pub struct Natives {
+    pub sources: Vec<Box<dyn Source>>,
+    /// Exports that are read instead of damaged images.
+    pub stand_ins: Vec<PathBuf>,
+    /// Whether no process writes any more, as far as can be told.
+    pub settled: bool,
+}
 
 /// Opens all images and gives them numbers in order of host, start and process id. Where an image is damaged and was
 /// exported before, the export is to be read instead.
-pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes: &mut Vec<Note>) -> Sources {
+pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes: &mut Vec<Note>) -> Natives {
     let (opened, failed) = open_images(found, threads);
     notes.extend(failed);
     let export =
         |opened: &Opened| found.iter().find(|files| files.holds(&opened.path)).and_then(|files| files.export.clone());
     let (damaged, opened): (Vec<_>, Vec<_>) =
         opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
-    let exports = damaged.iter().filter_map(export).collect();
+    let stand_ins = damaged.iter().filter_map(export).collect();
+    let settled = opened.iter().all(is_settled);
     for opened in &opened {
         notes.extend(opened.image.damage.iter().map(|(_, what)| Note {
             path: opened.path.clone(),
             what: what.clone(),
-            events_max: EVENTS_MAX as u64,
+            events_max: Some(EVENTS_MAX as u64),
         }));
     }
     let hosts = hosts(&opened, catalog);
@@ -73,7 +82,16 @@ pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes:
         let offset = catalog.hosts()[host as usize].clock_offset_ns;
         Box::new(NativeSource::new(opened, host, offset, catalog)) as Box<dyn Source>
     });
-    (sources.collect(), exports)
+    Natives { sources: sources.collect(), stand_ins, settled }
+}
+
+/// Whether nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
+/// that is not known, and its times of change tell nothing, because it is mapped.
+fn is_settled(opened: &Opened) -> bool {
+    match ending(&opened.image.fields) {
+        Ending::Killed => !opened.has_ring || is_here(&opened.image.fields),
+        ending => ending != Ending::Running,
+    }
 }
 
 /// Reads images on several threads; those that cannot be used are noted.
@@ -111,14 +129,14 @@ fn open_image(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let mut image = None;
     let mut ring_of = |path: &PathBuf| {
         let ring = read_ring(path);
-        ring.map_err(|what| notes.push(Note { path: path.clone(), what, events_max: 0 })).ok()
+        ring.map_err(|what| notes.push(Note { path: path.clone(), what, events_max: None })).ok()
     };
     let ring = files.ring.as_ref().and_then(&mut ring_of);
     if let Some(path) = &files.dlt {
         let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"));
-        match store.and_then(|store| Image::from_store(&store)) {
+        match store.and_then(|store| Image::survey(&store)) {
             Ok(opened) => image = Some((path, opened)),
-            Err(what) => notes.push(Note { path: path.clone(), what, events_max: 0 }),
+            Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
         }
     }
     if let (Some(path), Some(ring)) = (&files.ring, &ring) {
@@ -129,7 +147,7 @@ fn open_image(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
         image.damage.push((0, Damage::Broken("no moment of its clock is known, its times are wrong")));
         Clock::nanoseconds(0)
     });
-    Ok((Opened { path: path.clone(), image, clock }, notes))
+    Ok((Opened { path: path.clone(), image, clock, has_ring: ring.is_some() }, notes))
 }
 
 fn read_ring(path: &Path) -> Result<Ring, Damage> {
@@ -172,32 +190,55 @@ fn host(name: String, boot_id: Option<String>, images: &[&Opened]) -> Host {
 /// One process image.
 struct NativeSource {
     path: PathBuf,
-    resolver: Resolver,
+    proc: u32,
+    clock: Clock,
+    offset: i64,
+    /// Strings found in a ring, and blocks of others.
+    names: Names,
+    name_blocks: Vec<EventBlock>,
+    resolver: OnceLock<Resolver>,
     blocks: Vec<EventBlock>,
     leftovers: Vec<Leftover>,
     open_spans: Vec<OpenSpan>,
     tally: Option<Tallied>,
     last_tick: u64,
-    says_spans: bool,
 }
 
 impl NativeSource {
     fn new(opened: Opened, host: u32, offset: i64, catalog: &Catalog) -> NativeSource {
-        let Opened { path, image, clock } = opened;
-        let proc = catalog.add_process(process(&image, &path, host, &clock, offset));
-        let says_spans = image.names.iter().any(|(_, kind, _)| kind == NameKind::Span);
-        let mut resolver = Resolver::new(proc, clock, offset);
-        resolver.learn(&image.names, 0, catalog);
+        let Opened { path, image, clock, .. } = opened;
         NativeSource {
-            resolver,
+            proc: catalog.add_process(process(&image, &path, host, &clock, offset)),
+            clock,
+            offset,
             last_tick: image.last_tick(),
             path,
+            names: image.names,
+            name_blocks: image.name_blocks,
+            resolver: OnceLock::new(),
             blocks: image.blocks,
             leftovers: image.leftovers,
             open_spans: image.open_spans,
             tally: image.tally,
-            says_spans,
         }
+    }
+
+    fn unix_ns(&self, ticks: u64) -> i64 {
+        (self.clock.boot_ns(ticks) as i64).wrapping_add(self.offset)
+    }
+
+    /// The resolver, with the strings of the process.
+    fn resolver(&self, catalog: &Catalog) -> &Resolver {
+        self.resolver.get_or_init(|| {
+            let mut names = self.names.clone();
+            if let (Ok(store), Ok(mut opener)) = (FileStore::open(&self.path), Opener::new()) {
+                // Their checksums were proved when the file was opened; a string that is gone since then has no name.
+                self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
+            }
+            let mut resolver = Resolver::new(self.proc, self.clock.clone(), self.offset);
+            resolver.learn(&names, 0, catalog);
+            resolver
+        })
     }
 
     /// Loads and decodes a block into the reader's scratch.
@@ -211,10 +252,11 @@ impl NativeSource {
 
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
-        let carried = if wanted.args && self.says_spans { self.carried_into(block, reader) } else { Vec::new() };
+        let resolver = self.resolver(catalog);
+        let carried = if wanted.args && resolver.says_spans() { self.carried_into(block, reader) } else { Vec::new() };
         self.decode(block, reader)?;
         let events = std::mem::take(&mut reader.native.events);
-        self.resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
+        resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
         reader.native.events = events;
         Ok(())
     }
@@ -240,7 +282,7 @@ impl Source for NativeSource {
     }
 
     fn tally(&self, catalog: &Catalog) -> Option<ProcessTally> {
-        self.tally.as_ref().map(|tallied| ProcessTally::new(tallied, &self.resolver, catalog))
+        self.tally.as_ref().map(|tallied| ProcessTally::new(tallied, self.resolver(catalog), catalog))
     }
 
     fn start(&self) -> Option<i64> {
@@ -248,17 +290,18 @@ impl Source for NativeSource {
         let blocks = self.blocks.iter().map(|block| block.header.first).chain(counted);
         let leftovers = self.leftovers.iter().filter_map(|leftover| leftover.events.start.iter().min().copied());
         let spans = self.open_spans.iter().map(|span| span.start);
-        blocks.chain(leftovers).chain(spans).min().map(|tick| self.resolver.unix_ns(tick))
+        blocks.chain(leftovers).chain(spans).min().map(|tick| self.unix_ns(tick))
+    }
+
+    fn knows_events(&self) -> bool {
+        true
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
         let unit = |index: usize, last: u64, events: usize, size: usize| Unit {
-            source,
-            index: index as u32,
-            last_end: self.resolver.unix_ns(last),
-            proc: Some(self.resolver.proc),
-            events: events as u64,
-            size: size as u64,
+            last_end: self.unix_ns(last),
+            proc: Some(self.proc),
+            ..Unit::new(source, index as u32, events as u64, size as u64)
         };
         let blocks = self.blocks.iter().zip(0..);
         let mut units: Vec<_> =
@@ -285,10 +328,11 @@ impl Source for NativeSource {
         if index < self.blocks.len() {
             self.read_block(index, reader, catalog, wanted)?;
         } else if let Some(leftover) = self.leftovers.get(index - self.blocks.len()) {
-            self.resolver.fill(leftover.tid, &leftover.events, Vec::new(), reader.split(), catalog, wanted);
+            let resolver = self.resolver(catalog);
+            resolver.fill(leftover.tid, &leftover.events, Vec::new(), reader.split(), catalog, wanted);
         } else {
-            let end = self.resolver.unix_ns(self.last_tick);
-            self.open_spans.iter().for_each(|span| take(&mut self.resolver.open_span(span, end, catalog, wanted)));
+            let (resolver, end) = (self.resolver(catalog), self.unix_ns(self.last_tick));
+            self.open_spans.iter().for_each(|span| take(&mut resolver.open_span(span, end, catalog, wanted)));
             return Ok(());
         }
         take(&mut reader.batch);
@@ -353,9 +397,15 @@ fn ending(fields: &Fields) -> Ending {
 /// How far the kernel's start time of a process may lie from ours: it counts in hundredths of a second.
 const START_SLACK_NS: u64 = 50_000_000;
 
+/// Whether the process ran on this machine since it was started.
+fn is_here(fields: &Fields) -> bool {
+    static HERE: LazyLock<String> =
+        LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    fields.get(key::BOOT_ID) == Some(HERE.trim())
+}
+
 fn is_running(fields: &Fields) -> bool {
-    let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    if fields.get(key::BOOT_ID) != Some(here.trim()) {
+    if !is_here(fields) {
         return false;
     }
     let start = fields.number::<i32>(key::PID).and_then(start_boot_ns);

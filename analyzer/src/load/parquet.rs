@@ -34,7 +34,7 @@ pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> 
             Ok(None) => {}
             Err(_) => {
                 let what = Damage::Broken("it does not read as Parquet");
-                notes.push(Note { path: path.clone(), what, events_max: 0 });
+                notes.push(Note { path: path.clone(), what, events_max: None });
             }
         }
     }
@@ -148,15 +148,12 @@ impl Source for ParquetSource {
         self.start
     }
 
+    fn knows_events(&self) -> bool {
+        true
+    }
+
     fn units(&self, source: u32) -> Vec<Unit> {
-        let unit = |(index, &(events, size)): (usize, &(u64, u64))| Unit {
-            source,
-            index: index as u32,
-            last_end: i64::MAX,
-            proc: None,
-            events,
-            size,
-        };
+        let unit = |(index, &(events, size)): (usize, &(u64, u64))| Unit::new(source, index as u32, events, size);
         self.groups.iter().enumerate().map(unit).collect()
     }
 

@@ -12,7 +12,7 @@ use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::key;
-use dlio_schemas::perfetto::read::{self, chapters};
+use dlio_schemas::perfetto::read::{self, Chapters};
 
 use super::native::process_of;
 use super::resolve::Resolver;
@@ -24,19 +24,24 @@ use crate::catalog::{Catalog, Host};
 /// Bytes given to the reader at once, between which its batches are handed on.
 const WINDOW: usize = 1 << 20;
 
+/// A longer packet is damage: its length would be memory.
+const PACKET_MAX: usize = 256 << 20;
+const PACKET_TOO_LONG: Damage = Damage::Broken("a packet of more than 256 MiB");
+
 /// Opens exports in order of their processes.
 pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> Vec<Box<dyn Source>> {
     let mut opened: Vec<PerfettoSource> = Vec::new();
     for path in paths {
         match PerfettoSource::open(path) {
             Ok(source) => opened.push(source),
-            Err(what) => notes.push(Note { path: path.clone(), what, events_max: 0 }),
+            Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
         }
     }
     opened.sort_by_cached_key(PerfettoSource::order);
     for source in &opened {
         // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
-        for process in &source.first.processes {
+        // One without any is a track that the file's writer added, which gets a number with its first event.
+        for process in source.first.processes.iter().filter(|process| process.fields.iter().next().is_some()) {
             source.number(process, &source.first, catalog);
         }
     }
@@ -61,11 +66,22 @@ struct Numbered {
 impl PerfettoSource {
     fn open(path: &Path) -> Result<PerfettoSource, Damage> {
         let bytes = Bytes::open(path)?;
-        let mut first = read::Reader::default();
-        let chapters = bytes.with_all(|all| {
-            first.scan(all);
-            chapters(all)
-        })?;
+        let (mut first, mut chapters) = (read::Reader::default(), Chapters::default());
+        let (mut window, mut at) = (Vec::new(), 0);
+        while at < bytes.size() {
+            let held = window.len();
+            let more = WINDOW.max(held).min(bytes.size() - at);
+            window.resize(held + more, 0);
+            bytes.load(at, &mut window[held..])?;
+            at += more;
+            let used = first.scan(&window);
+            chapters.feed(&window[..used]);
+            window.drain(..used);
+            if window.len() > PACKET_MAX {
+                return Err(PACKET_TOO_LONG);
+            }
+        }
+        let chapters = chapters.finish(bytes.size());
         Ok(PerfettoSource { path: path.into(), bytes, first, chapters, numbers: Mutex::default() })
     }
 
@@ -147,6 +163,11 @@ impl Source for PerfettoSource {
         &self.path
     }
 
+    /// Of several chapters only the sum is known.
+    fn knows_events(&self) -> bool {
+        self.chapters.len() == 1 && self.first.processes.iter().any(|process| process.complete.is_some())
+    }
+
     fn units(&self, source: u32) -> Vec<Unit> {
         let written: u64 = self.first.processes.iter().filter_map(|process| process.complete).sum();
         let proc = match self.numbers.lock().expect("numbers of processes").values().collect::<Vec<_>>()[..] {
@@ -155,13 +176,10 @@ impl Source for PerfettoSource {
             }
             _ => None,
         };
+        let events = written / self.chapters.len().max(1) as u64;
         let unit = |(index, chapter): (usize, &Range<usize>)| Unit {
-            source,
-            index: index as u32,
-            last_end: i64::MAX,
             proc,
-            events: written / self.chapters.len().max(1) as u64,
-            size: chapter.len() as u64,
+            ..Unit::new(source, index as u32, events, chapter.len() as u64)
         };
         self.chapters.iter().enumerate().map(unit).collect()
     }
@@ -190,6 +208,9 @@ impl Source for PerfettoSource {
                 from.read(&window, &mut |batch| collected.push((batch.process, batch.tid, batch.events.clone())));
             window.drain(..used);
             held = window.len();
+            if held > PACKET_MAX {
+                return Err(PACKET_TOO_LONG);
+            }
             self.hand_on(&mut unit, collected, &from, reader, (catalog, wanted), take);
         }
         let mut collected = Vec::new();
@@ -215,8 +236,8 @@ impl PerfettoSource {
     ) {
         for (i, process) in from.processes.iter().enumerate() {
             let known = self.first.processes.get(i).map_or(0, |process| process.open_spans.len());
-            let numbered = self.number(process, from, context.0);
             for span in process.open_spans.iter().skip(known) {
+                let numbered = self.number(process, from, context.0);
                 let resolver = unit.get(process.uuid, numbered, from, context.0);
                 let end = resolver.unix_ns(from.last_ns.max(span.start));
                 take(&mut resolver.open_span(span, end, context.0, context.1));

@@ -43,6 +43,9 @@ impl<'a> Json<'a> {
     /// Microseconds with any number of decimals, in nanoseconds.
     pub fn microseconds(self) -> Option<i64> {
         let (Json::Text(text) | Json::Word(text)) = self else { return None };
+        if let Some(whole) = digits(text) {
+            return whole.checked_mul(1000);
+        }
         let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
         let (whole, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
         if fraction.len() > 3 || text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
@@ -55,16 +58,42 @@ impl<'a> Json<'a> {
 }
 
 fn integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
-    if digits.is_empty() || digits.len() > 18 {
-        // Rare lengths, floating notation and nonsense take the long way.
-        return std::str::from_utf8(text).ok()?.parse().ok();
+    let (negative, rest) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
+    match digits(rest) {
+        Some(number) => Some(if negative { -number } else { number }),
+        // Rare lengths and nonsense take the long way.
+        None => std::str::from_utf8(text).ok()?.parse().ok(),
     }
-    let mut number = 0i64;
-    for &digit in digits {
-        number = number * 10 + (digit.is_ascii_digit().then_some((digit - b'0') as i64))?;
+}
+
+/// A number of 1 to 18 digits and nothing else.
+#[inline]
+fn digits(text: &[u8]) -> Option<i64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
     }
-    Some(if negative { -number } else { number })
+    let mut number = 0u64;
+    let mut eights = text.chunks_exact(8);
+    for eight in &mut eights {
+        number = number * 100_000_000 + eight_digits(u64::from_le_bytes(eight.try_into().ok()?))?;
+    }
+    for &digit in eights.remainder() {
+        number = number * 10 + digit.is_ascii_digit().then(|| (digit - b'0') as u64)?;
+    }
+    Some(number as i64)
+}
+
+/// Eight digits at once: neighbours become numbers of two digits, those of four, those of eight.
+#[inline]
+fn eight_digits(text: u64) -> Option<u64> {
+    let values = text.wrapping_sub(0x3030_3030_3030_3030);
+    // A byte that is no digit lies above 9 or borrows from its neighbour.
+    if (values | values.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
+        return None;
+    }
+    let twos = values.wrapping_mul(10).wrapping_add(values >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = twos.wrapping_mul(100).wrapping_add(twos >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 fn unescaped(text: &[u8]) -> String {
@@ -82,15 +111,31 @@ pub fn value_end(text: &[u8]) -> Option<usize> {
 }
 
 /// Past the closing quote.
+#[inline]
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
+        if let Some(eight) = text.get(at..at + 8).and_then(|eight| eight.try_into().ok()) {
+            let special = quotes_and_escapes(u64::from_le_bytes(eight));
+            if special == 0 {
+                at += 8;
+                continue;
+            }
+            at += special.trailing_zeros() as usize / 8;
+        }
         match text.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => at += 2,
             _ => at += 1,
         }
     }
+}
+
+/// The high bit of each byte that is a quote or a backslash; bytes above the first such may be marked too.
+#[inline]
+fn quotes_and_escapes(eight: u64) -> u64 {
+    let zeros = |bytes: u64| bytes.wrapping_sub(0x0101_0101_0101_0101) & !bytes & 0x8080_8080_8080_8080;
+    zeros(eight ^ 0x2222_2222_2222_2222) | zeros(eight ^ 0x5c5c_5c5c_5c5c_5c5c)
 }
 
 /// Past the bracket that closes the first one. Brackets are counted, not matched: what is wrong inside is found later.
@@ -122,37 +167,63 @@ impl<'a> Fields<'a> {
     pub fn new(object: &'a [u8]) -> Fields<'a> {
         Fields { rest: object.get(1..).unwrap_or_default() }
     }
-}
 
-fn trimmed(text: &[u8]) -> &[u8] {
-    let skipped = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',')).count();
-    &text[skipped..]
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = (&'a [u8], Json<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The next field's name; its value is to be taken next.
+    #[inline]
+    pub fn key(&mut self) -> Option<&'a [u8]> {
         let text = trimmed(self.rest);
         if text.first() != Some(&b'"') {
             return None;
         }
         let end = string_end(text)?;
-        let key = &text[1..end - 1];
-        let after = trimmed(&text[end..]).strip_prefix(b":")?;
-        let after = trimmed(after);
-        let end = value_end(after)?;
-        let value = &after[..end];
-        self.rest = &after[end..];
-        Some((
-            key,
-            match value.first()? {
-                b'"' => Json::Text(&value[1..end - 1]),
-                b'{' => Json::Object(value),
-                b'[' => Json::Array(value),
-                _ => Json::Word(value),
-            },
-        ))
+        self.rest = trimmed(trimmed(&text[end..]).strip_prefix(b":")?);
+        Some(&text[1..end - 1])
+    }
+
+    #[inline]
+    pub fn value(&mut self) -> Option<Json<'a>> {
+        let text = self.rest;
+        let end = value_end(text)?;
+        let value = &text[..end];
+        self.rest = &text[end..];
+        Some(match value.first()? {
+            b'"' => Json::Text(&value[1..end - 1]),
+            b'{' => Json::Object(value),
+            b'[' => Json::Array(value),
+            _ => Json::Word(value),
+        })
+    }
+
+    /// Gives the fields of a value that is an object to `each`, and all of it back.
+    pub fn inner(&mut self, mut each: impl FnMut(&'a [u8], Json<'a>)) -> Option<&'a [u8]> {
+        let all = self.rest.first().filter(|byte| **byte == b'{').map(|_| self.rest)?;
+        let mut fields = Fields::new(all);
+        fields.by_ref().for_each(|(key, value)| each(key, value));
+        self.rest = fields.after()?;
+        Some(&all[..all.len() - self.rest.len()])
+    }
+
+    /// What stands behind the object, once all its fields were taken; `None` where it has no end here.
+    pub fn after(&self) -> Option<&'a [u8]> {
+        trimmed(self.rest).strip_prefix(b"}")
+    }
+}
+
+#[inline]
+fn trimmed(text: &[u8]) -> &[u8] {
+    let mut text = text;
+    while let [b' ' | b'\t' | b'\r' | b'\n' | b',', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], Json<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.key()?, self.value()?))
     }
 }
 
@@ -175,6 +246,33 @@ mod tests {
         for cut in 0..text.len() {
             assert_eq!(value_end(&text[..cut]), None, "{cut}");
             Fields::new(&text[..cut]).for_each(drop);
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_read() {
+        let read = |text: &str| Json::Word(text.as_bytes()).integer();
+        for text in ["0", "7", "12345678", "123456789", "1795219511213560", "-42", "999999999999999999"] {
+            assert_eq!(read(text), text.parse().ok(), "{text}");
+        }
+        for byte in (0..=255u8).filter(|byte| !byte.is_ascii_digit()) {
+            for place in 0..8 {
+                let mut text = *b"12345678";
+                text[place] = byte;
+                assert_eq!(digits(&text), None, "{byte} at {place}");
+            }
+        }
+        assert_eq!((read(""), read("-"), read("1e3")), (None, None, None));
+    }
+
+    #[test]
+    fn quotes_and_escapes_are_found_wherever_they_stand() {
+        for length in 0..40 {
+            let text = format!("\"{}\" tail", "a".repeat(length));
+            assert_eq!(string_end(text.as_bytes()), Some(length + 2));
+            let text = format!("\"{}\\\"b\" tail", "a".repeat(length));
+            assert_eq!(string_end(text.as_bytes()), Some(length + 5));
+            assert_eq!(string_end(&text.as_bytes()[..length + 3]), None);
         }
     }
 

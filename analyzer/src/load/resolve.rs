@@ -120,6 +120,11 @@ impl Resolver {
         self.texts.extend(texts.map(|(id, _, text)| (id, String::from_utf8_lossy(text).into_owned())));
     }
 
+    /// Whether the process said anything of itself, which metadata may belong to.
+    pub fn says_spans(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
     /// Turns decoded events into a batch.
     pub fn fill(
         &self,
@@ -218,10 +223,9 @@ impl Resolver {
 
     fn call_args(&self, events: &Events, i: usize, batch: &mut Batch, catalog: &Catalog) {
         let Some(info) = Op(events.op[i]).info() else { return };
-        let files = || catalog.files();
         let path = |id: u32| {
             let file = self.files.get(id as usize).copied().unwrap_or(FILE_NONE);
-            catalog.text(&files()[file as usize])
+            catalog.text(&catalog.path(file))
         };
         for (key, value) in arguments(info, events.known[i], events.a[i], events.b[i], path) {
             batch.args.push(Arg { row: i as u32, key: catalog.text(key), value });

@@ -61,11 +61,11 @@ impl OpenFiles {
 }
 
 /// A whole file decompressed in memory may not grow beyond this: a bomb is refused, not obeyed.
-pub const UNPACKED_MAX: u64 = 4 << 30;
+pub const UNPACKED_MAX: u64 = 1 << 30;
 
 /// Bytes of a file that is read in pieces; a file that is packed as a whole lies unpacked in memory.
 pub enum Bytes {
-    File(FileStore, PathBuf),
+    File(FileStore),
     Memory(Vec<u8>),
 }
 
@@ -80,26 +80,22 @@ impl Bytes {
                 let zstd = zstd::stream::read::Decoder::new(reader(path)?);
                 unpack(zstd.map_err(|_| Damage::Broken("no memory to decompress"))?)
             }
-            _ => Ok(Bytes::File(store, path.into())),
+            _ => Ok(Bytes::File(store)),
         }
     }
 
     pub fn load(&self, at: usize, into: &mut [u8]) -> Result<(), Damage> {
         let whole = match self {
-            Bytes::File(store, _) => store.load(at, into),
+            Bytes::File(store) => store.load(at, into),
             Bytes::Memory(bytes) => bytes.as_slice().load(at, into),
         };
         if whole { Ok(()) } else { Err(Damage::Cut) }
     }
 
-    /// Looks at all of it at once.
-    pub fn with_all<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Result<T, Damage> {
+    pub fn size(&self) -> usize {
         match self {
-            Bytes::Memory(bytes) => Ok(look(bytes)),
-            Bytes::File(_, path) => {
-                let bytes = std::fs::read(path).map_err(|_| Damage::Broken("the file cannot be read"))?;
-                Ok(look(&bytes))
-            }
+            Bytes::File(store) => store.size(),
+            Bytes::Memory(bytes) => bytes.len(),
         }
     }
 }
@@ -115,7 +111,7 @@ fn unpack(source: impl Read) -> Result<Bytes, Damage> {
     let ended = source.take(UNPACKED_MAX + 1).read_to_end(&mut out);
     match (ended, out.len() as u64) {
         (_, length) if length > UNPACKED_MAX => {
-            Err(Damage::Broken("it unpacks to more than 4 GiB; unpack it to a file"))
+            Err(Damage::Broken("it unpacks to more than 1 GiB; unpack it to a file"))
         }
         (Err(_), 0) => Err(Damage::Broken("its compression")),
         _ => Ok(Bytes::Memory(out)),

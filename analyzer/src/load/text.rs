@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Once};
 
 use dlio_schemas::native::Damage;
+use foldhash::fast::RandomState;
 
 use super::inputs::Text;
-use super::store::UNPACKED_MAX;
+use super::pieces::Pieces;
 use super::{Note, Reader, Source, Unit, dxt, gzip, json, strace};
 use crate::batch::{Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, Host, Process};
@@ -39,15 +40,10 @@ pub fn open_all(found: &[(PathBuf, Text)], notes: &mut Vec<Note>) -> Vec<Box<dyn
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for (path, text) in found {
         match std::fs::metadata(path) {
-            Ok(facts) => sources.push(Box::new(TextSource {
-                path: path.clone(),
-                text: *text,
-                size: facts.len(),
-                numbers: Mutex::default(),
-            })),
+            Ok(facts) => sources.push(Box::new(TextSource::new(path, *text, facts.len()))),
             Err(_) => {
                 let what = Damage::Broken("the file cannot be opened");
-                notes.push(Note { path: path.clone(), what, events_max: 0 });
+                notes.push(Note { path: path.clone(), what, events_max: None });
             }
         }
     }
@@ -60,6 +56,11 @@ struct TextSource {
     size: u64,
     /// Numbers of processes by host and process id, the same however often the file is read.
     numbers: Numbers,
+    /// Of large JSON with one object a line.
+    pieces: Option<Pieces>,
+    /// What lines of JSON say of hashes, and which pieces have been searched for that.
+    said: Arc<Mutex<json::Said>>,
+    learned: Vec<Once>,
 }
 
 type Numbers = Mutex<HashMap<(String, i32), u32>>;
@@ -71,7 +72,10 @@ pub struct Threads<'a> {
     /// Pieces that could not be used.
     pub broken: u64,
     source: &'a TextSource,
-    batches: HashMap<(u32, i32), Batch>,
+    batches: Vec<Batch>,
+    /// Places in `batches` by process and thread, and that of the event before.
+    places: HashMap<(u32, i32), usize, RandomState>,
+    place_last: usize,
     gathered: usize,
     take: &'a mut dyn FnMut(&mut Batch),
 }
@@ -90,7 +94,8 @@ impl Threads<'_> {
     }
 
     pub fn event(&mut self, proc: u32, tid: i32, row: &Row, args: impl IntoIterator<Item = (u32, Value)>) {
-        let batch = self.batches.entry((proc, tid)).or_insert_with(|| Batch { proc, tid, ..Batch::default() });
+        let at = self.place(proc, tid);
+        let batch = &mut self.batches[at];
         let place = batch.len() as u32;
         batch.push(row);
         batch.args.extend(args.into_iter().map(|(key, value)| Arg { row: place, key, value }));
@@ -104,6 +109,21 @@ impl Threads<'_> {
         }
     }
 
+    #[inline]
+    fn place(&mut self, proc: u32, tid: i32) -> usize {
+        match self.batches.get(self.place_last) {
+            Some(batch) if batch.proc == proc && batch.tid == tid => {}
+            _ => {
+                let batches = &mut self.batches;
+                self.place_last = *self.places.entry((proc, tid)).or_insert_with(|| {
+                    batches.push(Batch { proc, tid, ..Batch::default() });
+                    batches.len() - 1
+                });
+            }
+        }
+        self.place_last
+    }
+
     /// Events of which only the number is known.
     pub fn lost(&mut self, proc: u32, tid: i32, events: u64) {
         let mut batch = Batch { proc, tid, lost: events, ..Batch::default() };
@@ -111,17 +131,49 @@ impl Threads<'_> {
     }
 
     fn flush(&mut self) {
-        for (_, mut batch) in self.batches.drain() {
+        for mut batch in self.batches.drain(..).filter(|batch| !batch.is_empty()) {
             (self.take)(&mut batch);
         }
+        self.places.clear();
         self.gathered = 0;
     }
 }
 
 impl TextSource {
+    fn new(path: &Path, text: Text, size: u64) -> TextSource {
+        let pieces = if text == Text::Json { Pieces::of(path, size) } else { None };
+        let learned = (0..pieces.as_ref().map_or(0, Pieces::count)).map(|_| Once::new()).collect();
+        let (numbers, said) = Default::default();
+        TextSource { path: path.into(), text, size, numbers, pieces, said, learned }
+    }
+
+    /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
+    fn read_piece(&self, pieces: &Pieces, piece: usize, text: &mut Vec<u8>, into: &mut Threads) -> Result<(), Damage> {
+        let mut parser = json::JsonParser::new(self.said.clone());
+        let mut result = None;
+        self.learned[piece].call_once(|| {
+            result = Some(pieces.text(&self.path, piece, text));
+            parser.learn(text, into.catalog);
+        });
+        let result = result.unwrap_or_else(|| pieces.text(&self.path, piece, text));
+        for (earlier, learned) in self.learned[..piece].iter().enumerate() {
+            learned.call_once(|| {
+                let mut text = Vec::new();
+                // What is damaged in it is noted when it is read.
+                let _ = pieces.text(&self.path, earlier, &mut text);
+                parser.learn(&text, into.catalog);
+            });
+        }
+        if piece > 0 {
+            parser.continues();
+        }
+        let used = parser.parse(text, true, into);
+        result.and(if text[used..].iter().all(u8::is_ascii_whitespace) { Ok(()) } else { Err(Damage::Cut) })
+    }
+
     fn parser(&self) -> Box<dyn Parser> {
         match self.text {
-            Text::Json => Box::new(json::JsonParser::default()),
+            Text::Json => Box::new(json::JsonParser::new(self.said.clone())),
             Text::Dxt => Box::new(dxt::DxtParser::default()),
             Text::Strace => Box::new(strace::StraceParser::default()),
         }
@@ -146,20 +198,30 @@ impl Source for TextSource {
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
-        vec![Unit { source, index: 0, last_end: i64::MAX, proc: None, events: 1 << 20, size: self.size }]
+        match &self.pieces {
+            Some(pieces) => (0..pieces.count()).map(|piece| unit(source, piece, pieces.size(piece))).collect(),
+            None => vec![unit(source, 0, self.size)],
+        }
     }
 
     fn read(
         &self,
-        _index: u32,
-        _reader: &mut Reader,
+        index: u32,
+        reader: &mut Reader,
         catalog: &Catalog,
         wanted: Wanted,
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
-        let mut text = self.text().map_err(|_| Damage::Broken("the file cannot be opened"))?;
-        let mut into = Threads { catalog, wanted, broken: 0, source: self, batches: HashMap::new(), gathered: 0, take };
-        let ended = feed(&mut *text, self.parser().as_mut(), &mut into);
+        let (batches, places) = Default::default();
+        let mut into =
+            Threads { catalog, wanted, broken: 0, source: self, batches, places, place_last: 0, gathered: 0, take };
+        let ended = match &self.pieces {
+            Some(pieces) => self.read_piece(pieces, index as usize, &mut reader.text, &mut into),
+            None => {
+                let mut text = self.text().map_err(|_| Damage::Broken("the file cannot be opened"))?;
+                feed(&mut *text, self.size, self.parser().as_mut(), &mut into)
+            }
+        };
         into.flush();
         match (ended, into.broken) {
             (Err(damage), _) => Err(damage),
@@ -169,8 +231,21 @@ impl Source for TextSource {
     }
 }
 
-/// Gives a parser all of a text.
-fn feed(text: &mut dyn Read, parser: &mut dyn Parser, into: &mut Threads) -> Result<(), Damage> {
+/// How many bytes of a text an event takes, about: what scans are shared out by.
+const EVENT_BYTES: u64 = 16;
+
+fn unit(source: u32, piece: usize, size: u64) -> Unit {
+    Unit::new(source, piece as u32, size / EVENT_BYTES, size)
+}
+
+/// Traces pack to a tenth or a hundredth. What grows far beyond that is made to fill memory or time.
+const UNPACKED_RATIO: u64 = 500;
+
+/// What any text may unpack to, however small the file.
+const UNPACKED_LEAST: u64 = 64 << 20;
+
+/// Gives a parser all of a text, of which `size` bytes are stored.
+fn feed(text: &mut dyn Read, size: u64, parser: &mut dyn Parser, into: &mut Threads) -> Result<(), Damage> {
     let mut window: Vec<u8> = Vec::new();
     let (mut total, mut result) = (0u64, Ok(()));
     loop {
@@ -194,8 +269,10 @@ fn feed(text: &mut dyn Read, parser: &mut dyn Parser, into: &mut Threads) -> Res
         if window.len() > ITEM_MAX {
             return Err(Damage::Broken("a line of more than 16 MiB"));
         }
-        if total > UNPACKED_MAX * 64 {
-            return Err(Damage::Broken("it unpacks to more than 256 GiB"));
+        if total > UNPACKED_LEAST.max(size.saturating_mul(UNPACKED_RATIO)) {
+            return Err(Damage::Broken(
+                "it unpacks to more than 500 times its size; unpack it to a file if that is right",
+            ));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Counting: what one thread remembers of the events it has seen, and how two threads' counts become one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use dlio_schemas::ops::Class;
@@ -10,6 +10,8 @@ use super::intervals::{Interval, Lists, Measures, Set, Sweep, unite};
 use super::quantiles::{Counts, Histogram};
 use crate::batch::{ABSENT, Batch};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
+use crate::filter::Categories;
+use crate::load::{Seen, Unit};
 use crate::scan::Consumer;
 
 const CLASSES: usize = Class::ALL.len();
@@ -98,6 +100,8 @@ impl Default for ProcessCount {
 /// Everything counted.
 #[derive(Default)]
 pub struct Counted {
+    /// What each unit turned out to hold, by source and index.
+    pub units: Vec<(u32, u32, Seen)>,
     pub kinds: Vec<KindCount>,
     pub sizes: Counts,
     pub files: Vec<FileCount>,
@@ -116,6 +120,25 @@ impl Counted {
         lengthen(&mut self.processes, other.processes.len());
         self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
         self.users.extend(other.users);
+        self.units.extend(other.units);
+    }
+}
+
+impl Counted {
+    /// Counts of a file that was met under two numbers become one.
+    pub fn unite_files(&mut self, aliases: &[(u32, u32)]) {
+        if aliases.is_empty() {
+            return;
+        }
+        for &(file, first) in aliases {
+            lengthen(&mut self.files, file.max(first) as usize + 1);
+            let count = std::mem::take(&mut self.files[file as usize]);
+            self.files[first as usize].merge(&count);
+        }
+        let firsts: HashMap<u64, u64> = aliases.iter().map(|&(file, first)| (file as u64, first as u64)).collect();
+        let users = std::mem::take(&mut self.users).into_iter();
+        let first = |user: u64| firsts.get(&(user >> 32)).map_or(user, |first| first << 32 | user & u32::MAX as u64);
+        self.users = users.map(first).collect();
     }
 }
 
@@ -181,10 +204,11 @@ struct KindTraits {
     io: bool,
     opens: bool,
     span: bool,
+    category: u64,
 }
 
 impl KindTraits {
-    fn of(kind: &Kind) -> KindTraits {
+    fn of(kind: &Kind, categories: &Categories) -> KindTraits {
         let call = kind.origin == Origin::Call;
         KindTraits {
             class: kind.class,
@@ -192,6 +216,7 @@ impl KindTraits {
             io: call && is_io(kind),
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
+            category: categories.bit(&kind.cat),
         }
     }
 }
@@ -258,8 +283,14 @@ pub struct Counter<'a> {
     /// The process that used a file last: most of `users` need not be asked.
     last_user: Vec<u32>,
     lists: Lists,
+    /// Of the unit being read: process ids, and what it holds.
+    pids: Vec<u32>,
+    seen: Seen,
     pub counted: Counted,
 }
+
+/// Nothing yet.
+const UNSEEN: Seen = Seen { first_start: i64::MAX, last_end: i64::MIN, pid: None, categories: 0 };
 
 impl<'a> Counter<'a> {
     pub fn new(catalog: &'a Catalog, meeting: &'a Meeting) -> Counter<'a> {
@@ -270,6 +301,8 @@ impl<'a> Counter<'a> {
             stored: Vec::new(),
             last_user: Vec::new(),
             lists: Default::default(),
+            pids: Vec::new(),
+            seen: UNSEEN,
             counted: Counted::default(),
         }
     }
@@ -278,11 +311,12 @@ impl<'a> Counter<'a> {
     fn learn(&mut self, batch: &Batch) {
         let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
         if largest(&batch.kind) >= self.kinds.len() {
-            self.kinds = self.catalog.kinds().iter().map(KindTraits::of).collect();
+            let categories = Categories::new(self.catalog.categories());
+            self.kinds = self.catalog.kinds().iter().map(|kind| KindTraits::of(kind, &categories)).collect();
             lengthen(&mut self.counted.kinds, self.kinds.len());
         }
         if largest(&batch.file) >= self.stored.len() {
-            self.stored = self.catalog.files().iter().map(|path| is_stored(path)).collect();
+            self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
             lengthen(&mut self.counted.files, self.stored.len());
         }
@@ -304,7 +338,24 @@ impl Consumer for Counter<'_> {
         process.events = batch.len() as u64;
         thread.events = batch.len() as u64;
         process.threads.insert(batch.tid, thread);
+        self.seen.first_start = self.seen.first_start.min(process.first_ts);
+        self.seen.last_end = self.seen.last_end.max(process.last_ts);
+        if self.pids.last() != Some(&batch.proc) {
+            self.pids.push(batch.proc);
+        }
         self.counted.processes[batch.proc as usize].merge(process);
+    }
+
+    fn unit_done(&mut self, unit: &Unit) {
+        let seen = std::mem::replace(&mut self.seen, UNSEEN);
+        let procs = std::mem::take(&mut self.pids);
+        let pid = match procs.first() {
+            Some(&only) if procs.iter().all(|proc| *proc == only) && unit.proc.is_none() => {
+                Some(self.catalog.pid(only))
+            }
+            _ => None,
+        };
+        self.counted.units.push((unit.source, unit.index, Seen { pid, ..seen }));
     }
 
     fn part_done(&mut self, part: usize, horizon: i64) {
@@ -321,6 +372,7 @@ impl Counter<'_> {
         let traits = self.kinds[kind];
         let (ts, dur, bytes) = (batch.ts[i], batch.dur[i], batch.bytes[i]);
         let end = ts.saturating_add(dur);
+        self.seen.categories |= traits.category;
         let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
         let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
         let count = &mut self.counted.kinds[kind];

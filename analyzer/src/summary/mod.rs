@@ -1,6 +1,7 @@
 //! What a trace means, in one pass.
 //!
-//! [`count`] sees each event once; [`intervals`] and [`quantiles`] are pure arithmetic; [`model`] is the report as plain
+//! [`count`] sees each event once; [`intervals`] and [`quantiles`] are pure arithmetic; [`precise`] is the second pass for those who
+//! want the last digit; [`model`] is the report as plain
 //! values, which [`text`], JSON and CSV only print. SQL over the same events gives the same figures, and `--show-sql` says
 //! which SQL that is.
 
@@ -8,6 +9,7 @@ pub mod count;
 pub mod flat;
 pub mod intervals;
 pub mod model;
+pub mod precise;
 pub mod quantiles;
 pub mod tally;
 pub mod text;
@@ -15,7 +17,7 @@ pub mod units;
 pub mod verdict;
 
 use crate::batch::Wanted;
-use crate::filter::{Filter, Sieve};
+use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Progress, scan};
 use count::{Counted, Counter, Meeting};
@@ -25,7 +27,7 @@ use tally::Tallies;
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
     let meeting = Meeting::default();
-    let sieve = Sieve::new(filter, &trace.catalog);
+    let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
     tallies.meet(&meeting);
     let counters =
@@ -33,6 +35,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
     let tally = tallies.add_to(&mut counted, &trace.catalog);
+    counted.unite_files(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
-    Ok(Analysis { counted, measures, late, late_ns, tally })
+    Ok(Analysis { counted, measures, late, late_ns, tally, durations: None })
 }

@@ -3,15 +3,16 @@
 //! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
 //! away; new fields need no new version. SUMMARY.md says what each field means.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::Class;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::count::{Counted, FileCount, KindCount, ProcessCount};
 use super::intervals::{Measures, Set};
-use super::quantiles::{Quantiles, quantiles};
+use super::quantiles::{Counts, Quantiles, quantiles};
 use super::tally::Tally;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
@@ -19,10 +20,10 @@ use crate::load::{Note, Trace};
 
 pub const VERSION: u32 = 1;
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct Summary {
     /// `dlio-summary`.
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     pub version: u32,
     pub verdict: Vec<String>,
     pub allocation: Allocation,
@@ -41,7 +42,7 @@ pub struct Summary {
 }
 
 /// Who took part.
-#[derive(Serialize, Debug, Default)]
+#[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Allocation {
     pub hosts: u64,
     pub processes: u64,
@@ -55,7 +56,7 @@ pub struct Allocation {
 }
 
 /// What was read and written.
-#[derive(Serialize, Debug, Default)]
+#[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Dataset {
     pub files: u64,
     pub files_read: u64,
@@ -67,7 +68,7 @@ pub struct Dataset {
 }
 
 /// Where the time went. Each is the length of a union of intervals over all processes, and exact.
-#[derive(Serialize, Debug, Default)]
+#[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Time {
     pub start_ts: i64,
     pub end_ts: i64,
@@ -88,11 +89,11 @@ pub struct Time {
 }
 
 /// One kind of call, or one name of span.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct Function {
     pub name: String,
     pub cat: String,
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     pub count: u64,
     pub failed: u64,
     pub time_ns: u64,
@@ -103,7 +104,7 @@ pub struct Function {
 }
 
 /// A distribution.
-#[derive(Serialize, Debug, Clone, Copy)]
+#[derive(Serialize, Deserialize, Debug, Clone, Copy)]
 pub struct Spread {
     pub min: f64,
     pub p25: f64,
@@ -124,7 +125,7 @@ impl Spread {
     }
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct Directory {
     pub directory: String,
     pub files: u64,
@@ -132,7 +133,7 @@ pub struct Directory {
     pub use_: Use,
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct FileUse {
     pub path: String,
     #[serde(flatten)]
@@ -140,13 +141,21 @@ pub struct FileUse {
 }
 
 /// What was done with a file or folder.
-#[derive(Serialize, Debug, Default, Clone)]
+#[derive(Serialize, Deserialize, Debug, Default, Clone)]
 pub struct Use {
     pub events: u64,
     pub opens: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub time_ns: u64,
+}
+
+impl Summary {
+    /// Whether every quantile is that of the very values.
+    pub fn is_exact(&self) -> bool {
+        let functions = self.functions.iter().chain(&self.spans);
+        functions.flat_map(|function| [Some(function.duration_ns), function.size]).flatten().all(|spread| spread.exact)
+    }
 }
 
 impl Use {
@@ -159,7 +168,7 @@ impl Use {
     }
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct ProcessUse {
     pub host: String,
     pub pid: i32,
@@ -172,7 +181,7 @@ pub struct ProcessUse {
     pub work: Work,
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct RankUse {
     pub rank: i32,
     pub processes: u64,
@@ -181,7 +190,7 @@ pub struct RankUse {
 }
 
 /// What a process or rank did. Times are summed over calls and threads.
-#[derive(Serialize, Debug, Default, Clone)]
+#[derive(Serialize, Deserialize, Debug, Default, Clone)]
 pub struct Work {
     pub events: u64,
     pub failed: u64,
@@ -210,7 +219,7 @@ impl Work {
     }
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct HostUse {
     pub host: String,
     pub cores: Option<i32>,
@@ -218,11 +227,14 @@ pub struct HostUse {
     pub clock_spread_ns: i64,
 }
 
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct DamageNote {
     pub path: String,
     pub what: String,
-    pub events_max: u64,
+    /// Whether it is the end that is missing.
+    pub cut: bool,
+    /// `null` where nothing says how many events that cost.
+    pub events_max: Option<u64>,
 }
 
 /// One scan's outcome, from which reports and tables are made.
@@ -232,6 +244,8 @@ pub struct Analysis {
     pub late: u64,
     pub late_ns: i64,
     pub tally: Option<Tally>,
+    /// Values in the buckets of quantiles, by kind, where a second pass counted them.
+    pub durations: Option<Counts>,
 }
 
 impl Analysis {
@@ -241,12 +255,16 @@ impl Analysis {
         used().map(|process| process.first_ts).min().zip(used().map(|process| process.last_ts).max())
     }
 
+    pub fn events(&self) -> u64 {
+        self.counted.processes.iter().map(|process| process.events).sum()
+    }
+
     pub fn summary(&self, trace: &Trace) -> Summary {
         let catalog = &trace.catalog;
         let kinds = catalog.kinds();
         let notes = trace.notes.lock().expect("notes").clone();
         let mut summary = Summary {
-            schema: "dlio-summary",
+            schema: "dlio-summary".into(),
             version: VERSION,
             verdict: Vec::new(),
             allocation: self.allocation(catalog),
@@ -259,7 +277,7 @@ impl Analysis {
             processes: self.processes(catalog),
             ranks: self.ranks(catalog),
             hosts: self.hosts(catalog),
-            damage: notes.iter().map(damage).collect(),
+            damage: notes.iter().map(DamageNote::of).collect(),
             tally: self.tally.clone(),
         };
         summary.verdict = super::verdict::verdict(&summary);
@@ -277,7 +295,7 @@ impl Analysis {
             threads: threads().count() as u64,
             io_threads: threads().filter(|thread| thread.does_io).count() as u64,
             compute_threads: threads().filter(|thread| thread.computes).count() as u64,
-            events: self.counted.processes.iter().map(|process| process.events).sum(),
+            events: self.events(),
             lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
             filtered: processes.iter().map(|process| process.filtered).sum(),
         }
@@ -333,13 +351,14 @@ impl Analysis {
 
     fn functions(&self, kinds: &[Kind], takes: impl Fn(&Kind) -> bool) -> Vec<Function> {
         let sizes = self.counted.sizes.sorted();
+        let durations = self.durations.as_ref().filter(|counts| !counts.rounded).map(Counts::sorted);
         let rows = (0u32..).zip(kinds.iter().zip(&self.counted.kinds));
         let used = rows.filter(|(_, (kind, count))| takes(kind) && count.durations.count > 0);
         let mut functions: Vec<_> = used
             .filter_map(|(number, (kind, count))| {
-                let from = sizes.partition_point(|(kind, ..)| *kind < number);
-                let to = sizes.partition_point(|(kind, ..)| *kind <= number);
-                function(kind, count, &sizes[from..to], !self.counted.sizes.rounded)
+                let durations = durations.as_ref().map(|durations| of_kind(durations, number));
+                let sizes = (of_kind(&sizes, number), !self.counted.sizes.rounded);
+                function(kind, count, durations, sizes)
             })
             .collect();
         functions.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.name.cmp(&b.name)));
@@ -428,29 +447,57 @@ pub fn directory(path: &str) -> Option<&str> {
     Some(if folder.is_empty() { "/" } else { folder })
 }
 
-fn function(kind: &Kind, count: &KindCount, sizes: &[(u32, u64, u64)], exact: bool) -> Option<Function> {
+/// Values of one kind and how often they occur.
+type Values<'a> = &'a [(u32, u64, u64)];
+
+fn of_kind(values: Values<'_>, number: u32) -> Values<'_> {
+    let from = values.partition_point(|(kind, ..)| *kind < number);
+    let to = values.partition_point(|(kind, ..)| *kind <= number);
+    &values[from..to]
+}
+
+fn duration(count: &KindCount, values: Option<Values>) -> Option<Spread> {
+    let values: Option<Vec<_>> = values.map(|values| values.iter().map(|(_, value, n)| (*value, *n)).collect());
+    let exact = values.and_then(|values| count.durations.refined(&values)).map(|q| Spread::new(q, true));
+    exact.or_else(|| Some(Spread::new(count.durations.quantiles()?, false)))
+}
+
+fn function(
+    kind: &Kind,
+    count: &KindCount,
+    durations: Option<Values>,
+    (sizes, exact): (Values, bool),
+) -> Option<Function> {
     let steps = sizes.iter().map(|(_, value, n)| (*value as f64, *n));
     Some(Function {
         name: kind.name.to_string(),
         cat: kind.cat.to_string(),
-        class: kind.class.name(),
+        class: kind.class.name().into(),
         count: count.durations.count,
         failed: count.failed,
         time_ns: count.durations.sum as u64,
-        duration_ns: Spread::new(count.durations.quantiles()?, false),
+        duration_ns: duration(count, durations)?,
         bytes: (count.sized > 0).then_some(count.bytes as u64),
         size: quantiles(steps, count.sized, count.bytes).map(|q| Spread::new(q, exact)),
     })
 }
 
-fn damage(note: &Note) -> DamageNote {
-    DamageNote { path: note.path.display().to_string(), what: note.what.to_string(), events_max: note.events_max }
+impl DamageNote {
+    pub fn of(note: &Note) -> DamageNote {
+        let cut = note.what == Damage::Cut;
+        let (path, what) = (note.path.display().to_string(), note.what.to_string());
+        DamageNote { path, what, cut, events_max: note.events_max }
+    }
 }
 
 /// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
-pub fn damage_sentence(notes: &[Note]) -> Option<String> {
-    let cut = notes.iter().filter(|note| note.what == Damage::Cut).count();
-    let events: u64 = notes.iter().map(|note| note.events_max).sum();
+pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
+    let cut = notes.iter().filter(|note| note.cut).count();
+    let known: u64 = notes.iter().filter_map(|note| note.events_max).sum();
+    let lost = match notes.iter().all(|note| note.events_max.is_some()) {
+        true => format!("at most {} events lost", super::units::grouped(known)),
+        false => "how many events that cost is not known".into(),
+    };
     let many = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
     let mut parts = Vec::new();
     if cut > 0 {
@@ -459,5 +506,5 @@ pub fn damage_sentence(notes: &[Note]) -> Option<String> {
     if notes.len() > cut {
         parts.push(many(notes.len() - cut, "piece damaged", "pieces damaged"));
     }
-    (!parts.is_empty()).then(|| format!("{}: at most {} events lost", parts.join(", "), super::units::grouped(events)))
+    (!parts.is_empty()).then(|| format!("{}: {lost}", parts.join(", ")))
 }

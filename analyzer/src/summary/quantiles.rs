@@ -1,7 +1,8 @@
 //! Distributions: exact ones by counting each value, compact ones by counting in buckets.
 //!
 //! Sizes are few different numbers, so each is counted and every quantile is exact. Durations are many, so they are counted
-//! in buckets of which 128 make a doubling: a quantile is off by 0.4 % at most, smallest, largest and mean not at all.
+//! in buckets of which 128 make a doubling: a quantile is off by 0.4 % at most, smallest, largest and mean not at all. The
+//! few buckets in which quantiles lie can be counted value by value in a second pass, which makes them exact.
 
 /// Buckets of a doubling, as a power of two.
 const FINE_BITS: u32 = 7;
@@ -20,9 +21,12 @@ pub struct Quantiles {
     pub max: f64,
 }
 
+/// From the smallest value to the largest.
+const SHARES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0];
+
 /// Bucket of a value: exact below [`FINE`], then 128 a doubling.
 #[inline(always)]
-fn bucket(value: u64) -> usize {
+pub fn bucket(value: u64) -> usize {
     let octave = (63 - (value | 1).leading_zeros()).saturating_sub(FINE_BITS);
     ((octave as u64 * FINE) + (value >> octave)) as usize
 }
@@ -92,6 +96,51 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Buckets that hold the values between which quantiles lie, where those are not known from the bucket alone.
+    pub fn buckets_of_quantiles(&self) -> Vec<usize> {
+        let last = self.count.saturating_sub(1);
+        let ranks = SHARES.iter().flat_map(|share| {
+            let place = share * last as f64;
+            [place.floor() as u64, place.ceil() as u64]
+        });
+        let mut ranks: Vec<u64> = ranks.collect();
+        ranks.sort_unstable();
+        let mut ranks = ranks.into_iter().peekable();
+        let (mut found, mut seen) = (Vec::new(), 0);
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            let mut holds = false;
+            while ranks.next_if(|rank| *rank < seen).is_some() {
+                holds = true;
+            }
+            if holds && bucket as u64 >= 2 * FINE {
+                found.push(bucket);
+            }
+        }
+        found
+    }
+
+    /// Exact quantiles, given how often each value of the buckets of quantiles occurs, in ascending order; `None` where
+    /// that does not add up to what was counted.
+    pub fn refined(&self, values: &[(u64, u64)]) -> Option<Quantiles> {
+        let buckets = self.buckets_of_quantiles();
+        let mut steps = Vec::new();
+        let mut rest = values;
+        for (number, &count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            if buckets.binary_search(&number).is_err() {
+                steps.push((middle(number), count));
+                continue;
+            }
+            let (inside, after) = rest.split_at(rest.partition_point(|(value, _)| bucket(*value) <= number));
+            if inside.iter().map(|(_, n)| n).sum::<u64>() != count {
+                return None;
+            }
+            steps.extend(inside.iter().map(|(value, n)| (*value as f64, *n)));
+            rest = after;
+        }
+        quantiles(steps.into_iter(), self.count, self.sum)
+    }
+
     pub fn quantiles(&self) -> Option<Quantiles> {
         let steps = self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (middle(i), *n));
         let found = quantiles(steps, self.count, self.sum)?;
@@ -116,8 +165,7 @@ pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128)
     if count == 0 {
         return None;
     }
-    let shares = [0.0, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0];
-    let places = shares.map(|share| share * (count - 1) as f64);
+    let places = SHARES.map(|share| share * (count - 1) as f64);
     let mut values = [0.0; 7];
     let (mut next, mut seen, mut before) = (0, 0u64, 0.0);
     for (value, n) in steps {
@@ -280,6 +328,29 @@ mod tests {
         };
         for (found, share) in [(q.p25, 0.25), (q.median, 0.5), (q.p75, 0.75), (q.p95, 0.95), (q.p99, 0.99)] {
             assert!((found - at(share)).abs() < 1e-9, "{share}: {found} {}", at(share));
+        }
+    }
+
+    #[test]
+    fn buckets_counted_value_by_value_give_the_quantiles_of_the_sorted_list() {
+        let mut state = 3u64;
+        for length in [1, 2, 3, 10, 1000, 20_000] {
+            let values: Vec<u64> = (0..length)
+                .map(|_| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (state >> 34) >> (state % 23)
+                })
+                .collect();
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|value| histogram.add(*value));
+            let buckets = histogram.buckets_of_quantiles();
+            let mut counts = Counts::default();
+            values.iter().filter(|value| buckets.contains(&bucket(**value))).for_each(|value| counts.add(0, *value));
+            let counted: Vec<_> = counts.sorted().into_iter().map(|(_, value, n)| (value, n)).collect();
+            assert_eq!(histogram.refined(&counted).unwrap(), exact(&values), "{length} values");
+            if let Some((_, fewer)) = counted.split_last() {
+                assert_eq!(histogram.refined(fewer), None);
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use dlio_schemas::native::tally::Bin;
 use dlio_schemas::ops::Class;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::count::{Counted, FileCount, Meeting, ProcessCount, ThreadCount, directions, lengthen, opens};
 use super::intervals::{Interval, Lists, Set};
@@ -18,7 +18,7 @@ use crate::load::tally::{self, Busy, KindRow, KindShape, ProcessTally};
 const COLUMNS: usize = 60;
 
 /// What only counting tells.
-#[derive(Serialize, Clone, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Tally {
     pub processes: u64,
     /// Events that were counted; no single one of them is in the tables.
@@ -32,7 +32,7 @@ pub struct Tally {
 }
 
 /// How the calls of a function went through their files.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Access {
     pub name: String,
     /// Calls whose position was known.
@@ -44,7 +44,7 @@ pub struct Access {
 }
 
 /// What was going on, in stretches of equal length.
-#[derive(Serialize, Clone, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Activity {
     pub start_ts: i64,
     pub column_ns: i64,
@@ -70,7 +70,7 @@ impl Tallies {
             ..Tally::default()
         };
         let found = (!all.is_empty()).then_some(found);
-        let takes = |tally: &ProcessTally| !filter.asks_for_single_events() && sieve.may_take(Some(tally.proc), None);
+        let takes = |tally: &ProcessTally| !filter.asks_for_single_events() && sieve.takes_proc(tally.proc);
         Tallies { taken: all.into_iter().filter(takes).collect(), found }
     }
 

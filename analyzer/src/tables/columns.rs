@@ -6,6 +6,7 @@ use arrow::array::{
     ArrayRef, DictionaryArray, Int32Array, Int32Builder, Int64Array, MapBuilder, MapFieldNames, RecordBatch,
     RecordBatchOptions, StringArray, StringBuilder, UInt8Array,
 };
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use dlio_schemas::tables::{self, Column, Type};
@@ -86,9 +87,17 @@ impl Shared {
             classes: Dictionary::new(kinds.iter().map(|kind| kind.class.name())),
             hosts: Arc::new(StringArray::from(hosts)),
             processes: catalog.processes().iter().map(|p| (p.pid, p.host as i32, p.rank)).collect(),
-            files: catalog.files(),
-            texts: catalog.texts(),
+            files: Vec::new(),
+            texts: Vec::new(),
         }
+    }
+
+    /// Learns what was named since.
+    fn extend(&mut self, catalog: &Catalog) {
+        let (mut files, mut texts) = (std::mem::take(&mut self.files), std::mem::take(&mut self.texts));
+        files.extend(catalog.files_from(files.len()));
+        texts.extend(catalog.texts_from(texts.len()));
+        *self = Shared { files, texts, ..Shared::new(catalog) };
     }
 
     /// Whether everything the batch refers to is known here: foreign formats name things as they come to them.
@@ -106,8 +115,7 @@ impl Shared {
 }
 
 /// Converts batches for one thread.
-pub struct Converter<'a> {
-    catalog: &'a Catalog,
+pub struct Converter {
     shared: Shared,
     schema: SchemaRef,
     /// Places in the list of columns.
@@ -118,12 +126,11 @@ pub struct Converter<'a> {
     mark: u64,
 }
 
-impl<'a> Converter<'a> {
+impl Converter {
     /// `columns` are places in [`tables::EVENTS`].
-    pub fn new(catalog: &'a Catalog, columns: Vec<usize>) -> Converter<'a> {
+    pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
         Converter {
-            catalog,
             shared: Shared::new(catalog),
             schema: schema(&listed),
             columns,
@@ -133,9 +140,9 @@ impl<'a> Converter<'a> {
         }
     }
 
-    pub fn convert(&mut self, batch: &Batch) -> Result<RecordBatch, ArrowError> {
+    pub fn convert(&mut self, catalog: &Catalog, batch: &Batch) -> Result<RecordBatch, ArrowError> {
         if !self.shared.covers(batch) {
-            self.shared = Shared::new(self.catalog);
+            self.shared.extend(catalog);
         }
         let places = self.columns.clone();
         let arrays: Result<Vec<_>, _> =
@@ -159,17 +166,18 @@ impl<'a> Converter<'a> {
             "rank" => Arc::new(Int32Array::from(vec![rank; rows])),
             "proc" => Arc::new(Int32Array::from(vec![batch.proc as i32; rows])),
             "file" => self.files(&batch.file)?,
-            "file_id" => Arc::new(
-                batch.file.iter().map(|&file| (file != FILE_NONE).then_some(file as i32)).collect::<Int32Array>(),
-            ),
+            "file_id" => {
+                known_32(batch.file.iter().map(|&file| file as i32).collect(), |file| file != FILE_NONE as i32)
+            }
             "fd" => optional_32(&batch.fd, rows),
             "pos" => optional(&batch.pos),
             "requested" => optional(&batch.requested),
             "bytes" => optional(&batch.bytes),
             "ret" => {
-                Arc::new(batch.ret.iter().map(|&ret| (ret != ABSENT).then_some(ret.max(-1))).collect::<Int64Array>())
+                let shown = batch.ret.iter().map(|&ret| if ret == ABSENT { ret } else { ret.max(-1) });
+                known(shown.collect(), |ret| ret != ABSENT)
             }
-            "errno" => Arc::new(batch.ret.iter().map(|&ret| errno(ret)).collect::<Int32Array>()),
+            "errno" => known_32(batch.ret.iter().map(|&ret| errno(ret)).collect(), |errno| errno != ABSENT_32),
             "depth" => Arc::new(UInt8Array::from(batch.depth.clone())),
             "epoch" => optional_32(&batch.epoch, rows),
             "step" => optional_32(&batch.step, rows),
@@ -237,7 +245,19 @@ fn same_host(hosts: &ArrayRef, host: i32, rows: usize) -> Result<ArrayRef, Arrow
 }
 
 fn optional(values: &[i64]) -> ArrayRef {
-    Arc::new(values.iter().map(|&value| (value != ABSENT).then_some(value)).collect::<Int64Array>())
+    known(values.to_vec(), |value| value != ABSENT)
+}
+
+/// A column of the values for which `is_known` holds, null elsewhere.
+fn known(values: Vec<i64>, is_known: impl Fn(i64) -> bool) -> ArrayRef {
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |i| is_known(values[i])));
+    Arc::new(Int64Array::new(values.into(), (nulls.null_count() > 0).then_some(nulls)))
+}
+
+/// The same for 32 bits.
+fn known_32(values: Vec<i32>, is_known: impl Fn(i32) -> bool) -> ArrayRef {
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(values.len(), |i| is_known(values[i])));
+    Arc::new(Int32Array::new(values.into(), (nulls.null_count() > 0).then_some(nulls)))
 }
 
 /// A column that nobody carries is empty.
@@ -245,9 +265,10 @@ fn optional_32(values: &[i32], rows: usize) -> ArrayRef {
     if values.is_empty() {
         return Arc::new(Int32Array::new_null(rows));
     }
-    Arc::new(values.iter().map(|&value| (value != ABSENT_32).then_some(value)).collect::<Int32Array>())
+    known_32(values.to_vec(), |value| value != ABSENT_32)
 }
 
-fn errno(ret: i64) -> Option<i32> {
-    (ret < 0 && ret != ABSENT).then(|| ret.checked_neg().and_then(|errno| errno.try_into().ok()).unwrap_or(i32::MAX))
+/// The error behind a result, or [`ABSENT_32`].
+fn errno(ret: i64) -> i32 {
+    if ret >= 0 || ret == ABSENT { ABSENT_32 } else { (-ret).try_into().unwrap_or(i32::MAX) }
 }

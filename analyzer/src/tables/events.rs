@@ -17,7 +17,7 @@ use dlio_schemas::tables;
 
 use super::columns::{Converter, schema};
 use crate::batch::Wanted;
-use crate::filter::{Filter, Sieve};
+use crate::filter::Filter;
 use crate::load::{Reader, Trace, Unit};
 
 /// See the module.
@@ -105,9 +105,17 @@ fn narrow(filter: &mut Filter, condition: &Expr) {
             filter.to = Some(filter.to.map_or(to, |known| known.min(to)));
         }
         ("dur", Some(Operator::Gt | Operator::GtEq), Some(dur)) => filter.min_dur_ns = filter.min_dur_ns.max(dur),
+        ("cat", Some(Operator::Eq), _) if filter.cats.is_empty() => filter.cats.extend(text(value)),
         ("pid", Some(Operator::Eq), Some(pid)) if filter.pids.is_empty() => filter.pids.extend(i32::try_from(pid)),
         ("rank", Some(Operator::Eq), Some(rank)) if filter.ranks.is_empty() => filter.ranks.extend(i32::try_from(rank)),
         _ => {}
+    }
+}
+
+fn text(value: &ScalarValue) -> Option<String> {
+    match value {
+        ScalarValue::Dictionary(_, value) => text(value),
+        value => value.try_as_str().flatten().map(str::to_string),
     }
 }
 
@@ -141,13 +149,16 @@ impl PartitionStream for Partition {
     }
 
     fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let units: Vec<Unit> = self.trace.units.iter().skip(self.number).step_by(self.of).copied().collect();
+        let sieve = self.trace.sieve(&self.filter);
+        let may_hold = self.trace.units.iter().filter(|unit| sieve.may_take(unit));
+        let units: Vec<Unit> = may_hold.skip(self.number).step_by(self.of).copied().collect();
         let batches = Batches {
             trace: self.trace.clone(),
             filter: self.filter.clone(),
-            columns: self.columns.clone(),
+            args: self.columns.iter().any(|&place| tables::EVENTS[place].name == "args"),
             units: units.into_iter(),
             reader: None,
+            converter: Converter::new(&self.trace.catalog, self.columns.clone()),
             made: Default::default(),
         };
         Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(batches)))
@@ -158,15 +169,16 @@ impl PartitionStream for Partition {
 struct Batches {
     trace: Arc<Trace>,
     filter: Filter,
-    columns: Vec<usize>,
+    args: bool,
     units: std::vec::IntoIter<Unit>,
     reader: Option<Reader>,
+    converter: Converter,
     /// A unit of a foreign format may make many batches.
     made: std::collections::VecDeque<Result<RecordBatch>>,
 }
 
-/// Units read before the strings that batches share are made anew.
-const UNITS_AT_ONCE: usize = 32;
+/// Units read under one sieve: few, because what they hold waits in memory; a foreign one may hold a whole file.
+const UNITS_AT_ONCE: usize = 4;
 
 impl Batches {
     fn read_some(&mut self) -> Result<()> {
@@ -174,14 +186,13 @@ impl Batches {
             Some(reader) => reader,
             None => Reader::new().map_err(DataFusionError::IoError)?,
         };
-        let args = self.columns.iter().any(|&place| tables::EVENTS[place].name == "args");
-        let sieve = Sieve::new(&self.filter, &self.trace.catalog);
-        let mut converter = Converter::new(&self.trace.catalog, self.columns.clone());
-        let made = &mut self.made;
+        let sieve = self.trace.sieve(&self.filter);
+        let (made, converter, catalog) = (&mut self.made, &mut self.converter, &self.trace.catalog);
+        let wanted = Wanted { args: self.args };
         for unit in self.units.by_ref().take(UNITS_AT_ONCE) {
-            self.trace.read(&unit, &mut reader, Wanted { args }, &sieve, &mut |batch| {
+            self.trace.read(&unit, &mut reader, wanted, &sieve, &mut |batch| {
                 if !batch.is_empty() {
-                    made.push_back(converter.convert(batch).map_err(DataFusionError::from));
+                    made.push_back(converter.convert(catalog, batch).map_err(DataFusionError::from));
                 }
             });
         }

@@ -18,14 +18,15 @@ use arrow::error::ArrowError;
 use dlio_schemas::tables;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::{Converter, schema};
 use super::facts;
 use crate::batch::{Batch, Wanted};
-use crate::filter::{Filter, Sieve};
-use crate::load::Trace;
+use crate::catalog::Catalog;
+use crate::filter::Filter;
+use crate::load::{Trace, Unit};
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::count::{Counted, Counter, Meeting};
 use crate::summary::flat::figures;
@@ -35,27 +36,34 @@ use crate::summary::tally::Tallies;
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// Columns that grow slowly: differences pack better than a dictionary.
-const GROWING: [&str; 3] = ["ts", "dur", "pos"];
+/// Columns whose differences pack better than a dictionary would, or which change so rarely that the differences are
+/// nothing: a dictionary costs a look-up a value, which is most of what writing costs.
+const DIFFERENCES: [&str; 13] =
+    ["ts", "dur", "pos", "pid", "tid", "rank", "proc", "file_id", "fd", "errno", "depth", "epoch", "step"];
+
+/// Columns by which readers leave out row groups.
+const CHOSEN_BY: [&str; 8] = ["ts", "dur", "pid", "tid", "rank", "proc", "epoch", "step"];
 
 /// Writes the folder, which must be new or empty, and returns what was counted on the way.
 pub fn write(
     trace: &Trace,
     filter: &Filter,
-    threads: usize,
+    (threads, memory): (usize, u64),
     progress: &Progress,
     folder: &Path,
 ) -> Result<Analysis, ArrowError> {
     let events = folder.join("events");
     std::fs::create_dir_all(&events)?;
-    let sieve = Sieve::new(filter, &trace.catalog);
+    let sieve = trace.sieve(filter);
     let meeting = Meeting::default();
     let next = AtomicUsize::new(0);
     let part = || Part {
         path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
+        catalog: &trace.catalog,
         converter: Converter::new(&trace.catalog, (0..tables::EVENTS.len()).collect()),
         counter: Counter::new(&trace.catalog, &meeting),
         writer: None,
+        group_max: (memory / threads.max(1) as u64) as usize,
         failed: None,
     };
     let tallies = Tallies::open(trace, filter, &sieve);
@@ -66,8 +74,9 @@ pub fn write(
         counted.merge(part.finish()?);
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
+    counted.unite_files(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
-    let analysis = Analysis { counted, measures, late, late_ns, tally };
+    let analysis = Analysis { counted, measures, late, late_ns, tally, durations: None };
     write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("processes.parquet"), &facts::processes(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("hosts.parquet"), &facts::hosts(&trace.catalog)?)?;
@@ -78,21 +87,29 @@ pub fn write(
 /// What one thread writes.
 struct Part<'a> {
     path: PathBuf,
-    converter: Converter<'a>,
+    catalog: &'a Catalog,
+    converter: Converter,
     counter: Counter<'a>,
     /// Made with the first event: a thread without any leaves no file.
     writer: Option<ArrowWriter<File>>,
+    /// Bytes a row group may take before it is written.
+    group_max: usize,
     failed: Option<ArrowError>,
 }
 
 impl Part<'_> {
     fn append(&mut self, batch: &Batch) -> Result<(), ArrowError> {
-        let rows = self.converter.convert(batch)?;
+        let rows = self.converter.convert(self.catalog, batch)?;
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => none.insert(ArrowWriter::try_new(File::create(&self.path)?, rows.schema(), Some(properties()))?),
         };
-        Ok(writer.write(&rows)?)
+        writer.write(&rows)?;
+        // A group that does not fit into memory is written early.
+        if writer.memory_size() > self.group_max {
+            writer.flush()?;
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<Counted, ArrowError> {
@@ -112,6 +129,10 @@ impl Consumer for Part<'_> {
         }
     }
 
+    fn unit_done(&mut self, unit: &Unit) {
+        self.counter.unit_done(unit);
+    }
+
     fn part_done(&mut self, part: usize, horizon: i64) {
         self.counter.part_done(part, horizon);
     }
@@ -121,14 +142,18 @@ fn properties() -> WriterProperties {
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let all = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
+        .set_statistics_enabled(EnabledStatistics::None)
         .set_max_row_group_row_count(Some(GROUP_ROWS));
-    let growing = GROWING.into_iter().fold(all, |properties, column| {
+    let chosen = CHOSEN_BY.into_iter().fold(all, |properties, column| {
+        properties.set_column_statistics_enabled(ColumnPath::from(column), EnabledStatistics::Chunk)
+    });
+    let packed = DIFFERENCES.into_iter().fold(chosen, |properties, column| {
         let path = ColumnPath::from(column);
         properties
             .set_column_dictionary_enabled(path.clone(), false)
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
     });
-    growing.build()
+    packed.build()
 }
 
 fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {

@@ -6,6 +6,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::events::EventsTable;
@@ -29,9 +31,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize) -> Result<Session> {
+    /// Queries share `memory` bytes and go on on disk where that is not enough.
+    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, memory: u64) -> Result<Session> {
         let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
-        let context = SessionContext::new_with_config(config);
+        let pool = Arc::new(FairSpillPool::new(memory as usize));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, runtime);
         context.register_table("events", Arc::new(EventsTable::new(trace.clone(), filter.clone(), threads)))?;
         let hosts = facts::hosts(&trace.catalog)?;
         context.register_batch("hosts", hosts)?;

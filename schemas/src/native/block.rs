@@ -141,6 +141,16 @@ impl Header {
         if largest > PAYLOAD_MAX { Err(Damage::Broken("a block's length")) } else { Ok(header) }
     }
 
+    /// The stored payload of the block at the start of `bytes`, proved by its checksum.
+    pub fn proved<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
+        let payload = bytes.get(HEADER_SIZE..self.size()).ok_or(Damage::Cut)?;
+        if libdeflater::crc32(payload) == self.payload_sum {
+            Ok(payload)
+        } else {
+            Err(Damage::Broken("a block's checksum"))
+        }
+    }
+
     /// Whole size in the file.
     pub fn size(&self) -> usize {
         HEADER_SIZE + self.stored as usize
@@ -168,10 +178,7 @@ impl Opener {
 
     /// The raw payload of the block at the start of `bytes`, proved by its checksum.
     pub fn open<'a>(&'a mut self, header: &Header, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
-        let payload = bytes.get(HEADER_SIZE..header.size()).ok_or(Damage::Cut)?;
-        if libdeflater::crc32(payload) != header.payload_sum {
-            return Err(Damage::Broken("a block's checksum"));
-        }
+        let payload = header.proved(bytes)?;
         if header.codec == Codec::Raw {
             return Ok(payload);
         }

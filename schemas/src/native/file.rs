@@ -54,7 +54,7 @@ pub fn file_header() -> [u8; FILE_HEADER] {
     out
 }
 
-/// Where a block of events lies in its file.
+/// Where a block that is decoded later lies in its file.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBlock {
     pub offset: usize,
@@ -73,6 +73,8 @@ pub struct Leftover {
 pub struct Image {
     pub fields: Fields,
     pub names: Names,
+    /// Blocks of strings that were passed over: see [`Image::survey`].
+    pub name_blocks: Vec<EventBlock>,
     pub anchors: Vec<Anchor>,
     pub blocks: Vec<EventBlock>,
     pub leftovers: Vec<Leftover>,
@@ -95,6 +97,21 @@ impl Image {
     /// Reads a `.dlt` but for its events, which are passed over. Only a file that is none of ours is an error; damage
     /// inside is noted.
     pub fn from_store<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
+        let mut image = Image::survey(store)?;
+        let mut names = std::mem::take(&mut image.names);
+        let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
+        for block in std::mem::take(&mut image.name_blocks) {
+            if let Err(damage) = learn(&mut names, &block, store, &mut opener) {
+                image.damage.push((block.offset, damage));
+            }
+        }
+        image.names = names;
+        Ok(image)
+    }
+
+    /// Reads a `.dlt` but for its events and strings. Strings are proved by their checksums and left where they are, to be
+    /// read with [`learn`]: of a trace of many processes a question often needs but one.
+    pub fn survey<S: Store + ?Sized>(store: &S) -> Result<Image, Damage> {
         let mut head = [0; FILE_HEADER];
         if !store.load(0, &mut head) || head[..8] != MAGIC {
             return Err(Damage::NotATrace);
@@ -211,11 +228,15 @@ impl Image {
         if !store.load(at, &mut bytes) {
             return Err(Damage::Cut);
         }
+        if header.kind == Kind::Names {
+            header.proved(&bytes)?;
+            self.name_blocks.push(EventBlock { offset: at, header });
+            return Ok(());
+        }
         let payload = opener.open(&header, &bytes)?;
         match header.kind {
-            Kind::Process => self.fields.merge(payload),
             Kind::Tally => place(payload, header.first as usize, table),
-            _ => self.names.add(header.first as u32, payload),
+            _ => self.fields.merge(payload),
         }
     }
 
@@ -239,6 +260,20 @@ fn place(piece: &[u8], at: usize, table: &mut Vec<u8>) -> Result<(), Damage> {
     let room = at.checked_add(piece.len()).and_then(|end| table.get_mut(at..end));
     room.ok_or(Damage::Broken("a table of counts"))?.copy_from_slice(piece);
     Ok(())
+}
+
+/// Reads one block of strings that [`Image::survey`] passed over.
+pub fn learn<S: Store + ?Sized>(
+    names: &mut Names,
+    block: &EventBlock,
+    store: &S,
+    opener: &mut Opener,
+) -> Result<(), Damage> {
+    let mut bytes = vec![0; block.header.size()];
+    if !store.load(block.offset, &mut bytes) {
+        return Err(Damage::Cut);
+    }
+    names.add(block.header.first as u32, opener.open(&block.header, &bytes)?)
 }
 
 /// Decodes one block of events; `bytes` are those of the file.

@@ -221,11 +221,13 @@ impl Reader {
         self.packets(bytes, true, take)
     }
 
-    /// Reads only what stands outside compressed packets, and no events.
-    pub fn scan(&mut self, bytes: &[u8]) {
-        self.packets(bytes, false, &mut |_| ());
+    /// Reads only what stands outside compressed packets, and no events; says how many bytes that took, as
+    /// [`Reader::read`] does.
+    pub fn scan(&mut self, bytes: &[u8]) -> usize {
+        let used = self.packets(bytes, false, &mut |_| ());
         self.streams.iter_mut().for_each(|stream| stream.events.clear());
         self.tracks.iter_mut().for_each(|track| track.open.clear());
+        used
     }
 
     /// Hands out what is left and notes spans that never ended.
@@ -921,18 +923,39 @@ fn cut<'a>(rest: &mut &'a [u8], head_max: usize) -> Option<Frame<'a>> {
 
 /// Where readers may begin in a file of ours; one range over all of any other.
 pub fn chapters(bytes: &[u8]) -> Vec<Range<usize>> {
-    let mut starts = vec![0];
-    let mut rest = bytes;
-    loop {
-        let at = bytes.len() - rest.len();
-        match next_packet(&mut rest) {
-            Some(Frame::Packet(message)) if is_chapter(message) => starts.push(at),
-            Some(Frame::Packet(_) | Frame::Other) => (),
-            Some(Frame::Broken) | None => break,
+    let mut chapters = Chapters::default();
+    chapters.feed(bytes);
+    chapters.finish(bytes.len())
+}
+
+/// Finds the chapters of a file that is given piece by piece.
+#[derive(Default)]
+pub struct Chapters {
+    starts: Vec<usize>,
+    at: usize,
+}
+
+impl Chapters {
+    /// Looks at whole packets, from where the last piece's whole packets ended.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            let at = self.at + bytes.len() - rest.len();
+            match next_packet(&mut rest) {
+                Some(Frame::Packet(message)) if is_chapter(message) => self.starts.push(at),
+                Some(Frame::Packet(_) | Frame::Other) => (),
+                Some(Frame::Broken) | None => break,
+            }
         }
+        self.at += bytes.len() - rest.len();
     }
-    let ends = starts[1..].iter().copied().chain([bytes.len()]);
-    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+
+    /// The ranges of a file of this size.
+    pub fn finish(self, size: usize) -> Vec<Range<usize>> {
+        let starts = || std::iter::once(0).chain(self.starts.iter().copied());
+        let ends = starts().skip(1).chain([size]);
+        starts().zip(ends).map(|(start, end)| start..end).collect()
+    }
 }
 
 fn is_chapter(message: &[u8]) -> bool {

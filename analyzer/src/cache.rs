@@ -1,0 +1,276 @@
+//! What a whole reading of a trace found out, kept beside it: the summary, and what each unit holds.
+//!
+//! ```text
+//! DIR/.dlio-cache                    of a folder
+//! DIR/.NAME.dlio-cache               of a file
+//! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   of several, and where the folder cannot be written
+//!
+//! magic  version  |  length  files  |  length  summary  |  length  units        each part zstd of MessagePack
+//! ```
+//!
+//! It counts only if every file is the very one that was read: same path, size, times of change, inode. Anything else (a file
+//! more or less, damage, another version) and it is as if it were not there. Removing it costs a count, never a figure.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::filter::Categories;
+use crate::load::{Seen, Trace};
+use crate::summary::model::{Analysis, Summary};
+
+const MAGIC: &[u8; 8] = b"DLIOKEPT";
+
+/// Raise this when the parts change, or when a figure of the summary changes its meaning.
+const VERSION: u32 = 1;
+
+const NAME: &str = ".dlio-cache";
+
+/// A file that changed less than this before it was read may change again without another time: clocks of file systems
+/// are that coarse.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Larger parts are damage: those of a billion events and 100,000 files stay far below.
+const PART_MAX: u64 = 512 << 20;
+
+/// Whether a file is one of these, or the beginning of one.
+pub fn is_cache(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with('.') && name.contains(NAME)
+    })
+}
+
+/// What tells a file from another and from itself after a change.
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+struct Identity {
+    path: String,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    inode: u64,
+    device: u64,
+}
+
+/// The files of a trace as they were at one moment, and where what was found out about them lies.
+pub struct Cache {
+    given: Vec<String>,
+    root: PathBuf,
+    /// Of inputs that lie in no one place: which they are.
+    key: String,
+    files: Vec<Identity>,
+    places: Vec<PathBuf>,
+    settled: bool,
+}
+
+/// The first part: what the others are about.
+#[derive(Serialize, Deserialize)]
+struct About {
+    program: String,
+    given: Vec<String>,
+    key: String,
+    files: Vec<Identity>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Units {
+    categories: Vec<Arc<str>>,
+    sources: Vec<String>,
+    /// In order of source and index.
+    seen: Vec<(u32, u32, Seen)>,
+}
+
+/// What an earlier reading found out.
+pub struct Remembered {
+    summary: Vec<u8>,
+    units: Vec<u8>,
+    same_words: bool,
+}
+
+impl Cache {
+    /// Looks at the files as they are now; `None` where one of them cannot be looked at.
+    pub fn of(given: &[String], files: &[(PathBuf, bool)]) -> Option<Cache> {
+        let now = SystemTime::now();
+        let root = match given {
+            [only] if Path::new(only).exists() => PathBuf::from(only),
+            _ => PathBuf::new(),
+        };
+        let mut settled = true;
+        let identity = |(path, _): &(PathBuf, bool)| {
+            let facts = std::fs::metadata(path).ok()?;
+            settled &= facts.modified().is_ok_and(|time| now.duration_since(time).is_ok_and(|age| age > SETTLED));
+            Some(Identity {
+                path: relative(path, &root),
+                size: facts.len(),
+                modified: (facts.mtime(), facts.mtime_nsec()),
+                changed: (facts.ctime(), facts.ctime_nsec()),
+                inode: facts.ino(),
+                device: facts.dev(),
+            })
+        };
+        let files = files.iter().map(identity).collect::<Option<Vec<_>>>()?;
+        let places = places(&root, given);
+        let key = if root.as_os_str().is_empty() { spelled(given) } else { String::new() };
+        Some(Cache { given: given.to_vec(), root, key, files, places, settled })
+    }
+
+    /// What is known of these very files.
+    pub fn load(&self) -> Option<Remembered> {
+        self.places.iter().find_map(|place| self.load_from(place))
+    }
+
+    fn load_from(&self, place: &Path) -> Option<Remembered> {
+        let mut file = File::open(place).ok()?;
+        let mut head = [0; 12];
+        file.read_exact(&mut head).ok()?;
+        if head != header() {
+            return None;
+        }
+        let mut part = || read_part(&mut file);
+        let about: About = unpacked(&part()?)?;
+        let same = about.program == program() && about.key == self.key && about.files == self.files;
+        let (summary, units) = (part()?, part()?);
+        same.then(|| Remembered { summary, units, same_words: about.given == self.given })
+    }
+
+    /// Keeps what a reading of all events found out. That it cannot be kept is no error; `false` says so.
+    pub fn store(&self, trace: &Trace, analysis: &Analysis, summary: &Summary) -> bool {
+        let unchanged = || {
+            let files: Vec<_> = self.files.iter().map(|file| (self.root.join(&file.path), false)).collect();
+            let files = if self.is_file() { vec![(self.root.clone(), true)] } else { files };
+            Cache::of(&self.given, &files).is_some_and(|now| now.files == self.files)
+        };
+        if !trace.settled || !self.settled || !unchanged() {
+            return false;
+        }
+        let parts = self.parts(trace, analysis, summary);
+        parts.is_some_and(|parts| self.places.iter().any(|place| write(place, &parts).is_ok()))
+    }
+
+    fn is_file(&self) -> bool {
+        self.root.is_file()
+    }
+
+    fn parts(&self, trace: &Trace, analysis: &Analysis, summary: &Summary) -> Option<[Vec<u8>; 3]> {
+        let identity = |file: &Identity| Identity { path: file.path.clone(), ..*file };
+        let files = self.files.iter().map(identity).collect();
+        let about = About { program: program(), given: self.given.clone(), key: self.key.clone(), files };
+        let mut seen = analysis.counted.units.clone();
+        seen.sort_unstable_by_key(|(source, index, _)| (*source, *index));
+        let sources = trace.sources.iter().map(|source| relative(source.path(), &self.root)).collect();
+        let units = Units { categories: trace.catalog.categories(), sources, seen };
+        Some([packed(&about)?, packed(summary)?, packed(&units)?])
+    }
+
+    /// Tells a trace what is known of its units.
+    pub fn recall(&self, remembered: &Remembered, trace: &mut Trace) {
+        let Some(units) = unpacked::<Units>(&remembered.units) else { return };
+        let numbers: HashMap<&str, u32> = units.sources.iter().map(String::as_str).zip(0u32..).collect();
+        let root = &self.root;
+        let known = |path: &Path, index: u32| {
+            let source = *numbers.get(relative(path, root).as_str())?;
+            let at = units.seen.binary_search_by_key(&(source, index), |(source, index, _)| (*source, *index)).ok()?;
+            Some(&units.seen[at].2)
+        };
+        trace.recall(Categories::new(units.categories.clone()), known);
+    }
+}
+
+impl Remembered {
+    /// The summary of all events. Where it names damaged files, it does so in the words of who asked first.
+    pub fn summary(&self) -> Option<Summary> {
+        unpacked::<Summary>(&self.summary).filter(|summary| self.same_words || summary.damage.is_empty())
+    }
+}
+
+fn header() -> [u8; 12] {
+    let mut head = [0; 12];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..].copy_from_slice(&VERSION.to_le_bytes());
+    head
+}
+
+/// Another program may count otherwise.
+fn program() -> String {
+    format!("{} {}", env!("CARGO_PKG_VERSION"), crate::summary::model::VERSION)
+}
+
+fn relative(path: &Path, root: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+/// What was given, wherever it is given from.
+fn spelled(given: &[String]) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let whole = |path: &String| here.join(path).to_string_lossy().into_owned();
+    given.iter().map(whole).collect::<Vec<_>>().join("\0")
+}
+
+/// Beside the trace, then in the user's own cache.
+fn places(root: &Path, given: &[String]) -> Vec<PathBuf> {
+    let beside = match root.file_name() {
+        _ if root.is_dir() => Some(root.join(NAME)),
+        Some(name) => Some(root.with_file_name(format!(".{}{NAME}", name.to_string_lossy()))),
+        None => None,
+    };
+    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let whole = std::fs::canonicalize(root).map_or_else(|_| spelled(given), |path| path.to_string_lossy().into_owned());
+    let own = home.map(|home| home.join("dlio").join(format!(".{:016x}{NAME}", number(&whole))));
+    beside.into_iter().chain(own).collect()
+}
+
+/// FNV-1a: the same number in every version of this program.
+fn number(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+fn packed(part: &impl Serialize) -> Option<Vec<u8>> {
+    let plain = rmp_serde::to_vec_named(part).ok()?;
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
+    encoder.include_checksum(true).ok()?;
+    encoder.write_all(&plain).ok()?;
+    encoder.finish().ok()
+}
+
+fn unpacked<T: DeserializeOwned>(part: &[u8]) -> Option<T> {
+    let mut plain = Vec::new();
+    let decoder = zstd::stream::read::Decoder::new(part).ok()?;
+    decoder.take(PART_MAX).read_to_end(&mut plain).ok()?;
+    rmp_serde::from_slice(&plain).ok()
+}
+
+fn read_part(file: &mut File) -> Option<Vec<u8>> {
+    let mut length = [0; 8];
+    file.read_exact(&mut length).ok()?;
+    let length = Some(u64::from_le_bytes(length)).filter(|length| *length <= PART_MAX)?;
+    let mut part = Vec::new();
+    file.take(length).read_to_end(&mut part).ok()?;
+    (part.len() as u64 == length).then_some(part)
+}
+
+/// Whole or not at all, whoever else writes at the same time.
+fn write(place: &Path, parts: &[Vec<u8>]) -> std::io::Result<()> {
+    std::fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))?;
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let mut name = place.as_os_str().to_owned();
+    name.push(format!(".{}.{}", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
+    let temporary = PathBuf::from(name);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(&header())?;
+        for part in parts {
+            file.write_all(&(part.len() as u64).to_le_bytes())?;
+            file.write_all(part)?;
+        }
+        Ok(())
+    });
+    written.and_then(|()| std::fs::rename(&temporary, place)).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}

@@ -1,0 +1,222 @@
+//! Large texts of one object a line, cut into pieces that are read on their own, on any thread.
+//!
+//! ```text
+//! plain  |------ piece ------|------ piece ------|      of equal length
+//! gzip   |member|member|member|member|member|...|      as many members as make a piece; each is unpacked at once
+//!              line
+//! ```
+//!
+//! A line belongs to the piece in which the line before it ends: a piece begins behind its first line feed and goes on to
+//! the first one of the next. Members are found by the first bytes they share. Where a guess is wrong, a member does not
+//! unpack, is read as a stream as far as it goes, and is noted as damage; what follows it is not lost with it.
+
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use dlio_schemas::native::Damage;
+use flate2::bufread::GzDecoder;
+
+/// Smaller files are read in one go.
+const SPLIT_FROM: u64 = 4 << 20;
+
+/// Bytes of a piece of a plain file.
+const PLAIN: u64 = 16 << 20;
+
+/// Stored bytes of a piece of a packed file, at least.
+const STORED: u64 = 512 << 10;
+
+/// What a piece may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
+const UNPACKED_MAX: usize = 64 << 20;
+
+/// Bytes of a member's head that all members of a file share: magic, method, flags, time, system.
+const MEMBER_HEAD: usize = 10;
+
+/// Bytes searched for members at a time.
+const WINDOW: usize = 4 << 20;
+
+/// The beginning of a text, by which it is told whether it has one object a line.
+const SAMPLE: usize = 256 << 10;
+
+/// Pieces of one file.
+pub struct Pieces {
+    packed: bool,
+    /// Members, or ranges of a plain file.
+    places: Vec<Range<u64>>,
+    /// Which places make a piece.
+    pieces: Vec<Range<usize>>,
+}
+
+impl Pieces {
+    /// How a file can be cut; `None` where it is small, or one line hangs on another.
+    pub fn of(path: &Path, size: u64) -> Option<Pieces> {
+        let file = File::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
+        let mut head = vec![0; SAMPLE.min(size as usize)];
+        file.read_exact_at(&mut head, 0).ok()?;
+        let packed = head.starts_with(&[0x1f, 0x8b, 0x08]);
+        let (places, lengths) = match packed {
+            true => members(&file, size, &head[..MEMBER_HEAD])?,
+            false => ((0..size).step_by(PLAIN as usize).map(|at| at..(at + PLAIN).min(size)).collect(), Vec::new()),
+        };
+        let sample = if packed { begin_of_member(&head, SAMPLE).0 } else { head };
+        let pieces =
+            if packed { grouped(&places, &lengths) } else { (0..places.len()).map(|place| place..place + 1).collect() };
+        (pieces.len() > 1 && has_lines(&sample)).then_some(Pieces { packed, places, pieces })
+    }
+
+    pub fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Stored bytes of a piece.
+    pub fn size(&self, piece: usize) -> u64 {
+        let places = &self.pieces[piece];
+        self.places[places.end - 1].end - self.places[places.start].start
+    }
+
+    /// The lines of a piece. Where it is damaged, those that are there, and what is wrong.
+    pub fn text(&self, path: &Path, piece: usize, out: &mut Vec<u8>) -> Result<(), Damage> {
+        out.clear();
+        let file = File::open(path).map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
+        let mut result = Ok(());
+        for place in self.pieces[piece].clone() {
+            result = result.and(self.append(&file, place, out));
+        }
+        if piece > 0 {
+            let Some(first) = memchr::memchr(b'\n', out) else {
+                out.clear();
+                return result;
+            };
+            out.drain(..=first);
+        }
+        for place in self.pieces[piece].end..self.places.len() {
+            if self.append_first_line(&file, place, out)? {
+                break;
+            }
+        }
+        result
+    }
+
+    fn append(&self, file: &File, place: usize, out: &mut Vec<u8>) -> Result<(), Damage> {
+        let stored = load(file, &self.places[place])?;
+        match self.packed {
+            true => unpack(&stored, out),
+            false => {
+                *out = if out.is_empty() { stored } else { [std::mem::take(out), stored].concat() };
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends up to the first line feed of a place; `false` where it has none.
+    fn append_first_line(&self, file: &File, place: usize, out: &mut Vec<u8>) -> Result<bool, Damage> {
+        let range = &self.places[place];
+        let mut length = 64 << 10;
+        loop {
+            let stored = load(file, &(range.start..range.end.min(range.start + length)))?;
+            let begin = if self.packed { begin_of_member(&stored, UNPACKED_MAX).0 } else { stored };
+            if let Some(end) = memchr::memchr(b'\n', &begin) {
+                out.extend_from_slice(&begin[..=end]);
+                return Ok(true);
+            }
+            if range.start + length >= range.end {
+                out.extend_from_slice(&begin);
+                return Ok(false);
+            }
+            length *= 4;
+        }
+    }
+}
+
+fn load(file: &File, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    file.read_exact_at(&mut bytes, range.start).map_err(|_| Damage::Cut)?;
+    Ok(bytes)
+}
+
+/// Unpacks one member, all of it or as far as it goes.
+fn unpack(member: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
+    let at = out.len();
+    let claimed = unpacked_length(member);
+    if claimed <= UNPACKED_MAX {
+        out.resize(at + claimed, 0);
+        let unpacked = libdeflater::Decompressor::new().gzip_decompress(member, &mut out[at..]);
+        if unpacked.is_ok_and(|length| length == claimed) {
+            return Ok(());
+        }
+    }
+    let (begin, whole) = begin_of_member(member, UNPACKED_MAX);
+    out.truncate(at);
+    out.extend_from_slice(&begin);
+    if whole { Ok(()) } else { Err(Damage::Cut) }
+}
+
+/// What the last bytes of a member say of its length.
+fn unpacked_length(member: &[u8]) -> usize {
+    member.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+}
+
+/// As much of a member as there is, up to `most` bytes; whether that is all.
+fn begin_of_member(member: &[u8], most: usize) -> (Vec<u8>, bool) {
+    let mut out = Vec::new();
+    let ended = GzDecoder::new(member).take(most as u64).read_to_end(&mut out);
+    let whole = ended.is_ok() && out.len() < most;
+    (out, whole)
+}
+
+/// Where members begin and end, and what they unpack to; `None` where there is but one, or one that is too large.
+fn members(file: &File, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>, Vec<usize>)> {
+    let mut starts = Vec::new();
+    let finder = memchr::memmem::Finder::new(head);
+    let (mut at, mut window) = (0u64, vec![0; WINDOW]);
+    while at + MEMBER_HEAD as u64 <= size {
+        window.resize(WINDOW.min((size - at) as usize), 0);
+        file.read_exact_at(&mut window, at).ok()?;
+        starts.extend(finder.find_iter(&window).map(|place| at + place as u64));
+        // The last bytes may be the beginning of a head.
+        at += (window.len() - MEMBER_HEAD + 1) as u64;
+    }
+    let ends = starts.iter().skip(1).copied().chain([size]);
+    let members: Vec<_> = starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect();
+    let length = |member: &Range<u64>| {
+        let mut tail = [0; 4];
+        file.read_exact_at(&mut tail, member.end.saturating_sub(4)).map(|()| u32::from_le_bytes(tail) as usize).ok()
+    };
+    let mut lengths = members.iter().map(length).collect::<Option<Vec<_>>>()?;
+    // The last member of a killed writer has no length at its end.
+    *lengths.last_mut()? = UNPACKED_MAX;
+    let fits = members.len() > 1 && lengths.iter().all(|length| *length <= UNPACKED_MAX);
+    fits.then_some((members, lengths))
+}
+
+/// Neighbouring places that are a piece together.
+fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
+    let mut pieces = Vec::new();
+    let (mut from, mut unpacked) = (0, 0);
+    for (i, place) in places.iter().enumerate() {
+        unpacked += lengths[i];
+        let next = lengths.get(i + 1).map_or(usize::MAX, |next| unpacked.saturating_add(*next));
+        if place.end - places[from].start >= STORED || next > UNPACKED_MAX {
+            pieces.push(from..i + 1);
+            (from, unpacked) = (i + 1, 0);
+        }
+    }
+    pieces
+}
+
+/// Whether each line is an object, and none is the begin or end of what another line ends or begins.
+fn has_lines(sample: &[u8]) -> bool {
+    let is_line = |line: &[u8]| {
+        let line = line.trim_ascii();
+        let line = line.strip_suffix(b",").unwrap_or(line);
+        line.is_empty() || line == b"[" || line.starts_with(b"{\"") && line.ends_with(b"}")
+    };
+    let pairs = ["B", "E", "b", "e"].map(|phase| format!("\"ph\":\"{phase}\""));
+    let whole = memchr::memrchr(b'\n', sample).map_or(&sample[..0], |end| &sample[..end]);
+    let mut lines = whole.split(|&byte| byte == b'\n');
+    lines.clone().count() > 1
+        && lines.all(is_line)
+        && pairs.iter().all(|pair| memchr::memmem::find(sample, pair.as_bytes()).is_none())
+}

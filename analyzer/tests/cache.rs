@@ -1,0 +1,230 @@
+//! What is kept of a trace between two openings is used while nothing changed, and only then.
+
+mod generator;
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use dlio_analyzer::cache::Cache;
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::model::Summary;
+use generator::{Plan, file_of, generate};
+use support::Folder;
+
+/// A trace whose files have not changed for a while.
+fn made(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
+    age(folder.path());
+    folder
+}
+
+fn age(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let file = std::fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        }
+    }
+}
+
+fn given(folder: &Path) -> Vec<String> {
+    vec![folder.display().to_string()]
+}
+
+fn cache_of(folder: &Path) -> Cache {
+    let given = given(folder);
+    Cache::of(&given, &inputs::expand(&given).unwrap()).unwrap()
+}
+
+/// Counts everything and keeps it; says what was counted and whether it was kept.
+fn count(folder: &Path) -> (Summary, bool) {
+    let cache = cache_of(folder);
+    let trace = Trace::open(&given(folder), 2).unwrap();
+    let analysis = analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap();
+    let summary = analysis.summary(&trace);
+    let kept = cache.store(&trace, &analysis, &summary);
+    (summary, kept)
+}
+
+fn remembered(folder: &Path) -> Option<Summary> {
+    cache_of(folder).load()?.summary()
+}
+
+fn shown(summary: &Summary) -> String {
+    serde_json::to_string(summary).unwrap()
+}
+
+#[test]
+fn an_unchanged_trace_has_the_same_summary_without_being_read() {
+    let folder = made("cache-same");
+    let (counted, kept) = count(folder.path());
+    assert!(kept);
+    assert_eq!(shown(&remembered(folder.path()).unwrap()), shown(&counted));
+    // The cache is no part of the trace, however often it is written.
+    assert!(count(folder.path()).1);
+    assert!(remembered(folder.path()).is_some());
+}
+
+#[test]
+fn a_file_that_changed_came_or_went_is_noticed() {
+    let folder = made("cache-changes");
+    let first = file_of(folder.path(), 0);
+    let bytes = std::fs::read(&first).unwrap();
+    let changes: [&dyn Fn(); 5] = [
+        &|| std::fs::write(&first, &bytes[..bytes.len() - 1]).unwrap(),
+        &|| std::fs::write(&first, &bytes).unwrap(),
+        &|| assert!(std::fs::copy(&first, folder.path().join("another.dlt")).is_ok()),
+        &|| std::fs::remove_file(folder.path().join("another.dlt")).unwrap(),
+        // The same bytes and times under the same name in another file.
+        &|| {
+            let modified = std::fs::metadata(&first).unwrap().modified().unwrap();
+            let copy = folder.path().join("copy");
+            std::fs::write(&copy, &bytes).unwrap();
+            std::fs::File::options().append(true).open(&copy).unwrap().set_modified(modified).unwrap();
+            std::fs::rename(&copy, &first).unwrap();
+        },
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        assert!(count(folder.path()).1);
+        assert!(remembered(folder.path()).is_some());
+        change();
+        age(folder.path());
+        assert!(remembered(folder.path()).is_none(), "change {number}");
+    }
+}
+
+#[test]
+fn a_trace_that_changed_a_moment_ago_is_not_kept() {
+    let folder = Folder::new("cache-fresh");
+    generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
+    assert!(!count(folder.path()).1);
+    assert!(remembered(folder.path()).is_none());
+}
+
+#[test]
+fn a_file_that_grew_while_it_was_counted_is_not_kept() {
+    let folder = made("cache-grew");
+    let cache = cache_of(folder.path());
+    let trace = Trace::open(&given(folder.path()), 2).unwrap();
+    let analysis = analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap();
+    let file = file_of(folder.path(), 1);
+    let longer = [std::fs::read(&file).unwrap(), vec![0; 100]].concat();
+    std::fs::write(&file, longer).unwrap();
+    assert!(!cache.store(&trace, &analysis, &analysis.summary(&trace)));
+}
+
+#[test]
+fn a_damaged_cache_is_as_good_as_none() {
+    let folder = made("cache-damaged");
+    count(folder.path());
+    let place = folder.path().join(".dlio-cache");
+    let whole = std::fs::read(&place).unwrap();
+    let truth = shown(&remembered(folder.path()).unwrap());
+    for at in (0..whole.len()).step_by(7) {
+        let mut spoiled = whole.clone();
+        spoiled[at] ^= 0x10;
+        std::fs::write(&place, &spoiled).unwrap();
+        let read = remembered(folder.path());
+        assert!(read.is_none_or(|summary| shown(&summary) == truth), "byte {at}");
+        std::fs::write(&place, &whole[..at]).unwrap();
+        assert!(remembered(folder.path()).is_none_or(|summary| shown(&summary) == truth), "cut at {at}");
+    }
+    std::fs::write(&place, "").unwrap();
+    assert!(remembered(folder.path()).is_none());
+}
+
+/// A folder by that name cannot be replaced by a file, whoever runs the test.
+fn block(folder: &Path) -> PathBuf {
+    let place = folder.join(".dlio-cache");
+    std::fs::create_dir_all(place.join("taken")).unwrap();
+    place
+}
+
+#[test]
+fn where_the_folder_cannot_be_written_the_users_cache_is() {
+    let home = Folder::new("cache-home");
+    let folder = made("cache-read-only");
+    block(folder.path());
+    // Variables belong to a whole process: the test runs itself once more in one of its own.
+    if std::env::var_os("XDG_CACHE_HOME")
+        .is_none_or(|path| !path.to_string_lossy().contains("dlio-analyzer-cache-home"))
+    {
+        let name = "where_the_folder_cannot_be_written_the_users_cache_is";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env("XDG_CACHE_HOME", home.path())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let (counted, kept) = count(folder.path());
+    assert!(kept);
+    assert_eq!(shown(&remembered(folder.path()).unwrap()), shown(&counted));
+    let users = PathBuf::from(std::env::var_os("XDG_CACHE_HOME").unwrap()).join("dlio");
+    assert_eq!(std::fs::read_dir(users).unwrap().count(), 1);
+}
+
+#[test]
+fn several_at_once_find_a_whole_cache_or_none() {
+    let folder = made("cache-many");
+    let truth = shown(&count(folder.path()).0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    assert!(remembered(folder.path()).is_none_or(|summary| shown(&summary) == truth));
+                    count(folder.path());
+                }
+            });
+        }
+    });
+    assert_eq!(shown(&remembered(folder.path()).unwrap()), truth);
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten().filter(|entry| entry.path().is_file());
+    assert_eq!(left.count(), 3, "two traces and their cache");
+}
+
+#[test]
+fn a_window_of_one_process_reads_few_blocks_and_finds_all_of_it() {
+    let folder = made("cache-window");
+    count(folder.path());
+    let cache = cache_of(folder.path());
+    let mut trace = Trace::open(&given(folder.path()), 2).unwrap();
+    let start = trace.start();
+    let filter =
+        Filter { from: Some(start + 2_000_000), to: Some(start + 2_500_000), pids: vec![1001], ..Filter::default() };
+    let before = analyse(&trace, &filter, 2, &Progress::default()).unwrap();
+    let truth = before.summary(&trace);
+    cache.recall(&cache.load().unwrap(), &mut trace);
+    let sieve = trace.sieve(&filter);
+    let read = trace.units.iter().filter(|unit| sieve.may_take(unit)).count();
+    assert!(read * 2 < trace.units.len(), "{read} of {}", trace.units.len());
+    let progress = Progress::default();
+    let found = analyse(&trace, &filter, 2, &progress).unwrap().summary(&trace);
+    assert_eq!((shown(&found), truth.allocation.events > 0), (shown(&truth), true));
+}
+
+#[test]
+fn categories_choose_blocks() {
+    let folder = made("cache-categories");
+    count(folder.path());
+    let cache = cache_of(folder.path());
+    let mut trace = Trace::open(&given(folder.path()), 2).unwrap();
+    cache.recall(&cache.load().unwrap(), &mut trace);
+    let taken = |cat: &str| {
+        let filter = Filter { cats: vec![cat.into()], ..Filter::default() };
+        let sieve = trace.sieve(&filter);
+        trace.units.iter().filter(|unit| sieve.may_take(unit)).count()
+    };
+    assert_eq!((taken("POSIX"), taken("stdio"), taken("nonsense")), (trace.units.len(), 0, 0));
+    let trace = Arc::new(trace);
+    let filter = Filter { cats: vec!["compute".into()], ..Filter::default() };
+    assert!(analyse(&trace, &filter, 2, &Progress::default()).unwrap().summary(&trace).allocation.events > 0);
+}
