@@ -1,4 +1,4 @@
-//! Programs whose events are counted and not recorded: the counts are those of the events that a recording has.
+//! Programs with more events than anybody looks at one by one: all are there, whether they are recorded or counted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,6 +87,15 @@ fn counts_are_those_of_the_events() {
             assert!(images.iter().all(|image| image.blocks.is_empty()), "{mode} recorded events");
         }
     }
+}
+
+#[test]
+fn ten_million_spans_from_four_threads_are_all_there() {
+    let program = Program::new("counting.spans", "spans_of_many_threads_are_all_there_in_flat_memory.c");
+    // The program itself looks after its memory.
+    assert_eq!(program.run(&["4", "2500000"], &[]), "42");
+    let images = program.images();
+    assert_eq!((images.len(), images[0].events(), images[0].lost), (1, 10_000_000, 0));
 }
 
 #[test]
