@@ -26,7 +26,7 @@ from runner import Runner
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few minutes: fewer cases, fewer and shorter runs")
-    parser.add_argument("--only", default="", help="only cases whose group or name contains this; several by commas")
+    parser.add_argument("--only", action="append", default=[], help="only cases with this in 'group: name'; repeatable")
     parser.add_argument("--folder", default=None, help="where data is made; a disk shows the disk (default: a temporary one)")
     parser.add_argument("--results", type=Path, default=places.target() / "bench", help="where results are kept")
     parser.add_argument("--cases", type=Path, default=places.HERE / "cases.toml", help="another list of cases")
@@ -42,7 +42,8 @@ def main():
         here = places.Places(plan, work)
         kind = "part" if chosen.only else "quick" if chosen.quick else "full"
         bench = Bench(plan, here, Runner(here.values["launch"]), results.Results(kind, here, chosen.results))
-        bench.measure(wanted(plan.cases, chosen.only), micro_too=is_wanted("micro", "", chosen.only), quick=chosen.quick)
+        chosen_cases = [case for case in plan.cases if is_wanted(case.title, chosen.only)]
+        bench.measure(chosen_cases, micro_too=is_wanted("micro: ", chosen.only), quick=chosen.quick)
 
 
 def clean_environment():
@@ -52,12 +53,8 @@ def clean_environment():
             del os.environ[name]
 
 
-def wanted(every_case, only):
-    return [case for case in every_case if is_wanted(case.group, case.name, only)]
-
-
-def is_wanted(group, name, only):
-    return not only or any(text.strip() in f"{group}: {name}" for text in only.split(","))
+def is_wanted(title, only):
+    return not only or any(text in title for text in only)
 
 
 class Bench:

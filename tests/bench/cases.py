@@ -60,6 +60,7 @@ class Side:
     limit: float = 0
     prepare: list = field(default_factory=list)
     operations: float = 0
+    slow: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,25 @@ def read(path, quick=False):
 
 
 def plan(table, quick):
-    expect(table, {"peer", "under", "prepare", "case", "budget"}, "the list")
+    expect(table, {"peer", "under", "words", "prepare", "case", "budget"}, "the list")
+    table = spelled_out(table, table.pop("words", {}))
     peers = {name: made(Peer, row, f"peer {name}", name=name) for name, row in table.get("peer", {}).items()}
     under = {name: made(Side, row, f"under {name}", name=name) for name, row in table.get("under", {}).items()}
     rows = table.get("prepare", {}).items()
     preparations = {name: made(Preparation, for_run(row, quick), f"prepare {name}", name=name) for name, row in rows}
     given = table.get("case", [])
-    every = [case(row, under) for row in repeated(given, quick)]
+    every = [case(row, under, quick) for row in repeated(given, quick)]
     result = Plan(peers, preparations, every, [budget(row) for row in table.get("budget", [])])
     check(result, {row["name"] for row in repeated(given, False)})
     return result
+
+
+def spelled_out(thing, words):
+    """The same with lists of words in the place of their names."""
+    if isinstance(thing, list):
+        known = [words[part[1:]] if isinstance(part, str) and part[:1] == "@" and part[1:] in words else [part] for part in thing]
+        return [spelled_out(part, words) for parts in known for part in parts]
+    return {key: spelled_out(part, words) for key, part in thing.items()} if isinstance(thing, dict) else thing
 
 
 def repeated(rows, quick):
@@ -160,13 +170,13 @@ def for_run(row, quick):
     return rest | instead if quick and isinstance(instead, dict) else rest
 
 
-def case(row, under):
+def case(row, under, quick):
     name = row.get("name", "a case without a name")
     shared, own = row.pop("sides", []), row.pop("side", [])
     command = row.pop("command", [])
     sides = [wrapped(under, side, name) for side in shared]
     sides += [made(Side, dict(side), f"{name}, side {side.get('name')}") for side in own]
-    sides = [replace(side, command=side.command or command) for side in sides]
+    sides = [replace(side, command=side.command or command) for side in sides if not (side.slow and quick)]
     return made(Case, row, name, sides=sides)
 
 
@@ -208,6 +218,8 @@ def check(plan, every_case):
             raise Wrong(f"{case.name}: a side without a command")
         for side in case.sides:
             known(side.peer, plan.peers, "peer", case.name)
+            unknown = [word for word in side.command if word.startswith("@")]
+            known(unknown[0][1:] if unknown else "", (), "list of words", case.name)
         for step in needed(case):
             known(step, plan.preparations, "prepare", case.name)
     for budget in plan.budgets:

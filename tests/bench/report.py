@@ -117,9 +117,14 @@ def machine_line(facts):
 
 def case_text(case):
     busy = f"; others took {case['others']} cores, {UPPER_BOUNDS}" if case["busy"] else ""
-    size = f", {case['operations']:,.4g} operations" if case["operations"] and not case["events"] else ""
-    size = f", {case['events']:,} events" if case["events"] else size
-    return f"\n{case['group']}: {case['name']}{size}{busy}\n{aligned(table(case))}"
+    size = f", {case['events']:,} events" if case["events"] else ""
+    return f"\n{case['group']}: {case['name']}{size}{busy}\n{common_trouble(case) or aligned(table(case))}"
+
+
+def common_trouble(case):
+    """Where nothing of a case could be measured for one reason, that once."""
+    troubles = {side["trouble"] for side in case["sides"]}
+    return f"  {troubles.pop()}" if len(troubles) == 1 and not any(side["medians"] for side in case["sides"]) else ""
 
 
 def micro_text(micro):
@@ -137,14 +142,13 @@ def micro_rows(micro):
 
 
 def budget_rows(budgets):
-    rows = [["budget", "limit", "seen", "ratio", "", "peers"]]
+    rows = [["budget", "limit", "seen", "ratio", "", "peers", ""]]
     for row in budgets:
         limit = f"{row['sense']} {number(row['limit'])} {row['unit']}".strip()
         peers = ", ".join(f"{peer['is']} {number(peer['value'])}" for peer in row["peers"])
         seen = number(row["seen"]["value"]) if "seen" in row else "-"
         ratio = "" if row.get("ratio") is None else number(row["ratio"])
-        verdict = row["verdict"] + (f" ({row['why']})" if row["why"] else "")
-        rows.append([row["what"], limit, seen, ratio, verdict, peers])
+        rows.append([row["what"], limit, seen, ratio, row["verdict"], peers, row["why"]])
     return rows
 
 
@@ -174,7 +178,8 @@ def markdown(data):
     parts = ["# What dlio costs, beside others", provenance(data), "## Budgets", markdown_table(budget_rows(data["budgets"]))]
     for case in data["cases"]:
         busy = f"Others took {case['others']} cores; {UPPER_BOUNDS}." if case["busy"] else ""
-        parts += [f"## {case['group']}: {case['name']}", f"{case['note']} {busy}".strip(), markdown_table(table(case))]
+        shown = common_trouble(case).strip() or markdown_table(table(case))
+        parts += [f"## {case['group']}: {case['name']}", f"{case['note']} {busy}".strip(), shown]
     if data["micro"]["rows"]:
         parts += ["## micro: nanoseconds an event", markdown_table(micro_rows(data["micro"]))]
     return "\n\n".join(part for part in parts if part) + "\n"

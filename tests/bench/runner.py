@@ -5,6 +5,7 @@ started.
 """
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -71,7 +72,7 @@ def judged(report, said, expected_status):
         return Run(said=said, trouble="it could not be started")
     run = Run(wall, cpu, memory, int(status), said)
     if run.status != expected_status:
-        run.trouble = f"{ending(run.status)}: {last_line(said)}"
+        run.trouble = f"{ending(run.status)}: {complaint(said)}"
     return run
 
 
@@ -81,9 +82,11 @@ def ending(status):
     return f"failed with status {status}"
 
 
-def last_line(text):
+def complaint(text):
+    """The last line that speaks of an error, else the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:160] if lines else "it said nothing"
+    errors = [line for line in lines if re.match(r"\S*(error|exception)\b", line, re.I)]
+    return (errors or lines or ["it said nothing"])[-1][:160]
 
 
 def last_part(path, most=1 << 20):
