@@ -188,6 +188,6 @@ def markdown(data):
 def provenance(data):
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     busy = sum(case["busy"] for case in data["cases"])
-    loaded = f" In {busy} of {len(data['cases'])} cases the {UPPER_BOUNDS}." if busy else ""
+    loaded = f" In {busy} of {len(data['cases'])} cases the machine was busy: their figures are upper bounds." if busy else ""
     missing = f" Not installed: {', '.join(data['missing'])}." if data["missing"] else ""
     return f"{machine_line(data['machine'])}; load {data['load_before']} before, {data['load_after']} after. {versions}.{loaded}{missing}"
