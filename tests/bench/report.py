@@ -65,8 +65,11 @@ def captured(medians):
     count = medians["captured"]["value"]
     if "issued" not in medians or count == 0:
         return number(count)
-    share = 100 * count / medians["issued"]["value"]
-    return "all" if share == 100 else f"{share:.3g} %"
+    issued = medians["issued"]["value"]
+    if count == issued:
+        return "all"
+    share = f"{100 * count / issued:.3g} %"
+    return f"all but {number(issued - count)}" if share == "100 %" and count < issued else share
 
 
 def columns(case):
