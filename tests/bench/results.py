@@ -100,7 +100,7 @@ def leave_rates(against):
 # ---- budgets --------------------------------------------------------------------------------------------------------
 
 
-def budget(declared, cases, peers):
+def budget(declared, cases):
     """One row of the table of budgets: the worst of its cases, or why it was not measured."""
     answers = [answer(declared, name, cases) for name in declared.cases]
     reasons = [reason for _, reason in answers if reason]
@@ -182,7 +182,7 @@ class Results:
 
     def finish(self, budgets):
         cases = {case["name"]: case for case in self.data["cases"]}
-        self.data["budgets"] = [budget(row, cases, self.data["missing"]) for row in budgets]
+        self.data["budgets"] = [budget(row, cases) for row in budgets]
         self.data["load_after"] = machine.load()
         self.data["seconds"] = round((datetime.datetime.now() - self.began).total_seconds())
         self.write()

@@ -220,7 +220,7 @@ class Room(Harness):
         case = case_with(["a"], ["b"])
         runs = {side.name: [Run(1, 1, 1)] for side in case.sides}
         seen = results.case(case, runs, {}, (10_000_000, 100_000_000), 0)
-        row = results.budget(cases.Budget("x", ["made here"], "side 1", "ratio.cpu", "at most", 2, "x"), {"made here": seen}, {})
+        row = results.budget(cases.Budget("x", ["made here"], "side 1", "ratio.cpu", "at most", 2, "x"), {"made here": seen})
         self.assertEqual((row["verdict"], row["why"]), ("met", "with 10,000,000 events"))
 
 
@@ -229,7 +229,7 @@ class Budgets(Harness):
         case = case_with(["a"], ["b"])
         runs = {"side 0": [Run(1, 1, 1)] * 3, "side 1": [Run(2, 2, 1)] * 3}
         seen = {"made here": results.case(case, runs, {}, (0, 0), 0)}
-        return results.budget(cases.Budget("x", ["made here"], "side 1", figure, sense, limit, "x"), seen, {})
+        return results.budget(cases.Budget("x", ["made here"], "side 1", figure, sense, limit, "x"), seen)
 
     def test_a_missed_budget_is_printed_as_missed(self):
         row = self.verdict(1.5)
