@@ -26,12 +26,14 @@ OWN = {"cpu", "wall", "memory", "bytes", "captured", "issued", "lost", "bytes an
 
 
 def number(value):
-    """Three figures that count."""
+    """As many figures as count: three, or two of a small one."""
     if value is None:
         return "-"
     size = abs(value)
-    if size >= 1000:
+    if size >= 1000 or size == int(size):
         return f"{value:,.0f}"
+    if size < 0.1:
+        return f"{value:.2g}"
     return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 

@@ -294,6 +294,19 @@ class List(unittest.TestCase):
         self.assertEqual(made[3].sides[1].command, ["2", "{out}"])
 
 
+class Numbers(unittest.TestCase):
+    def test_numbers_have_the_figures_that_count(self):
+        given = [None, 0.0, 0.00342, 0.5, 3.14159, 42.42, 271.8, 1_003_761.0, 60.0, -3.77]
+        written = ["-", "0", "0.0034", "0.50", "3.14", "42.4", "272", "1,003,761", "60", "-3.77"]
+        self.assertEqual([report.number(value) for value in given], written)
+
+    def test_calls_captured_are_told_as_all_or_what_is_missing(self):
+        def told(captured):
+            return report.captured({"captured": {"value": captured}, "issued": {"value": 100_005}})
+
+        self.assertEqual([told(100_005), told(100_004), told(78_500), told(0)], ["all", "all but 1", "78.5 %", "0"])
+
+
 class Readme(unittest.TestCase):
     DATA = {"budgets": [], "cases": []}
 
