@@ -72,7 +72,9 @@ class Bench:
             self.kept.add(self.case(case))
             print(report.case_text(self.kept.data["cases"][-1]), flush=True)
         if micro_too:
-            self.kept.add_micro(micro.measure(quick))
+            others, began = machine.Others(), time.monotonic()
+            measured = micro.measure(quick)
+            self.kept.add_micro(measured | {"busy": machine.is_busy(others.cores_taken(time.monotonic() - began))})
             print(report.micro_text(self.kept.data["micro"]), flush=True)
         self.kept.finish(self.plan.budgets)
         print(report.budget_text(self.kept.data["budgets"]))

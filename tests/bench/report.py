@@ -135,7 +135,11 @@ def common_trouble(case):
 def micro_text(micro):
     if micro["trouble"]:
         return f"\nmicro: {micro['trouble']}"
-    return "\nmicro: nanoseconds an event\n" + aligned(micro_rows(micro))
+    return f"\n{micro_title(micro)}\n{aligned(micro_rows(micro))}"
+
+
+def micro_title(micro):
+    return "micro: nanoseconds an event" + (f"; {UPPER_BOUNDS}" if micro["busy"] else "")
 
 
 def micro_rows(micro):
@@ -186,7 +190,7 @@ def markdown(data):
         shown = common_trouble(case).strip() or markdown_table(table(case))
         parts += [f"## {case['group']}: {case['name']}", f"{case['note']} {busy}".strip(), shown]
     if data["micro"]["rows"]:
-        parts += ["## micro: nanoseconds an event", markdown_table(micro_rows(data["micro"]))]
+        parts += [f"## {micro_title(data['micro'])}", markdown_table(micro_rows(data["micro"]))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -168,7 +168,7 @@ class Results:
             "load_before": machine.load(), "load_after": None, "seconds": 0,
             "versions": {"dlio": own} | here.versions(),
             "missing": {peer.what: peer.get for peer in here.missing_peers().values()},
-            "cases": [], "micro": {"trouble": "not part of this run", "rows": []}, "budgets": [],
+            "cases": [], "micro": {"trouble": "not part of this run", "rows": [], "busy": False}, "budgets": [],
         }  # fmt: skip
         self.began = datetime.datetime.now()
 
