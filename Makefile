@@ -9,7 +9,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test build wheel install clean setup-demo setup-test lint
+.PHONY: help demo test build wheel bench bench-quick bench-readme bench-peers bench-programs install clean setup-demo setup-test lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
@@ -17,6 +17,8 @@ help:
 	@echo "make build     the programs and the library, into $(DLIO_DIST)"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
 	@echo "make install   the same into PREFIX=$(PREFIX)"
+	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
+	@echo "               bench-readme puts the last full run into README.md"
 
 demo: setup-demo build
 	@examples/demo.sh
@@ -25,6 +27,7 @@ test: setup-test lint build
 	cargo test --release --workspace --exclude dlio-preload
 	examples/run-tests.sh
 	python/run-tests.sh
+	tests/bench/run-tests.sh
 	tests/run-ui.sh
 
 build:
@@ -35,6 +38,22 @@ build:
 # The Python package, with the library and the programs in it.
 wheel: build
 	@python/build-wheel.sh
+
+# See tests/bench/README.md. BENCH_ARGUMENTS goes to the harness: --only capture, --folder /mnt/disk.
+bench: bench-programs
+	@tests/bench/bench.py $(BENCH_ARGUMENTS)
+
+bench-quick: bench-programs
+	@tests/bench/bench.py --quick $(BENCH_ARGUMENTS)
+
+bench-readme:
+	@tests/bench/readme.py
+
+bench-peers: setup-test
+	@tests/bench/peers.sh
+
+bench-programs: setup-test wheel
+	@cargo build --quiet --release --workspace --exclude dlio-preload --bins --examples
 
 lint:
 	cargo fmt --all --check

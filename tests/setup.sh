@@ -4,7 +4,7 @@
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
-[ "${1:-demo}" = test ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3"
+[ "${1:-demo}" = test ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind"
 
 missing=""
 for pair in $wanted; do

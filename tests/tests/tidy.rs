@@ -124,7 +124,7 @@ const UNSAFE: &[&str] = &[
 ];
 
 /// Crates that deal with memory as their task; their unsafe code is argued like any other.
-const UNSAFE_CRATES: &[&str] = &["benchmark/", "analyzer/", "python/", "examples/"];
+const UNSAFE_CRATES: &[&str] = &["benchmark/", "analyzer/", "python/", "examples/", "tests/bench/micro/"];
 
 /// Lines of Rust with an `unsafe` that is code.
 fn unsafe_lines(text: &str) -> Vec<usize> {

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Counts the instructions of a traced call and of a decoded event, and fails where one costs a tenth more than it did.
+
+    guard.py              compares with baseline.toml
+    guard.py --renew      writes baseline.toml anew, to be committed with the change that needs it and its reason
+
+Instructions, not time: they are the same on a busy machine. A program is run with N calls and with 2 N under valgrind's
+callgrind; the difference over N is a call, whatever start and end cost. The kernel's own instructions are not counted.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import places
+
+BASELINE = places.HERE / "baseline.toml"
+GROWTH_MAX = 0.10
+
+# Whole halves of a ring, so that N and 2 N calls make N / 2048 and twice as many blocks.
+CALLS = 40_960
+EVENTS = 409_600
+
+TRACED = {"pread": "pread", "stat": "stat", "open and close": "openclose", "fread": "fread"}
+
+
+class Guard:
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.values = places.programs()
+        places.require(self.values)
+        self.loop = self.folder / "loop"
+        subprocess.run(["cc", "-O2", "-pthread", "-o", self.loop, places.HERE / "programs/loop.c"], check=True)
+        (self.folder / "blocks").write_bytes(bytes(4 << 20))
+
+    def count_all(self):
+        """Instructions for each thing that is guarded, by its name."""
+        tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
+        tasks |= {"pread, made a .pftrace": (self.exported, "pread"), "event of a .dlt, summarised": (self.decoded, "")}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
+            return {name: count.result() for name, count in running.items()}
+
+    def traced(self, mode, form="native"):
+        return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, form))
+
+    def exported(self, mode):
+        """What making a .pftrace of an event takes at the end, without recording it."""
+        return self.traced(mode, "perfetto") - self.traced(mode)
+
+    def decoded(self, _):
+        return self.slope(EVENTS, self.summary_instructions)
+
+    @staticmethod
+    def slope(count, instructions):
+        return (instructions(2 * count) - instructions(count)) / count
+
+    def loop_instructions(self, mode, calls, form):
+        trace = self.folder / f"{mode}-{calls}-{form}"
+        return callgrind(self.loop_command(mode, calls), self.traced_environment(trace, form))
+
+    def summary_instructions(self, events):
+        trace = self.folder / f"summary-{events}"
+        subprocess.run(
+            self.loop_command("pread", events), env=self.traced_environment(trace, "native"),
+            check=True, capture_output=True,
+        )  # fmt: skip
+        return callgrind([self.values["analyze"], trace, "--summary", "--threads", "1"], os.environ)
+
+    def loop_command(self, mode, calls):
+        return [self.loop, mode, "1", str(calls), "4096", self.folder / "blocks"]
+
+    def traced_environment(self, trace, form):
+        tracing = {"LD_PRELOAD": self.values["library"], "DLIO_TRACE_DIR": trace, "DLIO_TRACE_FORMAT": form}
+        return os.environ | {name: str(value) for name, value in tracing.items()}
+
+
+def callgrind(command, environment):
+    said = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *map(str, command)],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    found = re.search(r"Collected : (\d+)", said.stderr)
+    if said.returncode != 0 or not found:
+        sys.exit(f"{' '.join(map(str, command))}: callgrind counted nothing: {said.stderr.strip()[-300:]}")
+    return int(found[1])
+
+
+def grown(counted, baseline):
+    """A sentence for each count that is too large, or that nothing is known of."""
+    sentences = []
+    for name, count in counted.items():
+        known = baseline.get(name)
+        if known is None:
+            sentences.append(f"{name}: {count:.1f} instructions, and baseline.toml does not know it")
+        elif count > known * (1 + GROWTH_MAX):
+            sentences.append(f"{name}: {count:.1f} instructions, {count / known - 1:.0%} more than the {known} of baseline.toml")
+    return sentences
+
+
+def renewed(counted):
+    lines = "".join(f'"{name}" = {count:.1f}\n' for name, count in counted.items())
+    return (
+        "# Instructions of user space for one traced call, and for one event of a trace that is summarised. The guard fails where\n"
+        "# one grows by a tenth. `tests/bench/guard.py --renew` writes this anew: commit it with the change that needs it.\n\n"
+        f"[instructions]\n{lines}"
+    )
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="dlio-guard.") as folder:
+        counted = Guard(folder).count_all()
+    if sys.argv[1:] == ["--renew"]:
+        BASELINE.write_text(renewed(counted))
+        return
+    baseline = tomllib.loads(BASELINE.read_text())["instructions"]
+    for name, count in counted.items():
+        print(f"{name:<30} {count:8.1f} instructions, baseline {baseline.get(name, '-')}")
+    if sentences := grown(counted, baseline):
+        remedy = "if that is meant: tests/bench/guard.py --renew, and say why in the commit"
+        sys.exit("\n".join(["a call costs more than it did:", *sentences, remedy]))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except places.Missing as error:
+        sys.exit(f"guard: {error}")

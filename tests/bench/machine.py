@@ -1,0 +1,74 @@
+"""What a measurement was taken on: processors, load, room on the disk, versions."""
+
+import datetime
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+# Processes that want a processor, beyond the one that measures, from which figures are upper bounds: with as many as there
+# are processors every second one of ours waits.
+BUSY_PER_CORE = 0.25
+
+
+def facts():
+    return {
+        "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+    }
+
+
+def processor():
+    found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
+def load():
+    """Processes that want to run, averaged over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+class Others:
+    """Processor time that others took while something of ours was measured."""
+
+    def __init__(self):
+        self.began = self._busy(), self._own()
+
+    @staticmethod
+    def _busy():
+        """Seconds all processors have worked, from user to steal without the two of waiting."""
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+    @staticmethod
+    def _own():
+        taken = os.times()
+        return taken.user + taken.system + taken.children_user + taken.children_system
+
+    def cores_taken(self, seconds):
+        busy, own = self.began
+        return max(0.0, (self._busy() - busy - (self._own() - own)) / max(seconds, 1e-9))
+
+
+def is_busy(cores_taken_by_others):
+    return cores_taken_by_others > BUSY_PER_CORE * len(os.sched_getaffinity(0))
+
+
+def free_bytes(folder):
+    return shutil.disk_usage(folder).free
+
+
+def version(command, environment=None):
+    """The first line that looks like a version, or nothing where the command does not run."""
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\d+(\.\d+)+\S*", said.stdout + said.stderr) if said.returncode == 0 else None
+    return found[0] if found else None

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Puts the tables of the last full run into README.md: `readme.py [README] [--results FILE]`.
+
+Between `<!-- bench: NAME -->` and `<!-- bench: end -->` stands what that run saw, NAME being one of the tables below. A
+marker with another name, or without its end, is an error and nothing is written.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+import places
+import report
+import results
+
+MARKED = re.compile(r"(<!-- bench: (?!end)(\S+) -->\n).*?(<!-- bench: end -->)", re.S)
+
+
+class Wrong(Exception):
+    pass
+
+
+def filled(text, data):
+    """The text with every table made anew."""
+
+    def table(found):
+        if found[2] not in TABLES:
+            raise Wrong(f"there is no table {found[2]}; there are {', '.join(TABLES)}")
+        return f"{found[1]}{TABLES[found[2]](data)}\n{found[3]}"
+
+    opened, closed = len(re.findall(r"<!-- bench: (?!end)", text)), text.count("<!-- bench: end -->")
+    if opened != closed or not opened:
+        raise Wrong(f"{opened} markers begin a table and {closed} end one")
+    return MARKED.sub(table, text)
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def provenance(data):
+    return report.provenance(data)
+
+
+def budgets(data):
+    return report.markdown_table(report.budget_rows(data["budgets"]))
+
+
+def capture(data):
+    """What a call costs under each tracer: added CPU, and the wall of two threads."""
+    modes = ["pread", "read", "write", "stat", "openclose", "fread", "mixed"]
+    rows = [["", "dlio, .dlt", "as it comes", "summary mode", "off", "DFTracer", "2 threads, wall: dlio", "DFTracer"]]
+    for mode in modes:
+        one, two = of(data, f"{mode}, 1 thread"), of(data, f"{mode}, 2 threads")
+        sides = ("native", "auto", "counted", "off", "dftracer")
+        added = [value(one, side, "added", "cpu ns") + blindness(one, side) for side in sides]
+        walls = [value(two, side, "ratio", "wall", "×") for side in ("native", "dftracer")]
+        rows.append([f"`{mode}`", *added, *walls])
+    return report.markdown_table(rows)
+
+
+def blindness(case, side):
+    """What costs nothing because it sees nothing."""
+    return " (sees none)" if value(case, side, "medians", "captured") == "0" else ""
+
+
+def programs(data):
+    rows = [["CPU", "dlio, .dlt", "as it comes", "summary mode", "filtered", "off", "DFTracer", "strace -f -c"]]
+    sides = ("native", "auto", "counted", "filtered", "off", "dftracer", "strace")
+    for case in group(data, "programs"):
+        rows.append([case["name"], *(value(case, side, "ratio", "cpu", "×") for side in sides)])
+    return report.markdown_table(rows)
+
+
+def load(data):
+    rows = [["summary of", "by", "CPU s", "wall s", "peak MiB", "events found"]]
+    for case in group(data, "load"):
+        for side in case["sides"]:
+            figures = [value(case, side["name"], "medians", name) for name in ("cpu", "wall", "memory", "events")]
+            rows.append([case["name"], side["is"], *figures, *([side["trouble"]] if side["trouble"] else [])])
+    return report.markdown_table(rows)
+
+
+def benchmark(data):
+    rows = [["benchmark", "dlio bench", "beside", "which is"]]
+    figures = {"start-up": ("wall", "s"), "generation": ("rate", "GB/CPU s"), "reads": ("MB/s", "MB/s"), "checkpoint": ("GiB/s", "GiB/s")}
+    for case in group(data, "benchmark"):
+        name, unit = figures[case["name"].split(",")[0]]
+        others = [side for side in case["sides"] if side["name"] != "dlio" and not side["trouble"]]
+        beside = [value(case, side["name"], "medians", name) for side in others]
+        ours = value(case, "dlio", "medians", name)
+        rows.append([case["name"], f"{ours} {unit}", ", ".join(beside), ", ".join(side["is"] for side in others)])
+    return report.markdown_table(rows)
+
+
+def pieces(data):
+    return report.markdown_table(report.micro_rows(data["micro"]))
+
+
+TABLES = {
+    "provenance": provenance, "budgets": budgets, "capture": capture, "pieces": pieces, "programs": programs,
+    "load": load, "benchmark": benchmark,
+}  # fmt: skip
+
+
+def group(data, name):
+    return [case for case in data["cases"] if case["group"] == name]
+
+
+def of(data, name):
+    return next((case for case in data["cases"] if case["name"] == name), None)
+
+
+def value(case, side, kind, name, sign=""):
+    """One median as text, or a dash where it was not measured."""
+    row = next((row for row in case["sides"] if row["name"] == side), None) if case else None
+    found = row and (row["medians"] if kind == "medians" else row.get("against", {}).get(kind, {})).get(name)
+    return sign + report.number(found["value"]) if found else "-"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("readme", type=Path, nargs="?", default=places.ROOT / "README.md")
+    parser.add_argument("--results", type=Path, help="a results.json (default: that of the last full run)")
+    chosen = parser.parse_args()
+    folder = places.target() / "bench"
+    data = json.loads(chosen.results.read_text()) if chosen.results else results.newest(folder, "full")
+    if data is None:
+        raise Wrong(f"no full run in {folder}: `make bench` makes one")
+    if not data["budgets"]:
+        raise Wrong("the last full run was stopped before its end")
+    results.write_whole(chosen.readme, filled(chosen.readme.read_text(), data))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Wrong, OSError, ValueError, KeyError) as error:
+        sys.exit(f"readme: {error}")

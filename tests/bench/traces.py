@@ -1,0 +1,51 @@
+"""What a run left behind: how large it is and how many calls it holds, for each tracer that is compared."""
+
+import gzip
+import json
+import os
+import subprocess
+from pathlib import Path
+
+
+def size(folder):
+    """Bytes of all files, to the bottom."""
+    return sum(os.path.getsize(path) for path in files(folder))
+
+
+def files(folder):
+    return [Path(at) / name for at, _, names in os.walk(folder) for name in names]
+
+
+def events(kind, folder, analyze):
+    """Calls of files and streams that the trace holds; nothing where they cannot be counted."""
+    counters = {"dlio": by_summary, "dftracer": by_lines}
+    return counters[kind](folder, analyze) if kind else None
+
+
+def by_summary(folder, analyze):
+    """What the summary says of each function: there whether calls were stored one by one or only counted."""
+    if not files(folder):
+        return 0
+    command = [analyze, str(folder), "--summary", "--format", "json", "--top", "1000", "--no-progress"]
+    said = subprocess.run(command, capture_output=True, text=True)
+    if said.returncode != 0:
+        return None
+    rows = json.loads(said.stdout)["functions"]
+    return sum(row["count"] for row in rows if row["cat"] in ("posix", "stdio"))
+
+
+def by_lines(folder, _):
+    return sum(lines_of(path) for path in files(folder) if path.suffix in (".gz", ".pfw"))
+
+
+def lines_of(path):
+    """Lines that are calls of files and streams; a cut end is the end."""
+    count = 0
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+    with opened as lines:
+        try:
+            for line in lines:
+                count += b'"ph":1' in line and (b'"cat":"POSIX"' in line or b'"cat":"STDIO"' in line)
+        except (EOFError, gzip.BadGzipFile, OSError):
+            pass
+    return count
