@@ -28,7 +28,7 @@ dftracer() {
 
 # With the newest dftracer-utils it does not start: a function it imports is gone.
 dfanalyzer() {
-    environment dfanalyzer dfanalyzer "dftracer-analyzer" "--no-deps dftracer-utils==0.0.12"
+    environment dfanalyzer dfanalyzer "dftracer-analyzer dftracer-utils==0.0.12"
 }
 
 # As little as makes it run: its own list wants two frameworks, DALI and their GPU libraries, eight gigabytes in all.
