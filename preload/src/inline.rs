@@ -83,6 +83,8 @@ macro_rules! patches {
 
             pub static ORIGINAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
+            /// # Safety
+            /// As the function it stands in the place of.
             pub unsafe extern "C" fn instead($($arg: $of),*) -> $ret {
                 // SAFETY: the way to a function of this signature; nobody comes here before it is known but a thread that
                 // ran before `main`, in the moment between both stores, and finds no other way on than to wait.
