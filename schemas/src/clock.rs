@@ -74,9 +74,9 @@ impl Clock {
         }
     }
 
-    /// Length of a duration that began at `start`.
+    /// Length of a duration that began at `start`. Zero where a damaged anchor makes time go backwards.
     pub fn duration_ns(&self, start: u64, duration: u64) -> u64 {
-        self.boot_ns(start + duration) - self.boot_ns(start)
+        self.boot_ns(start.saturating_add(duration)).saturating_sub(self.boot_ns(start))
     }
 
     fn holds(&self, at: usize, tick: u64) -> bool {
@@ -146,6 +146,19 @@ mod tests {
         let mut out = Vec::new();
         clock.convert(&[500_000_000, 1_500_000_000, 250_000_000], &mut out);
         assert_eq!(out, [500_000_000, 2_000_000_000, 250_000_000]);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_makes_no_duration_negative() {
+        let jump =
+            [anchor(0, 5_000_000_000), anchor(1_000_000_000, 9_000_000_000), anchor(2_000_000_000, 1_000_000_000)];
+        for anchors in [&jump[..], &jump[..2], &jump[1..]] {
+            let clock = Clock::new(anchors, None).unwrap();
+            for start in (0..3_000_000_000).step_by(100_000_000) {
+                assert!(clock.duration_ns(start, 200_000_000) < 10_000_000_000, "{anchors:?} at {start}");
+            }
+            assert_eq!(clock.duration_ns(u64::MAX, u64::MAX), 0);
+        }
     }
 
     #[test]
