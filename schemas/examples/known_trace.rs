@@ -273,6 +273,7 @@ fn hosts(stem: &str, events: u64) {
             Ok(())
         };
         export(&image, &native, &mut sink, &Options { machines: true, ..Options::default() }).expect("memory");
+        std::fs::write(format!("{stem}-{}.dlt", machine.name), &native).expect("a writable folder");
         packed.push(out);
         members.push((format!("{}.pftrace", machine.name), image, native));
     }

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Proves that a trace is complete in the real Perfetto UI.
 
-    prove.py TRACE [--expect FIGURES.json] [--screenshot OUT.png] [--json]
+    prove.py TRACE|ADDRESS [--expect FIGURES.json] [--screenshot OUT.png] [--json]
 
-Opens the trace in the UI (see viewer.py) and asks its trace processor for figures. Fails if any statistic says that data
+Opens the trace in the UI (see viewer.py), or the address at which somebody serves both, and asks its trace processor for figures. Fails if any statistic says that data
 was lost, skipped or misunderstood, if a slice has no name or no end, or if a figure differs from what is expected. The
 figures matter more than the statistics: viewers drop data without a word in a dozen ways.
 
-FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "bytes", "pos", "first", "last"}, ...],
-               "instants"?: N, "depth"?: N, "counters"?: {track name: samples}, "flows"?: N, "unfinished"?: N}
-Slices are summed by thread and name; a key that is left out is not compared. `first` and `last` are boot time in ns.
+FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "depth", "bytes", "pos", "first", "last"}, ...],
+               "instants"?: N, "deepest"?: N, "files"?: N, "spans"?: {name: [depth, calls below it]},
+               "labels"?: text that all processes are labelled with, "counters"?: {track name: samples}, "flows"?: N, "unfinished"?: N}
+Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and `last` are boot time in ns.
 Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
 """
 
@@ -38,7 +39,7 @@ STATISTICS = """
 
 SLICES = """
     select coalesce(process.pid, other.pid) as pid, coalesce(thread.tid, parent_thread.tid, t.int_value) as tid, slice.name as name,
-        count(*) as count, sum(slice.dur) as dur, min(slice.ts) as first, max(slice.ts + slice.dur) as last,
+        count(*) as count, sum(slice.dur) as dur, sum(slice.depth) as depth, min(slice.ts) as first, max(slice.ts + slice.dur) as last,
         sum(b.int_value) as bytes, sum(p.int_value) as pos
     from slice
     join track on track.id = slice.track_id
@@ -59,7 +60,9 @@ SLICES = """
 FIGURES = {
     "no name": "select count(*) as n from slice where name is null",
     "no end": "select count(*) as n from slice where dur = -1",
-    "depth": "select max(depth) as n from slice",
+    "deepest": "select max(depth) as n from slice",
+    "files": "select count(distinct string_value) as n from args where key in ('debug.file', 'args.file')",
+    "unlabelled": "select count(*) as n from process where pid != 0 and upid not in (select upid from process join args using (arg_set_id) where args.key glob 'chrome.process_label*' and string_value glob '{labels}')",
     "flows": "select count(*) as n from flow",
     "unfinished": "select count(*) as n from args where key in ('debug.unfinished', 'args.unfinished')",
     "slices": "select count(*) as n from slice",
@@ -68,8 +71,22 @@ FIGURES = {
 }
 
 
-def figures(viewer):
-    found = {name: viewer.query(sql)[0]["n"] for name, sql in FIGURES.items()}
+# Spans by name: how deep the deepest lies, and how many calls that moved bytes lie within one.
+SPANS = """
+    select outer_slice.name as name, max(outer_slice.depth) as depth, count(inner_slice.id) as calls
+    from slice outer_slice left join (
+        select slice.id, slice.ts, slice.dur, slice.track_id, slice.depth from slice join args using (arg_set_id) where args.key in ('debug.bytes', 'args.bytes') and slice.category in ('posix', 'stdio')
+    ) inner_slice on inner_slice.track_id = outer_slice.track_id and inner_slice.depth > outer_slice.depth
+        and inner_slice.ts >= outer_slice.ts and inner_slice.ts + inner_slice.dur <= outer_slice.ts + outer_slice.dur
+    where outer_slice.category not in ('posix', 'stdio', 'process') group by 1
+"""
+
+
+def figures(viewer, expected):
+    labels = f"*{expected.get('labels', '')}*"
+    found = {name: viewer.query(sql.replace("{labels}", labels))[0]["n"] for name, sql in FIGURES.items()}
+    if "spans" in expected:
+        found["spans"] = {row["name"]: [row["depth"], row["calls"]] for row in viewer.query(SPANS)}
     found["rows"] = viewer.query(SLICES)
     found["counters"] = {
         row["name"]: row["n"]
@@ -86,7 +103,12 @@ def complaints(found, expected):
     for name in ("no name", "no end"):
         if found[name]:
             yield f"{found[name]} slices have {name}"
-    for name in ("depth", "flows", "unfinished", "processes", "machines"):
+    if "labels" in expected and found["unlabelled"]:
+        yield f"{found['unlabelled']} processes are not labelled {expected['labels']}"
+    for name, want in expected.get("spans", {}).items():
+        if found["spans"].get(name) != want:
+            yield f"spans {name}: depth and calls below are {found['spans'].get(name)} in the UI, {want} expected"
+    for name in ("deepest", "files", "flows", "unfinished", "processes", "machines"):
         if name in expected and expected[name] != found[name]:
             yield f"{name}: {found[name]} in the UI, {expected[name]} expected"
     for name, samples in expected.get("counters", {}).items():
@@ -106,7 +128,7 @@ def wrong_slices(rows, expected):
         if row is None:
             yield f"{want['name']} of thread {want['tid']}: none in the UI, {want['count']} expected"
             continue
-        for figure in ("count", "dur", "bytes", "pos", "first", "last"):
+        for figure in ("count", "dur", "depth", "bytes", "pos", "first", "last"):
             if figure in want and (row[figure] or 0) != want[figure]:
                 yield f"{figure} of {want['name']} of thread {want['tid']}: {row[figure]} in the UI, {want[figure]} expected"
     for _, tid, name in seen:
@@ -124,18 +146,19 @@ def picture(viewer, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=pathlib.Path)
+    parser.add_argument("trace")
     parser.add_argument("--expect", type=pathlib.Path)
     parser.add_argument("--screenshot", type=pathlib.Path)
     parser.add_argument("--json", action="store_true", help="print the figures found")
     options = parser.parse_args()
-    if not options.trace.is_file():
+    is_address = options.trace.startswith("http://")
+    if not is_address and not pathlib.Path(options.trace).is_file():
         print(f"{options.trace}: no such file", file=sys.stderr)
         return 2
     expected = json.loads(options.expect.read_text()) if options.expect else {}
     try:
         with Viewer(options.trace) as viewer:
-            found = figures(viewer)
+            found = figures(viewer, expected)
             if options.screenshot:
                 picture(viewer, options.screenshot)
     except TraceError as error:
@@ -147,7 +170,7 @@ def main():
     for complaint in wrong:
         print(f"{options.trace}: {complaint}", file=sys.stderr)
     if not wrong:
-        counted = "as expected" if expected.get("slices") else "not compared"
+        counted = "as expected" if expected else "not compared"
         print(f"{options.trace}: {found['slices']} slices, no statistic against it, figures {counted}")
     return 1 if wrong else 0
 

