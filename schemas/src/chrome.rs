@@ -185,7 +185,8 @@ impl<'a> Writer<'a> {
         self.chrome_metadata("process_name", process.pid, process.pid, "name", program);
         let rank = fields.get(key::RANK).map(|rank| format!("rank {rank}"));
         let host = fields.get(key::HOST).map(|host| format!("host {host}"));
-        let labels: Vec<_> = [rank, host, fields.get(key::LABEL).map(str::to_string)].into_iter().flatten().collect();
+        let said = [key::LABEL, key::OVERVIEW].map(|key| fields.get(key).map(str::to_string));
+        let labels: Vec<_> = [rank, host].into_iter().chain(said).flatten().collect();
         self.chrome_metadata("process_labels", process.pid, process.pid, "labels", &labels.join(", "));
         let command = fields.get(key::COMMAND).unwrap_or("").replace('\0', " ");
         self.chrome_metadata("process_command", process.pid, process.pid, "command", &command);

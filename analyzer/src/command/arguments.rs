@@ -7,14 +7,16 @@ use clap::Parser;
 use super::explain::Section;
 use super::size::parse_size;
 use super::when::{When, parse_duration, parse_when};
+use super::window::{Numbers, Window, parse_numbers, parse_window};
 use crate::filter::Filter;
 use crate::tables::output::Format;
+use crate::viewer::serve::Ui;
 
 /// Says where the time of a traced program went.
 ///
 /// Reads what traced programs left behind: files, folders (to the bottom) and patterns, of any kind and mixed. The kind of
 /// a file is told by its content.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
 pub struct Arguments {
     /// Trace files, folders or patterns
@@ -41,7 +43,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
-    /// Write a trace for ui.perfetto.dev, all processes in one file
+    /// Write a trace for ui.perfetto.dev, all processes in one file; as FILE.tar, a file a host for viewers from v58 on
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
 
@@ -56,6 +58,14 @@ pub struct Arguments {
     /// Write --chrome in the lines that DFTracer's tools read (.pfw or .pfw.gz)
     #[arg(long, requires = "chrome")]
     pub dftracer: bool,
+
+    /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has it, and never leaves this machine
+    #[arg(long)]
+    pub view: bool,
+
+    /// The viewer that --view opens: a folder with an offline copy of it, or its address
+    #[arg(long, value_name = "DIR|URL", requires = "view", value_parser = Ui::parse)]
+    pub ui: Option<Ui>,
 
     /// Export every event, where there are more than a viewer likes; else they become an overview
     #[arg(long)]
@@ -92,6 +102,18 @@ pub struct Arguments {
     /// Only events that begin before this
     #[arg(long, value_name = "TIME", value_parser = parse_when, help_heading = "Filters")]
     pub to: Option<When>,
+
+    /// Only what overlaps this time: 10s..20s, 10s.. or ..20s, each end as for --from
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
+    pub window: Option<Window>,
+
+    /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4
+    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
+    pub epoch: Option<Numbers>,
+
+    /// Only the time of these steps (with --epoch, of these steps of these epochs): 10, or 10..20
+    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
+    pub step: Option<Numbers>,
 
     /// Only these processes (repeatable, or separated by commas)
     #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Filters")]
@@ -146,6 +168,7 @@ Examples:
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze trace/ --sql @slow.sql --format csv
   dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
+  dlio-analyze trace/ --view --epoch 2 --rank 0
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
 
 Exit status:
@@ -162,20 +185,33 @@ impl Arguments {
 
     pub fn wants_summary(&self) -> bool {
         let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
-        self.summary || (self.sql.is_empty() && !exports && !self.shell)
+        self.summary || (self.sql.is_empty() && !exports && !self.shell && !self.view)
     }
 
     /// Whether the summary of all events is everything that is asked for.
     pub fn wants_summary_alone(&self) -> bool {
         let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
-        self.wants_summary() && !exports && self.sql.is_empty() && !self.shell && self.filter(0).is_empty()
+        self.wants_summary()
+            && !exports
+            && self.sql.is_empty()
+            && !self.shell
+            && !self.view
+            && self.filter(0).is_empty()
     }
 
-    /// `start` is when the trace begins, which relative times count from.
+    /// Whether the viewer's own files come from us.
+    pub fn ui_is_served(&self) -> bool {
+        matches!(self.ui, Some(Ui::Folder(_)))
+    }
+
+    /// `start` is when the trace begins, which relative times count from. Where epochs and steps begin is not known here:
+    /// until they have become moments they filter nothing, but are a filter.
     pub fn filter(&self, start: i64) -> Filter {
+        let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
+        let numbered = (self.epoch.is_some() || self.step.is_some()).then_some(i64::MIN);
         Filter {
-            from: self.from.map(|when| when.ts(start)),
-            to: self.to.map(|when| when.ts(start)),
+            from: window.from.map(|when| when.ts(start)).or(numbered),
+            to: window.to.map(|when| when.ts(start)),
             pids: self.pid.clone(),
             ranks: self.rank.clone(),
             files: self.file.clone(),
@@ -200,6 +236,9 @@ mod tests {
         let parsed = |words: &[&str]| Arguments::try_parse_from([&["dlio-analyze"], words].concat());
         assert!(parsed(&["trace"]).unwrap().wants_summary());
         assert!(!parsed(&["trace", "--sql", "select 1"]).unwrap().wants_summary());
+        assert!(!parsed(&["trace", "--view"]).unwrap().wants_summary());
+        assert!(parsed(&["trace", "--ui", "http://127.0.0.1:10000"]).is_err());
+        assert!(parsed(&["trace", "--window", "1s..2s", "--from", "1s"]).is_err());
         assert!(parsed(&[]).is_err());
         assert!(parsed(&["--explain"]).is_ok());
     }

@@ -2,11 +2,13 @@
 
 mod arguments;
 mod explain;
+mod picture;
 mod progress;
 mod run;
 mod shell;
 mod size;
 mod when;
+mod window;
 
 use std::process::ExitCode;
 

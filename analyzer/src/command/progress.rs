@@ -13,17 +13,31 @@ const REDRAW: Duration = Duration::from_millis(100);
 
 /// Does some work while a bar shows how far it has come.
 pub fn shown<T>(progress: &Progress, bytes: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
+    drawn(bytes, wanted, |bar| paint(bar, progress), work)
+}
+
+/// As [`shown`], where events are counted and not bytes.
+pub fn counted<T>(progress: &Progress, events: u64, wanted: bool, work: impl FnOnce() -> T) -> T {
+    let paint = |bar: &ProgressBar| {
+        let done = progress.events.load(Ordering::Relaxed);
+        bar.set_message(format!("{} events", HumanCount(done)));
+        bar.set_position(done.min(events));
+    };
+    drawn(events, wanted, paint, work)
+}
+
+fn drawn<T>(all: u64, wanted: bool, paint: impl Fn(&ProgressBar) + Sync, work: impl FnOnce() -> T) -> T {
     if !wanted || !std::io::stderr().is_terminal() {
         return work();
     }
     let done = AtomicBool::new(false);
-    let bar = ProgressBar::new(bytes.max(1));
+    let bar = ProgressBar::new(all.max(1));
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     std::thread::scope(|scope| {
         let painter = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                paint(&bar, progress);
+                paint(&bar);
                 std::thread::park_timeout(REDRAW);
             }
             bar.finish_and_clear();

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use dlio_schemas::perfetto::pack::Compression;
 use futures::StreamExt;
 
 use super::arguments::Arguments;
-use super::{explain, progress, shell};
+use super::{explain, picture, progress, shell, window};
 use crate::cache::{Cache, Remembered};
 use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
@@ -21,7 +20,7 @@ use crate::summary::{analyse, flat, text};
 use crate::tables::export;
 use crate::tables::output::{Format, RowWriter};
 use crate::tables::query::Session;
-use crate::viewer::{self, Form};
+use crate::viewer::serve;
 
 /// Why an invocation failed.
 #[derive(Debug)]
@@ -36,8 +35,14 @@ pub enum Failure {
     Parquet(PathBuf, ArrowError),
     /// An export would replace a file.
     Exists(PathBuf),
-    /// Nothing passes the filters.
-    NothingToExport,
+    /// Nothing passes the filters; why, as far as it is known.
+    NothingToExport(Option<String>),
+    /// The window of time is none.
+    Window(String),
+    /// The port for a viewer.
+    Port(std::io::Error),
+    /// A trace could not be read for an export, or a file to be served not be written.
+    Scratch(std::io::Error),
     /// The report cannot be written in this format.
     Format(Format),
 }
@@ -72,8 +77,18 @@ impl std::fmt::Display for Failure {
             Failure::Exists(path) => {
                 write!(f, "{}: exists; --force replaces it", path.display())
             }
-            Failure::NothingToExport => {
+            Failure::NothingToExport(Some(why)) | Failure::Window(why) => write!(f, "{why}"),
+            Failure::NothingToExport(None) => {
                 write!(f, "no event of ours passes the filters; widen --from/--to/--pid/--rank/--file/--cat/--min-dur")
+            }
+            Failure::Port(error) => write!(
+                f,
+                "port {} of 127.0.0.1 cannot be had ({error}); end what uses it (another --view, trace_processor), or give \
+                 --ui a folder with an offline copy of the viewer",
+                serve::PORT
+            ),
+            Failure::Scratch(error) => {
+                write!(f, "the trace cannot be prepared for the viewer ({error}); TMPDIR chooses another folder for it")
             }
             Failure::Parquet(path, error) => write!(f, "{}: cannot be written: {error}", path.display()),
             Failure::Format(format) => write!(
@@ -111,7 +126,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(folder) = arguments.parquet.as_ref().filter(|folder| holds_something(folder)) {
         return Err(Failure::NotEmpty(folder.clone()));
     }
-    let exports = exports(arguments)?;
+    let exports = picture::exports(arguments)?;
+    let server = picture::server(arguments)?;
     let files = inputs::expand(&arguments.traces).map_err(Failure::Load)?;
     let cache = if arguments.no_cache { None } else { Cache::of(&arguments.traces, &files) };
     let remembered = cache.as_ref().and_then(Cache::load);
@@ -127,62 +143,31 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cache.recall(remembered, &mut trace);
     }
     let trace = Arc::new(trace);
+    let arguments = &window::settled(arguments, &trace)?;
+    if let Some(doubt) = window::doubts(arguments, &trace).filter(|_| exports.is_empty() && server.is_none()) {
+        eprintln!("dlio-analyze: {doubt}");
+    }
     let analysis =
         if arguments.wants_summary() { Some(summary(arguments, &trace, cache.as_ref(), &mut out)?) } else { None };
     if let Some(folder) = &arguments.parquet {
         write_parquet(arguments, &trace, folder)?;
     }
     for (path, form) in &exports {
-        write_picture(arguments, &trace, path, *form)?;
+        picture::write(arguments, &trace, path, *form)?;
     }
     if !queries.is_empty() || arguments.shell {
         ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
     }
     out.flush().map_err(Failure::Write)?;
+    if let Some(server) = server {
+        picture::view(arguments, &trace, server)?;
+    }
     let notes = trace.notes.lock().expect("notes");
     Ok(report_damage(&notes.iter().map(DamageNote::of).collect::<Vec<_>>()))
 }
 
 fn holds_something(folder: &std::path::Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-/// What is to be written for viewers, and where: known to be free before the long work.
-fn exports(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
-    let compression = match arguments.compress.as_str() {
-        "zstd" => Compression::Zstd,
-        "none" => Compression::None,
-        _ => Compression::Deflate,
-    };
-    let perfetto = arguments.perfetto.iter().map(|path| (path.clone(), Form::Perfetto(compression)));
-    let chrome = arguments.chrome.iter().map(|path| {
-        let gzip = path.extension().is_some_and(|ending| ending == "gz");
-        (path.clone(), if arguments.dftracer { Form::Dftracer { gzip } } else { Form::Chrome { gzip } })
-    });
-    let exports: Vec<_> = perfetto.chain(chrome).collect();
-    match exports.iter().find(|(path, _)| path.exists() && !arguments.force) {
-        Some((path, _)) => Err(Failure::Exists(path.clone())),
-        None => Ok(exports),
-    }
-}
-
-fn write_picture(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
-    let found = inputs::find(&arguments.traces).map_err(Failure::Load)?;
-    let filter = arguments.filter(trace.start());
-    let written = viewer::export(&found, &filter, form, arguments.all, path)
-        .map_err(|error| Failure::Output(path.to_path_buf(), error))?
-        .ok_or(Failure::NothingToExport)?;
-    eprintln!(
-        "dlio-analyze: {} events of {} processes in {} ({:.1} MB)",
-        written.events,
-        written.processes,
-        path.display(),
-        written.bytes as f64 / 1e6
-    );
-    if let Some(overview) = written.overview {
-        eprintln!("              {overview}; --all writes every event");
-    }
-    Ok(())
 }
 
 fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<(), Failure> {

@@ -28,6 +28,8 @@ pub mod key {
     pub const RANKS: &str = "ranks";
     pub const JOB: &str = "job";
     pub const LABEL: &str = "label";
+    /// What was merged, where the file shows less than what was recorded.
+    pub const OVERVIEW: &str = "overview";
     pub const UID: &str = "uid";
     pub const CORES: &str = "cores";
     pub const MEMORY: &str = "memory";

@@ -21,6 +21,8 @@ pub(super) struct Process {
     pub(super) shift_ns: i64,
     pub(super) events: u64,
     pub(super) activity: Activity,
+    /// Its slices are merged ones, so that its activity is counted apart.
+    pub(super) merged: bool,
     pub(super) flows: Flows,
 }
 
@@ -192,7 +194,8 @@ pub(super) fn put_process(described: &mut Message, process: &Process, fields: &F
     let host = fields.get(key::HOST).map(|host| format!("host {host}"));
     let label = fields.get(key::LABEL).map(str::to_string);
     let pid = (process.id_shift > 0).then(|| format!("pid {}", process.pid));
-    for text in [rank, host, pid, label].into_iter().flatten() {
+    let overview = fields.get(key::OVERVIEW).map(str::to_string);
+    for text in [rank, host, pid, label, overview].into_iter().flatten() {
         described.text(field::process::LABELS, text.as_bytes());
     }
 }

@@ -28,7 +28,7 @@ pub const BYTES_PER_EVENT: u64 = 15;
 /// What was asked for. Which processes to export is the caller's choice: it gives no others.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Boot time; an event that reaches into the window is kept whole.
+    /// Boot time; an event that reaches into the window is kept whole. One that only touches it is outside.
     pub from_ns: u64,
     pub to_ns: u64,
     /// Calls and spans shorter than this are left out; instants and counters stay.
@@ -82,7 +82,8 @@ impl<'f> Selection<'f> {
 
     fn keeps(&mut self, record: &Record, names: &Names) -> bool {
         let begin = record.start;
-        let reaches_in = begin <= self.filter.to_ns && begin.saturating_add(record.duration()) >= self.filter.from_ns;
+        let end = begin.saturating_add(record.duration().max(1));
+        let reaches_in = begin < self.filter.to_ns && end > self.filter.from_ns;
         let is_moment = matches!(record.op(), Op::INSTANT | Op::COUNTER | Op::LOST);
         let is_long = is_moment || record.duration() >= self.filter.min_dur_ns;
         reaches_in && is_long && self.asks_for_category(record, names) && self.asks_for_file(record, names)
@@ -97,7 +98,7 @@ impl<'f> Selection<'f> {
         let key = if named { record.fd as u32 } else { layer as u32 };
         *self.categories.entry((key, named)).or_insert_with(|| {
             let name = if named { names.text(key).unwrap_or_default() } else { layer.name().into() };
-            self.filter.categories.iter().any(|category| *category == name)
+            self.filter.categories.iter().any(|category| category.eq_ignore_ascii_case(&name))
         })
     }
 
@@ -185,8 +186,8 @@ impl Coarseness {
     }
 
     /// What the trace is to say about itself.
-    pub fn remark(&self) -> String {
-        format!("overview: calls shorter than {} are merged", duration(self.threshold_ns))
+    pub fn remark(&self, events: u64) -> String {
+        format!("overview of {events} events: calls shorter than {} are merged", duration(self.threshold_ns))
     }
 }
 
@@ -424,9 +425,9 @@ mod tests {
     fn what_reaches_into_the_window_is_kept() {
         let filter = Filter { from_ns: 100, to_ns: 200, ..Filter::default() };
         let records =
-            [(0, 99), (0, 100), (150, 10), (0, 1000), (200, 5), (201, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
+            [(0, 100), (0, 101), (150, 10), (0, 1000), (199, 5), (200, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
         let kept: Vec<_> = selected(&filter, &|_| true, &records).iter().map(|(_, start)| *start).collect();
-        assert_eq!(kept, [0, 150, 0, 200]);
+        assert_eq!(kept, [0, 150, 0, 199]);
     }
 
     #[test]
@@ -442,7 +443,7 @@ mod tests {
         );
         let long = Filter { min_dur_ns: 2, ..Filter::default() };
         assert_eq!(selected(&long, &|_| true, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
-        let train = Filter { categories: vec!["train".into()], ..Filter::default() };
+        let train = Filter { categories: vec!["Train".into()], ..Filter::default() };
         assert_eq!(selected(&train, &|_| true, &records), [(meta, 0), (span_op, 50)]);
         let posix = Filter { categories: vec!["posix".into()], ..Filter::default() };
         assert_eq!(selected(&posix, &|_| true, &records), [(read, 55), (read, 60)]);
@@ -526,6 +527,6 @@ mod tests {
         assert_eq!(Coarseness::choose(&lengths, 8, 1_000_000_000, 4_000_000), None);
         let coarseness = Coarseness::choose(&lengths, 8, 1_000_000_000, 1_000_000).unwrap();
         assert_eq!(coarseness, Coarseness { threshold_ns: 8192, stretch_ns: 16_000 });
-        assert_eq!(coarseness.remark(), "overview: calls shorter than 8.2 us are merged");
+        assert_eq!(coarseness.remark(3_000_000), "overview of 3000000 events: calls shorter than 8.2 us are merged");
     }
 }

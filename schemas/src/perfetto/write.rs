@@ -171,6 +171,7 @@ impl<'a> Writer<'a> {
             shift_ns,
             events: 0,
             activity: Activity::new(first_ns, last_ns),
+            merged: fields.get(key::OVERVIEW).is_some(),
             flows: Flows::new(fields),
         };
         let fields = &moved(fields, shift_ns);
@@ -241,6 +242,21 @@ impl<'a> Writer<'a> {
         thread.metadata = metadata;
         self.threads.insert((process, tid), thread);
         Ok(())
+    }
+
+    /// Counts what an overview merges: its slices say less than the counters, which keep every byte.
+    pub fn count(&mut self, process: ProcessId, events: &Events, clock: &Clock) {
+        let owner = &mut self.processes[process.0];
+        for i in 0..events.len() {
+            let op = Op(events.op[i]);
+            let Some(info) = op.info() else { continue };
+            let at = |tick| clock.boot_ns(tick).wrapping_add_signed(owner.shift_ns);
+            let (begin, end) = (at(events.start[i]), at(events.start[i].saturating_add(events.duration[i])));
+            owner.activity.add(op, info, begin, end.max(begin), events.ret[i]);
+            if let Some(total) = &mut self.total {
+                total.add(op, info, begin, end.max(begin), events.ret[i]);
+            }
+        }
     }
 
     /// Writes spans that never ended as slices up to the last tick, marked `unfinished`. Comes after all batches.
@@ -374,7 +390,7 @@ impl<'a> Writer<'a> {
         let owner = &mut self.processes[process.0];
         owner.events += 1;
         self.summary.events += 1;
-        if let Some(info) = call.info {
+        if let Some(info) = call.info.filter(|_| !owner.merged) {
             owner.activity.add(call.op, info, call.begin, call.end, call.ret);
             if let Some(total) = &mut self.total {
                 total.add(call.op, info, call.begin, call.end, call.ret);
@@ -474,6 +490,35 @@ mod tests {
                 assert_eq!(events(&packets, value::INSTANT), 2);
             }
         }
+    }
+
+    /// The packets that are values of counters.
+    fn samples(bytes: &[u8]) -> Vec<Vec<u8>> {
+        packets(bytes).into_iter().filter(|packet| events(std::slice::from_ref(packet), value::COUNTER) == 1).collect()
+    }
+
+    #[test]
+    fn an_overview_keeps_the_counters_of_what_it_merged() {
+        let image = image(50_000);
+        let (whole, _) = exported(&image, Compression::None);
+        let (clock, leftover) = (image.clock().unwrap(), &image.leftovers[0]);
+        let mut fields = complete_fields(&image);
+        fields.set(key::OVERVIEW, "overview");
+        let mut out = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        let mut writer =
+            Writer::new(&mut sink, &Options { compression: Compression::None, ..Options::default() }).unwrap();
+        let process = writer.process(&fields, &clock, 1_000_000, clock.boot_ns(image.last_tick())).unwrap();
+        writer.count(process, &leftover.events, &clock);
+        let mut merged = Events::default();
+        merged.push(&Record { word: word(Op::PREAD, 0, true, 5_000_000), start: 1, ret: 500_000, ..Record::default() });
+        writer.batch(process, 7, &merged, &clock, &image.names).unwrap();
+        assert_eq!(writer.finish().unwrap().events, 1);
+        assert!(!samples(&whole).is_empty());
+        assert_eq!(samples(&out), samples(&whole));
     }
 
     #[test]

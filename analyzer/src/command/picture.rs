@@ -1,0 +1,144 @@
+//! Exports for viewers, and opening one: what is asked for, what it will cost, what became of it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::perfetto::pack::Compression;
+use indicatif::{HumanBytes, HumanCount};
+
+use super::arguments::Arguments;
+use super::progress;
+use super::run::Failure;
+use super::window;
+use crate::load::{Trace, inputs};
+use crate::scan::Progress;
+use crate::viewer::serve::{self, Server, Ui};
+use crate::viewer::{Form, Plan, Written};
+
+/// Exports of more events are announced: they take longer than one looks away.
+const LONG: u64 = 1_000_000;
+
+/// What is to be written for viewers, and where: known to be free before the long work.
+pub fn exports(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
+    let ends = |path: &Path, end: &str| path.extension().is_some_and(|ending| ending == end);
+    let compression = compression(arguments);
+    let perfetto = arguments.perfetto.iter().map(|path| {
+        let form = if ends(path, "tar") { Form::Bundle(compression) } else { Form::Perfetto(compression) };
+        (path.clone(), form)
+    });
+    let chrome = arguments.chrome.iter().map(|path| {
+        let gzip = ends(path, "gz");
+        (path.clone(), if arguments.dftracer { Form::Dftracer { gzip } } else { Form::Chrome { gzip } })
+    });
+    let exports: Vec<_> = perfetto.chain(chrome).collect();
+    match exports.iter().find(|(path, _)| path.exists() && !arguments.force) {
+        Some((path, _)) => Err(Failure::Exists(path.clone())),
+        None => Ok(exports),
+    }
+}
+
+fn compression(arguments: &Arguments) -> Compression {
+    match arguments.compress.as_str() {
+        "zstd" => Compression::Zstd,
+        "none" => Compression::None,
+        _ => Compression::Deflate,
+    }
+}
+
+/// Where the trace is to be opened, its port taken before the long work.
+pub fn server(arguments: &Arguments) -> Result<Option<Server>, Failure> {
+    if !arguments.view {
+        return Ok(None);
+    }
+    let folder = arguments.traces.first().map(|given| Path::new(given.trim_end_matches('/')));
+    let stem = folder.and_then(Path::file_stem).map_or("trace".into(), |stem| stem.to_string_lossy());
+    let ui = arguments.ui.clone().unwrap_or(Ui::Site(serve::SITE.into()));
+    Server::bind(ui, &format!("{stem}.pftrace")).map(Some).map_err(Failure::Port)
+}
+
+/// Writes one export.
+pub fn write(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
+    let failed = |error| Failure::Output(path.to_path_buf(), error);
+    let written = planned(arguments, trace, form, |plan, progress| plan.write(form, path, progress).map_err(failed))?;
+    let (events, size) = (HumanCount(written.events), written.bytes as f64 / 1e6);
+    eprintln!("dlio-analyze: {events} events of {} processes in {} ({size:.1} MB)", written.processes, path.display());
+    say_more(&written, form);
+    Ok(())
+}
+
+/// Hands the trace to a browser.
+pub fn view(arguments: &Arguments, trace: &Trace, server: Server) -> Result<(), Failure> {
+    let form = Form::Perfetto(compression(arguments));
+    let file = nameless().map_err(Failure::Scratch)?;
+    let written = planned(arguments, trace, form, |plan, progress| {
+        plan.write_to(form, &file, progress).map_err(Failure::Scratch)
+    })?;
+    say_more(&written, form);
+    let (url, port) = (server.url(), server.port());
+    writeln!(std::io::stdout(), "{url}").map_err(Failure::Write)?;
+    let until = if arguments.ui_is_served() { "until Ctrl-C" } else { "until the viewer has fetched them" };
+    let events = HumanCount(written.events);
+    eprintln!("dlio-analyze: {events} events are served on 127.0.0.1:{port} {until}");
+    if !serve::open(&url) {
+        eprintln!(
+            "              open the address above in a browser; from another machine, first: ssh -L {port}:127.0.0.1:{port} HOST"
+        );
+    }
+    server.serve(file).map_err(Failure::Scratch)
+}
+
+/// A file without a name, so that nothing stays behind however this ends.
+fn nameless() -> std::io::Result<File> {
+    let path = std::env::temp_dir().join(format!("dlio-view-{}.pftrace", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Counts what passes, says what it will cost if that is much, and has it written.
+fn planned(
+    arguments: &Arguments,
+    trace: &Trace,
+    form: Form,
+    write: impl FnOnce(&Plan, &Progress) -> Result<Written, Failure>,
+) -> Result<Written, Failure> {
+    let found = inputs::find(&arguments.traces).map_err(Failure::Load)?;
+    let filter = arguments.filter(trace.start());
+    let shown = !arguments.no_progress;
+    let events = trace.units.iter().map(|unit| unit.events).sum();
+    let progress = Progress::default();
+    let plan = progress::counted(&progress, events, shown, || Plan::new(&found, &filter, arguments.all, &progress))
+        .map_err(Failure::Scratch)?;
+    let nothing = || Failure::NothingToExport(window::doubts(arguments, trace));
+    let plan = plan.ok_or_else(nothing)?;
+    announce(&plan, form);
+    let progress = Progress::default();
+    progress::counted(&progress, plan.recorded(), shown, || write(&plan, &progress))
+}
+
+fn announce(plan: &Plan, form: Form) {
+    let estimate = plan.estimate(form);
+    if estimate.events <= LONG {
+        return;
+    }
+    let what = if estimate.is_overview { "events, as an overview" } else { "events to write" };
+    let (size, seconds) = (HumanBytes(estimate.bytes), estimate.seconds);
+    eprintln!("dlio-analyze: {} {what}: at most {size}, about {seconds} s", HumanCount(estimate.events));
+}
+
+/// What the user should know of the file.
+fn say_more(written: &Written, form: Form) {
+    if let Some(overview) = &written.overview {
+        eprintln!("              {overview}; --all writes every event, --from, --to, --epoch, --rank choose some");
+    }
+    if matches!(form, Form::Perfetto(Compression::Zstd) | Form::Bundle(Compression::Zstd)) {
+        eprintln!("              packed with zstd: viewers before v58 show nothing of it");
+    }
+    if written.hosts > 1 && matches!(form, Form::Perfetto(_)) {
+        let hosts = written.hosts;
+        eprintln!(
+            "              {hosts} hosts on one clock, by their wall clocks; FILE.tar keeps them apart as machines (viewers from v58)"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Exports by the command as people call it: filters, windows, several hosts, overviews, a browser; and what is typed wrong.
+
+mod generator;
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use generator::Plan;
+use support::Folder;
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+    command.args(words).env_remove("BROWSER").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+fn succeeds(words: &[&str]) -> String {
+    let output = run(words);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// What is said of a command that fails.
+fn fails(words: &[&str]) -> String {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn ask(trace: &str, filters: &[&str], sql: &str) -> String {
+    let output = run(&[&[trace, "--format", "csv", "--sql", sql], filters].concat());
+    assert!(output.status.success(), "{filters:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().skip(1).collect::<Vec<_>>().join("\n")
+}
+
+fn count(trace: &str, filters: &[&str]) -> u64 {
+    ask(trace, filters, "select count(*) from events").parse().unwrap()
+}
+
+fn trace(folder: &Folder, plan: &Plan) -> String {
+    let path = folder.path().join("trace");
+    generator::generate(&path, plan, &|_, _, _| ()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn what_a_filter_exports_is_what_it_counts() {
+    let folder = Folder::new("filters");
+    let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
+    let filters: [&[&str]; 9] = [
+        &[],
+        &["--window", "2ms..5ms"],
+        &["--from", "2ms", "--to", "5ms"],
+        &["--epoch", "0"],
+        &["--step", "3..5", "--rank", "1"],
+        &["--pid", "1001"],
+        &["--cat", "Compute,posix"],
+        &["--min-dur", "5us"],
+        &["--window", "..4ms", "--cat", "posix", "--min-dur", "3us"],
+    ];
+    let all = count(&trace, &[]);
+    for (i, filter) in filters.into_iter().enumerate() {
+        let counted = count(&trace, filter);
+        assert!(counted > 0 && (counted < all || matches!(i, 0 | 3)), "{filter:?}: {counted} of {all}");
+        for form in ["--perfetto", "--chrome"] {
+            let out =
+                folder.path().join(format!("{i}{form}.{}", if form == "--chrome" { "json.gz" } else { "pftrace" }));
+            let out = out.display().to_string();
+            succeeds(&[&[trace.as_str(), form, &out], filter].concat());
+            assert_eq!(count(&out, &[]), counted, "{filter:?} {form}");
+        }
+    }
+    assert_eq!(count(&trace, filters[1]), count(&trace, filters[2]));
+}
+
+#[test]
+fn a_window_of_steps_reaches_from_the_first_to_the_last_of_them() {
+    let folder = Folder::new("steps");
+    let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
+    let bounds = "select min(ts), max(ts + dur) from events where step between 3 and 5";
+    let bounds = ask(&trace, &[], bounds);
+    let (from, to) = bounds.split_once(',').unwrap();
+    assert_eq!(count(&trace, &["--step", "3..5"]), count(&trace, &["--from", from, "--to", to]));
+}
+
+#[test]
+fn windows_and_filters_with_nothing_in_them_say_so() {
+    let folder = Folder::new("nothing-there");
+    let trace = trace(&folder, &Plan::default());
+    let out = folder.path().join("out.pftrace");
+    let export = |filter: &[&str]| {
+        let said = fails(&[&[trace.as_str(), "--perfetto", out.to_str().unwrap()], filter].concat());
+        assert!(!out.exists(), "{filter:?} left a file");
+        said
+    };
+    assert!(export(&["--from", "1h"]).contains("nothing is in the window"));
+    assert!(export(&["--to", "1970-01-01T00:00"]).contains("nothing is in the window"));
+    assert!(export(&["--from", "2s", "--to", "1s"]).contains("ends before it begins"));
+    assert!(export(&["--epoch", "900"]).contains("no span carries epoch 900; there are epochs 0"));
+    assert!(export(&["--pid", "77"]).contains("no process has such a number (--pid); the trace has 1000, 1001"));
+    assert!(export(&["--rank", "77"]).contains("the trace has 0, 1"));
+    assert!(export(&["--cat", "nonsense"]).contains("no event of ours passes"));
+    // Where nothing is exported the answer is empty, and why is said beside it.
+    assert!(succeeds(&[&trace, "--summary", "--window", "1h..2h"]).contains("nothing is in the window"));
+    assert!(succeeds(&[&trace, "--sql", "select 1 from events", "--rank", "9"]).contains("no process has such a rank"));
+    let wrong = run(&[&trace, "--window", "10s"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn an_output_that_exists_is_kept_unless_forced() {
+    let folder = Folder::new("exists");
+    let trace = trace(&folder, &Plan::default());
+    let out = folder.path().join("out.pftrace");
+    std::fs::write(&out, "mine").unwrap();
+    let out = out.to_str().unwrap();
+    assert!(fails(&[&trace, "--perfetto", out]).contains("exists; --force replaces it"));
+    assert_eq!(std::fs::read(out).unwrap(), b"mine");
+    succeeds(&[&trace, "--perfetto", out, "--force"]);
+    assert_eq!(count(out, &[]), count(&trace, &[]));
+    assert!(fails(&[&trace, "--perfetto", "/nowhere/out.pftrace"]).contains("/nowhere/out.pftrace: cannot be written"));
+}
+
+/// Name and content of each member.
+fn members(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut rest = tar;
+    while rest[0] != 0 {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
+        let size = usize::from_str_radix(&text(&rest[124..135]), 8).unwrap();
+        found.push((text(&rest[..100]), rest[512..512 + size].to_vec()));
+        rest = &rest[512 + size.next_multiple_of(512)..];
+    }
+    assert_eq!(rest, [0; 1024]);
+    found
+}
+
+#[test]
+fn several_hosts_become_a_tar_of_machines() {
+    let folder = Folder::new("hosts");
+    let trace = trace(&folder, &Plan { processes: 5, ..Plan::default() });
+    let tar = folder.path().join("all.tar");
+    succeeds(&[&trace, "--perfetto", tar.to_str().unwrap()]);
+    let members = members(&std::fs::read(&tar).unwrap());
+    let names: Vec<_> = members.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["manifest.json", "node0.pftrace", "node1.pftrace"]);
+    let manifest: serde_json::Value = serde_json::from_slice(&members[0].1).unwrap();
+    let files = manifest["perfetto_manifest"]["files"].as_array().unwrap();
+    assert_eq!((files.len(), &files[1]["machines"][0]["name"]), (2, &serde_json::json!("node1")));
+    assert_ne!(files[0]["machines"][0]["id"], files[1]["machines"][0]["id"]);
+    let hosts: u64 = members[1..]
+        .iter()
+        .map(|(name, bytes)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            count(path.to_str().unwrap(), &[])
+        })
+        .sum();
+    assert_eq!(hosts, count(&trace, &[]));
+    let one = folder.path().join("one.pftrace");
+    let said = succeeds(&[&trace, "--perfetto", one.to_str().unwrap()]);
+    assert!(said.contains("2 hosts on one clock"), "{said}");
+}
+
+#[test]
+fn too_many_events_become_an_overview_unless_all_are_asked_for() {
+    let folder = Folder::new("overview");
+    let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
+    let all = count(&trace, &[]);
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let said = succeeds(&[&trace, "--perfetto", &out("few.pftrace")]);
+    assert!(said.contains("events, as an overview: at most"), "{said}");
+    assert!(said.contains(&format!("overview of {all} events: calls shorter than")), "{said}");
+    assert!(count(&out("few.pftrace"), &[]) <= 1_000_000);
+    let text = String::from_utf8_lossy(&std::fs::read(out("few.pftrace")).unwrap()).into_owned();
+    assert!(text.contains(&format!("overview of {all} events")), "the trace itself does not say what it is");
+    let said = succeeds(&[&trace, "--perfetto", &out("all.pftrace"), "--all"]);
+    assert!(said.contains("events to write: at most") && !said.contains("overview"), "{said}");
+    assert_eq!(count(&out("all.pftrace"), &[]), all);
+    succeeds(&[&trace, "--chrome", &out("few.json")]);
+    assert!(std::fs::read_to_string(out("few.json")).unwrap().contains(&format!("overview of {all} events")));
+}
+
+/// A `--view` under way.
+struct Viewing {
+    child: Child,
+    url: String,
+}
+
+impl Viewing {
+    fn begin(words: &[&str], settings: &[(&str, &Path)]) -> Viewing {
+        let mut command = command(words);
+        command.envs(settings.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Viewing { child, url: url.trim().into() }
+    }
+
+    fn fetch(&self, path: &str) -> (String, Vec<u8>) {
+        let own = self.url.split("127.0.0.1").last().unwrap();
+        let port: u16 = own.trim_start_matches("%3A").split("%2F").next().unwrap().parse().unwrap();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|at| at == b"\r\n\r\n").unwrap();
+        (String::from_utf8_lossy(&answer[..end]).into(), answer[end + 4..].to_vec())
+    }
+}
+
+impl Drop for Viewing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_browser_is_given_the_trace_and_an_offline_viewer() {
+    let folder = Folder::new("view");
+    let trace = trace(&folder, &Plan::default());
+    let ui = folder.path().join("ui");
+    std::fs::create_dir(&ui).unwrap();
+    std::fs::write(ui.join("index.html"), "the viewer").unwrap();
+    let words = [trace.as_str(), "--view", "--rank", "1", "--ui", ui.to_str().unwrap()];
+    // The browser only keeps what it is given; it is waited for by reading until its file is whole.
+    let browser = folder.path().join("browser");
+    let pipe = folder.path().join("address");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::write(&browser, format!("#!/bin/sh\nexec echo \"$1\" > {}\n", pipe.display())).unwrap();
+    std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let viewing = Viewing::begin(&words, &[("BROWSER", &browser)]);
+    assert_eq!(std::fs::read_to_string(&pipe).unwrap().trim(), viewing.url);
+    assert_eq!(viewing.fetch("/").1, b"the viewer");
+    let (head, bytes) = viewing.fetch("/trace.pftrace");
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    let copy = folder.path().join("copy.pftrace");
+    std::fs::write(&copy, bytes).unwrap();
+    assert_eq!(count(copy.to_str().unwrap(), &[]), count(&trace, &["--rank", "1"]));
+    assert!(viewing.fetch("/../browser").0.starts_with("HTTP/1.1 404"));
+}
+
+/// The viewer's policy knows one port, so that this is one test.
+#[test]
+fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said() {
+    let folder = Folder::new("port");
+    let trace = trace(&folder, &Plan::default());
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 9001));
+    let said = fails(&[&trace, "--view"]);
+    assert!(said.contains("port 9001 of 127.0.0.1 cannot be had") && said.contains("--ui"), "{said}");
+    // Somebody else's business on this machine is left alone.
+    let Ok(taken) = taken else { return };
+    drop(taken);
+    let mut viewing = Viewing::begin(&[&trace, "--view"], &[]);
+    assert_eq!(
+        viewing.url,
+        "https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2Ftrace.pftrace&referrer=dlio"
+    );
+    let (head, _) = viewing.fetch("/trace.pftrace");
+    assert!(head.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev\r\n"), "{head}");
+    assert!(viewing.child.wait().unwrap().success());
+    let mut said = String::new();
+    viewing.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("until the viewer has fetched") && said.contains("open the address above"), "{said}");
+    let no_ui = run(&[&trace, "--view", "--ui", folder.path().to_str().unwrap()]);
+    assert_eq!(no_ui.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&no_ui.stderr).contains("no index.html there"));
+}
