@@ -28,6 +28,7 @@ if wheel="$(DLIO_WHEEL_PROGRAMS=0 "$here/../python/build-wheel.sh" "$out/wheel")
     "$out/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
     record trace_python perfetto "$out/venv/bin/python" "$examples/python/spans.py" "$out/samples"
     record trace_loader perfetto "$out/venv/bin/python" "$examples/python/loader.py" "$out/loader_data"
-    picture python '{"unfinished": 0}'
-    picture loader '{"spans": {"item": [1, 64], "batch": [0, 64]}, "processes": 5, "unfinished": 0}'
+    picture python '{"spans": {"epoch": [0, 8], "fetch": [1, 8], "forward": [2, 0], "read_sample": [3, 8]}, "processes": 1, "unfinished": 0}'
+    # Each item is a read and the one that finds the end; an arrow leads to each worker.
+    picture loader '{"spans": {"batch": [0, 128], "item": [1, 128], "compute": [1, 0]}, "processes": 5, "flows": 4, "unfinished": 0}'
 fi

@@ -64,7 +64,7 @@ FIGURES = {
     "files": "select count(distinct string_value) as n from args where key in ('debug.file', 'args.file')",
     "unlabelled": "select count(*) as n from process where pid != 0 and upid not in (select upid from process join args using (arg_set_id) where args.key glob 'chrome.process_label*' and string_value glob '{labels}')",
     "flows": "select count(*) as n from flow",
-    "unfinished": "select count(*) as n from args where key in ('debug.unfinished', 'args.unfinished')",
+    "unfinished": "select count(*) as n from slice join args using (arg_set_id) where key in ('debug.unfinished', 'args.unfinished')",
     "slices": "select count(*) as n from slice",
     "processes": "select count(*) as n from process where pid is not null and pid != 0",
     "machines": "select count(distinct machine_id) as n from process",
