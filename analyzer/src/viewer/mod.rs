@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
@@ -137,7 +138,9 @@ fn lengths(parts: &[Part], filter: &Filter, progress: &Progress) -> io::Result<L
     let mut lengths = Lengths::default();
     for part in parts {
         part.each_selected(filter, progress, &mut |_, events| {
-            events.duration.iter().for_each(|&duration| lengths.add(duration));
+            // Metadata belongs to its span and is no event of its own.
+            let own = events.op.iter().zip(&events.duration).filter(|(op, _)| **op != Op::META.0);
+            own.for_each(|(_, &duration)| lengths.add(duration));
             Ok(())
         })?;
     }
