@@ -10,6 +10,7 @@ mod part;
 mod picture;
 pub mod serve;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -81,8 +82,8 @@ impl<'f> Plan<'f> {
     /// `None` where nothing passes.
     pub fn new(found: &Found, filter: &'f Filter, all: bool, progress: &Progress) -> io::Result<Option<Plan<'f>>> {
         let parts = part::parts(found, filter)?;
-        let lengths = lengths(&parts, filter, progress)?;
-        let coarseness = if all { None } else { coarseness(&parts, &lengths) };
+        let (lengths, threads) = lengths(&parts, filter, progress)?;
+        let coarseness = if all { None } else { coarseness(&parts, &lengths, threads) };
         let events = lengths.total();
         Ok((events > 0).then_some(Plan { parts, filter, events, coarseness }))
     }
@@ -133,20 +134,24 @@ impl<'f> Plan<'f> {
     }
 }
 
-fn lengths(parts: &[Part], filter: &Filter, progress: &Progress) -> io::Result<Lengths> {
+/// Lengths of what passes, and the number of threads it is of.
+fn lengths(parts: &[Part], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64)> {
     let mut lengths = Lengths::default();
+    let mut threads = 0;
     for part in parts {
-        part.each_selected(filter, progress, &mut |_, events| {
+        let mut own = BTreeSet::new();
+        part.each_selected(filter, progress, &mut |tid, events| {
             events.duration.iter().for_each(|&duration| lengths.add(duration));
+            own.extend((!events.is_empty()).then_some(tid));
             Ok(())
         })?;
+        threads += own.len() as u64;
     }
-    Ok(lengths)
+    Ok((lengths, threads))
 }
 
-fn coarseness(parts: &[Part], lengths: &Lengths) -> Option<Coarseness> {
+fn coarseness(parts: &[Part], lengths: &Lengths, threads: u64) -> Option<Coarseness> {
     let first = parts.iter().map(|part| part.first_ns).min().unwrap_or(0);
     let last = parts.iter().map(|part| part.last_ns).max().unwrap_or(0);
-    // Every process has at least one thread; more of them make the overview finer than it need be, not coarser.
-    Coarseness::choose(lengths, parts.len() as u64, last.saturating_sub(first), select::EVENTS_MAX)
+    Coarseness::choose(lengths, threads, last.saturating_sub(first), select::EVENTS_MAX)
 }
