@@ -97,8 +97,9 @@ fn perfetto(path: &PathBuf) -> io::Result<Vec<Part>> {
     let part = |(process, batches): (usize, Vec<(u32, Events)>)| {
         let clock = reader.clock(process);
         let starts = batches.iter().flat_map(|(_, events)| events.start.iter().copied());
-        let ends =
-            batches.iter().flat_map(|(_, e)| e.start.iter().zip(&e.duration).map(|(start, length)| start + length));
+        let ends = batches
+            .iter()
+            .flat_map(|(_, e)| e.start.iter().zip(&e.duration).map(|(s, length)| s.saturating_add(*length)));
         let (first, last_tick) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
         let found = &reader.processes[process];
         found.ours.then(|| Part {

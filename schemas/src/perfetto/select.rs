@@ -129,43 +129,58 @@ fn in_nanoseconds(events: &Events, i: usize, clock: &Clock) -> Record {
     }
 }
 
+/// Steps a doubling of the length is divided into: finer than twofold, or a few long calls too many take all the others with
+/// them into merged slices.
+const STEPS: usize = 4;
+
 /// How many events of which length there are: what the threshold of an overview is chosen by.
 #[derive(Clone, Debug)]
 pub struct Lengths {
-    /// Events that took from 2^n up to 2^(n+1) nanoseconds.
-    by_power: [u64; 64],
+    by_step: [u64; 64 * STEPS],
 }
 
 impl Default for Lengths {
     fn default() -> Lengths {
-        Lengths { by_power: [0; 64] }
+        Lengths { by_step: [0; 64 * STEPS] }
     }
 }
 
 impl Lengths {
     pub fn add(&mut self, duration_ns: u64) {
-        self.by_power[duration_ns.max(1).ilog2() as usize] += 1;
+        self.by_step[step_of(duration_ns)] += 1;
     }
 
     pub fn total(&self) -> u64 {
-        self.by_power.iter().sum()
+        self.by_step.iter().sum()
     }
 
-    /// The smallest power of two such that at most `room` events took as long or longer.
+    /// The smallest length with which a step begins such that at most `room` events took as long or longer.
     pub fn threshold_ns(&self, room: u64) -> u64 {
         let mut longer = 0;
-        for power in (0..64).rev() {
-            longer += self.by_power[power];
+        for (step, count) in self.by_step.iter().enumerate().rev() {
+            longer += count;
             if longer > room {
-                return 1u64.checked_shl(power as u32 + 1).unwrap_or(u64::MAX);
+                return begin_of(step + 1);
             }
         }
         0
     }
 }
 
-/// What an overview merges. With half of the room for events that stay and half for merged ones, at most
-/// [`EVENTS_MAX`] slices remain.
+/// The power of two below a length, and the quarter of it. What is too short for quarters counts as the shortest that is not.
+fn step_of(ns: u64) -> usize {
+    let ns = ns.max(STEPS as u64);
+    let power = ns.ilog2() as usize;
+    power * STEPS + (ns >> (power - 2)) as usize % STEPS
+}
+
+fn begin_of(step: usize) -> u64 {
+    let (power, quarter) = (step / STEPS, step % STEPS);
+    if power < 64 { ((STEPS + quarter) as u64) << (power - 2) } else { u64::MAX }
+}
+
+/// What an overview merges. A quarter of the room is for events that stay. Each of them may cut a run of short ones in two,
+/// which takes another quarter; half is for the stretches of all threads. So at most [`EVENTS_MAX`] slices remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coarseness {
     /// Events shorter than this are merged.
@@ -182,7 +197,7 @@ impl Coarseness {
         }
         let stretches = (events_max / 2 / threads.max(1)).max(1);
         let stretch_ns = run_ns.div_ceil(stretches).max(1);
-        Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 2), stretch_ns })
+        Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 4), stretch_ns })
     }
 
     /// What the trace is to say about itself.
@@ -526,7 +541,41 @@ mod tests {
         (0..3_000_000u64).for_each(|i| lengths.add(100 + i % 5000));
         assert_eq!(Coarseness::choose(&lengths, 8, 1_000_000_000, 4_000_000), None);
         let coarseness = Coarseness::choose(&lengths, 8, 1_000_000_000, 1_000_000).unwrap();
-        assert_eq!(coarseness, Coarseness { threshold_ns: 8192, stretch_ns: 16_000 });
-        assert_eq!(coarseness.remark(3_000_000), "overview of 3000000 events: calls shorter than 8.2 us are merged");
+        assert_eq!(coarseness, Coarseness { threshold_ns: 5120, stretch_ns: 16_000 });
+        assert_eq!(coarseness.remark(3_000_000), "overview of 3000000 events: calls shorter than 5.1 us are merged");
+    }
+
+    #[test]
+    fn steps_of_lengths_begin_where_the_one_before_ends() {
+        for ns in [4, 5, 7, 8, 9, 10, 1000, 4095, 4096, u64::MAX / 3, u64::MAX] {
+            let step = step_of(ns);
+            assert!(begin_of(step) <= ns && (ns < begin_of(step + 1) || ns == u64::MAX), "{ns}: {step}");
+        }
+        assert_eq!((step_of(0), begin_of(step_of(0))), (8, 4));
+    }
+
+    /// Slices that remain of 40,000 calls of one thread, `every` of which is a long one, in a room of 10,000.
+    fn slices_left(every: u64) -> u64 {
+        let length = |i: u64| if i % every == 0 { 900 + i % 100 } else { 100 + i % 700 };
+        let (mut lengths, mut records, mut now) = (Lengths::default(), Vec::new(), 0);
+        for i in 0..40_000 {
+            lengths.add(length(i));
+            records.push(call(Op::READ, now, length(i), 0));
+            now += length(i) + 1;
+        }
+        let coarseness = Coarseness::choose(&lengths, 1, now, 10_000).unwrap();
+        let (mut names, mut into) = (names(), Events::default());
+        let mut overview = Overview::new(coarseness, OverviewNames::add(&mut names));
+        overview.merge(&events(&records), &mut into);
+        overview.finish(&mut into);
+        into.op.iter().filter(|&&op| op != Op::META.0).count() as u64
+    }
+
+    #[test]
+    fn long_calls_that_cut_runs_in_two_leave_an_overview_in_its_room() {
+        for every in [2, 8, 17, 100] {
+            let slices = slices_left(every);
+            assert!((1_000..=10_000).contains(&slices), "{every}: {slices}");
+        }
     }
 }
