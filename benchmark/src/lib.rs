@@ -40,6 +40,7 @@ pub mod pace;
 pub mod page_cache;
 pub mod progress;
 pub mod random;
+pub mod remarks;
 pub mod report;
 pub mod results;
 pub mod rules;
