@@ -46,6 +46,7 @@ pub mod results;
 pub mod rules;
 pub mod spans;
 pub mod system;
+pub mod torch_file;
 pub mod trace;
 pub mod traced;
 pub mod training;
