@@ -248,7 +248,15 @@ impl Streamed {
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
-    if system::interrupted() { Failure::interrupted() } else { Failure::io(doing, path, error) }
+    if system::interrupted() {
+        return Failure::interrupted();
+    }
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let failure = Failure::io(doing, path, error);
+    if full {
+        return failure.remedy("free space, or point workload.checkpoint.checkpoint_folder at a larger disk");
+    }
+    failure
 }
 
 impl Mechanism for Streamed {
