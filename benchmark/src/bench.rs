@@ -11,6 +11,7 @@ use crate::host;
 use crate::keys;
 use crate::layout::Layout;
 use crate::loader::{self, Terms, WorkerKind};
+use crate::locate;
 use crate::metrics;
 use crate::outputs::{Log, RunFolder};
 use crate::progress::Progress;
@@ -152,7 +153,8 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     }
     let scaled = (spread * asked / own).round();
     composed.workload.put(&["dataset", "record_length_bytes_stdev"], Value::Int(scaled as i64));
-    if !request.quiet {
+    // The traced run was told of it before it began anew under the library.
+    if !request.quiet && !locate::is_traced() {
         eprintln!("note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}");
     }
 }

@@ -1,7 +1,8 @@
 //! Checkpoints: which files of which sizes a rank writes, and a writer that streams them.
 //!
 //! A mechanism is one implementation of [`Mechanism`]. The built-in one writes each file front to back from generated
-//! content: no tensor is ever held in memory, and nothing but the file system is measured.
+//! content: no tensor is ever held in memory, and nothing but the file system is measured. A `.pt` is a file that
+//! `torch.load` takes, with all of the shard as one tensor; a `.pb` is the shard's bytes and nothing else.
 
 use crate::config::Element;
 use crate::config::{Checkpoints, Framework, Model};
@@ -10,15 +11,28 @@ use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::random::mixed;
 use crate::system;
+use crate::torch_file::TorchFile;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// One file of a rank's checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
     pub name: String,
+    /// Of its tensors.
     pub bytes: u64,
+}
+
+impl Shard {
+    fn torch_file(&self) -> Option<TorchFile> {
+        Some(TorchFile::new(self.name.strip_suffix(".pt")?, self.bytes))
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.torch_file().map_or(self.bytes, |file| file.file_bytes())
+    }
 }
 
 /// Who writes what: the model's size and the place of a rank in its parallelism.
@@ -195,31 +209,54 @@ pub struct Streamed {
 const PIECE: usize = 1 << 20;
 
 impl Streamed {
-    fn write(&self, path: &Path, bytes: u64) -> io::Result<File> {
+    fn write(&self, path: &Path, shard: &Shard) -> io::Result<()> {
         let mut file = File::create(path)?;
+        match shard.torch_file() {
+            None => drop(self.tensor(&mut file, shard.bytes)?),
+            Some(torch) => {
+                file.write_all(torch.head())?;
+                let crc = self.tensor(&mut file, shard.bytes)?;
+                file.write_all(&torch.tail(crc))?;
+                // The checksum stands before what it is of.
+                let (at, header) = torch.tensor_header(crc);
+                file.write_all_at(&header, at)?;
+            }
+        }
+        if self.fsync { file.sync_all() } else { Ok(()) }
+    }
+
+    /// Writes the content where the file is; returns its checksum, taken while a piece is in the cache.
+    fn tensor(&self, file: &mut File, bytes: u64) -> io::Result<u32> {
         let content = Content::new(mixed(&[bytes, 3]), Element::UINT8);
         let mut piece = vec![0; PIECE];
+        let mut crc = crc32fast::Hasher::new();
         let mut at = 0;
         while at < bytes {
             let length = (bytes - at).min(PIECE as u64) as usize;
             if self.random {
                 content.fill(at, &mut piece[..length]);
             }
+            crc.update(&piece[..length]);
             file.write_all(&piece[..length])?;
             at += length as u64;
             if system::interrupted() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
         }
-        if self.fsync {
-            file.sync_all()?;
-        }
-        Ok(file)
+        Ok(crc.finalize())
     }
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
-    if system::interrupted() { Failure::interrupted() } else { Failure::io(doing, path, error) }
+    if system::interrupted() {
+        return Failure::interrupted();
+    }
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let failure = Failure::io(doing, path, error);
+    if full {
+        return failure.remedy("free space, or point workload.checkpoint.checkpoint_folder at a larger disk");
+    }
+    failure
 }
 
 impl Mechanism for Streamed {
@@ -228,7 +265,7 @@ impl Mechanism for Streamed {
         for shard in shards {
             let path = folder.join(&shard.name);
             let draft = Draft::new(&path);
-            self.write(draft.path(), shard.bytes).map_err(|error| of_io("writing", &path, error))?;
+            self.write(draft.path(), shard).map_err(|error| of_io("writing", &path, error))?;
             draft.commit()?;
         }
         if self.fsync {
@@ -236,7 +273,7 @@ impl Mechanism for Streamed {
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
         }
-        Ok(shards.iter().map(|shard| shard.bytes).sum())
+        Ok(shards.iter().map(Shard::file_bytes).sum())
     }
 
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<u64> {
@@ -245,8 +282,9 @@ impl Mechanism for Streamed {
         for shard in shards {
             let path = folder.join(&shard.name);
             let read = read_whole(&path, &mut piece).map_err(|error| of_io("reading", &path, error))?;
-            if read != shard.bytes {
-                return Err(Failure::damaged(&path, format!("{read} bytes, {} were saved", shard.bytes)));
+            let saved = shard.file_bytes();
+            if read != saved {
+                return Err(Failure::damaged(&path, format!("{read} bytes, {saved} were saved")));
             }
             total += read;
         }
@@ -330,11 +368,12 @@ mod tests {
     fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
         let scratch = crate::scratch::Folder::new("ckpt");
         let at = folder(scratch.path(), 1, 4);
-        let shards = [Shard { name: "a".into(), bytes: 3_000_001 }, Shard { name: "b".into(), bytes: 10 }];
+        let shards = [Shard { name: "a.pb".into(), bytes: 3_000_001 }, Shard { name: "b.pt".into(), bytes: 10 }];
+        let all = 3_000_001 + shards[1].file_bytes();
         let mut mechanism = Streamed { fsync: true, random: true };
-        assert_eq!(mechanism.save(&at, &shards).unwrap(), 3_000_011);
-        assert_eq!(mechanism.load(&at, &shards).unwrap(), 3_000_011);
-        fs::write(at.join("b"), b"short").unwrap();
+        assert_eq!(mechanism.save(&at, &shards).unwrap(), all);
+        assert_eq!(mechanism.load(&at, &shards).unwrap(), all);
+        fs::write(at.join("b.pt"), b"short").unwrap();
         assert_eq!(mechanism.load(&at, &shards).unwrap_err().exit_code(), 5);
     }
 }

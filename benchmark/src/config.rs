@@ -165,6 +165,8 @@ pub struct Reading {
     pub batch: u64,
     pub batch_eval: u64,
     pub workers: usize,
+    /// How the original would start them; here they are forked.
+    pub worker_start: String,
     /// Batches ahead, over all workers.
     pub prefetch: u64,
     pub file_shuffle: Shuffle,
@@ -445,6 +447,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         batch: tree.count("reader.batch_size"),
         batch_eval: tree.count("reader.batch_size_eval"),
         workers,
+        worker_start: tree.text("reader.multiprocessing_context"),
         prefetch: tree.count("reader.prefetch_size"),
         file_shuffle: tree.shuffle("reader.file_shuffle"),
         sample_shuffle: tree.shuffle("reader.sample_shuffle"),

@@ -57,15 +57,15 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     if needed <= free || missing(needed) <= free {
         return Ok(());
     }
-    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-    let what = format!(
-        "the data set needs {:.1} GB, {} has {:.1} GB free",
-        gigabytes(needed),
-        existing.display(),
-        gigabytes(free)
-    );
+    let (needed, free) = (in_units(needed), in_units(free));
+    let what = format!("the data set needs {needed}, {} has {free} free", existing.display());
     Err(Failure::new(Kind::System, what)
         .remedy("fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
+}
+
+fn in_units(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
 /// How many bytes of a file come from one byte of samples.

@@ -101,6 +101,11 @@ impl Log {
         self.line(&format!("[WARNING] {message}"));
     }
 
+    /// Whether its lines are on the terminal too.
+    pub fn echoes(&self) -> bool {
+        self.echo
+    }
+
     fn line(&mut self, line: &str) {
         if let Some(file) = &mut self.file {
             // A full disk shows in the results, which are written with care; the log is a convenience.

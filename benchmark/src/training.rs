@@ -16,6 +16,7 @@ use crate::pace::Pace;
 use crate::page_cache;
 use crate::progress::Progress;
 use crate::random::mixed;
+use crate::remarks;
 use crate::results::{Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::system;
@@ -117,6 +118,12 @@ impl<'a> Trainer<'a> {
             dataset.files_train
         );
         self.log.output(&line);
+        for remark in remarks::about(self.config, self.share(Split::Train), ranks) {
+            self.log.warning(&remark);
+            if self.habits.shown && !self.log.echoes() {
+                println!("note: {remark}");
+            }
+        }
     }
 
     fn prepare_cache(&mut self) -> Outcome<Option<f64>> {

@@ -137,6 +137,64 @@ fn a_data_set_larger_than_the_disk_is_refused_before_the_first_file() {
     assert!(folder.files("data").is_empty());
 }
 
+/// The arguments on a disk of `size` at `small`, seen by this run alone.
+fn on_small_disk(folder: &Folder, size: &str, more: &[&str]) -> std::process::Output {
+    std::fs::create_dir_all(folder.path().join("small")).unwrap();
+    let typed: Vec<String> = small(more).into_iter().filter(|word| !word.contains("checkpoint=false")).collect();
+    let mounted =
+        format!("mount -t tmpfs -o size={size} tmpfs small && \"$@\"; code=$?; find small -type f >left; exit $code");
+    Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", &mounted, "sh", env!("CARGO_BIN_EXE_dlio")])
+        .args(typed)
+        .arg("++hydra.run.dir=run")
+        .current_dir(folder.path())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
+    let folder = Folder::new("full");
+    let output = on_small_disk(
+        &folder,
+        "2m",
+        &[
+            GENERATE,
+            "++workload.workflow.checkpoint=true",
+            "++workload.checkpoint.checkpoint_folder=small/checkpoints",
+            "++workload.checkpoint.checkpoint_after_epoch=1",
+            "++workload.model.model_size_bytes=3000000",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("model_states-0.pt: No space left") && said.contains("checkpoint_folder"), "{said}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("left")).unwrap(), "");
+    assert_eq!(folder.json("run/summary.json")["epochs"], 1);
+}
+
+#[test]
+fn a_small_disk_is_told_in_small_units() {
+    let folder = Folder::new("units");
+    let place = "++workload.dataset.data_folder=small/data";
+    let output = on_small_disk(&folder, "100k", &[GENERATE, place]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("needs 0.3 MB, ./small has 0.1 MB free"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_left_over_of_an_epoch_is_told() {
+    let folder = Folder::new("left");
+    let output = run(&folder, &[GENERATE, "++workload.reader.batch_size=7"]);
+    assert!(
+        stdout(&output).contains("note: 1 of 8 samples are left over each epoch: batches of 7"),
+        "{}",
+        stdout(&output)
+    );
+    let log = std::fs::read_to_string(folder.path().join("run/dlio.log")).unwrap();
+    assert!(log.contains("[WARNING] 1 of 8 samples"), "{log}");
+}
+
 #[test]
 fn verify_finds_a_changed_file() {
     let folder = Folder::new("verify");
@@ -309,7 +367,14 @@ fn a_million_files_are_planned_without_a_list() {
         "++workload.dataset.format=synthetic",
         "-q",
     ];
-    let output = run(&folder, &typed);
+    // Names alone would need a hundred bytes a file; the program and its libraries need half of this.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 60000 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dlio")])
+        .args(small(&typed))
+        .arg("++hydra.run.dir=run")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(folder.json("run/0_output.json")["1"]["load"]["block1"].as_array().unwrap().len(), 1000);
 }

@@ -182,7 +182,8 @@ fn d06_the_model_size_of_shipped_files_is_the_checkpoints() {
         ],
     );
     let file = folder.path().join("checkpoints/unet3d/global_epoch2_step4/model_states-0.pt");
-    assert_eq!(file.metadata().unwrap().len(), 123_456);
+    // Around the tensor there is what torch.load needs, less than 1,000 bytes.
+    assert!((123_456..124_456).contains(&file.metadata().unwrap().len()));
 }
 
 #[test]

@@ -101,7 +101,13 @@ fn pillow_reads_our_images() {
 fn we_read_what_python_writes_in_the_same_layout() {
     let folder = Folder::new("theirs");
     script("write_datasets.py", &[folder.text(), "6", "4", "40"]);
-    for format in ["npz", "npy", "hdf5", "csv", "jpeg", "png", "indexed_binary", "mmap_indexed_binary"] {
+    let mut formats =
+        vec!["npz", "npy", "hdf5", "csv", "jpeg", "png", "indexed_binary", "mmap_indexed_binary", "tfrecord"];
+    if cfg!(feature = "parquet") {
+        formats.extend(["parquet", "parquet-pandas"]);
+    }
+    for folder_name in formats {
+        let format = folder_name.split('-').next().unwrap();
         let samples = if format == "jpeg" || format == "png" { 1 } else { 4 };
         let output = dlio(
             &folder,
@@ -110,7 +116,9 @@ fn we_read_what_python_writes_in_the_same_layout() {
                 "-q",
                 "workload=unet3d",
                 "++workload.workflow.checkpoint=false",
-                &format!("++workload.dataset.data_folder={}/{format}", folder.text()),
+                &format!("++workload.dataset.data_folder={}/{folder_name}", folder.text()),
+                &framework(format)[0],
+                &framework(format)[1],
                 &format!("++workload.dataset.format={format}"),
                 "++workload.dataset.num_files_train=6",
                 &format!("++workload.dataset.num_samples_per_file={samples}"),
@@ -122,8 +130,33 @@ fn we_read_what_python_writes_in_the_same_layout() {
                 "++workload.train.computation_time=0",
             ],
         );
-        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        assert!(output.status.success(), "{folder_name}: {}", stderr(&output));
         let summary = folder.json("run/summary.json");
-        assert!(summary["epoch"][0]["bytes_read"].as_u64().unwrap() >= 6 * samples * 800, "{format}");
+        assert!(summary["epoch"][0]["bytes_read"].as_u64().unwrap() >= 6 * samples * 800, "{folder_name}");
     }
+}
+
+#[test]
+fn a_checkpoint_is_a_file_that_torch_loads() {
+    let folder = Folder::new("torch");
+    let output = dlio(
+        &folder,
+        &[
+            "bench",
+            "-q",
+            "workload=unet3d",
+            "++workload.workflow.generate_data=true",
+            "++workload.dataset.num_files_train=2",
+            "++workload.dataset.record_length_bytes=2500",
+            "++workload.reader.batch_size=1",
+            "++workload.train.epochs=1",
+            "++workload.train.computation_time=0",
+            "++workload.checkpoint.checkpoint_after_epoch=1",
+            "++workload.checkpoint.fsync=true",
+            "++workload.model.model_size_bytes=3000001",
+        ],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let file = folder.path().join("checkpoints/unet3d/global_epoch1_step2/model_states-0.pt");
+    script("read_checkpoint.py", &[file.to_str().unwrap(), "3000001"]);
 }

@@ -11,7 +11,7 @@ mod npz;
 mod parquet;
 mod synthetic;
 mod tfrecord;
-mod zip;
+pub mod zip;
 
 use crate::config::{Dataset, Element};
 use crate::content::Content;

@@ -51,6 +51,20 @@ pub fn local_header(member: &Member) -> Vec<u8> {
     header
 }
 
+/// A local header with as much padding that the data behind it begin at a multiple of `alignment` bytes of the file.
+pub fn aligned_local_header(member: &Member, alignment: u64) -> Vec<u8> {
+    const EXTRA_LENGTH: std::ops::Range<usize> = 28..30;
+    let mut header = local_header(member);
+    let begins = member.at + header.len() as u64 + 4;
+    let padding = (begins.next_multiple_of(alignment) - begins) as u16;
+    header[EXTRA_LENGTH].copy_from_slice(&(ZIP64_EXTRA + 4 + padding).to_le_bytes());
+    // The field's name is the one that torch gives its padding.
+    header.extend(b"FB");
+    put16(&mut header, &[padding]);
+    header.resize(header.len() + usize::from(padding), 0);
+    header
+}
+
 /// Bytes of the directory of a file below four gigabytes.
 pub fn narrow_directory_bytes(names: &[&str]) -> u64 {
     names.iter().map(|name| 46 + name.len() as u64).sum::<u64>() + 22

@@ -1,0 +1,73 @@
+//! A traced run of the benchmark: what its trace says is what the benchmark says of itself.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use dlio_tests::artefacts;
+use dlio_tests::sandbox::Sandbox;
+
+/// The utilization of each epoch: computing, from the end of the first step to the end of the last.
+const AU: &str = "
+    SELECT block.epoch, 100.0 * sum(step.dur) / (max(step.ts + step.dur) - min(first.ts + first.dur)) AS au
+    FROM events block
+    JOIN events first ON first.name = 'compute' AND first.step = 0
+        AND first.ts >= block.ts AND first.ts < block.ts + block.dur
+    JOIN events step ON step.name = 'compute' AND step.step > 0
+        AND step.ts >= block.ts AND step.ts < block.ts + block.dur
+    WHERE block.name = 'block'
+    GROUP BY block.epoch ORDER BY block.epoch";
+
+const BYTES: &str = "SELECT 0 AS zero, sum(bytes) AS bytes FROM events
+    WHERE name IN ('read', 'pread') AND file LIKE '%/data/unet3d/train/%'";
+
+/// The second column of what the analyzer answers.
+fn asked(trace: &Path, sql: &str) -> Vec<f64> {
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    said.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect()
+}
+
+/// The numbers of a list in summary.json.
+fn numbers(summary: &str, key: &str) -> Vec<f64> {
+    let (_, list) = summary.split_once(&format!("\"{key}\": [")).unwrap();
+    let list = list.split(']').next().unwrap();
+    list.split(',').map(|number| number.trim().parse().unwrap()).collect()
+}
+
+fn agrees(batch: u64, samples_read: f64) {
+    let sandbox = Sandbox::new(&format!("benchmark-{batch}")).unwrap();
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    let output = command
+        .args(["bench", "workload=unet3d", "--trace", "++hydra.run.dir=run"])
+        .args(["++workload.dataset.num_files_train=16", "++workload.dataset.record_length_bytes=2097152"])
+        .args(["++workload.dataset.record_length_bytes_stdev=0", "++workload.train.epochs=2"])
+        .arg(format!("++workload.reader.batch_size={batch}"))
+        .arg("++workload.train.computation_time=0.05")
+        .env("DLIO_LIB", artefacts::library().unwrap())
+        .current_dir(sandbox.root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = sandbox.root().join("run");
+    let own = numbers(&fs::read_to_string(run.join("summary.json")).unwrap(), "train_au_percentage");
+    let traced = asked(&run.join("trace"), AU);
+    assert_eq!((own.len(), traced.len()), (2, 2));
+    for (own, traced) in own.iter().zip(&traced) {
+        assert!((own - traced).abs() < 1.0, "AU of the benchmark {own}, of its trace {traced}");
+    }
+    let file = fs::metadata(sandbox.root().join("data/unet3d/train/img_00_of_16.npz")).unwrap().len();
+    assert_eq!(asked(&run.join("trace"), BYTES), [2.0 * samples_read * file as f64]);
+}
+
+#[test]
+fn utilization_and_bytes_of_a_trace_are_those_of_the_benchmark() {
+    agrees(4, 16.0);
+}
+
+#[test]
+fn samples_that_fill_no_batch_are_not_read() {
+    agrees(7, 14.0);
+}
