@@ -4,10 +4,12 @@ mod generator;
 mod support;
 
 use dlio_analyzer::filter::Filter;
-use dlio_analyzer::load::Trace;
+use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::model::Summary;
+use dlio_analyzer::viewer::{self, Form};
+use dlio_schemas::perfetto::pack::Compression;
 use generator::Random;
 use support::Folder;
 
@@ -231,6 +233,15 @@ fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// A trace of ours as one for viewers.
+fn export(folder: &std::path::Path) -> std::path::PathBuf {
+    let found = inputs::find(&[folder.display().to_string()]).unwrap();
+    let path = folder.join("all.pftrace");
+    let form = Form::Perfetto(Compression::Deflate);
+    viewer::export(&found, &Filter::default(), form, true, &path).unwrap().unwrap();
+    path
+}
+
 #[test]
 fn no_spoiled_file_of_any_format_ends_the_program() {
     let folder = Folder::new("hostile");
@@ -238,8 +249,15 @@ fn no_spoiled_file_of_any_format_ends_the_program() {
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     let native = generator::file_of(folder.path(), 0);
     let samples = ["chrome-array.json", "chrome-object.json", "dftracer.pfw", "dxt.txt", "strace.txt"].map(sample);
-    let wholes: Vec<_> =
-        samples.iter().map(|path| std::fs::read(path).unwrap()).chain([std::fs::read(&native).unwrap()]).collect();
+    let ring = format!("{}/../tests/formats/v1.ring", env!("CARGO_MANIFEST_DIR"));
+    let exported = export(folder.path());
+    let tables = folder.path().join("tables");
+    let trace = Trace::open(&[native.display().to_string()], 1).unwrap();
+    dlio_analyzer::tables::export::write(&trace, &Filter::default(), (1, 1 << 30), &Progress::default(), &tables)
+        .unwrap();
+    let part = tables.join("events/part-000.parquet");
+    let paths = samples.into_iter().map(std::path::PathBuf::from).chain([native, ring.into(), exported, part]);
+    let wholes: Vec<_> = paths.map(|path| std::fs::read(path).unwrap()).collect();
     let mut random = Random::new(11);
     let spoiled = folder.path().join("spoiled");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
@@ -252,6 +270,36 @@ fn no_spoiled_file_of_any_format_ends_the_program() {
             dlio_analyzer::summary::text::print(&summary, 5);
         }
     }
+}
+
+#[test]
+fn a_file_that_is_made_to_fill_memory_is_refused() {
+    let folder = Folder::new("bomb");
+    let line = b"{\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"ph\":\"X\"}\n";
+    let spaces = vec![b' '; 96 << 20];
+    for (name, text) in [("lines", [&line[..], &spaces].concat()), ("one", [&line[..9], &spaces].concat())] {
+        let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::best());
+        let mut packed = vec![0; compressor.gzip_compress_bound(text.len())];
+        let used = compressor.gzip_compress(&text, &mut packed).unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, &packed[..used]).unwrap();
+        let (_, summary) = read(&path.display().to_string());
+        assert_eq!(summary.damage.len(), 1, "{name}");
+        let what = &summary.damage[0].what;
+        assert!(what.contains("500 times its size") || what.contains("more than 16 MiB"), "{what}");
+    }
+}
+
+#[test]
+fn a_cut_export_does_not_pretend_to_know_what_it_lost() {
+    let folder = Folder::new("cut-export");
+    let plan = generator::Plan { processes: 1, threads: 2, events: 20_000, files: 5, ..generator::Plan::default() };
+    generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
+    let bytes = std::fs::read(export(folder.path())).unwrap();
+    let path = folder.path().join("cut.pftrace");
+    std::fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    assert!(summary.damage[0].cut && summary.damage[0].events_max.is_none());
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub struct JsonParser {
     key: Vec<u8>,
     processes: Map<(i64, Box<[u8]>), u32>,
     /// Process id, hash of the host and number of the process of the event before.
-    process_last: Option<(i64, Vec<u8>, u32)>,
+    process_last: Option<(i64, u128, u32)>,
     paths: Map<Box<[u8]>, u32>,
     open: HashMap<Vec<u8>, Vec<Begun>>,
     /// Ends of slices that are told apart by an id and whose begin stands behind.
@@ -86,17 +86,29 @@ struct Event<'a> {
     args_text: &'a [u8],
 }
 
-/// A key of up to sixteen bytes as one number: a key is compared with many, and that many numbers are compared at once.
+/// A key of up to sixteen bytes as one number, which is compared with many others at once; longer ones are all the same.
+#[inline(always)]
 const fn word(key: &[u8]) -> u128 {
-    if key.len() > 16 {
-        return u128::MAX;
-    }
-    let (mut word, mut at) = (0, 0);
-    while at < key.len() {
-        word = word << 8 | key[at] as u128;
-        at += 1;
-    }
-    word
+    let length = key.len();
+    let whole = match length {
+        0 => 0,
+        1..4 => key[0] as u128 | (key[length / 2] as u128) << 8 | (key[length - 1] as u128) << 16,
+        4..8 => four(key, 0) as u128 | (four(key, length - 4) as u128) << 32,
+        8..=16 => eight(key, 0) as u128 | (eight(key, length - 8) as u128) << 64,
+        _ => return u128::MAX,
+    };
+    // The first and last bytes overlap where there are few: the length tells those keys apart.
+    whole ^ (length as u128) << 123
+}
+
+#[inline(always)]
+const fn four(key: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]])
+}
+
+#[inline(always)]
+const fn eight(key: &[u8], at: usize) -> u64 {
+    four(key, at) as u64 | (four(key, at + 4) as u64) << 32
 }
 
 /// The keys that mean something.
@@ -272,8 +284,9 @@ impl JsonParser {
 
     fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
         let host = event.host().unwrap_or(b"");
-        match &self.process_last {
-            Some((pid, known, proc)) if *pid == event.pid && known == host => return *proc,
+        let hash = word(host);
+        match self.process_last {
+            Some((pid, known, proc)) if pid == event.pid && known == hash && hash != u128::MAX => return proc,
             _ => {}
         }
         let key = (event.pid, Box::from(host));
@@ -285,7 +298,7 @@ impl JsonParser {
                 proc
             }
         };
-        self.process_last = Some((event.pid, host.to_vec(), proc));
+        self.process_last = Some((event.pid, hash, proc));
         proc
     }
 
@@ -545,5 +558,32 @@ fn meta(value: Json, catalog: &Catalog) -> Value {
         Json::Word(_) if value.integer().is_some() => Value::Int(value.integer().unwrap_or(0)),
         Json::Word(_) if value.float().is_some() => Value::Float(value.float().unwrap_or(0.0)),
         other => Value::Text(catalog.text(&other.text())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_same_ends_are_told_apart() {
+        let keys = [
+            "",
+            "a",
+            "aa",
+            "aaa",
+            "aaaa",
+            "aaaaaaaa",
+            "aaaaaaaaaaaaaaaa",
+            "ts",
+            "tid",
+            "pid",
+            "id",
+            "id2",
+            "dur",
+            "errno",
+        ];
+        let words: std::collections::HashSet<_> = keys.iter().map(|key| word(key.as_bytes())).collect();
+        assert_eq!(words.len(), keys.len());
     }
 }

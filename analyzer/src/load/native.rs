@@ -165,9 +165,11 @@ fn hosts(opened: &[Opened], catalog: &Catalog) -> Vec<u32> {
     for image in opened {
         boots.entry(key_of(&image.image.fields)).or_default().push(image);
     }
+    // Once a boot, not once an image: there may be thousands of both, and hosts are numbered as they come.
+    let mut numbers = HashMap::new();
     let number = |image: &Opened| {
         let key = key_of(&image.image.fields);
-        catalog.host(host(key.0.clone(), key.1.clone(), &boots[&key]))
+        *numbers.entry(key.clone()).or_insert_with(|| catalog.host(host(key.0.clone(), key.1.clone(), &boots[&key])))
     };
     opened.iter().map(number).collect()
 }

@@ -254,12 +254,6 @@ impl<'a> Walk<'a> {
         Walk { rest: message }
     }
 
-    /// The fields up to the first malformed one. Cheaper than [`Iterator::flatten`], which would go on behind it.
-    #[inline(always)]
-    pub fn flatten(self) -> impl Iterator<Item = (u32, Value<'a>)> {
-        self.map_while(Result::ok)
-    }
-
     /// What has not been walked over.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -302,18 +296,12 @@ impl<'a> Iterator for Walk<'a> {
 /// The varint at the start of `rest`, which moves past it.
 #[inline(always)]
 pub fn varint(rest: &mut &[u8]) -> Option<u64> {
-    match **rest {
-        [first, ref after @ ..] if first < 0x80 => {
-            *rest = after;
-            Some(first as u64)
-        }
-        // Differences of times and lengths of packets mostly.
-        [first, second, ref after @ ..] if second < 0x80 => {
-            *rest = after;
-            Some((first & 0x7f) as u64 | (second as u64) << 7)
-        }
-        _ => long_varint(rest),
+    let (&first, after) = rest.split_first()?;
+    if first < 0x80 {
+        *rest = after;
+        return Some(first as u64);
     }
+    long_varint(rest)
 }
 
 fn long_varint(rest: &mut &[u8]) -> Option<u64> {

@@ -1,0 +1,135 @@
+//! One run in every format gives one summary, and what a dying process leaves beside its trace changes nothing.
+
+mod generator;
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::model::{Function, Summary};
+use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::viewer::{self, Form};
+use dlio_schemas::native::ring;
+use dlio_schemas::perfetto::pack::Compression;
+use generator::{Plan, file_of, generate};
+use support::Folder;
+
+fn made(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
+    folder
+}
+
+fn given(path: &Path) -> Vec<String> {
+    vec![path.display().to_string()]
+}
+
+fn summary(path: &Path) -> Summary {
+    let trace = Trace::open(&given(path), 2).unwrap();
+    let (all, progress) = (Filter::default(), Progress::default());
+    let mut analysis = analyse(&trace, &all, 2, &progress).unwrap();
+    refine(&trace, &all, 2, &progress, &mut analysis).unwrap();
+    analysis.summary(&trace)
+}
+
+fn export(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
+    let found = inputs::find(&given(folder)).unwrap();
+    viewer::export(&found, &Filter::default(), form, true, &path).unwrap().unwrap();
+    path
+}
+
+fn shown(part: &impl std::fmt::Debug) -> String {
+    format!("{part:?}")
+}
+
+/// Name, calls, failed ones and bytes of every function that moves bytes or is a span.
+fn counts(functions: &[Function]) -> Vec<(String, u64, Option<u64>)> {
+    let mut counts: Vec<_> = functions.iter().map(|row| (row.name.clone(), row.count, row.bytes)).collect();
+    counts.sort();
+    counts
+}
+
+#[test]
+fn every_format_of_a_run_gives_the_same_figures() {
+    let folder = made("equal");
+    let truth = summary(folder.path());
+    let exports = Folder::new("equal-exports");
+    let forms = [
+        ("deflate.pftrace", Form::Perfetto(Compression::Deflate)),
+        ("zstd.pftrace", Form::Perfetto(Compression::Zstd)),
+        ("plain.pftrace", Form::Perfetto(Compression::None)),
+        ("chrome.json", Form::Chrome { gzip: false }),
+        ("chrome.json.gz", Form::Chrome { gzip: true }),
+    ];
+    for (name, form) in forms {
+        let found = summary(&export(folder.path(), form, exports.path().join(name)));
+        assert_eq!(shown(&found.functions), shown(&truth.functions), "{name}");
+        assert_eq!(shown(&found.spans), shown(&truth.spans), "{name}");
+        assert_eq!(shown(&found.time), shown(&truth.time), "{name}");
+        assert_eq!(shown(&found.dataset), shown(&truth.dataset), "{name}");
+        assert_eq!(found.allocation.processes, truth.allocation.processes, "{name}");
+        assert_eq!(found.allocation.threads, truth.allocation.threads, "{name}");
+        assert!(found.damage.is_empty(), "{name}");
+    }
+    // DFTracer's times are whole microseconds; what is counted is the same.
+    for (name, gzip) in [("dft.pfw", false), ("dft.pfw.gz", true)] {
+        let found = summary(&export(folder.path(), Form::Dftracer { gzip }, exports.path().join(name)));
+        assert_eq!(counts(&found.functions), counts(&truth.functions), "{name}");
+        assert_eq!(shown(&found.dataset), shown(&truth.dataset), "{name}");
+        assert_eq!(found.allocation.processes, truth.allocation.processes, "{name}");
+    }
+}
+
+#[test]
+fn what_lies_beside_a_whole_trace_is_not_counted_again() {
+    let folder = made("beside");
+    let truth = summary(folder.path());
+    let stem = file_of(folder.path(), 0).with_extension("");
+    let exported = export(folder.path(), Form::Perfetto(Compression::Deflate), folder.path().join("x.pftrace"));
+    let export_bytes = std::fs::read(&exported).unwrap();
+    std::fs::remove_file(&exported).unwrap();
+    let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", stem.display()));
+    // An export that was being written when its process was killed, and one that was finished.
+    std::fs::write(beside("pftrace.part"), &export_bytes[..export_bytes.len() / 2]).unwrap();
+    std::fs::write(beside("pftrace"), &export_bytes).unwrap();
+    // Rings of which nothing was written yet.
+    std::fs::write(beside("ring"), "").unwrap();
+    std::fs::write(folder.path().join("other.ring"), vec![0; 4096]).unwrap();
+    let found = summary(folder.path());
+    assert_eq!(shown(&found.functions), shown(&truth.functions));
+    assert_eq!(shown(&found.allocation), shown(&truth.allocation));
+    assert!(found.damage.is_empty(), "{:?}", found.damage);
+    // A ring that is damaged is named, and costs itself.
+    let mut spoiled = ring::MAGIC.to_le_bytes().to_vec();
+    spoiled.extend_from_slice(&[0xff; 5000]);
+    std::fs::write(beside("ring"), &spoiled).unwrap();
+    let found = summary(folder.path());
+    assert_eq!(shown(&found.functions), shown(&truth.functions));
+    assert_eq!(found.damage.len(), 1, "{:?}", found.damage);
+}
+
+/// `dfanalyzer` takes the time of the last event since 1970 for the length of the job, and a bucket's edge for quantiles.
+#[test]
+fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
+    let folder = Folder::new("absurd");
+    let line = |ts: u64, dur: u64| {
+        format!(
+            "{{\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":{ts},\"dur\":{dur},\"ph\":1,\"args\":{{\"ret\":1048576}}}}\n"
+        )
+    };
+    let start = 1_795_219_511_000_000;
+    let lines: Vec<_> = (0..1000).map(|i| line(start + 10 * i, if i < 980 { 1 } else { 3 })).collect();
+    let path = folder.path().join("trace.pfw");
+    std::fs::write(&path, lines.concat()).unwrap();
+    let summary = summary(&path);
+    assert_eq!(summary.time.total_ns, 9_993_000);
+    let read = &summary.functions[0];
+    assert_eq!((read.duration_ns.median, read.duration_ns.p99, read.duration_ns.max), (1000.0, 3000.0, 3000.0));
+    assert_eq!((read.time_ns, summary.time.io_ns), (1_040_000, 1_040_000));
+    // MB are a million bytes, MiB 2^20.
+    assert_eq!(summary.dataset.bytes_read, 1000 << 20);
+    assert!(dlio_analyzer::summary::text::print(&summary, 5).contains("1.05 GB"));
+}
