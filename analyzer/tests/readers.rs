@@ -33,7 +33,7 @@ print(len(p), p['dur'].sum(), p['bytes'].sum(), len(f), len(n), len(e))",
     (
         "duckdb",
         "import duckdb, sys
-one = lambda sql: duckdb.sql(sql.replace('DIR', sys.argv[1])).fetchone()
+one = lambda sql: duckdb.sql(sql.replace('DIR', sys.argv[1])).fetchall()[0]
 p = one(\"select count(*), sum(dur)::bigint, sum(bytes)::bigint from 'DIR/events/*.parquet' where name = 'pread'\")
 f, n, e = (one(f\"select count(*) from 'DIR/{t}'\")[0] for t in ('files.parquet', 'processes.parquet', 'events/*.parquet'))
 print(*p, f, n, e)",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, MapArray, RecordBatch};
@@ -41,12 +42,18 @@ pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> 
     sources
 }
 
+/// The library ends the thread over some damaged pages; of a trace that is damage like any other.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, ArrowError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| ArrowError::ParquetError("a damaged page".into()))
+}
+
 fn open(
     path: &Path,
     catalog: &Catalog,
     folders: &mut HashMap<PathBuf, Numbers>,
 ) -> Result<Option<ParquetSource>, ArrowError> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+    let file = File::open(path)?;
+    let reader = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))??;
     if !is_events(reader.schema()) {
         return Ok(None);
     }
@@ -167,7 +174,9 @@ impl Source for ParquetSource {
     ) -> Result<(), Damage> {
         let mut read = || -> Result<(), ArrowError> {
             let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&self.path)?)?;
-            for rows in builder.with_row_groups(vec![index as usize]).with_batch_size(ROWS).build()? {
+            let builder = builder.with_row_groups(vec![index as usize]).with_batch_size(ROWS);
+            let mut group = guarded(|| builder.build())??;
+            while let Some(rows) = guarded(|| group.next())? {
                 self.batches(&rows?, catalog, wanted, take)?;
             }
             Ok(())
