@@ -197,7 +197,14 @@ pub const KEYS: &[Key] = &[
 const OLD_NAMES: &[(&str, &str)] = &[("data_reader", "reader"), ("model.model_size", "model.model_size_bytes")];
 
 pub fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.path == path || (key.kind == Free && is_below(path, key.path)))
+    KEYS.iter().find(|key| key.path == path || (key.has_parts() && is_below(path, key.path)))
+}
+
+impl Key {
+    /// Whether its value may be a map, whose parts are the business of whoever reads it: of a distribution, for one.
+    fn has_parts(&self) -> bool {
+        matches!(self.kind, Free | Time)
+    }
 }
 
 fn is_below(path: &str, section: &str) -> bool {

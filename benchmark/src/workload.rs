@@ -185,6 +185,7 @@ impl Composed {
                     && matches!(value, Value::Map(_) | Value::Null)
                     && keys::is_section(&path) => {}
                 None => self.complaints.push(unknown_key(&typed, &typed)),
+                Some(key) if key.path != path => {}
                 Some(key) => {
                     if let Some(complaint) = keys::complaint(key, value) {
                         let remedy = format!("`dlio workloads explain {path}` tells what it means");

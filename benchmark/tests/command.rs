@@ -42,6 +42,24 @@ fn a_short_name_is_the_newest_variant_and_said_so() {
 }
 
 #[test]
+fn times_may_be_distributions_and_a_wrong_part_is_refused() {
+    let folder = Folder::new("distributions");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    for time in [
+        "++workload.train.computation_time={mean: 0.001, stdev: 0.0001}",
+        "++workload.train.computation_time={type: gamma, shape: 2.0, scale: 0.0005}",
+        "++workload.train.computation_time.mean=0.001",
+        "++workload.reader.preprocess_time={type: uniform, min: 0.0, max: 0.001}",
+    ] {
+        let output = run(&folder, &[time]);
+        assert!(output.status.success(), "{time}: {}", stderr(&output));
+    }
+    let wrong = run(&folder, &["++workload.train.computation_time={mean: 0.001, width: 1}"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("a normal distribution has no `width`"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn missing_data_are_told_with_the_command_that_makes_them() {
     let folder = Folder::new("missing");
     let output = run(&folder, &[]);
