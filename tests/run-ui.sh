@@ -59,10 +59,17 @@ prove "$out/command.pftrace" --expect "$out/hosts.one.figures.json"
 if [ "$quick" != quick ]; then
     "$known" mixed "$out/million" 1000000
     prove "$out/million.pftrace" --expect "$out/million.figures.json"
-    # Twice as many events than a browser bears: the command shows them merged, and each process says so.
+    # Twice as many events as a browser bears: the command shows them merged, and each process says so.
     "$known" mixed "$out/two_million" 2000000
     write_out overview.pftrace "$out/two_million.dlt"
-    echo '{"labels": "overview of 2000", "processes": 1}' > "$out/overview.figures.json"
+    # Its own figures, and of those of the whole trace what its counters keep.
+    "$python" - "$out/two_million.figures.json" > "$out/overview.figures.json" <<'END'
+import json, sys
+whole = json.load(open(sys.argv[1]))["slices"]
+read = sum(row["bytes"] for row in whole if row["name"] == "pread")
+areas = {"read bandwidth": read}
+print(json.dumps({"labels": "overview of 2000", "processes": 1, "slices_max": 1_000_100, "areas": areas}))
+END
     prove "$out/overview.pftrace" --expect "$out/overview.figures.json" --screenshot "$out/overview.png"
 fi
 

@@ -3,14 +3,17 @@
 
     prove.py TRACE|ADDRESS [--expect FIGURES.json] [--screenshot OUT.png] [--json]
 
-Opens the trace in the UI (see viewer.py), or the address at which somebody serves both, and asks its trace processor for figures. Fails if any statistic says that data
-was lost, skipped or misunderstood, if a slice has no name or no end, or if a figure differs from what is expected. The
-figures matter more than the statistics: viewers drop data without a word in a dozen ways.
+Opens the trace in the UI (see viewer.py), or the address at which somebody serves both, and asks its trace processor for
+figures. Fails if any statistic says that data was lost, skipped or misunderstood, if a slice has no name or no end, or if a
+figure differs from what is expected. The figures matter more than the statistics: viewers drop data without a word in a
+dozen ways.
 
 FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "depth", "bytes", "pos", "first", "last"}, ...],
                "instants"?: N, "deepest"?: N, "files"?: N, "spans"?: {name: [depth, calls below it]},
-               "labels"?: text that all processes are labelled with, "counters"?: {track name: samples}, "flows"?: N, "unfinished"?: N}
-Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and `last` are boot time in ns.
+               "labels"?: text that all processes are labelled with, "slices_max"?: N, "counters"?: {track name: samples},
+               "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N}
+Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and
+`last` are boot time in ns.
 Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
 """
 
@@ -81,12 +84,22 @@ SPANS = """
     where outer_slice.category not in ('posix', 'stdio', 'process') group by 1
 """
 
+# What rates of counters come to over the whole run.
+AREAS = """
+    select name, sum(value * length) / 1e9 as area from (
+        select track.name as name, value, lead(ts) over (partition by track_id order by ts) - ts as length
+        from counter join track on track.id = counter.track_id
+    ) group by 1
+"""
+
 
 def figures(viewer, expected):
     labels = f"*{expected.get('labels', '')}*"
     found = {name: viewer.query(sql.replace("{labels}", labels))[0]["n"] for name, sql in FIGURES.items()}
     if "spans" in expected:
         found["spans"] = {row["name"]: [row["depth"], row["calls"]] for row in viewer.query(SPANS)}
+    if "areas" in expected:
+        found["areas"] = {row["name"]: row["area"] for row in viewer.query(AREAS)}
     found["rows"] = viewer.query(SLICES)
     found["counters"] = {
         row["name"]: row["n"]
@@ -108,6 +121,12 @@ def complaints(found, expected):
     for name, want in expected.get("spans", {}).items():
         if found["spans"].get(name) != want:
             yield f"spans {name}: depth and calls below are {found['spans'].get(name)} in the UI, {want} expected"
+    if found["slices"] > expected.get("slices_max", found["slices"]):
+        yield f"{found['slices']} slices, {expected['slices_max']} at most expected"
+    for name, want in expected.get("areas", {}).items():
+        area = found["areas"].get(name) or 0
+        if abs(area - want) > want / 1000:
+            yield f"counter {name} comes to {area:.0f} in the UI, {want} expected"
     for name in ("deepest", "files", "flows", "unfinished", "processes", "machines"):
         if name in expected and expected[name] != found[name]:
             yield f"{name}: {found[name]} in the UI, {expected[name]} expected"
