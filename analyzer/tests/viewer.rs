@@ -128,6 +128,23 @@ fn an_output_that_exists_is_kept_unless_forced() {
     assert!(fails(&[&trace, "--perfetto", "/nowhere/out.pftrace"]).contains("/nowhere/out.pftrace: cannot be written"));
 }
 
+#[test]
+fn an_output_among_the_traces_is_refused_for_it_would_count_twice() {
+    let folder = Folder::new("among");
+    let trace = trace(&folder, &Plan::default());
+    let all = count(&trace, &[]);
+    let within = format!("{trace}/all.pftrace");
+    assert!(fails(&[&trace, "--perfetto", &within]).contains("lies among the traces"));
+    assert!(fails(&[&trace, "--chrome", &format!("{trace}/../trace/all.json"), "--force"]).contains("lies among"));
+    assert_eq!(count(&trace, &[]), all);
+    let export = folder.path().join("export.pftrace");
+    let export = export.to_str().unwrap();
+    succeeds(&[&trace, "--perfetto", export]);
+    let before = std::fs::read(export).unwrap();
+    assert!(fails(&[export, "--perfetto", export, "--force"]).contains("lies among"));
+    assert_eq!(std::fs::read(export).unwrap(), before);
+}
+
 /// Name and content of each member.
 fn members(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();

@@ -32,10 +32,24 @@ pub fn exports(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
         (path.clone(), if arguments.dftracer { Form::Dftracer { gzip } } else { Form::Chrome { gzip } })
     });
     let exports: Vec<_> = perfetto.chain(chrome).collect();
+    if let Some((path, _)) = exports.iter().find(|(path, _)| is_among(&arguments.traces, path)) {
+        return Err(Failure::AmongTraces(path.clone()));
+    }
     match exports.iter().find(|(path, _)| path.exists() && !arguments.force) {
         Some((path, _)) => Err(Failure::Exists(path.clone())),
         None => Ok(exports),
     }
+}
+
+/// Whether a file would be read as part of these traces the next time.
+fn is_among(traces: &[String], path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let own = folder.canonicalize().ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    let holds = |trace: &String| {
+        let trace = Path::new(trace).canonicalize().ok();
+        trace.zip(own.as_ref()).is_some_and(|(trace, own)| own.starts_with(trace))
+    };
+    traces.iter().any(holds)
 }
 
 fn compression(arguments: &Arguments) -> Compression {

@@ -35,6 +35,8 @@ pub enum Failure {
     Parquet(PathBuf, ArrowError),
     /// An export would replace a file.
     Exists(PathBuf),
+    /// An export would become part of what it was made of.
+    AmongTraces(PathBuf),
     /// Nothing passes the filters; why, as far as it is known.
     NothingToExport(Option<String>),
     /// The window of time is none.
@@ -77,6 +79,11 @@ impl std::fmt::Display for Failure {
             Failure::Exists(path) => {
                 write!(f, "{}: exists; --force replaces it", path.display())
             }
+            Failure::AmongTraces(path) => write!(
+                f,
+                "{}: lies among the traces, where its events would count once more from then on; choose another folder",
+                path.display()
+            ),
             Failure::NothingToExport(Some(why)) | Failure::Window(why) => write!(f, "{why}"),
             Failure::NothingToExport(None) => {
                 write!(f, "no event of ours passes the filters; widen --from/--to/--pid/--rank/--file/--cat/--min-dur")

@@ -98,7 +98,10 @@ impl<'f> Plan<'f> {
         let (bytes, ns) = form.cost();
         let slices = if self.coarseness.is_some() { self.events.min(select::EVENTS_MAX) } else { self.events };
         let seconds = (slices * ns).div_ceil(1_000_000_000);
-        Estimate { events: self.events, bytes: slices * bytes, seconds, is_overview: self.coarseness.is_some() }
+        let is_overview = self.coarseness.is_some();
+        // A merged slice says what it holds: 18 bytes instead of 15 in two million calls that became half a million.
+        let bytes = if is_overview { slices * bytes * 4 / 3 } else { slices * bytes };
+        Estimate { events: self.events, bytes, seconds, is_overview }
     }
 
     /// Writes a new file; one that could not be finished is taken away again.
