@@ -188,7 +188,7 @@ fn several_hosts_become_a_tar_of_machines() {
 
 #[test]
 fn too_many_events_become_an_overview_unless_all_are_asked_for() {
-    let folder = Folder::new("overview");
+    let folder = Folder::new("too-many");
     let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
     let all = count(&trace, &[]);
     let out = |name: &str| folder.path().join(name).display().to_string();
