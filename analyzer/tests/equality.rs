@@ -37,7 +37,9 @@ fn summary(path: &Path) -> Summary {
 
 fn export(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
     let found = inputs::find(&given(folder)).unwrap();
-    viewer::export(&found, &Filter::default(), form, true, &path).unwrap().unwrap();
+    let (filter, progress) = (Filter::default(), Progress::default());
+    let plan = viewer::Plan::new(&found, &filter, true, &progress).unwrap().unwrap();
+    plan.write(form, &path, &progress).unwrap();
     path
 }
 

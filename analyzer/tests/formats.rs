@@ -238,7 +238,9 @@ fn export(folder: &std::path::Path) -> std::path::PathBuf {
     let found = inputs::find(&[folder.display().to_string()]).unwrap();
     let path = folder.join("all.pftrace");
     let form = Form::Perfetto(Compression::Deflate);
-    viewer::export(&found, &Filter::default(), form, true, &path).unwrap().unwrap();
+    let (filter, progress) = (Filter::default(), Progress::default());
+    let plan = viewer::Plan::new(&found, &filter, true, &progress).unwrap().unwrap();
+    plan.write(form, &path, &progress).unwrap();
     path
 }
 

@@ -556,7 +556,7 @@ mod tests {
 
     /// Slices that remain of 40,000 calls of one thread, `every` of which is a long one, in a room of 10,000.
     fn slices_left(every: u64) -> u64 {
-        let length = |i: u64| if i % every == 0 { 900 + i % 100 } else { 100 + i % 700 };
+        let length = |i: u64| if i.is_multiple_of(every) { 900 + i % 100 } else { 100 + i % 700 };
         let (mut lengths, mut records, mut now) = (Lengths::default(), Vec::new(), 0);
         for i in 0..40_000 {
             lengths.add(length(i));
