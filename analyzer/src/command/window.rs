@@ -21,7 +21,9 @@ pub struct Window {
 
 /// `10s..20s`, `..20s`, `10s..`
 pub fn parse_window(text: &str) -> Result<Window, String> {
-    let (from, to) = text.split_once("..").ok_or("use 10s..20s, 10s.. or ..20s")?;
+    // Three dots would be two and the beginning of `.20s`.
+    let ends = text.split_once("..").filter(|(_, to)| !to.starts_with('.'));
+    let (from, to) = ends.ok_or("use 10s..20s, 10s.. or ..20s")?;
     let moment = |text: &str| if text.trim().is_empty() { Ok(None) } else { parse_when(text.trim()).map(Some) };
     let window = Window { from: moment(from)?, to: moment(to)? };
     if window.from.is_none() && window.to.is_none() { Err("a window has an end".into()) } else { Ok(window) }
