@@ -31,8 +31,6 @@ use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 pub const EVENTS_MAX: usize = 2048;
 
 const COLUMNS: usize = 8;
-/// The column of starts.
-const GAP: usize = 1;
 const HEAD_SIZE: usize = 10;
 const EXCEPTION_SIZE: usize = 10;
 
@@ -97,6 +95,9 @@ fn has_position(op: u16) -> bool {
 
 /// Memory that [`encode`] works in. Zeroed memory is a valid one.
 pub struct Scratch {
+    /// From the end of the event before, for each event.
+    gaps: [i64; EVENTS_MAX],
+    durations: [i64; EVENTS_MAX],
     values: [i64; EVENTS_MAX],
     /// Values above the base; what does not fit is the largest number.
     above: [u32; EVENTS_MAX],
@@ -104,7 +105,7 @@ pub struct Scratch {
 
 impl Scratch {
     pub const fn new() -> Scratch {
-        Scratch { values: [0; EVENTS_MAX], above: [0; EVENTS_MAX] }
+        Scratch { gaps: [0; EVENTS_MAX], durations: [0; EVENTS_MAX], values: [0; EVENTS_MAX], above: [0; EVENTS_MAX] }
     }
 }
 
@@ -119,74 +120,106 @@ impl Default for Scratch {
 /// processor has wider registers can have it compiled for them.
 #[inline(always)]
 pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
-    let (first, changed) = variation(records);
-    let mut at = COLUMNS * HEAD_SIZE;
-    for column in 0..COLUMNS {
-        let (base, planes, exceptions, length) = match changed[column] {
-            0 => (first[column], 0, 0, 0),
-            changed => {
-                let values = &mut scratch.values[..records.len()];
-                differences(column, records, values);
-                store(values, changed, &mut scratch.above, &mut out[at..])
-            }
-        };
-        let head = &mut out[column * HEAD_SIZE..(column + 1) * HEAD_SIZE];
-        head[..8].copy_from_slice(&base.to_le_bytes());
-        head[8..].copy_from_slice(&[planes, exceptions]);
-        at += length;
-    }
-    at
+    Survey::of(records, scratch).encode(records, scratch, out)
 }
 
-/// The first value of each column and the bits in which any other differs from it. One walk over the records, which come
-/// from a cache further away, tells the columns that need no second one: most.
-#[inline(always)]
-fn variation(records: &[Record]) -> ([i64; COLUMNS], [i64; COLUMNS]) {
-    let mut expected = Expected::default();
-    let (mut end, mut file) = (0, 0);
-    let mut row = |r: &Record| {
-        let gap = r.start.wrapping_sub(end) as i64;
-        end = r.start.wrapping_add(r.duration());
-        let step = r.file as i64 - file;
-        file = r.file as i64;
-        let result = r.ret.wrapping_sub(expected_result(r.op().0, r.b, r.fd));
-        let head = (r.word >> 48) as i64;
-        [head, gap, r.duration() as i64, step, r.fd as i64, position(r, &mut expected), r.b, result]
-    };
-    let Some((first, rest)) = records.split_first() else { return Default::default() };
-    let mut reference = row(first);
-    let mut changed = [0; COLUMNS];
-    for (i, r) in rest.iter().enumerate() {
-        let values = row(r);
-        if i == 0 {
-            // The first event's own gap is never looked at.
-            reference[GAP] = values[GAP];
+/// What one walk over the records tells, for they lie in a cache further away: mostly, which columns need no second one.
+#[derive(Default)]
+pub struct Survey {
+    /// Whether every slot holds an event.
+    pub complete: bool,
+    /// When the last of them ended.
+    pub last: u64,
+    /// The bits in which any record differs from the first, field by field.
+    word: u64,
+    file: u32,
+    fd: i32,
+    a: i64,
+    b: i64,
+    ret: i64,
+}
+
+impl Survey {
+    #[inline(always)]
+    pub fn of(records: &[Record], scratch: &mut Scratch) -> Survey {
+        let mut survey = Survey { complete: true, ..Survey::default() };
+        let Some(first) = records.first() else { return survey };
+        let mut end = first.start;
+        for ((r, gap), duration) in records.iter().zip(&mut scratch.gaps).zip(&mut scratch.durations) {
+            *gap = r.start.wrapping_sub(end) as i64;
+            *duration = r.duration() as i64;
+            end = r.start.wrapping_add(r.duration());
+            survey.last = survey.last.max(end);
+            survey.complete &= r.is_complete();
+            survey.word |= r.word ^ first.word;
+            survey.file |= r.file ^ first.file;
+            survey.fd |= r.fd ^ first.fd;
+            survey.a |= r.a ^ first.a;
+            survey.b |= r.b ^ first.b;
+            survey.ret |= r.ret ^ first.ret;
         }
+        // The first event begins where the header says; its own gap may be whatever suits.
+        scratch.gaps[0] = scratch.gaps[1.min(records.len() - 1)];
+        survey
+    }
+
+    /// As [`encode`], of the records that were surveyed and with the same scratch.
+    #[inline(always)]
+    pub fn encode(&self, records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
+        let Scratch { gaps, durations, values, above } = scratch;
+        let mut at = COLUMNS * HEAD_SIZE;
         for column in 0..COLUMNS {
-            changed[column] |= values[column] ^ reference[column];
+            let varies = records.len() > 1 && self.varies(column);
+            let looked_at = if varies { records } else { &records[..records.len().min(1)] };
+            let values = match column {
+                1 => &gaps[..looked_at.len()],
+                2 => &durations[..looked_at.len()],
+                _ => differences(column, looked_at, self, values),
+            };
+            let stored = match values {
+                [] => Stored::default(),
+                [only] => Stored { base: *only, ..Stored::default() },
+                several => store(several, above, &mut out[at..]),
+            };
+            let head = &mut out[column * HEAD_SIZE..(column + 1) * HEAD_SIZE];
+            head[..8].copy_from_slice(&stored.base.to_le_bytes());
+            head[8..].copy_from_slice(&[stored.planes, stored.exceptions]);
+            at += stored.length;
+        }
+        at
+    }
+
+    #[inline(always)]
+    fn head(&self) -> bool {
+        self.word >> 48 != 0
+    }
+
+    #[inline(always)]
+    fn same_file(&self) -> bool {
+        self.file == 0 && self.fd == 0
+    }
+
+    /// Whether a column of more than one event can be anything but constant.
+    #[inline(always)]
+    fn varies(&self, column: usize) -> bool {
+        match column {
+            0 => self.head(),
+            2 => self.word & DURATION_MAX != 0,
+            1 | 3 | 5 => true,
+            4 => self.fd != 0,
+            6 => self.b != 0,
+            _ => self.head() || self.b != 0 || self.fd != 0 || self.ret != 0,
         }
     }
-    (reference, changed)
 }
 
-/// Fills `values` with one column.
+/// Fills `values` with one column that the survey has not made.
 #[inline(always)]
-fn differences(column: usize, records: &[Record], values: &mut [i64]) {
+fn differences<'a>(column: usize, records: &[Record], survey: &Survey, values: &'a mut [i64; EVENTS_MAX]) -> &'a [i64] {
+    let values = &mut values[..records.len()];
     let pairs = values.iter_mut().zip(records);
     match column {
         0 => pairs.for_each(|(value, r)| *value = (r.word >> 48) as i64),
-        1 => {
-            let mut end = records.first().map_or(0, |r| r.start);
-            for (value, r) in pairs {
-                *value = r.start.wrapping_sub(end) as i64;
-                end = r.start.wrapping_add(r.duration());
-            }
-            // The first event begins where the header says; its own gap may be whatever suits.
-            if let [first, second, ..] = values {
-                *first = *second;
-            }
-        }
-        2 => pairs.for_each(|(value, r)| *value = r.duration() as i64),
         3 => {
             let mut file = 0;
             for (value, r) in pairs {
@@ -195,12 +228,33 @@ fn differences(column: usize, records: &[Record], values: &mut [i64]) {
             }
         }
         4 => pairs.for_each(|(value, r)| *value = r.fd as i64),
-        5 => {
-            let mut expected = Expected::default();
-            pairs.for_each(|(value, r)| *value = position(r, &mut expected));
-        }
+        5 => positions(records, survey, values),
         6 => pairs.for_each(|(value, r)| *value = r.b),
         _ => pairs.for_each(|(value, r)| *value = r.ret.wrapping_sub(expected_result(r.op().0, r.b, r.fd))),
+    }
+    values
+}
+
+/// How far positions lie from where the last event of their file ended; other arguments as they are.
+#[inline(always)]
+fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
+    let Some(first) = records.first() else { return };
+    let pairs = values.iter_mut().zip(records);
+    if survey.head() || !survey.same_file() {
+        let mut expected = Expected::default();
+        return pairs.for_each(|(value, r)| *value = position(r, &mut expected));
+    }
+    match (first.known(), has_position(first.op().0)) {
+        (false, _) => pairs.for_each(|(value, _)| *value = 0),
+        (true, false) => pairs.for_each(|(value, r)| *value = r.a),
+        (true, true) => {
+            // One file: what is expected next need not be looked up.
+            let mut next = 0;
+            for (value, r) in pairs {
+                *value = r.a.wrapping_sub(next);
+                next = r.a.wrapping_add(r.ret.max(0));
+            }
+        }
     }
 }
 
@@ -219,24 +273,41 @@ fn position(r: &Record, expected: &mut Expected) -> i64 {
     }
 }
 
-/// Stores one column: base, number of planes, number of exceptions, bytes written. `changed` has the bits in which values
-/// differ from the first.
+/// How a column was stored.
+#[derive(Default)]
+struct Stored {
+    base: i64,
+    planes: u8,
+    exceptions: u8,
+    /// Bytes of planes and exceptions.
+    length: usize,
+}
+
+/// Stores one column.
 #[inline(always)]
-fn store(values: &[i64], changed: i64, above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> (i64, u8, u8, usize) {
+fn store(values: &[i64], above: &mut [u32; EVENTS_MAX], out: &mut [u8]) -> Stored {
     let above = &mut above[..values.len()];
+    let usual = values[values.len() / 2];
+    let (odd, changed) = values
+        .iter()
+        .fold((0u64, 0), |(odd, changed), value| (odd + (*value != usual) as u64, changed | (value ^ usual)));
+    if odd <= EXCEPTIONS_MAX as u64 {
+        return store_constant(values, usual, odd as usize, out);
+    }
     let mask = (u64::MAX >> (changed as u64).leading_zeros()) as i64;
     if mask <= u32::MAX as i64 >> 1 && mask >= 0 {
         // All agree in their upper bits: what is below them is what lies above the base.
-        let base = values[0] & !mask;
-        above.iter_mut().zip(values).for_each(|(above, value)| *above = *value as u32 & mask as u32);
-        if let Some(planes) = narrow_planes(above) {
+        let base = usual & !mask;
+        if let Some(planes) = narrow_planes(values, above, |value| value as u32 & mask as u32) {
             return store_narrow(values, base, planes, above, out);
         }
     }
     let smallest = values.iter().copied().min().unwrap_or(0);
     let planes = rise_above(values, smallest, above);
-    if planes.is_some_and(|planes| planes <= FEW_PLANES) {
-        return store_narrow(values, smallest, planes.unwrap_or(0), above, out);
+    if let Some(planes) = planes
+        && planes.planes <= FEW_PLANES
+    {
+        return store_narrow(values, smallest, planes, above, out);
     }
     // The smallest value may be the odd one.
     let common = low_sample(values).wrapping_sub(BELOW_SAMPLES);
@@ -244,6 +315,25 @@ fn store(values: &[i64], changed: i64, above: &mut [u32; EVENTS_MAX], out: &mut 
         Some(planes) => store_narrow(values, common, planes, above, out),
         None => store_wide(values, out),
     }
+}
+
+/// A column of one value, but for a few odd ones.
+#[inline(always)]
+fn store_constant(values: &[i64], usual: i64, odd: usize, out: &mut [u8]) -> Stored {
+    let mut at = 0;
+    if odd > 0 {
+        for (index, value) in values.iter().enumerate().filter(|(_, value)| **value != usual) {
+            at += store_exception(index, value.wrapping_sub(usual), &mut out[at..]);
+        }
+    }
+    Stored { base: usual, planes: 0, exceptions: odd as u8, length: at }
+}
+
+#[inline(always)]
+fn store_exception(index: usize, above: i64, out: &mut [u8]) -> usize {
+    out[..2].copy_from_slice(&(index as u16).to_le_bytes());
+    out[2..EXCEPTION_SIZE].copy_from_slice(&above.to_le_bytes());
+    EXCEPTION_SIZE
 }
 
 /// A low value that is not among the very lowest.
@@ -254,39 +344,42 @@ fn low_sample(values: &[i64]) -> i64 {
     *samples.select_nth_unstable(ODD_SAMPLES.min(values.len() - 1)).1
 }
 
-/// Notes how far the values lie above a base and says how many planes that takes, as [`narrow_planes`] does.
+/// Notes how far the values lie above a base and says how many planes that takes.
 #[inline(always)]
-fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<u32> {
-    for (above, value) in above.iter_mut().zip(values) {
-        *above = (value.wrapping_sub(base) as u64).min(u32::MAX as u64) as u32;
-    }
-    narrow_planes(above)
+fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<Narrow> {
+    narrow_planes(values, above, |value| (value.wrapping_sub(base) as u64).min(u32::MAX as u64) as u32)
 }
 
-/// The fewest planes, up to three, that leave few exceptions.
+/// How many planes a column takes, and how many of its values do not fit into them.
+struct Narrow {
+    planes: u32,
+    exceptions: u32,
+}
+
+/// The fewest planes, one to three, that leave few exceptions.
 #[inline(always)]
-fn narrow_planes(above: &[u32]) -> Option<u32> {
-    let mut beyond = [0u32; 4];
-    for &above in above {
-        for (planes, beyond) in beyond.iter_mut().enumerate() {
-            *beyond += (above >> (8 * planes as u32) != 0) as u32;
+fn narrow_planes(values: &[i64], above: &mut [u32], rise: impl Fn(i64) -> u32) -> Option<Narrow> {
+    let mut beyond = [0u32; 3];
+    for (above, value) in above.iter_mut().zip(values) {
+        *above = rise(*value);
+        for (fewer, beyond) in beyond.iter_mut().enumerate() {
+            *beyond += (*above >> (8 * (fewer + 1)) != 0) as u32;
         }
     }
-    beyond.iter().position(|&beyond| beyond as usize <= EXCEPTIONS_MAX).map(|planes| planes as u32)
+    let few = beyond.iter().position(|&beyond| beyond as usize <= EXCEPTIONS_MAX)?;
+    Some(Narrow { planes: few as u32 + 1, exceptions: beyond[few] })
 }
 
 #[inline(always)]
-fn store_narrow(values: &[i64], base: i64, planes: u32, above: &[u32], out: &mut [u8]) -> (i64, u8, u8, usize) {
-    let mut at = store_planes(above, planes, out);
-    let limit = 1u32 << (8 * planes);
-    let mut exceptions = 0;
-    for (index, _) in above.iter().enumerate().filter(|(_, above)| **above >= limit) {
-        out[at..at + 2].copy_from_slice(&(index as u16).to_le_bytes());
-        out[at + 2..at + EXCEPTION_SIZE].copy_from_slice(&(values[index].wrapping_sub(base) as u64).to_le_bytes());
-        at += EXCEPTION_SIZE;
-        exceptions += 1;
+fn store_narrow(values: &[i64], base: i64, narrow: Narrow, above: &[u32], out: &mut [u8]) -> Stored {
+    let mut at = store_planes(above, narrow.planes, out);
+    if narrow.exceptions > 0 {
+        let limit = 1u32 << (8 * narrow.planes);
+        for (index, _) in above.iter().enumerate().filter(|(_, above)| **above >= limit) {
+            at += store_exception(index, values[index].wrapping_sub(base), &mut out[at..]);
+        }
     }
-    (base, planes as u8, exceptions, at)
+    Stored { base, planes: narrow.planes as u8, exceptions: narrow.exceptions as u8, length: at }
 }
 
 #[inline(always)]
@@ -301,7 +394,7 @@ fn store_planes(above: &[u32], planes: u32, out: &mut [u8]) -> usize {
 
 /// A column whose values have little in common: from the smallest to the largest, all planes.
 #[inline(always)]
-fn store_wide(values: &[i64], out: &mut [u8]) -> (i64, u8, u8, usize) {
+fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
     let smallest = values.iter().copied().min().unwrap_or(0);
     let largest = values.iter().copied().max().unwrap_or(0);
     let planes = (64 - (largest.wrapping_sub(smallest) as u64).leading_zeros()).div_ceil(8);
@@ -310,7 +403,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> (i64, u8, u8, usize) {
             *byte = (value.wrapping_sub(smallest) as u64 >> (8 * plane as u32)) as u8;
         }
     }
-    (smallest, planes as u8, 0, planes as usize * values.len())
+    Stored { base: smallest, planes: planes as u8, exceptions: 0, length: planes as usize * values.len() }
 }
 
 /// The events of one block, column by column. Reused from block to block.
