@@ -3,20 +3,19 @@
 //! Two readings of the TSC cost half of what two of CLOCK_MONOTONIC do. Ticks become time only when a trace is read: an
 //! [`Anchor`] now and then says where the clocks stood.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use dlio_schemas::clock::Anchor;
 
+use crate::switches::SWITCHES;
 use crate::sys;
-
-static USE_TSC: AtomicBool = AtomicBool::new(false);
 
 /// The moment [`start`] ran, against which the rate is measured later.
 static STARTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Chooses the clock. Before this, CLOCK_MONOTONIC would be read; nothing is recorded before this.
 pub fn start() {
-    USE_TSC.store(tsc_is_trusted(), Relaxed);
+    SWITCHES.tsc.store(tsc_is_trusted(), Relaxed);
     let anchor = anchor();
     STARTED[0].store(anchor.ticks, Relaxed);
     STARTED[1].store(anchor.boot_ns, Relaxed);
@@ -26,8 +25,8 @@ pub fn start() {
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if USE_TSC.load(Relaxed) {
-        // SAFETY: every x86-64 processor has this instruction; where it may not be used, USE_TSC is unset.
+    if SWITCHES.tsc.load(Relaxed) {
+        // SAFETY: every x86-64 processor has this instruction; where it may not be used, the switch is off.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     monotonic()
@@ -39,7 +38,7 @@ fn monotonic() -> u64 {
 }
 
 pub fn name() -> &'static str {
-    if USE_TSC.load(Relaxed) { "tsc" } else { "monotonic" }
+    if SWITCHES.tsc.load(Relaxed) { "tsc" } else { "monotonic" }
 }
 
 /// The same moment on three clocks: ticks are read on both sides of the boot clock and their middle taken.
@@ -55,7 +54,7 @@ pub fn anchor() -> Anchor {
 pub fn rate_hz(now: &Anchor) -> u64 {
     let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));
     let ns = now.boot_ns.saturating_sub(STARTED[1].load(Relaxed));
-    match USE_TSC.load(Relaxed) && ns > 0 {
+    match SWITCHES.tsc.load(Relaxed) && ns > 0 {
         true => (ticks as u128 * 1_000_000_000 / ns as u128) as u64,
         false => 1_000_000_000,
     }

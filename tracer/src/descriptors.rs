@@ -6,6 +6,7 @@
 //!
 //! Tables grow by chunks and never move, so that looking up is two loads without a lock, whatever the number.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::record::POS_UNKNOWN;
@@ -15,26 +16,32 @@ use crate::{names, paths, sys};
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 
-/// A table of up to a million zeroed entries.
+/// A table of up to a million zeroed entries. The first chunk, which most programs never leave, is found without a pointer.
 struct Table<T: 'static> {
+    first: MaybeUninit<[T; CHUNK]>,
     chunks: [AtomicPtr<T>; CHUNKS],
 }
 
 impl<T> Table<T> {
     const fn new() -> Table<T> {
-        Table { chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] }
+        Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] }
     }
 
     #[inline(always)]
     fn get(&self, index: usize) -> Option<&T> {
-        let chunk = self.chunks.get(index / CHUNK)?.load(Acquire);
+        let chunk = if index < CHUNK { self.first.as_ptr().cast() } else { self.chunk(index / CHUNK)? };
         // SAFETY: a chunk has CHUNK entries, for which zeroed memory is a value, and is never unmapped.
-        (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % CHUNK) })
+        Some(unsafe { &*chunk.add(index % CHUNK) })
+    }
+
+    fn chunk(&self, number: usize) -> Option<*const T> {
+        let chunk = self.chunks.get(number)?.load(Acquire);
+        (!chunk.is_null()).then_some(chunk.cast_const())
     }
 
     fn get_or_make(&self, index: usize) -> Option<&T> {
         let place = self.chunks.get(index / CHUNK)?;
-        if place.load(Acquire).is_null() {
+        if index >= CHUNK && place.load(Acquire).is_null() {
             let fresh = sys::map_memory(CHUNK * size_of::<T>()).cast::<T>();
             if fresh.is_null() || place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
                 sys::unmap(fresh.cast(), CHUNK * size_of::<T>());
@@ -43,11 +50,16 @@ impl<T> Table<T> {
         self.get(index)
     }
 
+    /// The entries of every chunk there is.
     fn for_each(&self, visit: impl Fn(&T)) {
-        for chunk in self.chunks.iter().map(|chunk| chunk.load(Acquire)).filter(|chunk| !chunk.is_null()) {
-            // SAFETY: as in `get`.
-            unsafe { std::slice::from_raw_parts(chunk, CHUNK) }.iter().for_each(&visit);
+        for chunk in (0..CHUNKS).filter(|number| self.has(*number)) {
+            (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
         }
+    }
+
+    /// Whether there is a chunk of this number.
+    fn has(&self, number: usize) -> bool {
+        number == 0 || self.chunk(number).is_some()
     }
 }
 
@@ -142,7 +154,7 @@ pub fn closed(fd: i32) {
 /// Everything from `first` to `last` is about to be closed.
 pub fn closed_range(first: u32, last: u32) {
     for fd in first as usize..=(last as usize).min(CHUNK * CHUNKS - 1) {
-        if DESCRIPTORS.chunks[fd / CHUNK].load(Acquire).is_null() {
+        if !DESCRIPTORS.has(fd / CHUNK) {
             continue;
         }
         closed(fd as i32);

@@ -3,21 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::ops::Layer;
-use dlio_schemas::record::{Record, word};
+use dlio_schemas::record::{DEPTH_MAX, Record, word};
 
 use crate::local::local;
 use crate::ops::Op;
+use crate::switches::SWITCHES;
 use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, spool, stack, sys};
 
-/// One bit for each layer that is recorded, in the order of [`Layer::ALL`]; [`STARTED`] once that has been decided.
-static MODE: AtomicU32 = AtomicU32::new(0);
+/// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
 const STARTED: u32 = 1 << 31;
-
-/// Not zero while spans are recorded: what span APIs of all languages look at.
-static APP: AtomicU32 = AtomicU32::new(0);
-
-/// Whether the functions of the C library are patched.
-static INLINE: AtomicBool = AtomicBool::new(false);
 
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// Zero, or the thread that closes the image just now, or [`ENDED`].
@@ -26,7 +20,6 @@ const ENDED: u32 = u32::MAX;
 /// What [`MODE`] was before an exec that has not succeeded yet; else zero.
 static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
-static MIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static THREAD_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// A traced call that has begun.
@@ -45,12 +38,12 @@ pub struct Done {
 /// Asked by every hook before the real call: `None` means "only pass it on".
 #[inline(always)]
 pub fn begin(layer: Layer) -> Option<Call> {
-    let mode = MODE.load(Relaxed);
+    let mode = SWITCHES.mode.load(Relaxed);
     // SAFETY: the line is this thread's own.
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
         return if mode == 0 { begin_first(layer) } else { None };
     }
-    if INLINE.load(Relaxed) {
+    if SWITCHES.patched.load(Relaxed) {
         Inside::enter(layer);
     }
     Some(Call { start: clock::ticks() })
@@ -60,7 +53,7 @@ pub fn begin(layer: Layer) -> Option<Call> {
 #[cold]
 fn begin_first(layer: Layer) -> Option<Call> {
     start();
-    (MODE.load(Relaxed) & 1 << layer as u32 != 0).then(|| Call { start: clock::ticks() })
+    (SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0).then(|| Call { start: clock::ticks() })
 }
 
 impl Call {
@@ -73,7 +66,7 @@ impl Call {
     #[inline(always)]
     pub fn end(self) -> Done {
         let duration = clock::ticks().wrapping_sub(self.start);
-        if INLINE.load(Relaxed) {
+        if SWITCHES.patched.load(Relaxed) {
             Inside::leave();
         }
         Done { start: self.start, duration }
@@ -123,7 +116,7 @@ pub fn say(parts: &[&[u8]]) {
 
 /// The functions of the C library are patched from now on.
 pub fn patched() {
-    INLINE.store(true, Release);
+    SWITCHES.patched.store(true, Release);
 }
 
 /// Whether the environment asks for that.
@@ -136,12 +129,12 @@ impl Done {
     /// only now. `known` says that `a` holds what the operation's row promises.
     #[inline(always)]
     pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
-        if self.duration < MIN_TICKS.load(Relaxed) || file == names::FILTERED {
+        if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == names::FILTERED {
             return image::count_filtered();
         }
         // SAFETY: the line is this thread's own.
-        let depth = unsafe { (*local()).depth }.min(u8::MAX as u32) as u8;
-        ring::put(&Record { word: word(op, depth, known, self.duration), start: self.start, file, fd, a, b, ret });
+        let depth = unsafe { (*local()).depth }.min(DEPTH_MAX as u32) as u8;
+        ring::put(Record { word: word(op, depth, known, self.duration), start: self.start, file, fd, a, b, ret });
     }
 }
 
@@ -159,7 +152,7 @@ pub fn start() {
             spool::bring_home(config.dir_path());
         }
         register();
-        MIN_TICKS.store(ticks_of_us(config.min_us), Relaxed);
+        SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
     }
     set_mode(STARTED | if config.on { config.layers } else { 0 });
 }
@@ -174,24 +167,24 @@ pub fn start_linked() {
 }
 
 fn set_mode(mode: u32) -> u32 {
-    APP.store(mode & 1 << Layer::App as u32, Release);
-    MODE.swap(mode, AcqRel)
+    SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
+    SWITCHES.mode.swap(mode, AcqRel)
 }
 
 /// Whether a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
-    MODE.load(Relaxed) & 1 << layer as u32 != 0
+    SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0
 }
 
 /// Whether any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
-    MODE.load(Relaxed) & !STARTED != 0
+    SWITCHES.mode.load(Relaxed) & !STARTED != 0
 }
 
 /// Where span APIs find whether spans are recorded.
 pub const fn app_switch() -> *const AtomicU32 {
-    &raw const APP
+    &raw const SWITCHES.app
 }
 
 /// Needs a rate at once, which a process without a shortest duration never has to measure.

@@ -49,6 +49,7 @@ mod lock;
 mod path_buffer;
 mod spill;
 mod stack;
+mod switches;
 mod sys;
 mod tally;
 

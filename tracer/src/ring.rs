@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 use dlio_schemas::native::block::{Header, Kind};
-use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, Survey};
 use dlio_schemas::native::ring::{HALF_HEADER, SEGMENT_HEADER, segment};
 use dlio_schemas::record::Record;
 
@@ -87,7 +87,7 @@ unsafe fn fill(half: *mut Half, slot: u32, record: &Record) {
 
 /// Records one event of this thread.
 #[inline(always)]
-pub fn put(record: &Record) {
+pub fn put(record: Record) {
     // SAFETY: the line is this thread's own; `thread` and `half` are null or point to memory that is never unmapped.
     unsafe {
         let thread = (*local()).thread;
@@ -95,7 +95,7 @@ pub fn put(record: &Record) {
             let half = (*thread).half;
             let slot = take_slot(&raw mut (*half).next);
             if slot < EVENTS_MAX as u32 {
-                fill(half, slot, record);
+                fill(half, slot, &record);
                 if slot % ANCHOR_EVERY == ANCHOR_EVERY - 1 {
                     image::refresh_anchor();
                 }
@@ -103,23 +103,25 @@ pub fn put(record: &Record) {
             }
         }
     }
-    put_slowly(record);
+    let Record { word, start, file, fd, a, b, ret } = record;
+    put_slowly(word, start, (file, fd), a, b, ret);
 }
 
-/// The thread has no ring yet, or a half is full.
+/// The thread has no ring yet, or a half is full. Takes the record in registers, so that it is nowhere in memory before.
 #[cold]
 #[inline(never)]
-fn put_slowly(record: &Record) {
+fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret: i64) {
+    let record = Record { word, start, file, fd, a, b, ret };
     let line = local();
     // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out of what follows.
     unsafe {
         if (*line).busy != 0 {
-            return spill::keep(record);
+            return spill::keep(&record);
         }
         (*line).busy = 1;
         compiler_fence(SeqCst);
         let began = clock::ticks();
-        if !stack::with_room(|| put_with_room(line, record)) {
+        if !stack::with_room(|| put_with_room(line, &record)) {
             image::count_lost(1);
         }
         image::count_own_time(clock::ticks() - began);
@@ -189,18 +191,21 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
     unsafe {
         let taken = ((*half).next as usize).min(EVENTS_MAX);
         let records = &mut (&mut (*half).records)[..taken];
-        let (complete, last) = survey(records);
-        if !complete && !forced {
+        let mut survey = survey_of(records, &mut (*thread).scratch);
+        if !survey.complete && !forced {
             return false;
         }
-        let count = if complete { taken } else { gather(records) };
+        let count = if survey.complete { taken } else { gather(records) };
+        if count < taken {
+            survey = survey_of(&records[..count], &mut (*thread).scratch);
+        }
         image::count_lost((taken - count) as u64);
         if count > 0 && tally::is_on() {
             if !tally::add((*thread).tid, &records[..count], &(*half).counted) {
                 return false;
             }
         } else if count > 0 {
-            write_block(thread, (*half).sequence, last, &records[..count]);
+            write_block(thread, (*half).sequence, &survey, &records[..count]);
         }
         records.iter_mut().for_each(|record| record.word = 0);
         (*half).counted.store(0, Relaxed);
@@ -209,13 +214,6 @@ unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool {
         (*half).next = 0;
         true
     }
-}
-
-/// Whether all records are complete, and when the last of them ended: one walk, for they lie in a cache further away.
-fn survey(records: &[Record]) -> (bool, u64) {
-    records.iter().fold((true, 0), |(complete, last), record| {
-        (complete & record.is_complete(), last.max(record.start + record.duration()))
-    })
 }
 
 /// Moves complete records to the front and counts them.
@@ -230,7 +228,7 @@ fn gather(records: &mut [Record]) -> usize {
     count
 }
 
-unsafe fn write_block(thread: *mut Thread, sequence: u32, last: u64, records: &[Record]) {
+unsafe fn write_block(thread: *mut Thread, sequence: u32, survey: &Survey, records: &[Record]) {
     // SAFETY: the caller holds `encoding`, which guards the buffers of this thread.
     unsafe {
         let mut header = Header {
@@ -239,11 +237,11 @@ unsafe fn write_block(thread: *mut Thread, sequence: u32, last: u64, records: &[
             tid: (*thread).tid,
             count: records.len() as u32,
             first: records[0].start,
-            last,
+            last: survey.last,
             anchor: clock::anchor(),
             ..Header::new(Kind::Events)
         };
-        let length = encode_here(records, &mut (*thread).scratch, &mut (*thread).raw);
+        let length = columns_of(survey, records, &mut (*thread).scratch, &mut (*thread).raw);
         let payload = &(&(*thread).raw)[..length];
         let block = (*thread).blocks.make(&mut header, payload);
         if !image::append(block) {
@@ -252,20 +250,29 @@ unsafe fn write_block(thread: *mut Thread, sequence: u32, last: u64, records: &[
     }
 }
 
-/// [`encode`] as this processor does it best: a seventh faster where it has registers of 32 bytes.
-fn encode_here(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,bmi2,lzcnt")]
-        fn encode_wide(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize {
-            encode(records, scratch, out)
+/// A function as this processor runs it best: a seventh faster where it has registers of 32 bytes.
+macro_rules! at_full_width {
+    ($name:ident($($arg:ident: $of:ty),*) -> $ret:ty = $function:path) => {
+        fn $name($($arg: $of),*) -> $ret {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,bmi2,lzcnt")]
+                fn wide($($arg: $of),*) -> $ret {
+                    $function($($arg),*)
+                }
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("lzcnt") {
+                    // SAFETY: the processor has what the function was compiled for.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            $function($($arg),*)
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("lzcnt") {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { encode_wide(records, scratch, out) };
-        }
-    }
-    encode(records, scratch, out)
+    };
+}
+
+at_full_width! { survey_of(records: &[Record], scratch: &mut Scratch) -> Survey = Survey::of }
+at_full_width! {
+    columns_of(survey: &Survey, records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize = Survey::encode
 }
 
 impl Thread {

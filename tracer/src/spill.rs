@@ -46,7 +46,7 @@ pub fn keep(record: &Record) {
 }
 
 /// Hands this thread's waiting events to `put`.
-pub fn take_back(put: impl Fn(&Record)) {
+pub fn take_back(put: impl Fn(Record)) {
     if WAITING.load(Relaxed) == 0 {
         return;
     }
@@ -57,7 +57,7 @@ pub fn take_back(put: impl Fn(&Record)) {
             let record = unsafe { *place.record.get() };
             WAITING.fetch_sub(1, Relaxed);
             place.owner.store(0, Release);
-            put(&record);
+            put(record);
         }
     }
 }

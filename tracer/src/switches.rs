@@ -1,0 +1,25 @@
+//! What every call asks before anything else: one line of the cache, shared by all threads and hardly ever written.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+#[repr(C, align(64))]
+pub struct Switches {
+    /// One bit for each layer that is recorded: see [`crate::engine`].
+    pub mode: AtomicU32,
+    /// Not zero while spans are recorded: what span APIs of all languages look at.
+    pub app: AtomicU32,
+    /// Whether times are readings of the TSC.
+    pub tsc: AtomicBool,
+    /// Whether the functions of the C library are patched.
+    pub patched: AtomicBool,
+    /// Calls that took fewer ticks are left out.
+    pub min_ticks: AtomicU64,
+}
+
+pub static SWITCHES: Switches = Switches {
+    mode: AtomicU32::new(0),
+    app: AtomicU32::new(0),
+    tsc: AtomicBool::new(false),
+    patched: AtomicBool::new(false),
+    min_ticks: AtomicU64::new(0),
+};
