@@ -67,6 +67,8 @@ pub struct Process {
     pub ended: String,
     pub lost: u64,
     pub filtered: u64,
+    pub names_lost: u64,
+    pub misused_spans: u64,
     pub tracer_ns: Option<i64>,
     pub source: String,
     /// Names of threads that have one.

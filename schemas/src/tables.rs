@@ -85,6 +85,8 @@ pub const PROCESSES: &[Column] = &[
     column("events", Type::Int64, false, "events recorded"),
     column("lost", Type::Int64, false, "events that found no room"),
     column("filtered", Type::Int64, false, "calls left out by filters"),
+    column("names_lost", Type::Int64, false, "names that found no room: their events have none"),
+    column("misused_spans", Type::Int64, false, "spans closed on another thread, and not recorded"),
     column("tracer_ns", Type::Int64, true, "CPU time the tracer itself took"),
     column("source", Type::Text, false, "the file it was read from"),
 ];

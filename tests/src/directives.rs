@@ -17,6 +17,7 @@
 //! | `bytes: NAME=N ...` | bytes moved by all events of a name | |
 //! | `positions NAME: N ? ...` | positions of the events of a name in order; `?` is unknown | |
 //! | `results NAME: N ...` | results of the events of a name in order | |
+//! | `threads: NAME ...` | names that threads have beside their process's | not checked |
 //! | `files: N` | different paths that events name | |
 //! | `processes: N` | process images that left a trace | 1 |
 //! | `endings: A, B` | how they ended, in any order: `exit N`, `exec`, `killed` | `exit 42` for each |
@@ -49,6 +50,7 @@ pub struct Case {
     pub bytes: Counts,
     pub positions: Vec<(String, Vec<Option<i64>>)>,
     pub results: Vec<(String, Vec<i64>)>,
+    pub threads: Option<Vec<String>>,
     pub files: Option<Number>,
     pub processes: Option<Number>,
     pub endings: Option<Vec<String>>,
@@ -178,6 +180,7 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
             let results = value.split_whitespace().map(|word| word.parse().map_err(|_| format!("`{word}`")));
             case.results.push((name.to_string(), results.collect::<Result<_, _>>()?));
         }
+        ("threads", "") => case.threads = Some(words()),
         ("files", "") => case.files = Some(Number::parse(value)?),
         ("processes", "") => case.processes = Some(Number::parse(value)?),
         ("endings", "") => case.endings = Some(list()),

@@ -128,10 +128,23 @@ fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
     if wanted != ["*"] && wanted != endings {
         found.push(format!("endings {endings:?}, expected {wanted:?}"));
     }
+    if let Some(expected) = &case.threads {
+        let mut names: Vec<_> = seen.processes.iter().flat_map(thread_names).collect();
+        names.sort_unstable();
+        if names != *expected {
+            found.push(format!("threads called {names:?}, expected {expected:?}"));
+        }
+    }
     if !case.lost.unwrap_or(Number::Exactly(0)).allows(seen.lost()) {
         found.push(format!("{} events are lost", seen.lost()));
     }
     seen.processes.iter().for_each(|process| files(case, process, format, found));
+}
+
+/// Names that a process's threads were given, sorted.
+fn thread_names(process: &Process) -> impl Iterator<Item = &str> {
+    let pairs = process.fields.get(key::THREADS).unwrap_or_default().split('\0');
+    pairs.filter_map(|pair| pair.split_once('=')).map(|(_, name)| name)
 }
 
 fn default_ending(case: &Case) -> String {

@@ -21,7 +21,7 @@ use crate::config::{AUTO_EVENTS_MAX, Format};
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
 use crate::ring::Thread;
-use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys, tally};
+use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys, tally, thread_names};
 
 static LOCK: Lock = Lock::new();
 /// Where the pointer to the ring's header page lies: on a page that a forked child finds zeroed, however it was forked.
@@ -40,6 +40,9 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Counts images, from one: numbers of names hold within one.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
+
+/// Facts said at once: the last ones, with the names of threads.
+const FACTS_MAX: usize = 512 + thread_names::TEXT_MAX;
 
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
@@ -499,6 +502,7 @@ pub fn close(ended: &[u8]) -> Option<Closed> {
             if !Thread::drain(thread) {
                 return None;
             }
+            thread_names::note_other(Thread::tid(thread));
             thread = (*thread).next;
         }
     }
@@ -525,7 +529,7 @@ fn count_at(at: usize) -> u64 {
 
 fn append_ending(ended: &[u8]) -> bool {
     let now = clock::anchor();
-    let mut bytes = [0; 512];
+    let mut bytes = [0; FACTS_MAX];
     let mut writer = FieldWriter::new(&mut bytes);
     writer.text(key::ENDED, ended);
     writer.number(key::END_BOOT_NS, now.boot_ns as i64);
@@ -534,15 +538,17 @@ fn append_ending(ended: &[u8]) -> bool {
     writer.number(key::LOST, count_at(header::LOST) as i64);
     writer.number(key::FILTERED, count_at(header::FILTERED) as i64);
     writer.number(key::MISUSED_SPANS, count_at(header::MISUSED_SPANS) as i64);
+    writer.number(key::NAMES_LOST, count_at(header::NAMES_LOST) as i64);
     let own_ns = count_at(header::TRACER_TICKS) as f64 * 1e9 / clock::rate_hz(&now).max(1) as f64;
     writer.number(key::TRACER_NS, (own_ns + events() as f64 * engine::record_cost_ns()) as i64);
+    thread_names::write(&mut writer);
     let used = writer.used();
     append_facts(&bytes[..used], now)
 }
 
 /// Appends a block of facts.
 fn append_facts(facts: &[u8], anchor: Anchor) -> bool {
-    let mut block = [0; HEADER_SIZE + 512];
+    let mut block = [0; HEADER_SIZE + FACTS_MAX];
     let mut head = Header { count: 1, anchor, ..Header::new(Kind::Process) };
     block[..HEADER_SIZE].copy_from_slice(&head.seal(Codec::Raw, facts.len(), facts));
     block[HEADER_SIZE..HEADER_SIZE + facts.len()].copy_from_slice(facts);
@@ -578,4 +584,5 @@ fn forget_threads() {
     crate::names::forget();
     crate::spill::forget();
     tally::forget();
+    thread_names::forget();
 }

@@ -52,5 +52,6 @@ mod stack;
 mod switches;
 mod sys;
 mod tally;
+mod thread_names;
 
 pub use dlio_schemas::ops;

@@ -14,7 +14,7 @@ use dlio_schemas::record::Record;
 
 use crate::codec::BlockMaker;
 use crate::local::{Local, local};
-use crate::{clock, image, spill, stack, sys, tally};
+use crate::{clock, image, spill, stack, sys, tally, thread_names};
 
 /// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
 const ANCHOR_EVERY: u32 = 256;
@@ -307,6 +307,15 @@ impl Thread {
         }
     }
 
+    /// The thread that has this state, or had it last.
+    ///
+    /// # Safety
+    /// `this` is equipped.
+    pub unsafe fn tid(this: *mut Thread) -> u32 {
+        // SAFETY: by the contract above.
+        unsafe { (*this).tid }
+    }
+
     /// Writes everything this state still holds. Waits for a thread that is encoding right now, but not for an encoding
     /// that this call interrupted: then `false`.
     ///
@@ -382,7 +391,11 @@ pub fn end_thread() {
             return stack::give_back();
         }
         (*line).busy = 1;
-        if stack::with_room(|| Thread::drain(thread)) {
+        let drained = stack::with_room(|| {
+            thread_names::note_own();
+            Thread::drain(thread)
+        });
+        if drained {
             (*line).thread = std::ptr::null_mut();
             image::give_back(thread);
         }

@@ -163,6 +163,11 @@ pub fn thread_id() -> u32 {
     kernel!(SYS_gettid) as u32
 }
 
+/// The name of the calling thread, filled up with zeros.
+pub fn thread_name(into: &mut [u8; 16]) {
+    kernel!(SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr(), 0, 0, 0);
+}
+
 pub fn user_id() -> u32 {
     kernel!(SYS_geteuid) as u32
 }

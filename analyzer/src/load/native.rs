@@ -347,6 +347,8 @@ fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) ->
     Process {
         lost: image.lost,
         filtered: image.filtered,
+        names_lost: image.names_lost,
+        misused_spans: image.misused_spans,
         ..process_of(&image.fields, path, host, offset, Some(last).filter(|_| image.events() > 0))
     }
 }
@@ -368,6 +370,8 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         ended: ending(fields).to_string(),
         lost: fields.number(key::LOST).unwrap_or(0),
         filtered: fields.number(key::FILTERED).unwrap_or(0),
+        names_lost: fields.number(key::NAMES_LOST).unwrap_or(0),
+        misused_spans: fields.number(key::MISUSED_SPANS).unwrap_or(0),
         tracer_ns: fields.number(key::TRACER_NS),
         source: path.display().to_string(),
         threads: threads(fields),

@@ -112,6 +112,8 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
         ended: rows.text("ended", row).unwrap_or_else(|| "unknown".into()),
         lost: rows.int64("lost", row).unwrap_or(0).max(0) as u64,
         filtered: rows.int64("filtered", row).unwrap_or(0).max(0) as u64,
+        names_lost: rows.int64("names_lost", row).unwrap_or(0).max(0) as u64,
+        misused_spans: rows.int64("misused_spans", row).unwrap_or(0).max(0) as u64,
         tracer_ns: rows.int64("tracer_ns", row),
         source: rows.text("source", row).unwrap_or_default(),
         threads: Vec::new(),

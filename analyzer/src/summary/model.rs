@@ -53,6 +53,8 @@ pub struct Allocation {
     pub events: u64,
     pub lost: u64,
     pub filtered: u64,
+    pub names_lost: u64,
+    pub misused_spans: u64,
 }
 
 /// What was read and written.
@@ -298,6 +300,8 @@ impl Analysis {
             events: self.events(),
             lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
             filtered: processes.iter().map(|process| process.filtered).sum(),
+            names_lost: processes.iter().map(|process| process.names_lost).sum(),
+            misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
         }
     }
 

@@ -132,6 +132,18 @@ fn allocation(summary: &Summary, out: &mut String) {
     if who.filtered > 0 {
         rows.push(("left out by filters", grouped(who.filtered)));
     }
+    if who.names_lost > 0 {
+        rows.push((
+            "names lost",
+            format!("{}, for want of room: their events are there without", grouped(who.names_lost)),
+        ));
+    }
+    if who.misused_spans > 0 {
+        rows.push((
+            "misused spans",
+            format!("{}, closed on another thread than their own", grouped(who.misused_spans)),
+        ));
+    }
     for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
         let stepped = format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
         rows.push(("wall clock", stepped));

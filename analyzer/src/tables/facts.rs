@@ -78,6 +78,8 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         whole(|_, count| count.events as i64),
         whole(|process, count| (process.lost + count.lost) as i64),
         whole(|process, _| process.filtered as i64),
+        whole(|process, _| process.names_lost as i64),
+        whole(|process, _| process.misused_spans as i64),
         int64(processes.iter().map(|process| process.tracer_ns)),
         word(|process| Some(&process.source)),
     ];

@@ -48,7 +48,10 @@ pub mod key {
     pub const FILTERED: &str = "filtered";
     /// Nanoseconds of CPU the tracer itself took.
     pub const TRACER_NS: &str = "tracer_ns";
+    /// Spans closed on another thread than their own.
     pub const MISUSED_SPANS: &str = "misused_spans";
+    /// Names of files and spans that found no room: their events are there without them.
+    pub const NAMES_LOST: &str = "names_lost";
 }
 
 /// How a process ended, as the table `processes` says it.

@@ -84,6 +84,7 @@ pub struct Image {
     pub lost: u64,
     pub filtered: u64,
     pub misused_spans: u64,
+    pub names_lost: u64,
     /// Pieces that could not be used, with their place in the file.
     pub damage: Vec<(usize, Damage)>,
 }
@@ -183,6 +184,7 @@ impl Image {
         self.lost += ring.lost;
         self.filtered = self.filtered.max(ring.filtered);
         self.misused_spans = self.misused_spans.max(ring.misused_spans);
+        self.names_lost = self.names_lost.max(ring.names_lost);
         if ring.cut {
             self.damage.push((0, Damage::Cut));
         }
@@ -251,6 +253,7 @@ impl Image {
         self.lost = self.fields.number(key::LOST).unwrap_or(0);
         self.filtered = self.fields.number(key::FILTERED).unwrap_or(0);
         self.misused_spans = self.fields.number(key::MISUSED_SPANS).unwrap_or(0);
+        self.names_lost = self.fields.number(key::NAMES_LOST).unwrap_or(0);
     }
 }
 

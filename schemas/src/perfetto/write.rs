@@ -105,6 +105,7 @@ pub fn complete_fields(image: &Image) -> Fields {
     fields.set(key::LOST, image.lost);
     fields.set(key::FILTERED, image.filtered);
     fields.set(key::MISUSED_SPANS, image.misused_spans);
+    fields.set(key::NAMES_LOST, image.names_lost);
     fields
 }
 
