@@ -10,6 +10,11 @@ wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
 python3 -m venv "$folder/venv"
 python="$folder/venv/bin/python"
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/before"
+
+# A library in Rust that brings an engine of its own into the process.
+DLIO_TEST_RUST_LIBRARY="$(cargo build --quiet --release --package dlio-example --lib --manifest-path "$here/../Cargo.toml" \
+    --message-format json | sed -n 's/.*"filenames":\["\([^"]*libdlio_example.so\)".*/\1/p')"
+export DLIO_TEST_RUST_LIBRARY
 "$python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
 
 cd "$here/tests"

@@ -120,6 +120,41 @@ with span("one"):
         self.assertEqual(trace.count("name = 'one'"), 1)
         self.assertGreater(trace.count("cat = 'posix' and depth = 1"), 0)
 
+    RUST = """
+import ctypes, os, sys
+from dliotrace import span
+load = ctypes.CDLL(os.environ["DLIO_TEST_RUST_LIBRARY"]).load_sample
+load.restype = ctypes.c_int64
+def sample():
+    assert load(sys.argv[1].encode()) == 1000
+if "rust first" in sys.argv:
+    sample()
+with span("step", epoch=1, step=3):
+    sample()
+"""
+
+    def check_rust(self, trace, first):
+        self.assertEqual(len(os.listdir(trace.folder)), 1)
+        self.assertEqual(trace.count("name = 'load sample' and depth = 1"), 1)
+        self.assertEqual(trace.count("name = 'load sample' and depth = 0"), first)
+        self.assertEqual(trace.count("name = 'step' and depth = 0 and epoch = 1 and step = 3"), 1)
+        self.assertEqual(trace.count("args['bytes'] = '1000'"), 1 + first)
+
+    def test_a_rust_library_with_an_engine_of_its_own_records_into_the_preloaded_one(self):
+        program = self.write("program.py", self.RUST)
+        trace, _ = self.run_traced(program, self.write("sample", "x" * 1000), "rust first")
+        self.check_rust(trace, first=1)
+        self.assertEqual(trace.count("name = 'read' and bytes = 1000 and depth = 2 and file like '%/sample'"), 1)
+
+    def test_two_engines_without_a_preloaded_one_record_into_one_trace(self):
+        program, sample = self.write("program.py", self.RUST), self.write("sample", "x" * 1000)
+        for first, order in enumerate(["wheel first", "rust first"]):
+            trace = Trace(self.path(order))
+            done = self.start(sys.executable, program, sample, order, DLIO_TRACE_DIR=trace.folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.check_rust(trace, first)
+            self.assertEqual(trace.count("cat = 'posix'"), 0)
+
     def test_a_c_library_of_the_same_process_records_into_it(self):
         source = self.write("part.c", """
 #include "dliotrace.h"

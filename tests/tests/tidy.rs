@@ -101,6 +101,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/app.rs",
     "tracer/src/calls.rs",
     "tracer/src/codec.rs",
+    "tracer/src/engines.rs",
     "tracer/src/config.rs",
     "tracer/src/clock.rs",
     "tracer/src/descriptors.rs",

@@ -59,6 +59,7 @@ typedef struct {
     void (*instant)(uint32_t name, uint32_t category, int64_t steps, const dlio_meta *meta, size_t count);
     void (*counter)(uint32_t name, uint32_t category, double value);
     void (*describe)(const char *key, size_t key_length, const char *text, size_t length);
+    void (*start)(void);
 } dlio_engine;
 
 typedef struct {

@@ -8,7 +8,9 @@ use dlio_schemas::record::{DEPTH_MAX, Record, word};
 use crate::local::local;
 use crate::ops::Op;
 use crate::switches::SWITCHES;
-use crate::{clock, config, descriptors, environment, finish, image, mappings, names, ring, spool, stack, sys};
+use crate::{
+    clock, config, descriptors, engines, environment, finish, image, mappings, names, ring, spool, stack, sys,
+};
 
 /// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
 const STARTED: u32 = 1 << 31;
@@ -157,11 +159,11 @@ pub fn start() {
     set_mode(STARTED | if config.on { config.layers } else { 0 });
 }
 
-/// Starts the engine of a program that links it and runs without the preloaded library, if the environment asks for a
-/// trace.
-pub fn start_linked() {
+/// Starts the engine where nothing is preloaded, if the environment asks for a trace.
+pub extern "C" fn start_linked() {
     let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
     if asked {
+        engines::stay();
         start();
     }
 }

@@ -14,7 +14,8 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
 //! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`span`], [`table`]).
+//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`span`], [`table`])
+//! or looked for ([`engines`]).
 
 pub mod span;
 #[cfg(feature = "tracing")]
@@ -23,6 +24,7 @@ pub mod tracing_layer;
 pub mod app;
 pub mod calls;
 pub mod engine;
+mod engines;
 pub mod table;
 
 pub mod local;

@@ -1,8 +1,8 @@
 //! One engine a process: how span APIs of any language find it.
 //!
 //! The preloaded library exports [`Table`] under the name [`SYMBOL`]. Whoever wants to record a span looks for that name
-//! once. A Rust program that links this crate and runs without the preload uses the engine it links, if the environment
-//! asks for a trace; C and Python without any engine record nothing.
+//! once. Where nothing is preloaded, programs and libraries that link this crate share one of the engines they bring (see
+//! [`engines`]), if the environment asks for a trace; C without any engine records nothing.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use dlio_schemas::native::names::NameKind;
 
 use crate::app::{self, Meta, OpenSpan};
-use crate::{engine, image, names};
+use crate::{engine, engines, image, names};
 
 /// Raise this when a field changes its meaning; new ones go at the end, and `size` tells whether they are there.
 pub const VERSION: u32 = 1;
@@ -36,6 +36,8 @@ pub struct Table {
     pub counter: unsafe extern "C" fn(name: u32, category: u32, value: f64),
     /// Notes a fact about the process: `rank`, `job`, `label` and others of `dlio_schemas::native::fields::key`.
     pub describe: unsafe extern "C" fn(key: *const u8, key_length: usize, text: *const u8, length: usize),
+    /// Starts an engine that is not preloaded, if the environment asks for a trace. Later calls do nothing.
+    pub start: extern "C" fn(),
 }
 
 // SAFETY: the pointers lead to statics of the engine.
@@ -54,6 +56,7 @@ pub static OWN: Table = Table {
     instant,
     counter,
     describe,
+    start: engine::start_linked,
 };
 
 static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -73,15 +76,12 @@ fn find() -> &'static Table {
         let address = libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr());
         std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const Table>>(address)
     };
-    let table = exported.map_or(std::ptr::null(), |table| table());
-    // SAFETY: an exported table is a static of the library it comes from.
-    let table = match unsafe { table.as_ref() } {
-        Some(table) if table.version == VERSION => table,
-        _ => {
-            engine::start_linked();
-            &OWN
-        }
-    };
+    let table = exported.map_or_else(engines::first, |table| table());
+    // SAFETY: a table is a static of the program or library it comes from.
+    let table = unsafe { table.as_ref() }.filter(|table| table.version == VERSION).unwrap_or(&OWN);
+    if table.size as usize >= size_of::<Table>() {
+        (table.start)();
+    }
     FOUND.store(std::ptr::from_ref(table).cast_mut(), Release);
     table
 }
