@@ -78,6 +78,13 @@ fn what_a_filter_exports_is_what_it_counts() {
         }
     }
     assert_eq!(count(&trace, filters[1]), count(&trace, filters[2]));
+    // Times since the beginning mean the same whatever the form, also where its head does not tell the beginning.
+    for whole in ["0--perfetto.pftrace", "0--chrome.json.gz"] {
+        let whole = folder.path().join(whole).display().to_string();
+        for filter in [filters[1], filters[2], filters[8]] {
+            assert_eq!(count(&whole, filter), count(&trace, filter), "{whole} {filter:?}");
+        }
+    }
 }
 
 #[test]

@@ -204,6 +204,12 @@ impl Arguments {
         matches!(self.ui, Some(Ui::Folder(_)))
     }
 
+    /// Whether a moment counts from the beginning of the trace.
+    pub fn is_relative(&self) -> bool {
+        let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
+        [window.from, window.to].iter().any(|when| matches!(when, Some(When::Since(_))))
+    }
+
     /// `start` is when the trace begins, which relative times count from. Where epochs and steps begin is not known here:
     /// until they have become moments they filter nothing, but are a filter.
     pub fn filter(&self, start: i64) -> Filter {

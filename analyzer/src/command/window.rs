@@ -64,7 +64,8 @@ impl std::fmt::Display for Numbers {
 /// The arguments with their window in plain moments. A window that cannot hold anything is an error.
 pub fn settled(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failure> {
     let mut settled = Arguments { window: None, epoch: None, step: None, ..arguments.clone() };
-    let plain = Arguments { epoch: None, step: None, ..arguments.clone() }.filter(trace.start());
+    let start = if arguments.is_relative() { beginning(arguments, trace)? } else { trace.start() };
+    let plain = Arguments { epoch: None, step: None, ..arguments.clone() }.filter(start);
     let (mut from, mut to) = (plain.from, plain.to);
     if arguments.epoch.is_some() || arguments.step.is_some() {
         let stretch = stretch(arguments, trace)?;
@@ -77,6 +78,29 @@ pub fn settled(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failur
         Some(_) => Err(Failure::Window("the window ends before it begins, so that nothing is in it".into())),
         None => Ok(settled),
     }
+}
+
+/// When the trace begins. Native files say so in their heads; others have to be read for it.
+fn beginning(arguments: &Arguments, trace: &Trace) -> Result<i64, Failure> {
+    if trace.sources.iter().all(|source| source.start().is_some()) {
+        return Ok(trace.start());
+    }
+    let (all, known) = (Filter::default(), trace.sources.iter().filter_map(|source| source.start()).min());
+    let sieve = Sieve::new(&all, &trace.catalog);
+    let found = scan(trace, &sieve, Wanted::default(), arguments.threads(), &Progress::default(), || First(known))
+        .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
+    Ok(found.into_iter().filter_map(|First(ts)| ts).min().unwrap_or(0))
+}
+
+/// The earliest beginning one thread has found.
+struct First(Option<i64>);
+
+impl Consumer for First {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.0 = self.0.into_iter().chain(batch.ts.iter().copied()).min();
+    }
+
+    fn part_done(&mut self, _part: usize, _horizon: i64) {}
 }
 
 /// What is wrong with filters that let nothing through, as far as that is known without reading all events.
