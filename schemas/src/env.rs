@@ -55,7 +55,7 @@ pub const VARIABLES: &[Variable] = &[
         name: MAX_MB,
         values: "MEGABYTES",
         default: "",
-        meaning: "Record events until a process's trace has this size, from then on count them as summary does.",
+        meaning: "Record events until a process's .dlt has this size, from then on count them as summary does. A trace whose .pftrace would be larger stays a .dlt.",
     },
     Variable {
         name: INCLUDE,

@@ -12,6 +12,9 @@
 //= case: room for a while
 //= run: 600000
 //= says: events are lost
+//= processes: 1
+//= endings: exit 42
+//= leftovers: yes
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

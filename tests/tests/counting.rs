@@ -123,7 +123,7 @@ fn a_trace_that_is_full_goes_on_as_counts() {
     assert_eq!(images[0].lost, 0);
     let stored: u64 =
         fs::read_dir(program.sandbox.trace()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
-    assert!(stored <= MEGABYTE, "{stored} bytes");
+    assert!((MEGABYTE / 2..=MEGABYTE).contains(&stored), "{stored} bytes");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub fn finish(ending: Ending) {
     complain(&closed);
     let few = image::events() <= AUTO_EVENTS_MAX;
     match config::get().format {
-        _ if !closed.written || image::has_counted() => {}
+        _ if !closed.written || image::has_counted() || !image::may_be_exported() => {}
         Format::Perfetto => convert(closed.dlt, b".pftrace", to_perfetto),
         Format::Auto if few => convert(closed.dlt, b".pftrace", to_perfetto),
         Format::Chrome => convert(closed.dlt, b".json.gz", to_chrome),

@@ -17,7 +17,6 @@ use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::ring::{self, SEGMENTS_START, header, segment_at, segment_size, tally_segments};
 
-use crate::config::{AUTO_EVENTS_MAX, Format};
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
 use crate::ring::Thread;
@@ -251,14 +250,14 @@ fn count_from_now() {
     }
 }
 
-/// Whether the trace, in the form it will have in the end, is as large as it may become.
-fn is_full(events: u64, bytes: u64) -> bool {
-    let exported = match config::get().format {
-        Format::Perfetto | Format::Chrome => events * EXPORTED_EVENT,
-        Format::Auto if events <= AUTO_EVENTS_MAX => events * EXPORTED_EVENT,
-        Format::Auto | Format::Native => 0,
-    };
-    exported.max(bytes).saturating_add(TABLE_STORED) >= config::get().max_bytes
+/// Whether the trace is as large as it may become.
+fn is_full(bytes: u64) -> bool {
+    bytes.saturating_add(TABLE_STORED) >= config::get().max_bytes
+}
+
+/// Whether the trace may take the form that viewers read, which is several times as large.
+pub fn may_be_exported() -> bool {
+    events() * EXPORTED_EVENT <= config::get().max_bytes
 }
 
 fn new_thread() -> *mut Thread {
@@ -290,9 +289,9 @@ pub fn append(block: &[u8]) -> bool {
     let written = write(libc::O_APPEND, &[block]);
     if written && block[4] == Kind::Events as u8 {
         let count = u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64;
-        let events = EVENTS.fetch_add(count, Relaxed) + count;
+        EVENTS.fetch_add(count, Relaxed);
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
-        if is_full(events, bytes) && !tally::is_on() {
+        if is_full(bytes) && !tally::is_on() {
             stop_recording();
         }
     }
@@ -508,6 +507,9 @@ pub fn close(ended: &[u8]) -> Option<Closed> {
     }
     crate::names::flush()?;
     let written = tally::write(append) && append_ending(ended);
+    if !written {
+        leave_ending(page, ended);
+    }
     let closed = Closed { dlt: dlt_path(), written, lost: count_at(header::LOST), trouble: TROUBLE.load(Relaxed) };
     if written {
         sys::unlink(ring_path());
@@ -531,19 +533,40 @@ fn append_ending(ended: &[u8]) -> bool {
     let now = clock::anchor();
     let mut bytes = [0; FACTS_MAX];
     let mut writer = FieldWriter::new(&mut bytes);
-    writer.text(key::ENDED, ended);
-    writer.number(key::END_BOOT_NS, now.boot_ns as i64);
-    writer.number(key::CLOCK_HZ, clock::rate_hz(&now) as i64);
-    writer.number(key::EVENTS, events() as i64);
-    writer.number(key::LOST, count_at(header::LOST) as i64);
-    writer.number(key::FILTERED, count_at(header::FILTERED) as i64);
-    writer.number(key::MISUSED_SPANS, count_at(header::MISUSED_SPANS) as i64);
-    writer.number(key::NAMES_LOST, count_at(header::NAMES_LOST) as i64);
-    let own_ns = count_at(header::TRACER_TICKS) as f64 * 1e9 / clock::rate_hz(&now).max(1) as f64;
-    writer.number(key::TRACER_NS, (own_ns + events() as f64 * engine::record_cost_ns()) as i64);
+    account(&mut writer, ended, &now);
     thread_names::write(&mut writer);
     let used = writer.used();
     append_facts(&bytes[..used], now)
+}
+
+/// How the process ended, and what the tracer did in it.
+fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor) {
+    let rate = clock::rate_hz(now);
+    writer.text(key::ENDED, ended);
+    writer.number(key::END_BOOT_NS, now.boot_ns as i64);
+    writer.number(key::CLOCK_HZ, rate as i64);
+    writer.number(key::EVENTS, events() as i64);
+    for (key, at) in [
+        (key::LOST, header::LOST),
+        (key::FILTERED, header::FILTERED),
+        (key::MISUSED_SPANS, header::MISUSED_SPANS),
+        (key::NAMES_LOST, header::NAMES_LOST),
+    ] {
+        writer.number(key, count_at(at) as i64);
+    }
+    let own_ns = count_at(header::TRACER_TICKS) as f64 * 1e9 / rate.max(1) as f64;
+    writer.number(key::TRACER_NS, (own_ns + events() as f64 * engine::record_cost_ns()) as i64);
+}
+
+/// The same behind the facts of the ring's first page: where the file took nothing more, that room is still there.
+fn leave_ending(page: *mut u8, ended: &[u8]) {
+    // SAFETY: the header page is mapped, and what follows its facts is nobody else's at the end.
+    let page = unsafe { std::slice::from_raw_parts_mut(page, ring::HEADER_SIZE) };
+    let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
+    let mut writer = FieldWriter::new(&mut page[header::FIELDS + used..]);
+    account(&mut writer, ended, &clock::anchor());
+    let used = (used + writer.used()) as u32;
+    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&used.to_le_bytes());
 }
 
 /// Appends a block of facts.

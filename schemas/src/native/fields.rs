@@ -160,9 +160,13 @@ impl<'a> FieldWriter<'a> {
         self.put(value);
     }
 
+    /// A number, if there is room for all of it.
     pub fn number(&mut self, key: &str, value: i64) {
         let mut digits = [0; 20];
-        self.text(key, decimal(value, &mut digits));
+        let text = decimal(value, &mut digits);
+        if key.len() + text.len() + 4 <= self.out.len() - self.used {
+            self.text(key, text);
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
