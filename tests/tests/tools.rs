@@ -132,12 +132,25 @@ const TOOLS: &[Tool] = &[
         prepare: "mkdir m; for i in 1 2 3; do echo \"x = $i\" > m/m$i.py; done",
         run: "{python} -m compileall -q m",
     },
+    Tool { name: "forked_workers_of_python_load_arrays", prepare: ARRAYS, run: "{numpy} pool.py" },
 ];
 
 /// Files older than the index: git reads those again that are not.
 const GIT: &str = "git init --quiet origin; cd origin; git config user.email a@b; git config user.name a; git config gc.auto 0;
     for i in 1 2 3; do seq $i 500 > file$i; git add .; GIT_AUTHOR_DATE='2026-01-01T00:00:00Z' GIT_COMMITTER_DATE='2026-01-01T00:00:00Z' git commit --quiet -m $i; done;
     touch -d 2020-01-01 file*; git update-index --refresh";
+
+/// Forty arrays, and four workers that take one after the other.
+const ARRAYS: &str = r#"mkdir d
+    "${DLIO_TEST_PYTHON:-python3}" -c 'import numpy; [numpy.save(f"d/{i}.npy", numpy.arange(i * 500)) for i in range(40)]'
+    cat > pool.py <<END
+import multiprocessing, numpy
+def total(i):
+    return int(numpy.load(f"d/{i}.npy").sum())
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        print(sum(pool.map(total, range(40), chunksize=1)))
+END"#;
 
 fn main() {
     let mut arguments = Arguments::from_args();
@@ -183,7 +196,9 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     let python = Command::new("python3").args(["-c", "import sys; print(sys.executable, end='')"]).output();
     let python = python.map_err(|error| format!("python3: {error}"))?;
     let python = String::from_utf8_lossy(&python.stdout).into_owned();
-    let word = |word: &str| word.replace("\\ ", " ").replace("{python}", &python);
+    // The one that has NumPy, as `make test` sets it up.
+    let numpy = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| python.clone());
+    let word = |word: &str| word.replace("\\ ", " ").replace("{python}", &python).replace("{numpy}", &numpy);
     // A space behind a backslash belongs to its word.
     let mut all: Vec<String> = Vec::new();
     for part in line.split(' ') {
