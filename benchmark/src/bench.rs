@@ -1,7 +1,7 @@
 //! One run from request to results: compose, check, generate, train, write. The order is the promise: nothing is written
 //! before everything typed has been understood and found possible.
 
-use crate::communicator::{Communicator, Local, Single};
+use crate::communicator::{Communicator, Local, Single, as_bytes, numbers};
 use crate::config::{Config, LoaderKind};
 use crate::devices::Sampler;
 use crate::failure::{Failure, Kind, Outcome};
@@ -351,13 +351,16 @@ impl Rank<'_> {
             progress.advance(files);
             progress.say(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
         })?;
-        let seconds = progress.elapsed().as_secs_f64();
+        let own = [done.written as f64, done.bytes as f64, done.kept as f64, progress.elapsed().as_secs_f64()];
         drop(progress);
         log.output("Generation done");
+        let ranks = numbers(&communicator.exchange(&as_bytes(&own))?);
+        let [written, bytes, kept] = [0, 1, 2].map(|place| sum(&ranks, place));
+        let seconds = ranks.iter().map(|rank| rank[3]).fold(0.0, f64::max);
         if self.shown(communicator) {
-            let kept = if done.kept > 0 { format!(", {} were there already", done.kept) } else { String::new() };
-            let (bytes, folder) = (done.bytes as f64 / 1e6, layout.dataset.folder.display());
-            println!("generated {} files, {bytes:.1} MB in {seconds:.2} s{kept}: {folder}", done.written);
+            let kept = if kept > 0.0 { format!(", {kept} were there already") } else { String::new() };
+            let (megabytes, folder) = (bytes / 1e6, layout.dataset.folder.display());
+            println!("generated {written} files, {megabytes:.1} MB in {seconds:.2} s{kept}: {folder}");
         }
         if self.run.config.dataset.settle_seconds > 0.0 {
             system::sleep(std::time::Duration::from_secs_f64(self.run.config.dataset.settle_seconds));
@@ -370,8 +373,9 @@ impl Rank<'_> {
         let progress = Progress::new(self.shown(communicator), "verify", layout.total_files(), "files");
         let done = generate::verify(&layout, self.part(communicator), &mut |files, _| progress.advance(files))?;
         drop(progress);
+        let ranks = numbers(&communicator.exchange(&as_bytes(&[done.kept as f64, done.bytes as f64]))?);
         if self.shown(communicator) {
-            println!("verified {} files, {:.1} MB", done.kept, done.bytes as f64 / 1e6);
+            println!("verified {} files, {:.1} MB", sum(&ranks, 0), sum(&ranks, 1) / 1e6);
         }
         Ok(())
     }
@@ -524,6 +528,11 @@ fn table(results: &Results, summary: &serde_json::Value, expected_au: f64) -> St
         let _ = writeln!(text, "interrupted: these are partial results");
     }
     text
+}
+
+/// Over all ranks, what each gave in this place.
+fn sum(ranks: &[Vec<f64>], place: usize) -> f64 {
+    ranks.iter().map(|rank| rank[place]).sum()
 }
 
 #[cfg(test)]

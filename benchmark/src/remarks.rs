@@ -5,8 +5,7 @@ use crate::loader::order::Share;
 
 /// Remarks about training with `shares` of ranks like this one's.
 pub fn about(config: &Config, share: Share, ranks: u64) -> Vec<String> {
-    let (left_over, forked) = (left_over(config, share, ranks), forked(config));
-    left_over.into_iter().chain(forked).collect()
+    [left_over(config, share, ranks), not_counted(config, share), forked(config)].into_iter().flatten().collect()
 }
 
 /// Samples that fill no batch: frameworks leave them out too, under the name of `drop_last`.
@@ -19,6 +18,19 @@ fn left_over(config: &Config, share: Share, ranks: u64) -> Option<String> {
     let left = all - share.steps * batch * ranks;
     let each = if ranks > 1 { format!(" on each of {ranks} ranks") } else { String::new() };
     (left > 0).then(|| format!("{left} of {all} samples are left over each epoch: batches of {batch}{each}"))
+}
+
+/// Where this is more than a step in ten, the figures do not fit the seconds beside them.
+fn not_counted(config: &Config, share: Share) -> Option<String> {
+    let (start, end) = (config.output.exclude_start, config.output.exclude_end);
+    let (left_out, steps) = (start + end, share.steps);
+    (left_out < steps && left_out * 10 > steps).then(|| {
+        let counted = steps - left_out;
+        format!(
+            "AU and rates are those of {counted} of {steps} steps an epoch: {start} at the start and {end} at the end \
+             are left out, as DLIO does (workload.output.metric.exclude_start_steps=0 counts all)"
+        )
+    })
 }
 
 fn forked(config: &Config) -> Option<String> {
@@ -41,28 +53,45 @@ mod tests {
         about(&config, Share::new(all, config.reader.batch, 0, ranks, config.train.steps_max), ranks)
     }
 
+    /// Without the one on steps that do not count, which short runs all get.
+    fn other_remarks(typed: &[&str], ranks: u64) -> Vec<String> {
+        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU and rates")).collect()
+    }
+
+    #[test]
+    fn steps_that_do_not_count_are_told_where_they_are_many() {
+        let told = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
+        assert!(told("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
+        assert!(told("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
+        assert!(told("++workload.dataset.num_files_train=40").is_empty());
+    }
+
     const FILES: &str = "++workload.dataset.num_files_train=16";
 
     #[test]
     fn samples_that_fill_no_batch_are_told() {
         let expected = "2 of 16 samples are left over each epoch: batches of 7";
-        assert_eq!(remarks(&["workload=unet3d", FILES], 1), [expected]);
-        assert!(remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=4"], 1).is_empty());
+        assert_eq!(other_remarks(&["workload=unet3d", FILES], 1), [expected]);
+        assert!(other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=4"], 1).is_empty());
         assert!(
-            remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=5"], 3)[0].contains("each of 3 ranks")
+            other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=5"], 3)[0]
+                .contains("each of 3 ranks")
         );
     }
 
     #[test]
     fn steps_that_were_limited_leave_nothing_over() {
-        assert!(remarks(&["workload=unet3d", FILES, "++workload.train.total_training_steps=1"], 1).is_empty());
+        assert!(other_remarks(&["workload=unet3d", FILES, "++workload.train.total_training_steps=1"], 1).is_empty());
     }
 
     #[test]
     fn workers_that_should_be_spawned_are_told_to_be_forked() {
         let spawn = "++workload.reader.multiprocessing_context=spawn";
         let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", spawn];
-        assert_eq!(remarks(&typed, 1), ["loader workers are forked; multiprocessing_context=spawn changes nothing"]);
-        assert!(remarks(&[&typed[..], &["++workload.reader.read_threads=0"]].concat(), 1).is_empty());
+        assert_eq!(
+            other_remarks(&typed, 1),
+            ["loader workers are forked; multiprocessing_context=spawn changes nothing"]
+        );
+        assert!(other_remarks(&[&typed[..], &["++workload.reader.read_threads=0"]].concat(), 1).is_empty());
     }
 }

@@ -20,6 +20,7 @@ use crate::remarks;
 use crate::results::{Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::system;
+use std::ops::Range;
 use std::time::Instant;
 
 /// What a run is told besides its workload.
@@ -156,9 +157,10 @@ impl<'a> Trainer<'a> {
         loader.begin(Split::Train, epoch.number)?;
         let mut left = steps;
         while left > 0 {
-            let steps = self.block_steps(left);
-            self.block(epoch, steps, loader, compute, &progress)?;
-            left -= steps;
+            let due = self.block_steps(left);
+            let done = steps - left;
+            self.block(epoch, done..done + due, loader, compute, &progress)?;
+            left -= due;
             if self.checkpoint_by_steps() {
                 self.save(epoch)?;
             }
@@ -203,7 +205,7 @@ impl<'a> Trainer<'a> {
     fn block(
         &mut self,
         epoch: &mut Epoch,
-        steps: u64,
+        steps: Range<u64>,
         loader: &mut dyn Loader,
         pace: &mut Pace,
         progress: &Progress,
@@ -213,7 +215,7 @@ impl<'a> Trainer<'a> {
         let _span = spans::span("block", spans::PIPELINE, &[("epoch", epoch.number), ("block", number as u64)]);
         let started = Moment::now();
         let mut block = Block::default();
-        let outcome = self.steps(&mut block, steps, loader, pace, progress);
+        let outcome = self.steps(&mut block, epoch.number, steps, loader, pace, progress);
         let ended = Moment::now();
         block.duration = ended.since(&started);
         self.steps_done += block.steps.len() as u64;
@@ -225,32 +227,40 @@ impl<'a> Trainer<'a> {
     fn steps(
         &mut self,
         block: &mut Block,
-        steps: u64,
+        epoch: u64,
+        steps: Range<u64>,
         loader: &mut dyn Loader,
         pace: &mut Pace,
         progress: &Progress,
     ) -> Outcome<()> {
-        block.steps.reserve_exact(steps as usize);
+        block.steps.reserve_exact((steps.end - steps.start) as usize);
         let begun = Instant::now();
-        for number in 0..steps {
+        for number in steps {
             if system::interrupted() {
                 return Err(Failure::interrupted());
             }
-            block.steps.push(self.step(number, begun, loader, pace)?);
+            block.steps.push(self.step([("epoch", epoch), ("step", number)], begun, loader, pace)?);
             progress.advance(1);
         }
         Ok(())
     }
 
-    fn step(&mut self, number: u64, begun: Instant, loader: &mut dyn Loader, pace: &mut Pace) -> Outcome<Step> {
+    /// `place` says in the trace which step of which epoch this is.
+    fn step(
+        &mut self,
+        place: [(&'static str, u64); 2],
+        begun: Instant,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+    ) -> Outcome<Step> {
         let start = Instant::now();
         let batch = {
-            let _span = spans::span("fetch", spans::DATA, &[("step", number)]);
+            let _span = spans::span("fetch", spans::DATA, &place);
             loader.next()?
         };
         let load = start.elapsed();
         let compute = {
-            let _span = spans::span("compute", spans::COMPUTE, &[("step", number)]);
+            let _span = spans::span("compute", spans::COMPUTE, &place);
             pace.step()
         };
         if let Some(failure) = &batch.failure {
@@ -275,7 +285,7 @@ impl<'a> Trainer<'a> {
         let started = Moment::now();
         let mut block = Block::default();
         loader.begin(Split::Valid, epoch.number)?;
-        let outcome = self.steps(&mut block, steps, loader, pace, &progress);
+        let outcome = self.steps(&mut block, epoch.number, 0..steps, loader, pace, &progress);
         let ended = Moment::now();
         block.duration = ended.since(&started);
         self.log.output(&format!("Ending eval - {steps} steps completed in {:.2} s", block.duration));
@@ -290,7 +300,8 @@ impl<'a> Trainer<'a> {
             "Starting saving checkpoint {} after total step {} for epoch {}",
             self.saved, self.steps_done, epoch.number
         ));
-        let _span = spans::span("checkpoint.save", spans::CHECKPOINT, &[("checkpoint", self.saved)]);
+        let _span =
+            spans::span("checkpoint.save", spans::CHECKPOINT, &[("epoch", epoch.number), ("checkpoint", self.saved)]);
         let saved = self.timed(|trainer| trainer.mechanism.save(&folder, &trainer.checkpoints))?;
         let line = format!(
             "Finished saving checkpoint {} for epoch {} in {:.4} s; Throughput: {:.4} GB/s",

@@ -349,6 +349,10 @@ fn ranks_share_the_work_and_report_together() {
         ],
     );
     assert!(output.status.success(), "{}", stderr(&output));
+    let size = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+    let bytes: u64 = folder.files("data").iter().map(size).sum();
+    let expected = format!("generated 12 files, {:.1} MB", bytes as f64 / 1e6);
+    assert!(stdout(&output).contains(&expected), "{expected}: {}", stdout(&output));
     let summary = folder.json("run/summary.json");
     assert_eq!(summary["num_accelerators"], 2);
     assert_eq!(summary["epoch"][0]["au_percentage_of_ranks"].as_array().unwrap().len(), 2);

@@ -21,6 +21,9 @@ const AU: &str = "
 const BYTES: &str = "SELECT 0 AS zero, sum(bytes) AS bytes FROM events
     WHERE name IN ('read', 'pread') AND file LIKE '%/data/unet3d/train/%'";
 
+const STEPS: &str = "SELECT epoch, count(DISTINCT step) AS steps FROM events
+    WHERE name = 'fetch' GROUP BY epoch ORDER BY epoch";
+
 /// The second column of what the analyzer answers.
 fn asked(trace: &Path, sql: &str) -> Vec<f64> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
@@ -59,6 +62,8 @@ fn agrees(batch: u64, samples_read: f64) {
         assert!((own - traced).abs() < 1.0, "AU of the benchmark {own}, of its trace {traced}");
     }
     let file = fs::metadata(sandbox.root().join("data/unet3d/train/img_00_of_16.npz")).unwrap().len();
+    let steps = samples_read / batch as f64;
+    assert_eq!(asked(&run.join("trace"), STEPS), [steps, steps]);
     assert_eq!(asked(&run.join("trace"), BYTES), [2.0 * samples_read * file as f64]);
 }
 

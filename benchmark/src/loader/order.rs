@@ -35,6 +35,7 @@ pub struct Shuffling {
 /// The order of all samples of a split in one epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
+    pub epoch: u64,
     samples_per_file: u64,
     files: Option<Permutation>,
     samples: Option<Permutation>,
@@ -42,14 +43,15 @@ pub struct Order {
 
 impl Order {
     pub fn new(files: u64, samples_per_file: u64, shuffling: &Shuffling, split: Split, epoch: u64) -> Order {
-        let epoch = if shuffling.seed_change_epoch { epoch } else { 0 };
+        let seeded = if shuffling.seed_change_epoch { epoch } else { 0 };
         let seed = |kind: Shuffle, what: u64| match kind {
             Shuffle::Off => None,
-            Shuffle::Seed => Some(mixed(&[shuffling.seed, epoch, split as u64, what])),
-            Shuffle::Random => Some(mixed(&[shuffling.run_seed, epoch, split as u64, what])),
+            Shuffle::Seed => Some(mixed(&[shuffling.seed, seeded, split as u64, what])),
+            Shuffle::Random => Some(mixed(&[shuffling.run_seed, seeded, split as u64, what])),
         };
         let total = files * samples_per_file;
         Order {
+            epoch,
             samples_per_file,
             files: seed(shuffling.files, 1).map(|seed| Permutation::new(files, seed)),
             samples: seed(shuffling.samples, 2)

@@ -66,7 +66,7 @@ impl Source {
         for (place, position) in positions.enumerate() {
             let id = order.at(position);
             let begun = Instant::now();
-            let read = self.sample(split, id);
+            let read = self.sample(split, id, order.epoch);
             report.read_nanos += begun.elapsed().as_nanos() as u64;
             report.bytes += self.reader.take_moved();
             match read {
@@ -101,10 +101,10 @@ impl Source {
         }
     }
 
-    fn sample(&mut self, split: Split, id: SampleId) -> Outcome<()> {
+    fn sample(&mut self, split: Split, id: SampleId, epoch: u64) -> Outcome<()> {
         self.open(split, id.file)?;
         {
-            let _span = spans::span("reader.read", spans::READER, &[("sample", id.index)]);
+            let _span = spans::span("reader.read", spans::READER, &[("epoch", epoch), ("sample", id.index)]);
             self.reader.sample(id.index)?;
         }
         if !self.supply.streams && !self.supply.reading.keep_open {
