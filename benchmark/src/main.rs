@@ -41,9 +41,11 @@ enum Verb {
     Completions { shell: clap_complete::Shell },
 }
 
+// Without a word it would generate and read the gigabyte of the workload `default`: DLIO does.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
     after_help = "Examples:
   dlio bench workload=unet3d                          16 GB are generated where there are none
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152

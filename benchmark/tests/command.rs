@@ -42,6 +42,16 @@ fn a_short_name_is_the_newest_variant_and_said_so() {
 }
 
 #[test]
+fn a_run_of_nothing_in_particular_is_not_begun() {
+    let folder = Folder::new("nothing-asked");
+    let bare = Command::new(env!("CARGO_BIN_EXE_dlio")).arg("bench").current_dir(folder.path()).output();
+    let output = bare.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("dlio bench workload=unet3d"), "{}", stderr(&output));
+    assert!(folder.files("").is_empty());
+}
+
+#[test]
 fn times_may_be_distributions_and_a_wrong_part_is_refused() {
     let folder = Folder::new("distributions");
     assert!(run(&folder, &[GENERATE]).status.success());
