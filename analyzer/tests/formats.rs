@@ -14,7 +14,7 @@ use generator::Random;
 use support::Folder;
 
 fn sample(name: &str) -> String {
-    format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/tests/samples/{name}", std::env::var("CARGO_MANIFEST_DIR").unwrap())
 }
 
 fn read(path: &str) -> (Trace, Summary) {
@@ -251,7 +251,7 @@ fn no_spoiled_file_of_any_format_ends_the_program() {
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     let native = generator::file_of(folder.path(), 0);
     let samples = ["chrome-array.json", "chrome-object.json", "dftracer.pfw", "dxt.txt", "strace.txt"].map(sample);
-    let ring = format!("{}/../tests/formats/v1.ring", env!("CARGO_MANIFEST_DIR"));
+    let ring = format!("{}/../tests/formats/v1.ring", std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let exported = export(folder.path());
     let tables = folder.path().join("tables");
     let trace = Trace::open(&[native.display().to_string()], 1).unwrap();

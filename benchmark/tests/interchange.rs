@@ -23,7 +23,7 @@ fn python() -> PathBuf {
 }
 
 fn script(name: &str, arguments: &[&str]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/benchmark").join(name);
+    let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark").join(name);
     let output = Command::new(python()).arg(path).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(42), "{name}: {said}");

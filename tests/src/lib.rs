@@ -16,7 +16,7 @@ pub mod sandbox;
 pub mod seen;
 pub mod verdict;
 
-/// Folder of this crate.
-pub fn home() -> &'static std::path::Path {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+/// Folder of this crate: the one whose tests run, and not another clone's that was built into the same target folder.
+pub fn home() -> std::path::PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()).into()
 }

@@ -1,8 +1,6 @@
 //! One stored file of every version ever written, and what is in it. Both were left by one program, killed the first time:
 //! it opens `sample`, begins the span `epoch` (7) and in it `fetch` (samples = 3) around three reads of 8 bytes.
 
-use std::path::PathBuf;
-
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::{Ending, key};
@@ -12,7 +10,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::record::{STEP_NONE, unpack_steps};
 
 fn stored(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("formats").join(name);
+    let path = dlio_tests::home().join("formats").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

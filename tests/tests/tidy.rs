@@ -7,8 +7,8 @@ use std::process::Command;
 
 use dlio_tests::{artefacts, home};
 
-fn root() -> &'static Path {
-    home().parent().expect("the crate lies in the workspace")
+fn root() -> PathBuf {
+    home().parent().expect("the crate lies in the workspace").to_path_buf()
 }
 
 // ---- dependencies ---------------------------------------------------------------------------------------------------
