@@ -26,6 +26,8 @@ const PROGRAM_PARTS: &[&str] = &[
     "/__pycache__",
     "/pyvenv.cfg",
     "/pybuilddir.txt",
+    "._pth",
+    "/bin/python",
     "/perl5/",
     "/share/perl/",
     "/perl-base/",
@@ -34,6 +36,8 @@ const PROGRAM_PARTS: &[&str] = &[
     "/lib/locale/",
     "/share/zoneinfo/",
     "/gconv/",
+    "/lib/ssl/",
+    "/terminfo/",
 ];
 const PROGRAM_STARTS: &[&str] = &["/etc/ld.so.", "/etc/ld-", "/etc/localtime", "/etc/locale"];
 
