@@ -184,19 +184,18 @@ impl Arguments {
     }
 
     pub fn wants_summary(&self) -> bool {
+        self.summary || !self.wants_rows()
+    }
+
+    /// Whether single events are asked for: as rows, or as an export.
+    pub fn wants_rows(&self) -> bool {
         let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
-        self.summary || (self.sql.is_empty() && !exports && !self.shell && !self.view)
+        exports || !self.sql.is_empty() || self.shell || self.view
     }
 
     /// Whether the summary of all events is everything that is asked for.
     pub fn wants_summary_alone(&self) -> bool {
-        let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
-        self.wants_summary()
-            && !exports
-            && self.sql.is_empty()
-            && !self.shell
-            && !self.view
-            && self.filter(0).is_empty()
+        self.wants_summary() && !self.wants_rows() && self.filter(0).is_empty()
     }
 
     /// Whether the viewer's own files come from us.

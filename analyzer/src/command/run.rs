@@ -16,6 +16,8 @@ use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
 use crate::summary::model::{Analysis, DamageNote, Summary, damage_sentence};
 use crate::summary::precise::refine;
+use crate::summary::tally::unrecorded;
+use crate::summary::units::many;
 use crate::summary::{analyse, flat, text};
 use crate::tables::export;
 use crate::tables::output::{Format, RowWriter};
@@ -156,6 +158,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let analysis =
         if arguments.wants_summary() { Some(summary(arguments, &trace, cache.as_ref(), &mut out)?) } else { None };
+    if arguments.wants_rows() {
+        say_unrecorded(arguments, &trace);
+    }
     if let Some(folder) = &arguments.parquet {
         write_parquet(arguments, &trace, folder)?;
     }
@@ -171,6 +176,18 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let notes = trace.notes.lock().expect("notes");
     Ok(report_damage(&notes.iter().map(DamageNote::of).collect::<Vec<_>>()))
+}
+
+/// Rows and exports hold what was recorded. What was only counted would be missing from them without a word.
+fn say_unrecorded(arguments: &Arguments, trace: &Trace) {
+    let events = unrecorded(trace, &arguments.filter(trace.start()));
+    if events > 0 {
+        eprintln!(
+            "dlio-analyze: {} counted and not recorded (--mode summary, or beyond --max-mb): the summary and the tables \
+             files and processes have them, the table events and exports do not",
+            many(events, "event was", "events were")
+        );
+    }
 }
 
 fn holds_something(folder: &std::path::Path) -> bool {

@@ -95,6 +95,13 @@ impl Tallies {
     }
 }
 
+/// Events that processes counted and did not record, among the processes a filter asks for: no row stands for them.
+pub fn unrecorded(trace: &Trace, filter: &Filter) -> u64 {
+    let sieve = trace.sieve(filter);
+    let tallies = trace.sources.iter().filter_map(|source| source.tally(&trace.catalog));
+    tallies.filter(|tally| sieve.takes_proc(tally.proc)).map(|tally| tally.events).sum()
+}
+
 /// Busy intervals in place of the exact ones: each as long as it was busy, from its beginning.
 fn intervals(busy: &Busy, lists: &mut Lists) {
     let set = match &busy.category {

@@ -13,6 +13,11 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// `1 event`, `2,000 events`.
+pub fn many(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { more })
+}
+
 /// `950 B`, `1.23 MB`: three digits.
 pub fn bytes(number: f64) -> String {
     scaled(number, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
