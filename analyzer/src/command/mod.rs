@@ -1,6 +1,7 @@
 //! The command `dlio-analyze`: what was typed becomes a scan, a report, queries, files.
 
 mod arguments;
+mod complaint;
 mod explain;
 mod picture;
 mod progress;

@@ -10,6 +10,7 @@ use datafusion::error::DataFusionError;
 use futures::StreamExt;
 
 use super::arguments::Arguments;
+use super::complaint::complaint;
 use super::{explain, picture, progress, shell, window};
 use crate::cache::{Cache, Remembered};
 use crate::load::{LoadError, Trace, inputs};
@@ -30,6 +31,8 @@ pub enum Failure {
     Load(LoadError),
     Query(String, DataFusionError),
     QueryFile(PathBuf, std::io::Error),
+    /// As it was typed.
+    EmptyQuery(String),
     Output(PathBuf, std::io::Error),
     Write(std::io::Error),
     /// The folder for Parquet holds something already.
@@ -61,13 +64,10 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Load(error) => write!(f, "{error}"),
-            Failure::Query(sql, error) if is_exhausted(error) => {
-                write!(
-                    f,
-                    "the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}"
-                )
+            Failure::Query(sql, error) => write!(f, "{}", complaint(sql, error)),
+            Failure::EmptyQuery(sql) => {
+                write!(f, "the query {sql:?} is empty; try --sql \"select name, count(*) from events group by name\"")
             }
-            Failure::Query(sql, error) => write!(f, "the query failed: {}\n  {sql}", plain(error)),
             Failure::QueryFile(path, error) => {
                 write!(f, "{}: the query cannot be read ({error}); @FILE takes a file with SQL", path.display())
             }
@@ -106,17 +106,6 @@ impl std::fmt::Display for Failure {
             ),
         }
     }
-}
-
-fn is_exhausted(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
-}
-
-/// The reason without the library's wrappings.
-fn plain(error: &DataFusionError) -> String {
-    let text = error.strip_backtrace();
-    let known = ["SQL error: ", "Schema error: ", "Error during planning: ", "DataFusion error: "];
-    known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""))
 }
 
 /// Runs the command; says whether the trace is damaged.
@@ -215,7 +204,14 @@ fn output(arguments: &Arguments) -> Result<Box<dyn Write + Send>, Failure> {
 }
 
 fn queries(arguments: &Arguments) -> Result<Vec<String>, Failure> {
-    arguments.sql.iter().map(|sql| query(sql)).collect()
+    arguments.sql.iter().map(|typed| query(typed).and_then(|sql| some_query(typed, sql))).collect()
+}
+
+fn some_query(typed: &str, sql: String) -> Result<String, Failure> {
+    match sql.trim_matches(|c: char| c.is_whitespace() || c == ';').is_empty() {
+        true => Err(Failure::EmptyQuery(typed.into())),
+        false => Ok(sql),
+    }
 }
 
 fn query(sql: &str) -> Result<String, Failure> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::datasource::MemTable;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -17,6 +17,9 @@ use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analyse;
 use crate::summary::model::Analysis;
+
+/// Every table there is.
+pub const TABLES: [&str; 4] = ["events", "files", "processes", "hosts"];
 
 /// Tables that need a count over all events before they can be asked.
 const COUNTED: [&str; 2] = ["files", "processes"];
@@ -71,6 +74,12 @@ impl Session {
 
     /// Starts a query; its rows come as they are found.
     pub async fn run(&mut self, sql: &str) -> Result<(SchemaRef, SendableRecordBatchStream)> {
+        if let Some(table) = table_to_change(sql) {
+            return Err(DataFusionError::Plan(format!(
+                "{table} is a table of the trace, and a trace is only read; create table NAME as select ... keeps rows of \
+                 it under another name until the end"
+            )));
+        }
         let lower = sql.to_lowercase();
         if !self.counted && COUNTED.iter().any(|table| lower.contains(table)) {
             let analysis = analyse(&self.trace, &self.filter, self.threads, &Progress::default())?;
@@ -79,5 +88,29 @@ impl Session {
         let frame = self.context.sql(sql).await?;
         let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
         Ok((schema, frame.execute_stream().await?))
+    }
+}
+
+/// The table of a trace that a statement would change. Known from its first words, before what follows can be wrong too.
+fn table_to_change(sql: &str) -> Option<&'static str> {
+    const VERBS: [&str; 7] = ["insert", "update", "delete", "drop", "create", "alter", "truncate"];
+    const ENDS: [&str; 5] = ["as", "select", "set", "values", "where"];
+    let lower = sql.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let changes = words.next().is_some_and(|verb| VERBS.contains(&verb));
+    let mut named = words.take_while(|word| changes && !ENDS.contains(word));
+    named.find_map(|word| TABLES.into_iter().find(|table| *table == word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_that_would_change_a_trace_are_known() {
+        let refused = ["drop table events", "INSERT INTO files VALUES (1)", "create or replace view \"hosts\" as select 1"];
+        assert_eq!(refused.map(table_to_change), [Some("events"), Some("files"), Some("hosts")]);
+        let allowed = ["select * from events", "create table mine as select * from events", "drop table mine", ""];
+        assert!(allowed.iter().all(|sql| table_to_change(sql).is_none()));
     }
 }

@@ -1,0 +1,94 @@
+//! What is wrong with a query, in sentences: where it stops being SQL, and which table was meant.
+
+use std::fmt::Write;
+
+use datafusion::common::utils::datafusion_strsim::levenshtein;
+use datafusion::error::DataFusionError;
+
+use crate::tables::query::TABLES;
+
+/// Names further apart than this are not slips of one another.
+const SLIPS_MAX: usize = 3;
+
+/// Why the query failed, and the query itself with the place where that is known.
+pub fn complaint(sql: &str, error: &DataFusionError) -> String {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => {
+            format!("the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}")
+        }
+        DataFusionError::SQL(unread, _) => unreadable(sql, &unread.to_string()),
+        _ => format!("the query failed: {}\n  {sql}", plain(error)),
+    }
+}
+
+/// The reason without the library's wrappings.
+fn plain(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let known =
+        ["SQL error: ", "Schema error: ", "Error during planning: ", "DataFusion error: ", "datafusion.public."];
+    let text = known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""));
+    let missing = text.strip_prefix("table '").and_then(|rest| rest.split_once("' not found"));
+    missing.map_or_else(|| text.clone(), |(name, _)| no_table(name))
+}
+
+fn no_table(name: &str) -> String {
+    let slips = |table: &&str| levenshtein(table, &name.to_lowercase());
+    let near = TABLES.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
+    let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
+    format!("there is no table {name}{meant} The tables are {}", TABLES.join(", "))
+}
+
+/// The parser's words, the line it means, and a mark under the place.
+fn unreadable(sql: &str, said: &str) -> String {
+    let said = said.trim_start_matches("sql parser error: ");
+    let (what, place) = said.split_once(" at Line: ").map_or((said, None), |(what, place)| (what, place_of(place)));
+    let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
+    // Where nothing follows any more the parser knows no place.
+    let (line, column) = place.unwrap_or_else(|| end(sql));
+    let mut out = format!("the query cannot be read: {what}, line {line}, column {column}");
+    if let Some(text) = sql.lines().nth(line - 1) {
+        let _ = write!(out, "\n  {}\n  {:>column$}", text.replace('\t', " "), '^');
+    }
+    out
+}
+
+/// `1, Column: 8`
+fn place_of(text: &str) -> Option<(usize, usize)> {
+    let (line, column) = text.split_once(", Column: ")?;
+    let (line, column) = (line.parse().ok()?, column.trim().parse().ok()?);
+    (line > 0 && column > 0).then_some((line, column))
+}
+
+/// Line and column behind the last character.
+fn end(sql: &str) -> (usize, usize) {
+    let sql = sql.trim_end();
+    (sql.lines().count().max(1), sql.lines().last().map_or(0, |line| line.chars().count()) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_where_a_query_stops_being_sql_is_marked() {
+        let said = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
+        assert_eq!(
+            unreadable("-- all\nselect from events", said),
+            "the query cannot be read: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
+        );
+        let cut = unreadable("select (1", "sql parser error: Expected: ), found: EOF");
+        assert_eq!(
+            cut,
+            "the query cannot be read: expected ), found the end, line 1, column 10\n  select (1\n           ^"
+        );
+    }
+
+    #[test]
+    fn a_slip_in_a_tables_name_is_answered_with_the_name() {
+        assert_eq!(
+            no_table("Event"),
+            "there is no table Event; did you mean events? The tables are events, files, processes, hosts"
+        );
+        assert_eq!(no_table("measurements"), "there is no table measurements. The tables are events, files, processes, hosts");
+    }
+}
