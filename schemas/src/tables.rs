@@ -13,6 +13,39 @@ pub enum Type {
     Map,
 }
 
+impl Type {
+    /// As SQL calls it.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Type::Name | Type::Text => "text",
+            Type::Int64 => "bigint",
+            Type::Int32 => "int",
+            Type::UInt8 => "tinyint unsigned",
+            Type::Map => "map of text",
+        }
+    }
+}
+
+/// One table.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub columns: &'static [Column],
+}
+
+const fn table(name: &'static str, meaning: &'static str, columns: &'static [Column]) -> Table {
+    Table { name, meaning, columns }
+}
+
+/// All there are.
+pub const TABLES: [Table; 4] = [
+    table("events", "one row a call, span, instant or counter", EVENTS),
+    table("files", "one row a distinct path", FILES),
+    table("processes", "one row a process image: an exec begins a new one", PROCESSES),
+    table("hosts", "one row a machine", HOSTS),
+];
+
 /// One column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -26,7 +59,6 @@ const fn column(name: &'static str, of: Type, nullable: bool, meaning: &'static 
     Column { name, of, nullable, meaning }
 }
 
-/// One row a call, span, instant or counter.
 pub const EVENTS: &[Column] = &[
     column("ts", Type::Int64, false, "start, nanoseconds since the Unix epoch"),
     column("dur", Type::Int64, false, "nanoseconds"),
@@ -52,7 +84,6 @@ pub const EVENTS: &[Column] = &[
     column("args", Type::Map, true, "flags, modes and metadata"),
 ];
 
-/// One row a distinct path.
 pub const FILES: &[Column] = &[
     column("file_id", Type::Int32, false, "key"),
     column("path", Type::Text, false, "as used at open"),
@@ -68,7 +99,6 @@ pub const FILES: &[Column] = &[
     column("processes", Type::Int64, false, "processes that used it"),
 ];
 
-/// One row a process image: an exec begins a new one.
 pub const PROCESSES: &[Column] = &[
     column("proc", Type::Int32, false, "key"),
     column("host", Type::Text, true, "name of the machine"),
@@ -91,7 +121,6 @@ pub const PROCESSES: &[Column] = &[
     column("source", Type::Text, false, "the file it was read from"),
 ];
 
-/// One row a machine.
 pub const HOSTS: &[Column] = &[
     column("host", Type::Text, false, "name"),
     column("boot_id", Type::Text, true, "which boot of it"),

@@ -20,7 +20,7 @@ use crate::viewer::serve::Ui;
 #[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
 pub struct Arguments {
     /// Trace files, folders or patterns
-    #[arg(required_unless_present_any = ["completions", "explain", "show_sql"], value_name = "TRACE")]
+    #[arg(required_unless_present_any = ["completions", "explain", "show_sql", "tables"], value_name = "TRACE")]
     pub traces: Vec<String>,
 
     /// Print the summary (the default where nothing else is asked for)
@@ -30,6 +30,10 @@ pub struct Arguments {
     /// Run a query over the tables events, files, processes, hosts; @FILE reads it from a file, - from standard input
     #[arg(long, value_name = "QUERY")]
     pub sql: Vec<String>,
+
+    /// List the tables and what their columns hold; needs no trace
+    #[arg(long)]
+    pub tables: bool,
 
     /// How results are written; json is an object for a summary and an array of rows for a query
     #[arg(long, value_enum, default_value = "text")]
@@ -75,7 +79,7 @@ pub struct Arguments {
     #[arg(long)]
     pub force: bool,
 
-    /// Ask queries one after another, with a history
+    /// Ask queries one after another, on a terminal with a history; .help lists what else there is
     #[arg(long)]
     pub shell: bool,
 
@@ -166,6 +170,7 @@ Examples:
   dlio-analyze dlio-trace/ --from 10s --to 20s --cat posix
   dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
   dlio-analyze 'runs/*/trace' --format json -o summary.json
+  dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
   dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
   dlio-analyze trace/ --view --epoch 2 --rank 0

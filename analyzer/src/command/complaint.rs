@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::error::DataFusionError;
-
-use crate::tables::query::TABLES;
+use dlio_schemas::tables::TABLES;
 
 /// Names further apart than this are not slips of one another.
 const SLIPS_MAX: usize = 3;
@@ -32,10 +31,11 @@ fn plain(error: &DataFusionError) -> String {
 }
 
 fn no_table(name: &str) -> String {
+    let tables = TABLES.map(|table| table.name);
     let slips = |table: &&str| levenshtein(table, &name.to_lowercase());
-    let near = TABLES.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
+    let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
     let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
-    format!("there is no table {name}{meant} The tables are {}", TABLES.join(", "))
+    format!("there is no table {name}{meant} The tables are {}", tables.join(", "))
 }
 
 /// The parser's words, the line it means, and a mark under the place.
@@ -89,6 +89,9 @@ mod tests {
             no_table("Event"),
             "there is no table Event; did you mean events? The tables are events, files, processes, hosts"
         );
-        assert_eq!(no_table("measurements"), "there is no table measurements. The tables are events, files, processes, hosts");
+        assert_eq!(
+            no_table("measurements"),
+            "there is no table measurements. The tables are events, files, processes, hosts"
+        );
     }
 }

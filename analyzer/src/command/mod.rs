@@ -3,6 +3,7 @@
 mod arguments;
 mod complaint;
 mod explain;
+mod listing;
 mod picture;
 mod progress;
 mod run;

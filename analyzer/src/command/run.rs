@@ -11,7 +11,8 @@ use futures::StreamExt;
 
 use super::arguments::Arguments;
 use super::complaint::complaint;
-use super::{explain, picture, progress, shell, window};
+use super::shell::Step;
+use super::{explain, listing, picture, progress, shell, window};
 use crate::cache::{Cache, Remembered};
 use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
@@ -117,7 +118,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if arguments.explain {
         out.write_all(explain::explanation().as_bytes()).map_err(Failure::Write)?;
     }
-    if arguments.traces.is_empty() || arguments.show_sql.is_some() {
+    if arguments.tables {
+        out.write_all(listing::everything().as_bytes()).map_err(Failure::Write)?;
+    }
+    if arguments.traces.is_empty() || arguments.tables || arguments.show_sql.is_some() {
         return out.flush().map_err(Failure::Write).map(|()| false);
     }
     let queries = queries(arguments)?;
@@ -307,8 +311,12 @@ fn ask(
         runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
     }
     if arguments.shell {
-        shell::run(|sql| {
-            runtime.block_on(answer(&mut session, sql, arguments.format, out))?;
+        shell::run(|step| {
+            match step {
+                Step::Ask(sql) => runtime.block_on(answer(&mut session, sql, arguments.format, out))?,
+                Step::Say(text) => out.write_all(text.as_bytes()).map_err(Failure::Write)?,
+                Step::Leave => {}
+            }
             out.flush().map_err(Failure::Write)
         })?;
     }

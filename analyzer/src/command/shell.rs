@@ -1,4 +1,5 @@
-//! Queries one after another: with editing and a history on a terminal, line by line from a pipe.
+//! Queries one after another: with editing and a history on a terminal, line by line from a pipe. Both take the same
+//! statements and the same few commands.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -6,15 +7,28 @@ use std::path::PathBuf;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
+use super::listing;
 use super::run::Failure;
 
 const HELP: &str = "\
-Tables: events, files, processes, hosts. A query ends with a semicolon.
-  describe events;    show tables;    \\q to leave";
+A query ends with a semicolon.
+  .tables           the tables (\\d too)
+  .schema [TABLE]   what their columns hold (\\d TABLE too)
+  .help             this
+  .quit             leave (quit, exit and \\q too)
+";
 
-/// Gives each query to `ask`; one that fails is said and forgotten.
-pub fn run(mut ask: impl FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut said = |sql: &str| match ask(sql) {
+/// What a line asks for.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    Ask(String),
+    Say(String),
+    Leave,
+}
+
+/// Carries out each step; a query that fails is said and forgotten.
+pub fn run(mut act: impl FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut said = |step: &Step| match act(step) {
         Err(error) if error.is_broken_pipe() => Err(error),
         Err(error) => {
             eprintln!("{error}");
@@ -25,40 +39,44 @@ pub fn run(mut ask: impl FnMut(&str) -> Result<(), Failure>) -> Result<(), Failu
     if std::io::stdin().is_terminal() { edited(&mut said) } else { piped(&mut said) }
 }
 
-fn piped(ask: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut query = String::new();
+fn piped(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut typed = Typed::default();
     for line in std::io::stdin().lock().lines() {
-        query.push_str(&line.map_err(Failure::Write)?);
-        query.push('\n');
-        while let Some((sql, rest)) = query.split_once(';') {
-            ask(sql.trim())?;
-            query = rest.into();
+        for step in typed.line(&line.map_err(Failure::Write)?) {
+            if step == Step::Leave {
+                return Ok(());
+            }
+            act(&step)?;
         }
     }
-    if query.trim().is_empty() { Ok(()) } else { ask(query.trim()) }
+    typed.rest().map_or(Ok(()), |step| act(&step))
 }
 
-fn edited(ask: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+fn edited(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
     let wrong = |error: ReadlineError| Failure::Write(std::io::Error::other(error.to_string()));
     let mut editor = DefaultEditor::new().map_err(wrong)?;
     let history = history();
     // Without a history yet there is nothing to load.
     let _ = history.as_ref().map(|path| editor.load_history(path));
-    println!("{HELP}");
-    let mut query = String::new();
-    loop {
-        match editor.readline(if query.is_empty() { "sql> " } else { "...> " }) {
-            Ok(line) if query.is_empty() && matches!(line.trim(), "\\q" | "quit" | "exit") => break,
-            Ok(line) => query.push_str(&(line + "\n")),
-            Err(ReadlineError::Interrupted) => query.clear(),
+    act(&Step::Say(HELP.into()))?;
+    let mut typed = Typed::default();
+    'lines: loop {
+        let line = match editor.readline(if typed.is_empty() { "sql> " } else { "...> " }) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => {
+                typed = Typed::default();
+                continue;
+            }
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(wrong(error)),
-        }
-        if query.trim_end().ends_with(';') {
-            let sql = query.trim().trim_end_matches(';').to_string();
-            editor.add_history_entry(format!("{sql};")).map_err(wrong)?;
-            ask(&sql)?;
-            query.clear();
+        };
+        for step in typed.line(&line) {
+            match &step {
+                Step::Leave => break 'lines,
+                Step::Ask(sql) => editor.add_history_entry(format!("{sql};")).map_err(wrong)?,
+                Step::Say(_) => editor.add_history_entry(&line).map_err(wrong)?,
+            };
+            act(&step)?;
         }
     }
     // A history that cannot be kept is no reason to fail.
@@ -66,9 +84,110 @@ fn edited(ask: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failur
     Ok(())
 }
 
+/// What was typed and is no whole statement yet.
+#[derive(Default)]
+struct Typed(String);
+
+impl Typed {
+    fn is_empty(&self) -> bool {
+        self.0.trim().is_empty()
+    }
+
+    /// What one more line completes.
+    fn line(&mut self, line: &str) -> Vec<Step> {
+        if self.is_empty()
+            && let Some(step) = command(line)
+        {
+            return vec![step];
+        }
+        self.0.push_str(line);
+        self.0.push('\n');
+        let mut steps = Vec::new();
+        while let Some(end) = end_of_statement(&self.0) {
+            let statement: String = self.0.drain(..=end).collect();
+            steps.extend(asked(statement.trim_end_matches(';')));
+        }
+        steps
+    }
+
+    /// The last statement needs no semicolon.
+    fn rest(self) -> Option<Step> {
+        asked(&self.0)
+    }
+}
+
+fn asked(statement: &str) -> Option<Step> {
+    let statement = statement.trim();
+    (!statement.is_empty()).then(|| Step::Ask(statement.into()))
+}
+
+fn command(line: &str) -> Option<Step> {
+    let mut words = line.trim().trim_end_matches(';').split_whitespace();
+    let (word, table) = (words.next()?, words.next());
+    let said = match (word, table) {
+        ("quit" | "exit" | ".quit" | ".exit" | "\\q", None) => return Some(Step::Leave),
+        (".help" | "help" | "\\?", None) => HELP.into(),
+        (".tables" | "\\d" | "\\dt", None) => listing::names(),
+        (".schema", None) => listing::everything(),
+        (".schema" | "\\d", Some(table)) => {
+            listing::one(table).unwrap_or_else(|| format!("there is no table {table}; .tables lists them\n"))
+        }
+        _ if word.starts_with(['.', '\\']) => format!("there is no command {word}; .help lists them\n"),
+        _ => return None,
+    };
+    Some(Step::Say(said))
+}
+
+/// Where the first semicolon stands that is in no text, name or comment.
+fn end_of_statement(text: &str) -> Option<usize> {
+    let (mut within, mut before) = (None, ' ');
+    for (at, c) in text.char_indices() {
+        match within {
+            None if c == ';' => return Some(at),
+            None if c == '\'' || c == '"' => within = Some(c),
+            None if c == '-' && before == '-' => within = Some('\n'),
+            Some(end) if c == end => within = None,
+            _ => {}
+        }
+        before = c;
+    }
+    None
+}
+
 fn history() -> Option<PathBuf> {
     let home = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let folder = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?.join("dlio");
     std::fs::create_dir_all(&folder).ok()?;
     Some(folder.join("analyze-history"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(sql: &str) -> Step {
+        Step::Ask(sql.into())
+    }
+
+    #[test]
+    fn statements_end_with_a_semicolon_that_is_in_no_text() {
+        let mut typed = Typed::default();
+        assert_eq!(typed.line("select 1; select ';' -- one; two"), [ask("select 1")]);
+        assert_eq!(typed.line(", \";\";; select"), [ask("select ';' -- one; two\n, \";\"")]);
+        assert_eq!((typed.line("quit"), typed.rest()), (vec![], Some(ask("select\nquit"))));
+    }
+
+    #[test]
+    fn commands_stand_on_lines_of_their_own() {
+        let leaving = ["quit", "exit;", ".quit", "\\q", " .exit "];
+        assert!(leaving.into_iter().all(|line| Typed::default().line(line) == [Step::Leave]));
+        let said = |line: &str| match command(line) {
+            Some(Step::Say(text)) => text,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(said(".help").contains(".schema") && said(".tables").contains("one row a machine"));
+        assert!(said("\\d hosts").contains("boot_id") && said(".schema").contains("boot_id"));
+        assert!(said(".schema none").contains("no table none") && said(".none").contains("no command"));
+        assert_eq!(command("select 1"), None);
+    }
 }

@@ -9,6 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use dlio_schemas::tables::TABLES;
 
 use super::events::EventsTable;
 use super::facts;
@@ -17,9 +18,6 @@ use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analyse;
 use crate::summary::model::Analysis;
-
-/// Every table there is.
-pub const TABLES: [&str; 4] = ["events", "files", "processes", "hosts"];
 
 /// Tables that need a count over all events before they can be asked.
 const COUNTED: [&str; 2] = ["files", "processes"];
@@ -99,7 +97,7 @@ fn table_to_change(sql: &str) -> Option<&'static str> {
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     let changes = words.next().is_some_and(|verb| VERBS.contains(&verb));
     let mut named = words.take_while(|word| changes && !ENDS.contains(word));
-    named.find_map(|word| TABLES.into_iter().find(|table| *table == word))
+    named.find_map(|word| TABLES.iter().map(|table| table.name).find(|table| *table == word))
 }
 
 #[cfg(test)]
@@ -108,7 +106,8 @@ mod tests {
 
     #[test]
     fn statements_that_would_change_a_trace_are_known() {
-        let refused = ["drop table events", "INSERT INTO files VALUES (1)", "create or replace view \"hosts\" as select 1"];
+        let refused =
+            ["drop table events", "INSERT INTO files VALUES (1)", "create or replace view \"hosts\" as select 1"];
         assert_eq!(refused.map(table_to_change), [Some("events"), Some("files"), Some("hosts")]);
         let allowed = ["select * from events", "create table mine as select * from events", "drop table mine", ""];
         assert!(allowed.iter().all(|sql| table_to_change(sql).is_none()));

@@ -1,0 +1,45 @@
+//! The tables and their columns, as one looks them up before a query.
+
+use std::fmt::Write;
+
+use dlio_schemas::tables::{Column, TABLES, Table};
+
+/// Every table with what its columns hold.
+pub fn everything() -> String {
+    let text = |table: &Table| described(table);
+    TABLES.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// The names of the tables, a line each.
+pub fn names() -> String {
+    TABLES.iter().map(|table| format!("{:<10} {}\n", table.name, table.meaning)).collect()
+}
+
+/// One table with its columns; `None` where there is no such table.
+pub fn one(name: &str) -> Option<String> {
+    TABLES.iter().find(|table| table.name.eq_ignore_ascii_case(name)).map(described)
+}
+
+fn described(table: &Table) -> String {
+    let mut out = format!("{}: {}\n", table.name, table.meaning);
+    let width = |of: fn(&Column) -> &str| table.columns.iter().map(|column| of(column).len()).max().unwrap_or(0);
+    let (names, types) = (width(|column| column.name), width(|column| column.of.sql()));
+    for column in table.columns {
+        let null = if column.nullable { "null" } else { "" };
+        let _ = writeln!(out, "  {:<names$}  {:<types$}  {null:<4}  {}", column.name, column.of.sql(), column.meaning);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_listed_with_its_meaning() {
+        let all = everything();
+        let columns = || TABLES.iter().flat_map(|table| table.columns);
+        assert!(columns().all(|column| all.contains(column.name) && all.contains(column.meaning)));
+        assert!(one("EVENTS").is_some_and(|text| text.starts_with("events: one row a call")) && one("none").is_none());
+    }
+}
