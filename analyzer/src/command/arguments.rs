@@ -100,15 +100,15 @@ pub struct Arguments {
     pub show_sql: Option<Section>,
 
     /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
-    #[arg(long, value_name = "TIME", value_parser = parse_when, help_heading = "Filters")]
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub from: Option<When>,
 
     /// Only events that begin before this
-    #[arg(long, value_name = "TIME", value_parser = parse_when, help_heading = "Filters")]
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub to: Option<When>,
 
     /// Only what overlaps this time: 10s..20s, 10s.. or ..20s, each end as for --from
-    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
     pub window: Option<Window>,
 
     /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4

@@ -4,6 +4,7 @@ mod arguments;
 mod complaint;
 mod explain;
 mod listing;
+mod nothing;
 mod picture;
 mod progress;
 mod run;

@@ -8,6 +8,7 @@ use dlio_schemas::perfetto::pack::Compression;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::arguments::Arguments;
+use super::nothing;
 use super::progress;
 use super::run::Failure;
 use super::window;
@@ -124,11 +125,22 @@ fn planned(
     let progress = Progress::default();
     let plan = progress::counted(&progress, events, shown, || Plan::new(&found, &filter, arguments.all, &progress))
         .map_err(Failure::Scratch)?;
-    let nothing = || Failure::NothingToExport(window::doubts(arguments, trace));
-    let plan = plan.ok_or_else(nothing)?;
+    let Some(plan) = plan else { return Err(nothing_to_export(arguments, trace)) };
     announce(&plan, form);
     let progress = Progress::default();
     progress::counted(&progress, plan.recorded(), shown, || write(&plan, &progress))
+}
+
+fn nothing_to_export(arguments: &Arguments, trace: &Trace) -> Failure {
+    if arguments.filter(trace.start()).is_empty() {
+        return Failure::NothingToExport(
+            "the trace holds no recorded events of ours, so there is nothing to export".into(),
+        );
+    }
+    match window::doubts(arguments, trace) {
+        Some(doubt) => Failure::NothingToExport(doubt),
+        None => nothing::passes(arguments, trace).map_or_else(|failure| failure, Failure::NothingToExport),
+    }
 }
 
 fn announce(plan: &Plan, form: Form) {

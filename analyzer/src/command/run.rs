@@ -12,7 +12,7 @@ use futures::StreamExt;
 use super::arguments::Arguments;
 use super::complaint::complaint;
 use super::shell::Step;
-use super::{explain, listing, picture, progress, shell, window};
+use super::{explain, listing, nothing, picture, progress, shell, window};
 use crate::cache::{Cache, Remembered};
 use crate::load::{LoadError, Trace, inputs};
 use crate::scan::Progress;
@@ -43,8 +43,8 @@ pub enum Failure {
     Exists(PathBuf),
     /// An export would become part of what it was made of.
     AmongTraces(PathBuf),
-    /// Nothing passes the filters; why, as far as it is known.
-    NothingToExport(Option<String>),
+    /// Nothing passes the filters, and why.
+    NothingToExport(String),
     /// The window of time is none.
     Window(String),
     /// The port for a viewer.
@@ -87,10 +87,7 @@ impl std::fmt::Display for Failure {
                 "{}: lies among the traces, where its events would count once more from then on; choose another folder",
                 path.display()
             ),
-            Failure::NothingToExport(Some(why)) | Failure::Window(why) => write!(f, "{why}"),
-            Failure::NothingToExport(None) => {
-                write!(f, "no event of ours passes the filters; widen --from/--to/--pid/--rank/--file/--cat/--min-dur")
-            }
+            Failure::NothingToExport(why) | Failure::Window(why) => write!(f, "{why}"),
             Failure::Port(error) => write!(
                 f,
                 "port {} of 127.0.0.1 cannot be had ({error}); end what uses it (another --view, trace_processor), or give \
@@ -254,7 +251,10 @@ fn summary(
     };
     let analysis = progress::shown(&progress, trace.size(), !arguments.no_progress, work)
         .map_err(|e| Failure::Load(LoadError::Memory(e)))?;
-    let summary = analysis.summary(trace);
+    let mut summary = analysis.summary(trace);
+    if summary.allocation.events == 0 && !filter.is_empty() {
+        summary.verdict = vec![nothing::passes(arguments, trace)?];
+    }
     print_summary(arguments, &summary, false, out)?;
     if let Some(cache) = cache.filter(|_| filter.is_empty() && summary.allocation.events >= WORTH_KEEPING) {
         cache.store(trace, &analysis, &summary);

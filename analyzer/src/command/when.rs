@@ -33,6 +33,9 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
 
 /// A duration since the beginning, Unix seconds, Unix nanoseconds, or a date and time in UTC.
 pub fn parse_when(text: &str) -> Result<When, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("times count from the beginning of the trace, which is 0s: nothing lies before it".into());
+    }
     if let Ok(ns) = parse_duration(text) {
         return Ok(When::Since(ns));
     }
@@ -108,5 +111,6 @@ mod tests {
             assert!(read.is_err() || text == "10", "{text}: {read:?}");
         }
         assert!(parse_duration("5").is_err());
+        assert!(parse_when("-1s").unwrap_err().contains("from the beginning of the trace"));
     }
 }

@@ -12,7 +12,7 @@ const FREE: f64 = 0.05;
 pub fn verdict(summary: &Summary) -> Vec<String> {
     if summary.allocation.events == 0 {
         return vec![
-            "The trace holds no events: nothing that is traced happened, or a filter left all of it out.".into(),
+            "The trace holds no events: nothing that is traced happened, or filters left all of it out.".into(),
         ];
     }
     let mut sentences = vec![volume(summary), balance(&summary.time)];
