@@ -2,6 +2,7 @@
 select
   (select count(*) from hosts) as hosts,
   (select count(*) from processes) as processes,
+  (select count(*) from (select distinct host, pid, start_ts from processes)) as pids,
   (select count(*) from processes where ended = 'killed') as killed,
   (select count(*) from (select distinct proc, tid from events)) as threads,
   (select count(*) from (select distinct proc, tid from events

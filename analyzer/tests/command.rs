@@ -58,7 +58,9 @@ fn a_wrong_query_is_answered_with_its_place_and_the_tables() {
 #[test]
 fn the_tables_can_be_looked_up_without_a_trace() {
     let tables = printed(&["--tables"]);
-    assert!(["events: one row", "tracer_ns", "CPU time the tracer itself took"].iter().all(|part| tables.contains(part)));
+    assert!(
+        ["events: one row", "tracer_ns", "CPU time the tracer itself took"].iter().all(|part| tables.contains(part))
+    );
     assert!(printed(&["--help"]).contains("--tables"));
 }
 

@@ -229,6 +229,7 @@ fn sql_gives_the_figures_of_the_summary() {
         [
             who.hosts,
             who.processes,
+            who.pids,
             who.killed,
             who.threads,
             who.io_threads,
@@ -242,8 +243,17 @@ fn sql_gives_the_figures_of_the_summary() {
     let what = &summary.dataset;
     assert_eq!(
         numbers(&trace, include_str!("../sql/dataset.sql")),
-        [what.files, what.files_read, what.files_written, what.bytes_read, what.bytes_written, what.bytes_reached]
-            .map(|number| number as i64)
+        [
+            what.files,
+            what.files_read,
+            what.files_written,
+            what.bytes_read,
+            what.bytes_written,
+            what.bytes_reached,
+            what.elsewhere_read,
+            what.elsewhere_written
+        ]
+        .map(|number| number as i64)
     );
 }
 

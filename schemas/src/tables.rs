@@ -42,7 +42,7 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 pub const TABLES: [Table; 4] = [
     table("events", "one row a call, span, instant or counter", EVENTS),
     table("files", "one row a distinct path", FILES),
-    table("processes", "one row a process image: an exec begins a new one", PROCESSES),
+    table("processes", "one row a process image: an exec begins a new one of the same pid and start_ts", PROCESSES),
     table("hosts", "one row a machine", HOSTS),
 ];
 
@@ -96,7 +96,7 @@ pub const FILES: &[Column] = &[
     column("size", Type::Int64, true, "largest position reached"),
     column("events", Type::Int64, false, "calls on it"),
     column("time_ns", Type::Int64, false, "summed time of the calls on it"),
-    column("processes", Type::Int64, false, "processes that used it"),
+    column("processes", Type::Int64, false, "process images that used it"),
 ];
 
 pub const PROCESSES: &[Column] = &[
@@ -127,6 +127,6 @@ pub const HOSTS: &[Column] = &[
     column("cores", Type::Int32, true, "processors"),
     column("memory", Type::Int64, true, "bytes"),
     column("kernel", Type::Text, true, "release of the kernel"),
-    column("processes", Type::Int64, false, "processes traced on it"),
+    column("processes", Type::Int64, false, "process images traced on it"),
     column("clock_offset_ns", Type::Int64, false, "Unix time minus boot time"),
 ];

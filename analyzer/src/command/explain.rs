@@ -32,13 +32,15 @@ impl Section {
     fn meaning(self) -> &'static str {
         match self {
             Section::Allocation => {
-                "Allocation: who took part. A process is one program image: an exec begins a new one. A thread counts as one \
+                "Allocation: who took part. A process counts once, whatever number of programs it runs one after another by \
+                 exec; where those are more, both are said. A thread counts as one \
                  with I/O when it made a call on a file, as one with compute when it has a span of a compute category; it \
                  can be both. Lost events found no room in the tracer's memory and are missing from every figure; what \
                  filters left out while tracing is counted beside them."
             }
             Section::Dataset => {
-                "Dataset: the files that calls named, pipes, sockets and terminals left out. The extent reached is the sum of \
+                "Dataset: the files that calls named, pipes, sockets and terminals left out: what \
+                 went through those is said besides. The extent reached is the sum of \
                  the largest position reached in each file, as far as positions are known."
             }
             Section::Time => {
@@ -60,7 +62,7 @@ impl Section {
             Section::Directories => "By directory: files by the folder they lie in; time is summed over calls.",
             Section::Files => "By file: the files with the most time; time is summed over calls.",
             Section::Processes => {
-                "By process: times are summed over calls and threads, so that they can exceed the run's length. killed: the \
+                "By process: a row for each program that a process ran. Times are summed over calls and threads, so that they can exceed the run's length. killed: the \
                  process did not say how it ended."
             }
             Section::Ranks => "By rank: processes by the rank their launcher gave them.",

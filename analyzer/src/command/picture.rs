@@ -14,6 +14,7 @@ use super::run::Failure;
 use super::window;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
+use crate::summary::units::many;
 use crate::viewer::serve::{self, Server, Ui};
 use crate::viewer::{Form, Plan, Written};
 
@@ -76,8 +77,9 @@ pub fn server(arguments: &Arguments) -> Result<Option<Server>, Failure> {
 pub fn write(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
     let failed = |error| Failure::Output(path.to_path_buf(), error);
     let written = planned(arguments, trace, form, |plan, progress| plan.write(form, path, progress).map_err(failed))?;
-    let (events, size) = (HumanCount(written.events), written.bytes as f64 / 1e6);
-    eprintln!("dlio-analyze: {events} events of {} processes in {} ({size:.1} MB)", written.processes, path.display());
+    let (events, processes) = (many(written.events, "event", "events"), written.processes as u64);
+    let (processes, size) = (many(processes, "process", "processes"), written.bytes as f64 / 1e6);
+    eprintln!("dlio-analyze: {events} of {processes} in {} ({size:.1} MB)", path.display());
     say_more(&written, form);
     Ok(())
 }

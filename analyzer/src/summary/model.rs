@@ -4,7 +4,7 @@
 //! away; new fields need no new version. SUMMARY.md says what each field means.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::Class;
@@ -14,8 +14,9 @@ use super::count::{Counted, FileCount, KindCount, ProcessCount};
 use super::intervals::{Measures, Set};
 use super::quantiles::{Counts, Quantiles, quantiles};
 use super::tally::Tally;
+use super::units::many;
 use crate::batch::ABSENT;
-use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
+use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, Process, is_stored};
 use crate::load::{Note, Trace};
 
 pub const VERSION: u32 = 1;
@@ -45,7 +46,10 @@ pub struct Summary {
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Allocation {
     pub hosts: u64,
+    /// Program images: an exec begins a new one.
     pub processes: u64,
+    /// Processes, whatever number of programs each ran one after another.
+    pub pids: u64,
     pub killed: u64,
     pub threads: u64,
     pub io_threads: u64,
@@ -67,6 +71,9 @@ pub struct Dataset {
     pub bytes_written: u64,
     /// Sum of the largest position reached in each file.
     pub bytes_reached: u64,
+    /// Bytes through pipes, sockets and terminals, which are no data set.
+    pub elsewhere_read: u64,
+    pub elsewhere_written: u64,
 }
 
 /// Where the time went. Each is the length of a union of intervals over all processes, and exact.
@@ -152,6 +159,17 @@ pub struct Use {
     pub time_ns: u64,
 }
 
+impl Allocation {
+    /// `4 processes`, and the programs they ran where those are more.
+    pub fn shown_processes(&self) -> String {
+        let processes = many(self.pids, "process", "processes");
+        match self.processes == self.pids {
+            true => processes,
+            false => format!("{processes} ({})", many(self.processes, "program", "programs")),
+        }
+    }
+}
+
 impl Summary {
     /// Whether every quantile is that of the very values.
     pub fn is_exact(&self) -> bool {
@@ -187,6 +205,7 @@ pub struct ProcessUse {
 pub struct RankUse {
     pub rank: i32,
     pub processes: u64,
+    pub pids: u64,
     #[serde(flatten)]
     pub work: Work,
 }
@@ -293,6 +312,7 @@ impl Analysis {
         Allocation {
             hosts: catalog.hosts().len() as u64,
             processes: processes.len() as u64,
+            pids: started(&processes),
             killed: processes.iter().filter(|process| process.ended == "killed").count() as u64,
             threads: threads().count() as u64,
             io_threads: threads().filter(|thread| thread.does_io).count() as u64,
@@ -321,6 +341,10 @@ impl Analysis {
             dataset.bytes_read += count.bytes_read;
             dataset.bytes_written += count.bytes_written;
             dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
+        }
+        for (_, count) in paths.iter().zip(&self.counted.files).filter(|(path, _)| !is_stored(path)) {
+            dataset.elsewhere_read += count.bytes_read;
+            dataset.elsewhere_written += count.bytes_written;
         }
         dataset
     }
@@ -400,7 +424,7 @@ impl Analysis {
     fn processes(&self, catalog: &Catalog) -> Vec<ProcessUse> {
         let hosts = catalog.hosts();
         let nothing = ProcessCount::default();
-        let row = |(i, process): (usize, crate::catalog::Process)| {
+        let row = |(i, process): (usize, Process)| {
             let count = self.counted.processes.get(i).unwrap_or(&nothing);
             let mut work = Work::default();
             work.add(count);
@@ -419,15 +443,22 @@ impl Analysis {
     }
 
     fn ranks(&self, catalog: &Catalog) -> Vec<RankUse> {
-        let mut ranks: BTreeMap<i32, (u64, Work)> = BTreeMap::new();
-        for (process, count) in catalog.processes().iter().zip(&self.counted.processes) {
+        let all = catalog.processes();
+        let mut ranks: BTreeMap<i32, (Vec<&Process>, Work)> = BTreeMap::new();
+        for (process, count) in all.iter().zip(&self.counted.processes) {
             if let Some(rank) = process.rank {
                 let (processes, work) = ranks.entry(rank).or_default();
-                *processes += 1;
+                processes.push(process);
                 work.add(count);
             }
         }
-        ranks.into_iter().map(|(rank, (processes, work))| RankUse { rank, processes, work }).collect()
+        let row = |(rank, (images, work)): (i32, (Vec<&Process>, Work))| RankUse {
+            rank,
+            processes: images.len() as u64,
+            pids: started(images),
+            work,
+        };
+        ranks.into_iter().map(row).collect()
     }
 
     fn hosts(&self, catalog: &Catalog) -> Vec<HostUse> {
@@ -440,6 +471,12 @@ impl Analysis {
         };
         catalog.hosts().into_iter().enumerate().map(row).collect()
     }
+}
+
+/// How many processes program images belong to: an exec keeps host, process id and start.
+fn started<'a>(images: impl IntoIterator<Item = &'a Process>) -> u64 {
+    let starts: BTreeSet<_> = images.into_iter().map(|image| (image.host, image.pid, image.start_ts)).collect();
+    starts.len() as u64
 }
 
 /// Files listed one by one, those with the most time; SQL and Parquet have them all.
@@ -499,10 +536,10 @@ pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
     let cut = notes.iter().filter(|note| note.cut).count();
     let known: u64 = notes.iter().filter_map(|note| note.events_max).sum();
     let lost = match notes.iter().all(|note| note.events_max.is_some()) {
-        true => format!("at most {} events lost", super::units::grouped(known)),
+        true => format!("at most {} lost", many(known, "event", "events")),
         false => "how many events that cost is not known".into(),
     };
-    let many = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
+    let many = |n: usize, one: &str, more: &str| many(n as u64, one, more);
     let mut parts = Vec::new();
     if cut > 0 {
         parts.push(many(cut, "file cut", "files cut"));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::model::{Function, Spread, Summary, Time, Use, Work};
 use super::tally::Tally;
-use super::units::{bytes, grouped, moment, share, time};
+use super::units::{bytes, grouped, many, moment, share, time};
 use crate::grid::Grid;
 
 /// Prints everything; of long tables the first `top` rows.
@@ -114,9 +114,13 @@ fn allocation(summary: &Summary, out: &mut String) {
     let who = &summary.allocation;
     heading("Allocation", out);
     let killed = if who.killed > 0 { format!(" ({} killed)", grouped(who.killed)) } else { String::new() };
+    let programs = match who.processes == who.pids {
+        true => grouped(who.pids),
+        false => format!("{}, of {}", grouped(who.pids), many(who.processes, "program", "programs")),
+    };
     let mut rows = vec![
         ("hosts", grouped(who.hosts)),
-        ("processes", grouped(who.processes) + &killed),
+        ("processes", programs + &killed),
         (
             "threads",
             format!(
@@ -157,23 +161,18 @@ const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
 fn dataset(summary: &Summary, out: &mut String) {
     let what = &summary.dataset;
     heading("Dataset", out);
-    pairs(
-        &[
-            (
-                "files",
-                format!(
-                    "{} ({} read, {} written)",
-                    grouped(what.files),
-                    grouped(what.files_read),
-                    grouped(what.files_written)
-                ),
-            ),
-            ("read", bytes(what.bytes_read as f64)),
-            ("written", bytes(what.bytes_written as f64)),
-            ("extent reached", bytes(what.bytes_reached as f64)),
-        ],
-        out,
-    );
+    let (read, written) = (grouped(what.files_read), grouped(what.files_written));
+    let mut rows = vec![
+        ("files", format!("{} ({read} read, {written} written)", grouped(what.files))),
+        ("read", bytes(what.bytes_read as f64)),
+        ("written", bytes(what.bytes_written as f64)),
+        ("extent reached", bytes(what.bytes_reached as f64)),
+    ];
+    if what.elsewhere_read + what.elsewhere_written > 0 {
+        let (read, written) = (bytes(what.elsewhere_read as f64), bytes(what.elsewhere_written as f64));
+        rows.push(("besides", format!("{read} read and {written} written through pipes, sockets and terminals")));
+    }
+    pairs(&rows, out);
 }
 
 fn split_of_time(spent: &Time, out: &mut String) {
@@ -314,7 +313,7 @@ fn ranks(summary: &Summary, top: usize, out: &mut String) {
     heading("By rank", out);
     let mut grid = Grid::new(&[&["rank", "processes"][..], &WORK_HEADS].concat());
     for row in summary.ranks.iter().take(top) {
-        grid.row([row.rank.to_string(), grouped(row.processes)].into_iter().chain(work_cells(&row.work)).collect());
+        grid.row([row.rank.to_string(), grouped(row.pids)].into_iter().chain(work_cells(&row.work)).collect());
     }
     grid.print(out);
     more(summary.ranks.len(), top, out);

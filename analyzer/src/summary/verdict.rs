@@ -1,7 +1,7 @@
 //! A sentence or two that say what the figures mean.
 
-use super::model::{Summary, Time};
-use super::units::{bytes, grouped, share, time};
+use super::model::{Dataset, Summary, Time};
+use super::units::{bytes, grouped, many, share, time};
 
 /// Above this share of the run, I/O that nothing covers is what a job waits for.
 const BOUND: f64 = 0.3;
@@ -23,17 +23,25 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
 
 fn volume(summary: &Summary) -> String {
     let (who, what) = (&summary.allocation, &summary.dataset);
-    let processes = if who.processes == 1 { "process" } else { "processes" };
-    let files = if what.files == 1 { "file" } else { "files" };
     format!(
-        "In {}, {} {processes} made {} events on {} {files}, read {} and wrote {}.",
+        "In {}, {} made {} on {}, read {} and wrote {}{}.",
         time(summary.time.total_ns as f64),
-        grouped(who.processes),
-        grouped(who.events),
-        grouped(what.files),
+        who.shown_processes(),
+        many(who.events, "event", "events"),
+        many(what.files, "file", "files"),
         bytes(what.bytes_read as f64),
-        bytes(what.bytes_written as f64)
+        bytes(what.bytes_written as f64),
+        elsewhere(what)
     )
+}
+
+/// Bytes that went past files, where they are most of what moved.
+fn elsewhere(what: &Dataset) -> String {
+    let past = what.elsewhere_read + what.elsewhere_written;
+    match past > what.bytes_read + what.bytes_written {
+        true => format!(", besides {} through pipes, sockets and terminals", bytes(past as f64)),
+        false => String::new(),
+    }
 }
 
 fn balance(spent: &Time) -> String {
@@ -62,15 +70,18 @@ fn dearest(summary: &Summary) -> Option<String> {
     let all: u64 = summary.functions.iter().map(|function| function.time_ns).sum();
     let first = summary.functions.first()?;
     Some(format!(
-        "Of the time in calls, {} went into {} ({} times, {} each in the median).",
+        "Of the time in calls, {} went into {} ({}).",
         share(first.time_ns as i64, all as i64),
         first.name,
-        grouped(first.count),
-        time(first.duration_ns.median)
+        match first.count {
+            1 => format!("once, {}", time(first.duration_ns.median)),
+            count => format!("{} times, {} each in the median", grouped(count), time(first.duration_ns.median)),
+        }
     ))
 }
 
 fn loss(summary: &Summary) -> Option<String> {
     let lost = summary.allocation.lost;
-    (lost > 0).then(|| format!("{} events found no room and are missing from every figure.", grouped(lost)))
+    let events = || many(lost, "event found no room and is", "events found no room and are");
+    (lost > 0).then(|| format!("{} missing from every figure.", events()))
 }

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
@@ -118,11 +119,18 @@ impl<'f> Plan<'f> {
         let hosts = self.by_host();
         let (events, bytes) = picture::write(self, &hosts, form, file, progress)?;
         let overview = self.overview();
-        Ok(Written { events, processes: self.parts.len(), hosts: hosts.len(), bytes, overview })
+        Ok(Written { events, processes: self.processes(), hosts: hosts.len(), bytes, overview })
     }
 
     fn overview(&self) -> Option<String> {
         self.coarseness.map(|coarseness| coarseness.remark(self.events))
+    }
+
+    /// How many processes the images belong to: an exec keeps process id and start.
+    fn processes(&self) -> usize {
+        let start =
+            |part: &Part| [key::HOST, key::PID, key::START_BOOT_NS].map(|key| part.fields.get(key).map(str::to_string));
+        self.parts.iter().map(start).collect::<BTreeSet<_>>().len()
     }
 
     /// Processes by the boot of the machine they ran on, in the order in which they turn up.
