@@ -2,7 +2,7 @@
 //!
 //! The command's output, its exit status and its signals are its own. Nothing of the trace is read here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -57,7 +57,7 @@ pub struct Options {
     #[arg(long)]
     list: bool,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     };
     let library = locate::library().ok_or_else(missing_library)?;
     let folder = usable_folder(&options.output)?;
-    let before = stems(&folder);
+    let before = images(&folder);
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", locate::preload(&library)).env(env::DIR, &folder);
     options.pass_on(&mut command);
@@ -134,34 +134,68 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
-/// Process images in the folder: names of files without their endings.
-fn stems(folder: &Path) -> BTreeSet<PathBuf> {
-    const ENDINGS: [&str; 4] = ["dlt", "ring", "pftrace", "gz"];
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let ours = files.filter(|file| file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known)));
-    ours.map(|file| file.with_extension("")).collect()
+/// Files of each process image in the folder, by the stem of their names.
+type Images = BTreeMap<String, Vec<PathBuf>>;
+
+fn images(folder: &Path) -> Images {
+    const ENDINGS: [&str; 4] = [".dlt", ".ring", ".pftrace", ".json.gz"];
+    let mut images = Images::new();
+    for file in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(stem) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
+            images.entry(stem.to_string()).or_default().push(file);
+        }
+    }
+    images
 }
 
-fn report(folder: &Path, before: &BTreeSet<PathBuf>) {
-    let now = stems(folder);
-    let new: Vec<_> = now.difference(before).collect();
+/// How many processes images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and process id. A
+/// process id that comes twice in one run is not told apart from that: when it began stands in the trace only.
+fn processes<'a>(stems: impl Iterator<Item = &'a String>) -> usize {
+    let process = |stem: &'a String| stem.rsplitn(4, '-').skip(1).take(2).collect::<Vec<_>>();
+    stems.map(process).collect::<BTreeSet<_>>().len()
+}
+
+fn many(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+fn report(folder: &Path, before: &Images) {
+    let mut new = images(folder);
+    new.retain(|stem, _| !before.contains_key(stem));
     let shown = shown_path(folder);
     if new.is_empty() {
         eprintln!("dlio: nothing was recorded. Static programs cannot be traced, and by default /proc, /sys, /dev,");
         eprintln!("      libraries and interpreter files are left out: `dlio trace --all` records them too.");
         return;
     }
-    let bytes: u64 = new.iter().map(|stem| size_of(stem)).sum();
-    let killed = new.iter().filter(|stem| stem.with_extension("ring").exists()).count();
-    let plural = if new.len() == 1 { "process" } else { "processes" };
-    eprintln!("dlio: {} {plural} recorded in {shown} ({})", new.len(), human(bytes));
-    if killed > 0 {
-        eprintln!("      {killed} did not end by themselves; what they had done is there all the same");
+    let files = || new.values().flatten();
+    let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
+    eprintln!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes));
+    match files().filter(|file| ends(file, "ring")).count() {
+        0 => {}
+        1 => eprintln!("      1 process did not end by itself; what it had done is there all the same"),
+        more => eprintln!("      {more} processes did not end by themselves; what they had done is there all the same"),
+    }
+    if !before.is_empty() {
+        let earlier = many(processes(before.keys()), "process of earlier runs lies", "processes of earlier runs lie");
+        eprintln!("      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart");
     }
     eprintln!("      next: dlio-analyze {shown} --summary");
-    if let Some(file) = new.iter().map(|stem| stem.with_extension("pftrace")).find(|file| file.exists()) {
-        eprintln!("      or open {} in ui.perfetto.dev", shown_path(&file));
+    if let Some(file) = files().find(|file| ends(file, "pftrace")) {
+        eprintln!("      or open {} in ui.perfetto.dev", shown_path(file));
     }
+}
+
+fn ends(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|own| own == ending)
+}
+
+/// `4 processes`, and the programs they ran where those are more.
+fn shown_processes(images: &Images) -> String {
+    let (processes, programs) = (processes(images.keys()), images.len());
+    let shown = many(processes, "process", "processes");
+    if programs == processes { shown } else { format!("{shown} ({})", many(programs, "program", "programs")) }
 }
 
 /// As short as it can be typed from here.
@@ -169,11 +203,6 @@ fn shown_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let relative = path.strip_prefix(&here).ok().filter(|rest| !rest.as_os_str().is_empty());
     relative.unwrap_or(path).display().to_string()
-}
-
-fn size_of(stem: &Path) -> u64 {
-    let endings = ["dlt", "pftrace", "json.gz"];
-    endings.iter().filter_map(|ending| fs::metadata(stem.with_extension(ending)).ok()).map(|found| found.len()).sum()
 }
 
 fn human(bytes: u64) -> String {
@@ -253,6 +282,12 @@ mod tests {
     fn every_operation_is_listed() {
         let listed = operations();
         assert!(OPS.iter().all(|info| listed.contains(info.name)));
+    }
+
+    #[test]
+    fn a_process_is_one_whatever_it_runs() {
+        let stems = ["sh-node.1-7-100", "python3.11-node.1-7-200", "cat-node.1-8-150", "cat-node.2-8-150"];
+        assert_eq!(processes(stems.map(String::from).iter()), 3);
     }
 
     #[test]
