@@ -104,6 +104,57 @@ fn straces_calls_find_their_files() {
 }
 
 #[test]
+fn straces_clocks_get_the_day_of_their_file() {
+    let folder = Folder::new("strace-clock");
+    let path = folder.path().join("strace.txt");
+    std::fs::copy(sample("strace-clock.txt"), &path).unwrap();
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    // Half a second past midnight.
+    let written = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_006_400_500);
+    file.set_modified(written).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    assert_eq!(summary.time.start_ts, 1_700_006_399_900_000_000);
+    assert_eq!(summary.time.total_ns, 500_004_000);
+    let mut files: Vec<_> = summary.files.iter().map(|file| (file.path.as_str(), file.use_.bytes_read)).collect();
+    files.sort_unstable();
+    assert_eq!(files, [("/data/b", 0), ("/dev/pts/0", 0), ("/home/u/a", 4106)]);
+    assert!(summary.damage.is_empty());
+}
+
+#[test]
+fn strace_without_times_is_told_how_to_get_them() {
+    let folder = Folder::new("strace-timeless");
+    for text in
+        ["openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n", "% time     seconds  usecs/call     calls    errors syscall\n"]
+    {
+        let path = folder.path().join("strace.txt");
+        std::fs::write(&path, text).unwrap();
+        for given in [path.as_path(), folder.path()] {
+            let refused = Trace::open(&[given.display().to_string()], 1).err().unwrap().to_string();
+            assert!(refused.contains("strace.txt") && refused.contains("strace -f -ttt -T -y"), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_holds_nothing_is_named() {
+    let folder = Folder::new("hollow");
+    let refused = || Trace::open(&[folder.path().display().to_string()], 1).err().unwrap().to_string();
+    for name in ["python3.11-host-1-2.dlt", "a-host-1-3.ring", "b-host-1-4.pftrace"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "").unwrap();
+        assert!(refused().contains(name) && refused().contains("empty"), "{}", refused());
+        std::fs::remove_file(&path).unwrap();
+    }
+    // Whoever may read all files cannot read this one either.
+    std::os::unix::fs::symlink("/proc/self/mem", folder.path().join("c-host-1-5.dlt")).unwrap();
+    assert!(refused().contains("c-host-1-5.dlt") && refused().contains("cannot be read"), "{}", refused());
+    generator::generate(folder.path(), &generator::Plan { events: 100, ..Default::default() }, &|_, _, _| ()).unwrap();
+    let (_, summary) = read(&folder.path().display().to_string());
+    assert!(summary.allocation.events > 0 && summary.damage.len() == 1, "{:?}", summary.damage);
+}
+
+#[test]
 fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
     let folder = Folder::new("gzip");
     let text = std::fs::read(sample("dftracer.pfw")).unwrap();

@@ -38,6 +38,17 @@ pub struct Found {
     pub texts: Vec<(PathBuf, Text)>,
     pub files: Vec<PathBuf>,
     pub notes: Vec<Note>,
+    /// Files in folders that are no traces but ought to be: named where there is nothing else.
+    pub hollow: Vec<(PathBuf, Hollow)>,
+}
+
+/// Why a file is no trace that seems to be meant for one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hollow {
+    /// It has a trace's name and holds nothing.
+    Empty,
+    /// What strace prints where nobody asked for times.
+    Timeless,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +58,7 @@ enum Content {
     Perfetto,
     Parquet,
     Text(Text),
+    Hollow(Hollow),
     Unknown,
 }
 
@@ -71,12 +83,28 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
     let mut exports: Vec<(PathBuf, Content)> = Vec::new();
     for (path, named) in files {
-        let content = content(&path).map_err(|error| LoadError::Unreadable(path.clone(), error))?;
+        let content = match content(&path) {
+            Ok(content) => content,
+            Err(error) if named => return Err(LoadError::Unreadable(path, error)),
+            Err(_) => {
+                let what = Damage::Broken("the file cannot be read; check its permissions");
+                found.notes.push(Note { path, what, events_max: None });
+                continue;
+            }
+        };
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
             Content::Parquet => found.parquets.push(path.clone()),
             Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
+            Content::Hollow(why) => {
+                if named {
+                    let what = Damage::Broken("nothing in it can be used");
+                    found.notes.push(Note { path: path.clone(), what, events_max: Some(0) });
+                }
+                found.hollow.push((path, why));
+                continue;
+            }
             Content::Unknown if named => {
                 found.notes.push(Note { path, what: Damage::NotATrace, events_max: Some(0) });
                 continue;
@@ -153,7 +181,16 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
 fn content(path: &Path) -> std::io::Result<Content> {
     let mut head = Vec::with_capacity(HEAD);
     std::fs::File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    if head.is_empty() && has_a_traces_name(path) {
+        return Ok(Content::Hollow(Hollow::Empty));
+    }
     Ok(told_by(&unpacked(&head).unwrap_or(head)))
+}
+
+fn has_a_traces_name(path: &Path) -> bool {
+    const ENDINGS: [&str; 6] = [".dlt", ".ring", ".pftrace", ".json.gz", ".pfw", ".pfw.gz"];
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 fn told_by(head: &[u8]) -> Content {
@@ -166,7 +203,7 @@ fn told_by(head: &[u8]) -> Content {
     } else if is_perfetto(head) {
         Content::Perfetto
     } else {
-        text_told_by(head).map_or(Content::Unknown, Content::Text)
+        text_told_by(head)
     }
 }
 
@@ -204,7 +241,7 @@ fn is_perfetto(head: &[u8]) -> bool {
     }
 }
 
-fn text_told_by(head: &[u8]) -> Option<Text> {
+fn text_told_by(head: &[u8]) -> Content {
     let text = String::from_utf8_lossy(head);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let is_json = start.starts_with('{')
@@ -213,13 +250,15 @@ fn text_told_by(head: &[u8]) -> Option<Text> {
             rest.is_empty() || rest.starts_with(['{', ']'])
         });
     if is_json {
-        Some(Text::Json)
+        Content::Text(Text::Json)
     } else if start.starts_with("# darshan") || start.contains("DXT_POSIX") || start.starts_with("# DXT") {
-        Some(Text::Dxt)
+        Content::Text(Text::Dxt)
     } else if start.lines().take(20).any(super::strace::is_line) {
-        Some(Text::Strace)
+        Content::Text(Text::Strace)
+    } else if start.lines().take(3).any(super::strace::is_timeless) {
+        Content::Hollow(Hollow::Timeless)
     } else {
-        None
+        Content::Unknown
     }
 }
 

@@ -144,6 +144,7 @@ pub enum LoadError {
     Unreadable(PathBuf, std::io::Error),
     Empty(PathBuf),
     NoTrace(PathBuf),
+    Hollow(PathBuf, inputs::Hollow),
     Unusable(PathBuf, Damage),
     NoMatch(String),
     BadPattern(String, String),
@@ -171,6 +172,17 @@ impl std::fmt::Display for LoadError {
                 f,
                 "{}: not a trace that dlio-analyze reads; it takes .dlt, .ring, .pftrace, Chrome JSON, DFTracer .pfw, \
                  darshan-dxt-parser and strace text, and its own Parquet folders",
+                path.display()
+            ),
+            LoadError::Hollow(path, inputs::Hollow::Empty) => write!(
+                f,
+                "{}: empty: what traced was killed before it wrote anything, or had no room; trace again",
+                path.display()
+            ),
+            LoadError::Hollow(path, inputs::Hollow::Timeless) => write!(
+                f,
+                "{}: strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
+                 -o FILE PROGRAM",
                 path.display()
             ),
             LoadError::Unusable(path, damage) => write!(f, "{}: {damage}", path.display()),
@@ -225,7 +237,7 @@ impl Trace {
         };
         trace.list_units();
         match trace.sources.is_empty() {
-            true => Err(trace.nothing(given)),
+            true => Err(trace.nothing(given, &found.hollow)),
             false => Ok(trace),
         }
     }
@@ -255,7 +267,10 @@ impl Trace {
     }
 
     /// Why not one source could be opened.
-    fn nothing(&self, given: &[String]) -> LoadError {
+    fn nothing(&self, given: &[String], hollow: &[(PathBuf, inputs::Hollow)]) -> LoadError {
+        if let Some((path, why)) = hollow.first() {
+            return LoadError::Hollow(path.clone(), *why);
+        }
         match self.notes.lock().expect("notes").first() {
             Some(note) if note.what == Damage::NotATrace => LoadError::NoTrace(note.path.clone()),
             Some(note) => LoadError::Unusable(note.path.clone(), note.what.clone()),

@@ -1,12 +1,15 @@
-//! What `strace -f -ttt -T` prints, with `-y` or without.
+//! What `strace -f -ttt -T` prints, with `-y` or without; `-tt` and `-t` in place of `-ttt`.
 //!
 //! ```text
 //! 1234  1700000000.123456 openat(AT_FDCWD, "/data/a", O_RDONLY) = 3 <0.000021>
 //! 1235  1700000000.124000 read(3,  <unfinished ...>
 //! 1235  1700000000.125000 <... read resumed>"..."..., 4096) = 4096 <0.001000>
+//! 1234  22:13:20.126000 close(3</data/a>) = 0 <0.000021>
 //! ```
 //!
-//! Descriptors are followed through open, dup, close, fork and clone, as far as the text shows them.
+//! Descriptors are followed through open, dup, close, fork and clone, as far as the text shows them. A clock without a day
+//! is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
+//! that falls back by hours has passed midnight.
 
 use std::collections::HashMap;
 
@@ -24,6 +27,56 @@ pub struct StraceParser {
     leaders: HashMap<i32, i32>,
     /// Path of each descriptor of a process.
     open: HashMap<(i32, i64), String>,
+    clock: Clock,
+}
+
+/// What makes moments of clocks without a day.
+#[derive(Default)]
+struct Clock {
+    /// When the file was last written, in Unix time.
+    written: i64,
+    /// The day that the clock is of, and where it stood last.
+    day: i64,
+    last: Option<i64>,
+}
+
+const MINUTE: i64 = 60 * 1_000_000_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// A clock may be set back by an hour when summer ends; one that falls back by more has passed midnight.
+const SET_BACK_MAX: i64 = 120 * MINUTE;
+
+/// How far a line may stand behind others that happened later.
+const DISORDER_MAX: i64 = MINUTE;
+
+impl Clock {
+    fn moment(&mut self, of_day: i64) -> i64 {
+        match self.last {
+            None => {
+                let today = self.written.div_euclid(DAY) * DAY;
+                self.day = if today + of_day > self.written { today - DAY } else { today };
+            }
+            Some(last) if last - of_day > SET_BACK_MAX => self.day += DAY,
+            // Threads may be written a little out of order, about midnight too.
+            Some(last) if of_day - last > DAY - DISORDER_MAX => return self.day - DAY + of_day,
+            Some(_) => {}
+        }
+        self.last = Some(of_day);
+        self.day + of_day
+    }
+}
+
+/// A line's time as it stands there, in nanoseconds.
+#[derive(Clone, Copy)]
+enum Stamp {
+    Unix(i64),
+    OfDay(i64),
+}
+
+impl Stamp {
+    fn of(text: &str) -> Option<Stamp> {
+        of_day(text).map(Stamp::OfDay).or_else(|| seconds(text).map(Stamp::Unix))
+    }
 }
 
 /// A line that ended a call.
@@ -33,25 +86,51 @@ struct Call<'a> {
     dur: i64,
     name: &'a str,
     arguments: &'a str,
+    /// Path of the descriptor that came of it, where `-y` shows it.
+    made: Option<&'a str>,
     ret: i64,
 }
 
 /// Whether a line reads like one of strace's with times.
 pub fn is_line(line: &str) -> bool {
-    let Some((_, ts, rest)) = start(line) else { return false };
-    ts > 0 && (rest.contains('(') || rest.starts_with("<...") || rest.starts_with("+++") || rest.starts_with("---"))
+    let Some((_, stamp, rest)) = start(line) else { return false };
+    let is_call = || rest.split_once('(').is_some_and(|(name, _)| is_name(name));
+    !matches!(stamp, Stamp::Unix(..=0))
+        && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark)))
+}
+
+/// Whether a line is one of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
+pub fn is_timeless(line: &str) -> bool {
+    let line = line.strip_prefix("[pid").map_or(line, str::trim_start).trim_start();
+    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ']' || c == ' ');
+    let is_call = line.split_once('(').is_some_and(|(name, rest)| is_name(name) && rest.contains(") = "));
+    is_call || line.starts_with("% time     seconds  usecs/call")
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Thread, time and what follows.
-fn start(line: &str) -> Option<(i32, i64, &str)> {
+fn start(line: &str) -> Option<(i32, Stamp, &str)> {
     let line = line.strip_prefix("[pid").map_or(line, |rest| rest.trim_start()).trim_start();
     let (first, rest) = line.split_once([' ', ']'])?;
     let rest = rest.trim_start();
-    if first.contains('.') {
-        return Some((0, seconds(first)?, rest));
+    if first.contains(['.', ':']) {
+        return Some((0, Stamp::of(first)?, rest));
     }
     let (second, rest) = rest.split_once(' ')?;
-    Some((first.parse().ok()?, seconds(second)?, rest.trim_start()))
+    Some((first.parse().ok()?, Stamp::of(second)?, rest.trim_start()))
+}
+
+/// `22:13:20` or `22:13:20.123456` in nanoseconds.
+fn of_day(text: &str) -> Option<i64> {
+    let mut parts = text.splitn(3, ':');
+    let (hour, minute, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let (hour, minute): (i64, i64) = (hour.parse().ok()?, minute.parse().ok()?);
+    let second = seconds(rest).or_else(|| rest.parse::<i64>().ok()?.checked_mul(1_000_000_000))?;
+    let valid = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..61_000_000_000).contains(&second);
+    valid.then_some((hour * 3600 + minute * 60) * 1_000_000_000 + second)
 }
 
 /// `1700000000.123456` in nanoseconds.
@@ -74,8 +153,17 @@ impl Parser for StraceParser {
 }
 
 impl StraceParser {
+    /// `written` is when the file was last written: the day of clocks that have none.
+    pub fn new(written: i64) -> StraceParser {
+        StraceParser { clock: Clock { written, ..Clock::default() }, ..StraceParser::default() }
+    }
+
     fn line(&mut self, line: &str, into: &mut Threads) -> Option<()> {
-        let (tid, ts, rest) = start(line)?;
+        let (tid, stamp, rest) = start(line)?;
+        let ts = match stamp {
+            Stamp::Unix(ts) => ts,
+            Stamp::OfDay(ns) => self.clock.moment(ns),
+        };
         if rest.starts_with("+++") || rest.starts_with("---") {
             return Some(());
         }
@@ -99,7 +187,7 @@ impl StraceParser {
         let (arguments, result) = rest.rsplit_once(" = ")?;
         let arguments = arguments.trim_end().strip_suffix(')')?;
         let dur = result.rsplit_once('<').and_then(|(_, time)| seconds(time.strip_suffix('>')?)).unwrap_or(0);
-        let call = Call { tid, ts, dur, name, arguments, ret: value(result) };
+        let call = Call { tid, ts, dur, name, arguments, made: shown(result), ret: value(result) };
         self.event(&call, into);
         self.follow(&call);
         Some(())
@@ -117,7 +205,7 @@ impl StraceParser {
         }
         match call.name {
             "open" | "openat" | "creat" => {
-                if let Some(path) = quoted(call.arguments) {
+                if let Some(path) = call.made.or_else(|| quoted(call.arguments)) {
                     self.open.insert((process, call.ret), path.into());
                 }
             }
@@ -170,11 +258,9 @@ impl StraceParser {
     }
 
     fn file(&self, call: &Call, process: i32, fd: Option<i64>, into: &Threads) -> u32 {
-        // With -y the path stands behind the descriptor.
-        let shown = call.arguments.split_once('<').filter(|(before, _)| before.bytes().all(|b| b.is_ascii_digit()));
-        let shown = shown.filter(|(before, _)| !before.is_empty()).and_then(|(_, rest)| rest.split_once('>'));
         let known = fd.and_then(|fd| self.open.get(&(process, fd)).map(String::as_str));
-        let path = shown.map(|(path, _)| path).or(known).or_else(|| quoted_first(call.arguments));
+        let opened = call.made.filter(|_| call.name.starts_with("open") || call.name == "creat");
+        let path = opened.or(shown(call.arguments)).or(known).or_else(|| quoted_first(call.arguments));
         path.map_or(FILE_NONE, |path| match path.starts_with("pipe:") || path.starts_with("socket:") {
             true => into.catalog.file(&format!("<{}>", path.split(':').next().unwrap_or(path))),
             false => into.catalog.file(path),
@@ -254,6 +340,13 @@ fn size(name: &str, arguments: &str) -> Option<i64> {
     arguments.rsplit(',').nth(skipped)?.trim().parse().ok()
 }
 
+/// With -y the path stands behind a descriptor: `3</data/a>`, of a device with more in brackets of its own.
+fn shown(text: &str) -> Option<&str> {
+    let (before, rest) = text.split_once('<')?;
+    let is_descriptor = !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit());
+    rest.split(['<', '>']).next().filter(|path| is_descriptor && !path.is_empty())
+}
+
 /// The first text in quotes.
 fn quoted(arguments: &str) -> Option<&str> {
     let (_, rest) = arguments.split_once('"')?;
@@ -262,6 +355,43 @@ fn quoted(arguments: &str) -> Option<&str> {
 
 /// A path that is the first or, after a folder's descriptor, the second argument.
 fn quoted_first(arguments: &str) -> Option<&str> {
-    let relative = arguments.strip_prefix("AT_FDCWD").map(|rest| rest.trim_start_matches([',', ' ']));
+    let after = arguments.strip_prefix("AT_FDCWD");
+    // With -y the folder is shown behind it.
+    let after =
+        after.map(|rest| rest.strip_prefix('<').and_then(|rest| rest.split_once('>')).map_or(rest, |(_, rest)| rest));
+    let relative = after.map(|rest| rest.trim_start_matches([',', ' ']));
     relative.unwrap_or(arguments).strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(path, _)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_without_a_day_are_of_the_day_the_file_was_written() {
+        const SECOND: i64 = MINUTE / 60;
+        let clock = || Clock { written: 10 * DAY + MINUTE, ..Clock::default() };
+        assert_eq!(clock().moment(0), 10 * DAY);
+        let mut over_midnight = clock();
+        let late = DAY - SECOND;
+        let moments = [late, 0, late, SECOND, 23 * 60 * MINUTE].map(|of_day| over_midnight.moment(of_day) - 10 * DAY);
+        assert_eq!(moments, [-SECOND, 0, -SECOND, SECOND, 23 * 60 * MINUTE]);
+    }
+
+    #[test]
+    fn lines_with_times_and_without_are_told_apart() {
+        let timed =
+            ["1 1700000000.1 read(3, 4) = 0", "22:13:20 read(3, 4) = 0", "[pid 7] 22:13:20.5 <... read resumed>) = 0"];
+        assert!(timed.iter().all(|line| is_line(line)));
+        let timeless = [
+            "read(3, 4) = 0",
+            "123 read(3, 4) = 0",
+            "[pid 7] close(3) = 0",
+            "% time     seconds  usecs/call     calls",
+        ];
+        assert!(timeless.iter().all(|line| is_timeless(line) && !is_line(line)));
+        assert!(
+            ["10:00:00 hello (world)", "# Notes", "f(x) is 3"].iter().all(|line| !is_line(line) && !is_timeless(line))
+        );
+    }
 }

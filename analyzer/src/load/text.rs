@@ -175,8 +175,15 @@ impl TextSource {
         match self.text {
             Text::Json => Box::new(json::JsonParser::new(self.said.clone())),
             Text::Dxt => Box::new(dxt::DxtParser::default()),
-            Text::Strace => Box::new(strace::StraceParser::default()),
+            Text::Strace => Box::new(strace::StraceParser::new(self.written())),
         }
+    }
+
+    /// When the file was last written, in Unix time; the epoch where nobody knows.
+    fn written(&self) -> i64 {
+        let written = std::fs::metadata(&self.path).and_then(|facts| facts.modified()).ok();
+        let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        since.map_or(0, |since| since.as_nanos() as i64)
     }
 
     fn text(&self) -> std::io::Result<Box<dyn Read>> {
