@@ -65,6 +65,11 @@ fn the_tables_can_be_looked_up_without_a_trace() {
 }
 
 #[test]
+fn completions_are_printed_whichever_way_they_are_asked_for() {
+    assert_eq!(printed(&["completions", "bash"]), printed(&["--completions", "bash"]));
+}
+
+#[test]
 fn queries_and_commands_come_through_a_pipe() {
     let (_folder, trace) = made("shell");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));

@@ -20,6 +20,7 @@ pub mod buffer;
 pub mod catalog;
 pub mod checkpoint;
 pub mod communicator;
+pub mod completion;
 pub mod config;
 pub mod content;
 pub mod devices;

@@ -8,7 +8,7 @@ use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::failure::Outcome;
 use dlio_benchmark::loader::WorkerKind;
 use dlio_benchmark::training::Habits;
-use dlio_benchmark::{catalog, locate, report, trace, traced};
+use dlio_benchmark::{catalog, completion, locate, report, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -151,9 +151,17 @@ fn main() -> ExitCode {
         run(&Original::parse().options, true)
     } else {
         run_other_program(&arguments);
-        act(Dlio::parse().verb)
+        act(Dlio::parse_from(plain(arguments)).verb)
     };
     ExitCode::from(code_of(outcome) as u8)
+}
+
+/// `dlio --completions bash` is how dlio-analyze says it.
+fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if let Some(first) = arguments.get_mut(1).filter(|first| *first == "--completions") {
+        *first = "completions".into();
+    }
+    arguments
 }
 
 fn code_of(outcome: Outcome<i32>) -> i32 {
@@ -195,7 +203,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             Ok(0)
         }
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Dlio::command(), "dlio", &mut std::io::stdout());
+            print!("{}", completion::script(shell, &mut Dlio::command()));
             Ok(0)
         }
     }

@@ -420,7 +420,29 @@ fn help_has_examples_and_every_shell_a_completion() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(stdout(&dlio(&folder, &["completions", shell])).contains("dlio"));
     }
+    assert_eq!(dlio(&folder, &["--completions", "zsh"]).stdout, dlio(&folder, &["completions", "zsh"]).stdout);
     assert_eq!(dlio(&folder, &["nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn shells_complete_the_names_of_workloads() {
+    let folder = Folder::new("names");
+    let script = stdout(&dlio(&folder, &["completions", "bash"]));
+    std::fs::write(folder.path().join("dlio.bash"), script).unwrap();
+    // As readline calls it: the line, its words, and where the cursor stands.
+    let completed = |line: &str, words: &str| {
+        let script = format!(
+            "source ./dlio.bash; COMP_LINE='{line}'; COMP_POINT={}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+             _dlio_workloads dlio \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo ${{COMPREPLY[@]}}",
+            line.len()
+        );
+        stdout(&Command::new("bash").current_dir(folder.path()).args(["-c", &script]).output().unwrap())
+    };
+    assert!(completed("dlio bench workload=u", "dlio bench workload = u").contains("unet3d unet3d_a100"));
+    assert!(completed("dlio workloads show un", "dlio workloads show un").contains("unet3d_h100"));
+    assert_eq!(completed("dlio wor", "dlio wor"), "workloads\n");
+    let others = ["zsh", "fish"].map(|shell| stdout(&dlio(&folder, &["completions", shell])));
+    assert!(others.iter().all(|script| script.contains("workload=unet3d ") && script.contains(" unet3d_h100")));
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod size;
 mod when;
 mod window;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -22,8 +24,16 @@ pub use arguments::Arguments;
 /// Exit status when damage was found and `--strict` asked for it.
 const DAMAGED: u8 = 3;
 
+/// `dlio-analyze completions bash` is how dlio says it; a trace of that name is one.
+fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
+    if typed.len() == 3 && typed[1] == "completions" && !Path::new("completions").exists() {
+        typed[1] = "--completions".into();
+    }
+    typed
+}
+
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(plain(std::env::args_os().collect()));
     if let Some(shell) = arguments.completions {
         clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut std::io::stdout());
         return ExitCode::SUCCESS;

@@ -1,0 +1,64 @@
+//! What a shell needs to complete `dlio`: what its options say, and the names of workloads, which they do not.
+
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::workload::{ALIASES, WORKLOADS};
+
+/// The script of a shell, with names of workloads behind `workload=` and `workloads show`.
+pub fn script(shell: Shell, command: &mut Command) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, "dlio", &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let names = names();
+    match shell {
+        Shell::Bash => script + &BASH.replace("NAMES", &names.join(" ")),
+        Shell::Zsh => zsh(&script, &names),
+        Shell::Fish => script + &fish(&names),
+        _ => script,
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    let workloads = WORKLOADS.iter().map(|(name, _)| *name);
+    let mut names: Vec<_> = workloads.chain(ALIASES.iter().map(|(alias, _)| *alias)).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Readline takes what stands behind an equals sign for a word of its own, unless it was told otherwise.
+const BASH: &str = r#"
+_dlio_workloads() {
+    local typed="${COMP_LINE:0:COMP_POINT}"
+    local word="${typed##*[[:space:]]}"
+    local show='[[:space:]]workloads[[:space:]]+show[[:space:]]+[^[:space:]]*$'
+    if [[ "${word}" == workload=* ]]; then
+        COMPREPLY=( $(compgen -W "NAMES" -- "${word#workload=}") )
+        [[ "${COMP_WORDBREAKS}" == *=* ]] || COMPREPLY=( "${COMPREPLY[@]/#/workload=}" )
+    elif [[ "${typed}" =~ ${show} ]]; then
+        COMPREPLY=( $(compgen -W "NAMES" -- "${word}") )
+    else
+        _dlio "$@"
+    fi
+}
+complete -F _dlio_workloads -o bashdefault -o default dlio
+"#;
+
+/// The words that may stand in two places of the script.
+fn zsh(script: &str, names: &[&str]) -> String {
+    let assigned: Vec<_> = names.iter().map(|name| format!("workload={name}")).collect();
+    let line = |line: &str| match line.contains("'::overrides -- ") {
+        true => line.replace(":_default'", &format!(":({})'", assigned.join(" "))) + "\n",
+        false => line.replace("':name:_default'", &format!("':name:({})'", names.join(" "))) + "\n",
+    };
+    script.lines().map(line).collect()
+}
+
+fn fish(names: &[&str]) -> String {
+    let assigned: Vec<_> = names.iter().map(|name| format!("workload={name}")).collect();
+    let row = |verb: &str, words: &[String]| {
+        format!("complete -c dlio -n \"__fish_seen_subcommand_from {verb}\" -f -a \"{}\"\n", words.join(" "))
+    };
+    let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+    row("bench", &assigned) + &row("show", &names)
+}
