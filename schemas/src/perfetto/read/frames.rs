@@ -1,0 +1,120 @@
+//! Packets and what frames them, and where in a file a reader may begin.
+
+use std::ops::Range;
+
+use super::super::layout::ATTRIBUTE_CHAPTER;
+use super::super::proto::{self, Walk, field, varint};
+
+/// The parts of a packet, in whatever order they came.
+#[derive(Default)]
+pub(super) struct Packet<'a> {
+    pub(super) time: Option<u64>,
+    pub(super) clock: Option<u64>,
+    pub(super) sequence: u64,
+    pub(super) flags: u64,
+    pub(super) snapshot: Option<&'a [u8]>,
+    pub(super) defaults: Option<&'a [u8]>,
+    pub(super) interned: Option<&'a [u8]>,
+    pub(super) track: Option<&'a [u8]>,
+    pub(super) event: Option<&'a [u8]>,
+    pub(super) attributes: Option<&'a [u8]>,
+    pub(super) packed: Option<(u32, &'a [u8])>,
+}
+
+impl<'a> Packet<'a> {
+    pub(super) fn parse(message: &'a [u8]) -> Option<Packet<'a>> {
+        use field::packet as f;
+        let mut packet = Packet::default();
+        for part in Walk::new(message) {
+            let (number, value) = part.ok()?;
+            match number {
+                f::TIMESTAMP => packet.time = Some(value.number()),
+                f::CLOCK_ID => packet.clock = Some(value.number()),
+                f::SEQUENCE => packet.sequence = value.number(),
+                f::SEQUENCE_FLAGS => packet.flags = value.number(),
+                f::CLOCK_SNAPSHOT => packet.snapshot = Some(value.bytes()),
+                f::DEFAULTS => packet.defaults = Some(value.bytes()),
+                f::INTERNED_DATA => packet.interned = Some(value.bytes()),
+                f::TRACK => packet.track = Some(value.bytes()),
+                f::TRACK_EVENT => packet.event = Some(value.bytes()),
+                f::ATTRIBUTES => packet.attributes = Some(value.bytes()),
+                f::DEFLATED | f::ZSTD => packet.packed = Some((number, value.bytes())),
+                _ => (),
+            }
+        }
+        Some(packet)
+    }
+}
+
+/// What stands at the start of a file or of an unpacked packet.
+pub(super) enum Frame<'a> {
+    Packet(&'a [u8]),
+    /// A field that is no packet.
+    Other,
+    Broken,
+}
+
+/// The next whole field; `None` at the end, or where the rest is not whole.
+pub(super) fn next_packet<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
+    // Long varints that are cut look like broken ones; a head is never longer than this.
+    const HEAD_MAX: usize = 20;
+    let mut head = *rest;
+    let Some(tag) = varint(&mut head) else { return cut(rest, HEAD_MAX) };
+    if tag != (field::trace::PACKET << 3 | proto::BYTES) as u64 {
+        let mut walk = Walk::new(rest);
+        let whole = walk.next()?.is_ok();
+        let after = walk.rest();
+        *rest = if whole { after } else { &[] };
+        return Some(if whole { Frame::Other } else { Frame::Broken });
+    }
+    let Some(length) = varint(&mut head) else { return cut(rest, HEAD_MAX) };
+    let message = head.get(..usize::try_from(length).ok()?)?;
+    *rest = &head[message.len()..];
+    Some(Frame::Packet(message))
+}
+
+fn cut<'a>(rest: &mut &'a [u8], head_max: usize) -> Option<Frame<'a>> {
+    (rest.len() >= head_max).then_some(Frame::Broken)
+}
+
+/// Where readers may begin in a file of ours; one range over all of any other.
+pub fn chapters(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut chapters = Chapters::default();
+    chapters.feed(bytes);
+    chapters.finish(bytes.len())
+}
+
+/// Finds the chapters of a file that is given piece by piece.
+#[derive(Default)]
+pub struct Chapters {
+    starts: Vec<usize>,
+    at: usize,
+}
+
+impl Chapters {
+    /// Looks at whole packets, from where the last piece's whole packets ended.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            let at = self.at + bytes.len() - rest.len();
+            match next_packet(&mut rest) {
+                Some(Frame::Packet(message)) if is_chapter(message) => self.starts.push(at),
+                Some(Frame::Packet(_) | Frame::Other) => (),
+                Some(Frame::Broken) | None => break,
+            }
+        }
+        self.at += bytes.len() - rest.len();
+    }
+
+    /// The ranges of a file of this size.
+    pub fn finish(self, size: usize) -> Vec<Range<usize>> {
+        let starts = || std::iter::once(0).chain(self.starts.iter().copied());
+        let ends = starts().skip(1).chain([size]);
+        starts().zip(ends).map(|(start, end)| start..end).collect()
+    }
+}
+
+fn is_chapter(message: &[u8]) -> bool {
+    // Chapters are short packets; long ones need no look inside.
+    message.len() < 64 && message.windows(ATTRIBUTE_CHAPTER.len()).any(|part| part == ATTRIBUTE_CHAPTER.as_bytes())
+}
