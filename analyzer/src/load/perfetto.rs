@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
-use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::key;
+use dlio_schemas::native::names::Names;
 use dlio_schemas::perfetto::read::{self, Chapters};
 
 use super::native::process_of;
@@ -42,7 +42,7 @@ pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> 
         // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
         // One without any is a track that the file's writer added, which gets a number with its first event.
         for process in source.first.processes.iter().filter(|process| process.fields.iter().next().is_some()) {
-            source.number(process, &source.first, catalog);
+            source.number(process, source.first.clocks.real_offset_ns, catalog);
         }
     }
     opened.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect()
@@ -92,10 +92,10 @@ impl PerfettoSource {
     }
 
     /// The number of a process, which may be seen for the first time.
-    fn number(&self, process: &read::Process, reader: &read::Reader, catalog: &Catalog) -> Numbered {
+    fn number(&self, process: &read::Process, real_offset_ns: Option<i64>, catalog: &Catalog) -> Numbered {
         let mut numbers = self.numbers.lock().expect("numbers of processes");
         *numbers.entry(process.uuid).or_insert_with(|| {
-            let offset = process.real_offset_ns.or(reader.clocks.real_offset_ns).unwrap_or(0);
+            let offset = process.real_offset_ns.or(real_offset_ns).unwrap_or(0);
             let host = catalog.host(host(process, offset));
             let offset = catalog.hosts()[host as usize].clock_offset_ns;
             let mut row = process_of(&process.fields, &self.path, host, offset, None);
@@ -106,23 +106,19 @@ impl PerfettoSource {
         })
     }
 
-    /// Hands on what the reader has collected.
+    /// Hands on what the reader hands out.
     fn hand_on(
         &self,
+        read: read::Batch,
         unit: &mut Resolvers,
-        collected: Vec<Collected>,
-        from: &read::Reader,
         reader: &mut Reader,
         context: (&Catalog, Wanted),
         take: &mut dyn FnMut(&mut Batch),
     ) {
-        for (process, tid, events) in collected {
-            let Some(process) = from.processes.get(process) else { continue };
-            let numbered = self.number(process, from, context.0);
-            let resolver = unit.get(process.uuid, numbered, from, context.0);
-            resolver.fill(tid, &events, Vec::new(), reader.split(), context.0, context.1);
-            take(&mut reader.batch);
-        }
+        let numbered = self.number(read.owner, read.real_offset_ns, context.0);
+        let resolver = unit.get(read.owner.uuid, numbered, read.names, context.0);
+        resolver.fill(read.tid, read.events, Vec::new(), reader.split(), context.0, context.1);
+        take(&mut reader.batch);
     }
 }
 
@@ -139,20 +135,17 @@ fn host(process: &read::Process, offset: i64) -> Host {
     }
 }
 
-/// A batch as the reader hands it out: process, thread, events.
-type Collected = (usize, u32, Events);
-
 /// One resolver a process, each knowing as many strings of the reader as there were when it was used last.
 #[derive(Default)]
 struct Resolvers(HashMap<u64, (Resolver, u32)>);
 
 impl Resolvers {
-    fn get(&mut self, uuid: u64, numbered: Numbered, from: &read::Reader, catalog: &Catalog) -> &Resolver {
+    fn get(&mut self, uuid: u64, numbered: Numbered, names: &Names, catalog: &Catalog) -> &Resolver {
         let new = || (Resolver::new(numbered.proc, Clock::nanoseconds(0), numbered.offset), 0);
         let (resolver, known) = self.0.entry(uuid).or_insert_with(new);
-        if *known < from.names.end() {
-            resolver.learn(&from.names, *known, catalog);
-            *known = from.names.end();
+        if *known < names.end() {
+            resolver.learn(names, *known, catalog);
+            *known = names.end();
         }
         resolver
     }
@@ -194,6 +187,7 @@ impl Source for PerfettoSource {
     ) -> Result<(), Damage> {
         let chapter = self.chapters[index as usize].clone();
         let mut from = self.first.fork();
+        from.without_metadata = !wanted.args;
         let mut unit = Resolvers::default();
         let mut window = Vec::new();
         let (mut at, mut held) = (chapter.start, 0);
@@ -203,19 +197,14 @@ impl Source for PerfettoSource {
             window.resize(held + more, 0);
             self.bytes.load(at, &mut window[held..])?;
             at += more;
-            let mut collected = Vec::new();
-            let used =
-                from.read(&window, &mut |batch| collected.push((batch.process, batch.tid, batch.events.clone())));
+            let used = from.read(&window, &mut |batch| self.hand_on(batch, &mut unit, reader, (catalog, wanted), take));
             window.drain(..used);
             held = window.len();
             if held > PACKET_MAX {
                 return Err(PACKET_TOO_LONG);
             }
-            self.hand_on(&mut unit, collected, &from, reader, (catalog, wanted), take);
         }
-        let mut collected = Vec::new();
-        from.finish(&mut |batch| collected.push((batch.process, batch.tid, batch.events.clone())));
-        self.hand_on(&mut unit, collected, &from, reader, (catalog, wanted), take);
+        from.finish(&mut |batch| self.hand_on(batch, &mut unit, reader, (catalog, wanted), take));
         self.open_spans(&mut unit, &from, (catalog, wanted), take);
         match (from.damage.first(), held) {
             (Some((_, what)), _) => Err(what.clone()),
@@ -237,8 +226,8 @@ impl PerfettoSource {
         for (i, process) in from.processes.iter().enumerate() {
             let known = self.first.processes.get(i).map_or(0, |process| process.open_spans.len());
             for span in process.open_spans.iter().skip(known) {
-                let numbered = self.number(process, from, context.0);
-                let resolver = unit.get(process.uuid, numbered, from, context.0);
+                let numbered = self.number(process, from.clocks.real_offset_ns, context.0);
+                let resolver = unit.get(process.uuid, numbered, &from.names, context.0);
                 let end = resolver.unix_ns(from.last_ns.max(span.start));
                 take(&mut resolver.open_span(span, end, context.0, context.1));
             }

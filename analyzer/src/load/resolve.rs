@@ -104,7 +104,7 @@ impl Resolver {
     /// Learns the strings of a process from number `from` on; numbers that are known stay.
     pub fn learn(&mut self, names: &Names, from: u32, catalog: &Catalog) {
         let is_file = |kind| matches!(kind, NameKind::Path | NameKind::Object);
-        let new = || names.iter().filter(|(id, ..)| *id >= from);
+        let new = || names.iter_from(from);
         let ids: Vec<u32> = new().filter(|(_, kind, _)| is_file(*kind)).map(|(id, ..)| id).collect();
         let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| String::from_utf8_lossy(text));
         let numbers = catalog.file_numbers(paths);

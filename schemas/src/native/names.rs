@@ -93,9 +93,16 @@ impl Names {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, NameKind, &[u8])> {
-        self.chunks
-            .iter()
-            .flat_map(|chunk| chunk.entries.iter().zip(chunk.first..).map(|((kind, text), id)| (id, *kind, &text[..])))
+        self.iter_from(0)
+    }
+
+    /// Those with numbers from `from` on, without a look at the others.
+    pub fn iter_from(&self, from: u32) -> impl Iterator<Item = (u32, NameKind, &[u8])> {
+        self.chunks.iter().flat_map(move |chunk| {
+            let known = (from.saturating_sub(chunk.first) as usize).min(chunk.entries.len());
+            let new = chunk.entries[known..].iter().zip(chunk.first + known as u32..);
+            new.map(|((kind, text), id)| (id, *kind, &text[..]))
+        })
     }
 
     /// One more than the largest number.
@@ -136,6 +143,8 @@ mod tests {
         let texts: Vec<_> = (0..6).map(|id| names.text(id).map(|text| text.into_owned())).collect();
         assert_eq!(texts, [None, Some("a".into()), Some("".into()), Some("c".into()), Some("d".into()), None]);
         assert_eq!(names.end(), 5);
+        let from = |from| names.iter_from(from).map(|(id, ..)| id).collect::<Vec<_>>();
+        assert_eq!((from(0), from(2), from(4), from(5)), (vec![1, 2, 3, 4], vec![2, 3, 4], vec![4], vec![]));
     }
 
     #[test]

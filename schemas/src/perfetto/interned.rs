@@ -6,32 +6,48 @@ use super::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key};
 use super::proto::{Walk, field};
 use crate::ops::{Layer, Op};
 
-/// Values by number. Small numbers in turn, which is what writers give, are found without a search; others cost one, so
-/// that a hostile number costs no memory.
+/// Values by number. Numbers that lie close together, which is what writers give, are found without a search; others cost
+/// one, so that a hostile number costs no memory.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     near: Vec<Option<T>>,
     far: BTreeMap<u64, T>,
+    given: u64,
 }
+
+/// Places of [`Table::near`] for each value: a thread has seen a few of its process's paths, in any order.
+const ROOM: u64 = 64;
+
+/// Places of [`Table::near`] at most.
+const NEAR_MAX: u64 = 1 << 22;
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
-        Table { near: Vec::new(), far: BTreeMap::new() }
+        Table { near: Vec::new(), far: BTreeMap::new(), given: 0 }
     }
 }
 
 impl<T: Copy> Table<T> {
     pub fn insert(&mut self, number: u64, value: T) {
-        let room = 2 * self.near.len() as u64 + 64;
-        if number >= room {
+        self.given += 1;
+        if number >= (ROOM * self.given).min(NEAR_MAX) {
             self.far.insert(number, value);
             return;
         }
         let at = number as usize;
         if at >= self.near.len() {
-            self.near.resize(at + 1, None);
+            self.widen((at + 1).next_power_of_two());
         }
         self.near[at] = Some(value);
+    }
+
+    /// Makes room for smaller numbers than `length`, and moves there what was out of reach.
+    fn widen(&mut self, length: usize) {
+        self.near.resize(length, None);
+        let beyond = self.far.split_off(&(length as u64));
+        for (number, value) in std::mem::replace(&mut self.far, beyond) {
+            self.near[number as usize] = Some(value);
+        }
     }
 
     #[inline(always)]
@@ -125,7 +141,7 @@ mod tests {
     #[test]
     fn any_number_is_found_and_takes_little_memory() {
         let mut table = Table::default();
-        let numbers = [0, 1, 63, 64, 200, 1 << 20, u64::MAX];
+        let numbers = [0, 1, 63, 64, 300, 1 << 20, u64::MAX];
         numbers.into_iter().for_each(|number| table.insert(number, number));
         assert!(numbers.iter().all(|&number| table.get(number) == Some(number)));
         assert_eq!(table.get(65), None);
@@ -137,7 +153,9 @@ mod tests {
         let mut table = Table::default();
         // Out of reach first, within reach once the table has grown.
         table.insert(100, 'a');
+        assert!(table.near.is_empty());
         (0..64).for_each(|number| table.insert(number, 'x'));
+        assert_eq!(table.get(100), Some('a'));
         table.insert(100, 'b');
         assert_eq!(table.get(100), Some('b'));
     }

@@ -2,9 +2,9 @@
 
 use super::super::interned::{AnnotationName, Category, EventName, Interned};
 use super::super::layout::Key;
-use super::super::proto::{Value, Walk, field, value, varint};
+use super::super::proto::{self, Value, Walk, field, value, varint};
 use super::annotations::Slots;
-use super::{Batch, NameIds, Reader, Take, name_id};
+use super::{NameIds, Reader, Take, name_id};
 use crate::native::columns::EVENTS_MAX;
 use crate::native::names::{NameKind, Names};
 use crate::native::ring::OpenSpan;
@@ -13,6 +13,9 @@ use crate::record::{DEPTH_MAX, MetaKind, Record, STEP_NONE, pack_steps, word};
 
 /// Slices open at once on a track; deeper ones are passed over.
 const OPEN_MAX: usize = 4096;
+
+/// The end of the innermost slice of its sequence's own track, as our writer puts it: every other event.
+const PLAIN_END: [u8; 2] = [(field::event::TYPE << 3) as u8, value::SLICE_END as u8];
 
 /// A slice that has begun.
 pub(super) struct Open {
@@ -32,6 +35,10 @@ impl Reader {
         if self.tracks[home].derived {
             return;
         }
+        self.last_ns = self.last_ns.max(time);
+        if message == PLAIN_END {
+            return self.end(home, home, time, take);
+        }
         let mut parser = EventParser {
             interned: &self.sequences[sequence].interned,
             names: &mut self.names,
@@ -41,7 +48,6 @@ impl Reader {
         };
         let event = parser.parse(message);
         let at = event.track.map_or(home, |uuid| self.track(uuid));
-        self.last_ns = self.last_ns.max(time);
         match event.kind {
             value::SLICE_BEGIN => self.begin(home, at, &event, time),
             value::SLICE_END => self.end(home, at, time, take),
@@ -98,7 +104,9 @@ impl Reader {
                 record.file = if own_name != 0 { own_name } else { self.name(NameKind::Span, b"unnamed") };
                 // Without a category of its own a span is one of the application.
                 record.fd = event.category.filter(|category| category.layer.is_none()).map_or(0, |c| c.id as i32);
-                self.slots.fill_metadata(time, &mut metadata);
+                if !self.without_metadata {
+                    self.slots.fill_metadata(time, &mut metadata);
+                }
                 self.slots.fill_span(&mut record, event.counter)
             }
             op => self.slots.fill_call(&mut record, op.info()),
@@ -114,7 +122,7 @@ impl Reader {
     fn emit(&mut self, stream: usize, open: &Open, take: &mut Take) {
         let stream = &mut self.streams[stream];
         if stream.events.len() + open.metadata.len() >= EVENTS_MAX {
-            take(Batch { process: stream.process, tid: stream.tid, events: &stream.events });
+            take(stream.batch(&self.names, &self.processes, &self.clocks));
             stream.events.clear();
         }
         open.metadata.iter().for_each(|meta| stream.events.push(meta));
@@ -178,7 +186,8 @@ impl EventParser<'_> {
         use field::event as f;
         let mut event = Event::default();
         self.slots.clear();
-        for (number, value) in Walk::new(message).flatten() {
+        let mut walk = Walk::new(message);
+        while let Some(Ok((number, value))) = walk.next() {
             match number {
                 f::TYPE => event.kind = value.number(),
                 f::NAME_IID => event.name = self.interned.event_names.get(value.number()),
@@ -202,6 +211,17 @@ impl EventParser<'_> {
 
     fn annotation(&mut self, message: &[u8]) {
         use field::annotation as f;
+        if let Some((name, field, value)) = two_numbers(message) {
+            let name = self.interned.annotation_names.get(name);
+            let found = match field {
+                f::STRING_IID => self.interned.strings.get(value).map(|id| (MetaKind::Text, id as i64)),
+                _ => Some((MetaKind::Int, value as i64)),
+            };
+            return match (name, found) {
+                (Some(name), Some((kind, value))) => self.slots.put(name, kind, value),
+                _ => *self.skipped += 1,
+            };
+        }
         let mut name = None;
         let mut found = None;
         for (number, value) in Walk::new(message).flatten() {
@@ -227,6 +247,20 @@ impl EventParser<'_> {
     fn name(&mut self, kind: NameKind, text: &[u8]) -> u32 {
         name_id(self.names, self.ids, kind, text)
     }
+}
+
+/// The commonest annotation: the number of its name, then a value's field and number.
+#[inline(always)]
+fn two_numbers(annotation: &[u8]) -> Option<(u64, u32, u64)> {
+    use field::annotation as f;
+    const NAME_IID: u8 = (f::NAME_IID << 3) as u8;
+    let mut rest = annotation.strip_prefix(&[NAME_IID])?;
+    let name = varint(&mut rest)?;
+    let tag = varint(&mut rest)?;
+    let value = varint(&mut rest)?;
+    let field = u32::try_from(tag >> 3).ok().filter(|_| tag & 7 == proto::VARINT as u64)?;
+    let known = matches!(field, f::BOOL | f::UINT | f::INT | f::POINTER | f::STRING_IID);
+    (known && rest.is_empty()).then_some((name, field, value))
 }
 
 /// Interned numbers of categories may come packed; the first is the one that counts.

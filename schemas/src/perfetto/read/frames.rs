@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::layout::ATTRIBUTE_CHAPTER;
-use super::super::proto::{self, Walk, field, varint};
+use super::super::proto::{self, Walk, field, value, varint};
 
 /// The parts of a packet, in whatever order they came.
 #[derive(Default)]
@@ -46,6 +46,40 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// A packet of one track event and nothing else, which all but a few are.
+pub(super) struct Moment<'a> {
+    pub(super) time: u64,
+    pub(super) sequence: u64,
+    pub(super) event: &'a [u8],
+}
+
+impl<'a> Moment<'a> {
+    /// `None` where there is more to the packet: then it is to be parsed as a whole.
+    #[inline(always)]
+    pub(super) fn parse(message: &'a [u8]) -> Option<Moment<'a>> {
+        const SEQUENCE: u8 = (field::packet::SEQUENCE << 3 | proto::VARINT) as u8;
+        const TIMESTAMP: u8 = (field::packet::TIMESTAMP << 3 | proto::VARINT) as u8;
+        const FLAGS: u8 = (field::packet::SEQUENCE_FLAGS << 3 | proto::VARINT) as u8;
+        const EVENT: u8 = (field::packet::TRACK_EVENT << 3 | proto::BYTES) as u8;
+        let (mut rest, mut time, mut sequence, mut event) = (message, None, 0, None);
+        while let Some((&tag, after)) = rest.split_first() {
+            rest = after;
+            let number = varint(&mut rest)?;
+            match tag {
+                SEQUENCE => sequence = number,
+                TIMESTAMP => time = Some(number),
+                FLAGS if number & value::STATE_CLEARED == 0 => (),
+                EVENT => {
+                    let (inner, after) = rest.split_at_checked(usize::try_from(number).ok()?)?;
+                    (event, rest) = (Some(inner), after);
+                }
+                _ => return None,
+            }
+        }
+        Some(Moment { time: time?, sequence, event: event? })
+    }
+}
+
 /// What stands at the start of a file or of an unpacked packet.
 pub(super) enum Frame<'a> {
     Packet(&'a [u8]),
@@ -55,12 +89,20 @@ pub(super) enum Frame<'a> {
 }
 
 /// The next whole field; `None` at the end, or where the rest is not whole.
+#[inline(always)]
 pub(super) fn next_packet<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
     // Long varints that are cut look like broken ones; a head is never longer than this.
     const HEAD_MAX: usize = 20;
+    const PACKET: u8 = (field::trace::PACKET << 3 | proto::BYTES) as u8;
     let mut head = *rest;
+    // Nearly all: a packet of less than 128 bytes.
+    if let [PACKET, length @ ..0x80, after @ ..] = head {
+        let (message, after) = after.split_at_checked(*length as usize)?;
+        *rest = after;
+        return Some(Frame::Packet(message));
+    }
     let Some(tag) = varint(&mut head) else { return cut(rest, HEAD_MAX) };
-    if tag != (field::trace::PACKET << 3 | proto::BYTES) as u64 {
+    if tag != PACKET as u64 {
         let mut walk = Walk::new(rest);
         let whole = walk.next()?.is_ok();
         let after = walk.rest();

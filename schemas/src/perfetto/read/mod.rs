@@ -42,7 +42,7 @@ mod tests;
 use std::collections::HashMap;
 
 use self::annotations::Slots;
-use self::frames::{Frame, Packet, next_packet};
+use self::frames::{Frame, Moment, Packet, next_packet};
 use self::tracks::{Sequence, Stream, Track};
 use self::unpack::Unpacker;
 use super::clocks::Clocks;
@@ -67,6 +67,11 @@ pub struct Batch<'r> {
     pub process: usize,
     pub tid: u32,
     pub events: &'r Events,
+    /// What the reader knows by now of the strings and the process the events name.
+    pub names: &'r Names,
+    pub owner: &'r Process,
+    /// Unix time minus boot time, where the process does not say it itself.
+    pub real_offset_ns: Option<i64>,
 }
 
 /// Takes batches as they fill.
@@ -101,6 +106,8 @@ pub struct Reader {
     pub skipped: u64,
     /// Latest end of any event, in boot time.
     pub last_ns: u64,
+    /// Leaves out the annotations of spans that have no column, for those who do not look at them.
+    pub without_metadata: bool,
     name_ids: NameIds,
     process_ids: HashMap<u64, usize>,
     pids: HashMap<u64, usize>,
@@ -146,7 +153,7 @@ impl Reader {
             }
         }
         for stream in self.streams.iter_mut().filter(|stream| !stream.events.is_empty()) {
-            take(Batch { process: stream.process, tid: stream.tid, events: &stream.events });
+            take(stream.batch(&self.names, &self.processes, &self.clocks));
             stream.events.clear();
         }
     }
@@ -174,6 +181,7 @@ impl Reader {
                 .map(|s| Stream { process: s.process, tid: s.tid, events: Events::default() })
                 .collect(),
             stream_ids: self.stream_ids.clone(),
+            without_metadata: self.without_metadata,
             ..Reader::default()
         }
     }
@@ -203,6 +211,9 @@ impl Reader {
     }
 
     fn packet(&mut self, message: &[u8], events: bool, take: &mut Take) {
+        if let Some(moment) = Moment::parse(message).filter(|_| events) {
+            return self.moment(&moment, take);
+        }
         let Some(packet) = Packet::parse(message) else {
             return self.damage(Damage::Broken("a packet"));
         };
@@ -221,10 +232,7 @@ impl Reader {
                 let mut rest = bytes;
                 while let Some(frame) = next_packet(&mut rest) {
                     match frame {
-                        Frame::Packet(message) => match Packet::parse(message) {
-                            Some(packet) if packet.packed.is_none() => self.plain(&packet, true, take),
-                            _ => self.damage(Damage::Broken("a packet within a compressed one")),
-                        },
+                        Frame::Packet(message) => self.unpacked(message, take),
                         Frame::Other => (),
                         Frame::Broken => {
                             self.damage(Damage::Broken("the frame of a packet"));
@@ -240,6 +248,26 @@ impl Reader {
         }
         self.position = at;
         self.unpacker = unpacker;
+    }
+
+    /// A packet that stood in a compressed one.
+    #[inline(always)]
+    fn unpacked(&mut self, message: &[u8], take: &mut Take) {
+        if let Some(moment) = Moment::parse(message) {
+            return self.moment(&moment, take);
+        }
+        match Packet::parse(message) {
+            Some(packet) if packet.packed.is_none() => self.plain(&packet, true, take),
+            _ => self.damage(Damage::Broken("a packet within a compressed one")),
+        }
+    }
+
+    #[inline(always)]
+    fn moment(&mut self, moment: &Moment, take: &mut Take) {
+        let sequence = self.sequence(moment.sequence);
+        let clock = self.sequences[sequence].clock;
+        let time = self.clocks.boot_ns(moment.time, clock, moment.sequence);
+        self.event(moment.event, time, sequence, take);
     }
 
     fn damage(&mut self, damage: Damage) {

@@ -1,16 +1,17 @@
 //! Who the events belong to: processes, threads and their tracks, as a trace describes them.
 
+use super::super::clocks::Clocks;
 use super::super::interned::Interned;
 use super::super::layout::{
     self, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
 };
 use super::super::proto::{Walk, field};
 use super::events::Open;
-use super::{Process, Reader, name_id};
+use super::{Batch, Process, Reader, name_id};
 use crate::native::Damage;
 use crate::native::columns::Events;
 use crate::native::fields::key;
-use crate::native::names::NameKind;
+use crate::native::names::{NameKind, Names};
 
 #[derive(Clone, Default)]
 pub(super) struct Sequence {
@@ -59,6 +60,14 @@ pub(super) struct Stream {
     pub(super) process: usize,
     pub(super) tid: u32,
     pub(super) events: Events,
+}
+
+impl Stream {
+    pub(super) fn batch<'r>(&'r self, names: &'r Names, processes: &'r [Process], clocks: &Clocks) -> Batch<'r> {
+        let owner = &processes[self.process];
+        let Stream { process, tid, ref events } = *self;
+        Batch { process, tid, events, names, owner, real_offset_ns: clocks.real_offset_ns }
+    }
 }
 
 impl Reader {
