@@ -3,6 +3,8 @@
 //! Columns that one thread shares (process, thread) stand once. A number that is missing is [`ABSENT`]. Arrow batches are
 //! made from these only where SQL or Parquet asks for them.
 
+use std::ops::Range;
+
 /// A value an event does not have.
 pub const ABSENT: i64 = i64::MIN;
 
@@ -143,11 +145,12 @@ impl Batch {
         if keep.iter().all(|kept| *kept) {
             return;
         }
+        let runs = runs(keep);
         self.each(
-            |column| sift(column, keep),
-            |column| sift(column, keep),
-            |column| sift(column, keep),
-            |column| sift(column, keep),
+            |column| sift(column, &runs),
+            |column| sift(column, &runs),
+            |column| sift(column, &runs),
+            |column| sift(column, &runs),
         );
         let mut moved = 0;
         let rows: Vec<u32> = keep
@@ -177,10 +180,30 @@ impl Batch {
     }
 }
 
-/// A column that nobody carries is empty and stays so.
-fn sift<T>(column: &mut Vec<T>, keep: &[bool]) {
-    let mut flags = keep.iter();
-    column.retain(|_| *flags.next().unwrap_or(&true));
+/// The longest ranges of rows to keep.
+fn runs(keep: &[bool]) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut at = 0;
+    for run in keep.chunk_by(|a, b| a == b) {
+        if run[0] {
+            runs.push(at..at + run.len());
+        }
+        at += run.len();
+    }
+    runs
+}
+
+/// Moves runs together. A column that nobody carries is empty and stays so.
+fn sift<T: Copy>(column: &mut Vec<T>, runs: &[Range<usize>]) {
+    if column.is_empty() {
+        return;
+    }
+    let mut kept = 0;
+    for run in runs {
+        column.copy_within(run.clone(), kept);
+        kept += run.len();
+    }
+    column.truncate(kept);
 }
 
 #[cfg(test)]
