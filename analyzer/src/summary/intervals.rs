@@ -94,6 +94,8 @@ impl Measures {
 pub struct Sweep {
     /// Lists that reach beyond the horizon, each disjoint and ascending.
     waiting: [Vec<Vec<Interval>>; SETS],
+    /// How many intervals may wait before they are united.
+    room: [usize; SETS],
     horizon: i64,
     measures: Measures,
     /// Intervals that ended behind the horizon although their stream promised otherwise, and by how much in all.
@@ -103,7 +105,14 @@ pub struct Sweep {
 
 impl Default for Sweep {
     fn default() -> Sweep {
-        Sweep { waiting: Default::default(), horizon: i64::MAX, measures: Measures::default(), late: 0, late_ns: 0 }
+        Sweep {
+            waiting: Default::default(),
+            room: [WAITING; SETS],
+            horizon: i64::MAX,
+            measures: Measures::default(),
+            late: 0,
+            late_ns: 0,
+        }
     }
 }
 
@@ -128,6 +137,7 @@ impl Sweep {
         if horizon < self.horizon {
             self.advance(horizon);
         }
+        self.waiting.iter_mut().zip(&mut self.room).for_each(|(waiting, room)| gather(waiting, room));
     }
 
     /// Everything is here.
@@ -149,6 +159,23 @@ impl Sweep {
         measures.compute_and_app_io += overlap(Set::Compute, Set::AppIo);
         measures.app_io_and_io += overlap(Set::AppIo, Set::Io);
     }
+}
+
+/// Intervals of a set that wait as they came, in 16 MiB.
+const WAITING: usize = 1 << 20;
+
+/// Makes one list of all that wait when they have become many: where nothing is known of the order of parts, no horizon
+/// ever passes them, and without this each event of the trace would wait for the end. Room doubles with what is left, so
+/// that the work stays in proportion.
+fn gather(waiting: &mut Vec<Vec<Interval>>, room: &mut usize) {
+    if waiting.iter().map(Vec::len).sum::<usize>() <= *room {
+        return;
+    }
+    let mut all = waiting.concat();
+    unite(&mut all);
+    all.shrink_to_fit();
+    *room = WAITING.max(2 * all.len());
+    *waiting = vec![all];
 }
 
 /// Takes what lies behind the horizon out of the waiting lists, united; what it covers before the horizon stays.
@@ -239,6 +266,19 @@ mod tests {
             assert_eq!((found.of(Set::Io), found.compute_and_io), (count(&|bits| bits[io]), both), "round {round}");
             assert_eq!(found.of(Set::AppIo), count(&|bits| bits[Set::AppIo as usize]));
         }
+    }
+
+    #[test]
+    fn lists_without_an_order_become_one_when_they_are_many() {
+        let mut waiting: Vec<_> = (0..10).map(|i| list(&[(i, i + 1), (100 + 2 * i, 101 + 2 * i)])).collect();
+        let mut room = 20;
+        gather(&mut waiting, &mut room);
+        assert_eq!(waiting.len(), 10);
+        room = 19;
+        gather(&mut waiting, &mut room);
+        let ends: Vec<_> = (0..10).map(|i| (100 + 2 * i, 101 + 2 * i)).collect();
+        assert_eq!(waiting, [list(&[&[(0, 10)], &ends[..]].concat())]);
+        assert_eq!(room, WAITING);
     }
 
     #[test]
