@@ -10,6 +10,7 @@
 //! DFTracer names files, hosts and programs by hashes, which lines of their own resolve. Its aggregates say how many calls
 //! there were and not when: they count as lost.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,7 @@ use dlio_schemas::ops::{Op, OpInfo};
 use foldhash::fast::RandomState;
 
 use super::pull::{Fields, Json, value_end};
+use super::shapes::Shape;
 use super::text::{Parser, Threads};
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
@@ -71,7 +73,7 @@ struct Begun {
 }
 
 /// The fields of an event that matter.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Event<'a> {
     name: Option<Json<'a>>,
     cat: Option<Json<'a>>,
@@ -84,6 +86,76 @@ struct Event<'a> {
     /// The arguments, and all of them as they stand in the text.
     args: Vec<(&'a [u8], Json<'a>)>,
     args_text: &'a [u8],
+    /// What its name and category mean, once that was looked up.
+    known: Cell<Option<Known>>,
+    /// The values that may differ in events that are alike, and where each belongs.
+    values: Vec<(&'a [u8], Slot)>,
+}
+
+/// Where a value of an event belongs.
+#[derive(Clone, Copy)]
+enum Slot {
+    Ts,
+    Dur,
+    Pid,
+    Tid,
+    /// By its place among them.
+    Arg(usize),
+    /// Nobody looks at it.
+    Nowhere,
+}
+
+/// Kinds of events that are remembered; a trace has few, and most of its events are of fewer.
+const ALIKE_MAX: usize = 16;
+
+/// Events after which it has to have paid to look for one that is alike.
+const ALIKE_TRIES: u64 = 1000;
+
+/// Events of a text, one of each shape.
+#[derive(Default)]
+struct Alike<'a> {
+    events: Vec<(Shape<'a>, Event<'a>)>,
+    /// The one that fitted last; the next to be replaced.
+    last: usize,
+    oldest: usize,
+    found: u64,
+    missed: u64,
+}
+
+impl<'a> Alike<'a> {
+    /// Reads the object at the start of `text` by an event that is alike; its length, as [`Event::read`] says it.
+    #[inline]
+    fn read(&mut self, text: &'a [u8]) -> Option<(&Event<'a>, usize)> {
+        let others = (0..self.events.len()).filter(|other| *other != self.last);
+        let order = (self.last..self.events.len()).take(1).chain(others);
+        let (events, pays) = (&mut self.events, self.missed < ALIKE_TRIES.max(self.found));
+        let found = order.take_while(|_| pays).find_map(|i| {
+            let (shape, event) = &mut events[i];
+            Some((i, event.read_like(shape, text)?))
+        });
+        let Some((i, length)) = found else {
+            self.missed += 1;
+            return None;
+        };
+        self.found += 1;
+        self.last = i;
+        Some((&self.events[i].1, length))
+    }
+
+    /// Remembers an event. Pairs are told apart by more than numbers, and what describes others comes but once.
+    fn learn(&mut self, object: &'a [u8], event: &Event<'a>) {
+        if !matches!(event.ph, b'X' | b'1' | b'i' | b'I' | b'C') || self.missed >= ALIKE_TRIES.max(self.found) {
+            return;
+        }
+        let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
+        match self.events.len() < ALIKE_MAX {
+            true => self.events.push((shape, event.clone())),
+            false => {
+                self.events[self.oldest] = (shape, event.clone());
+                self.oldest = (self.oldest + 1) % ALIKE_MAX;
+            }
+        }
+    }
 }
 
 /// A key of up to sixteen bytes as one number, which is compared with many others at once; longer ones are all the same.
@@ -147,13 +219,19 @@ mod key {
 impl<'a> Event<'a> {
     /// Reads the object at the start of `text` in one go and says how long it is; `None` where it is cut or malformed.
     fn read(&mut self, text: &'a [u8]) -> Option<usize> {
-        let args = std::mem::take(&mut self.args);
-        *self = Event { args, ..Event::default() };
+        let (args, values) = (std::mem::take(&mut self.args), std::mem::take(&mut self.values));
+        *self = Event { args, values, ..Event::default() };
         self.args.clear();
+        self.values.clear();
         let mut fields = Fields::new(text);
         while let Some(key) = fields.key() {
             if word(key) == key::ARGS {
-                self.args_text = match fields.inner(|key, value| self.args.push((key, value))) {
+                let (args, values) = (&mut self.args, &mut self.values);
+                let inner = fields.inner(|key, value| {
+                    values.extend(variable(value).map(|value| (value, Slot::Arg(args.len()))));
+                    args.push((key, value));
+                });
+                self.args_text = match inner {
                     Some(args) => args,
                     None => fields.value().map(|_| &b""[..])?,
                 };
@@ -164,8 +242,39 @@ impl<'a> Event<'a> {
         Some(text.len() - fields.after()?.len())
     }
 
+    /// Reads an object like this event.
+    #[inline]
+    fn read_like(&mut self, shape: &Shape, text: &'a [u8]) -> Option<usize> {
+        let values = &self.values;
+        let (ts, dur, pid, tid) = (&mut self.ts, &mut self.dur, &mut self.pid, &mut self.tid);
+        let args = &mut self.args;
+        shape.fill(text, |i, value| {
+            let number = Json::Word(value);
+            match values[i].1 {
+                Slot::Ts => *ts = number.microseconds(),
+                Slot::Dur => *dur = number.microseconds(),
+                Slot::Pid => *pid = number.integer().unwrap_or(0),
+                Slot::Tid => *tid = number.integer().unwrap_or(0),
+                Slot::Arg(at) => match &mut args[at].1 {
+                    Json::Text(text) | Json::Word(text) | Json::Object(text) | Json::Array(text) => *text = value,
+                },
+                Slot::Nowhere => {}
+            }
+        })
+    }
+
     #[inline]
     fn field(&mut self, key: &[u8], value: Json<'a>) {
+        let slot = match word(key) {
+            key::TS => Some(Slot::Ts),
+            key::DUR => Some(Slot::Dur),
+            key::PID => Some(Slot::Pid),
+            key::TID => Some(Slot::Tid),
+            key::ID => Some(Slot::Nowhere),
+            _ => None,
+        };
+        let number = variable(value).filter(|_| matches!(value, Json::Word(_)));
+        self.values.extend(number.zip(slot));
         match (word(key), value) {
             (key::NAME, value) => self.name = Some(value),
             (key::CAT, value) => self.cat = Some(value),
@@ -192,18 +301,34 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The bytes of a number or a text.
+#[inline]
+fn variable<'a>(value: Json<'a>) -> Option<&'a [u8]> {
+    match value {
+        Json::Text(text) => Some(text),
+        Json::Word(word) => Some(word).filter(|word| matches!(word.first(), Some(b'0'..=b'9' | b'-'))),
+        _ => None,
+    }
+}
+
 impl Parser for JsonParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let mut at = if self.begun { 0 } else { before_events(text) };
         self.begun = true;
-        let mut event = Event::default();
+        let (mut event, mut alike) = (Event::default(), Alike::default());
         loop {
             let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
                 return text.len();
             };
             at += start;
+            if let Some((event, length)) = alike.read(&text[at..]) {
+                into.broken += !self.event(event, into) as u64;
+                at += length;
+                continue;
+            }
             if let Some(length) = event.read(&text[at..]) {
                 into.broken += !self.event(&event, into) as u64;
+                alike.learn(&text[at..at + length], &event);
                 at += length;
                 continue;
             }
@@ -310,6 +435,15 @@ impl JsonParser {
     }
 
     fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
+        // The phase says the origin, and is the same in all that are alike.
+        if let Some(known) = event.known.get() {
+            return Some(known);
+        }
+        event.known.set(self.look_up(event, origin, into));
+        event.known.get()
+    }
+
+    fn look_up(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
         let (Json::Text(name) | Json::Word(name)) = event.name? else { return None };
         let cat = match event.cat {
             Some(Json::Text(cat) | Json::Word(cat)) => cat,

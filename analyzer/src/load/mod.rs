@@ -16,6 +16,7 @@ pub mod perfetto;
 pub mod pieces;
 pub mod pull;
 pub mod resolve;
+pub mod shapes;
 pub mod store;
 pub mod strace;
 pub mod tally;

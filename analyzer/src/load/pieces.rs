@@ -76,57 +76,92 @@ impl Pieces {
         self.places[places.end - 1].end - self.places[places.start].start
     }
 
-    /// The lines of a piece. Where it is damaged, those that are there, and what is wrong.
-    pub fn text(&self, path: &Path, piece: usize, out: &mut Vec<u8>) -> Result<(), Damage> {
-        out.clear();
-        let file = File::open(path).map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
-        let mut result = Ok(());
-        for place in self.pieces[piece].clone() {
-            result = result.and(self.append(&file, place, out));
-        }
-        if piece > 0 {
-            let Some(first) = memchr::memchr(b'\n', out) else {
-                out.clear();
-                return result;
-            };
-            out.drain(..=first);
-        }
-        for place in self.pieces[piece].end..self.places.len() {
-            if self.append_first_line(&file, place, out)? {
-                break;
-            }
-        }
-        result
+    /// The lines of a piece. Where it is damaged, those that are there, and what is wrong. They lie in `memory`, which
+    /// may be given again for the next piece.
+    pub fn text<'m>(&self, path: &Path, piece: usize, memory: &'m mut Vec<u8>) -> (&'m [u8], Result<(), Damage>) {
+        let mut out = Room { memory, used: 0 };
+        let (from, result) = match File::open(path) {
+            Ok(file) => self.lines(&file, piece, &mut out),
+            Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
+        };
+        let Room { memory, used } = out;
+        (&memory[from..used], result)
     }
 
-    fn append(&self, file: &File, place: usize, out: &mut Vec<u8>) -> Result<(), Damage> {
-        let stored = load(file, &self.places[place])?;
-        match self.packed {
-            true => unpack(&stored, out),
-            false => {
-                *out = if out.is_empty() { stored } else { [std::mem::take(out), stored].concat() };
-                Ok(())
+    /// Loads a piece and says where its first line begins.
+    fn lines(&self, file: &File, piece: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
+        let mut result = Ok(());
+        for place in self.pieces[piece].clone() {
+            result = result.and(self.append(file, place, out));
+        }
+        let first = memchr::memchr(b'\n', out.text()).filter(|_| piece > 0);
+        if piece > 0 && first.is_none() {
+            return (out.used, result);
+        }
+        for place in self.pieces[piece].end..self.places.len() {
+            match self.append_first_line(file, place, out) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(damage) => result = result.and(Err(damage)),
             }
         }
+        (first.map_or(0, |first| first + 1), result)
+    }
+
+    fn append(&self, file: &File, place: usize, out: &mut Room) -> Result<(), Damage> {
+        let range = &self.places[place];
+        if self.packed {
+            return unpack(&load(file, range)?, out);
+        }
+        let length = (range.end - range.start) as usize;
+        file.read_exact_at(out.more(length), range.start).map_err(|_| Damage::Cut)?;
+        out.used += length;
+        Ok(())
     }
 
     /// Appends up to the first line feed of a place; `false` where it has none.
-    fn append_first_line(&self, file: &File, place: usize, out: &mut Vec<u8>) -> Result<bool, Damage> {
+    fn append_first_line(&self, file: &File, place: usize, out: &mut Room) -> Result<bool, Damage> {
         let range = &self.places[place];
         let mut length = 64 << 10;
         loop {
             let stored = load(file, &(range.start..range.end.min(range.start + length)))?;
             let begin = if self.packed { begin_of_member(&stored, UNPACKED_MAX).0 } else { stored };
             if let Some(end) = memchr::memchr(b'\n', &begin) {
-                out.extend_from_slice(&begin[..=end]);
+                out.append(&begin[..=end]);
                 return Ok(true);
             }
             if range.start + length >= range.end {
-                out.extend_from_slice(&begin);
+                out.append(&begin);
                 return Ok(false);
             }
             length *= 4;
         }
+    }
+}
+
+/// Memory that grows and is never cleared: clearing what is written over at once costs as much as reading it.
+struct Room<'m> {
+    memory: &'m mut Vec<u8>,
+    used: usize,
+}
+
+impl Room<'_> {
+    fn text(&self) -> &[u8] {
+        &self.memory[..self.used]
+    }
+
+    /// So many bytes behind what is used.
+    fn more(&mut self, length: usize) -> &mut [u8] {
+        let end = self.used + length;
+        if self.memory.len() < end {
+            self.memory.resize(end, 0);
+        }
+        &mut self.memory[self.used..end]
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.more(bytes.len()).copy_from_slice(bytes);
+        self.used += bytes.len();
     }
 }
 
@@ -137,19 +172,17 @@ fn load(file: &File, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
 }
 
 /// Unpacks one member, all of it or as far as it goes.
-fn unpack(member: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
-    let at = out.len();
+fn unpack(member: &[u8], out: &mut Room) -> Result<(), Damage> {
     let claimed = unpacked_length(member);
     if claimed <= UNPACKED_MAX {
-        out.resize(at + claimed, 0);
-        let unpacked = libdeflater::Decompressor::new().gzip_decompress(member, &mut out[at..]);
+        let unpacked = libdeflater::Decompressor::new().gzip_decompress(member, out.more(claimed));
         if unpacked.is_ok_and(|length| length == claimed) {
+            out.used += claimed;
             return Ok(());
         }
     }
     let (begin, whole) = begin_of_member(member, UNPACKED_MAX);
-    out.truncate(at);
-    out.extend_from_slice(&begin);
+    out.append(&begin);
     if whole { Ok(()) } else { Err(Damage::Cut) }
 }
 

@@ -112,7 +112,7 @@ pub fn value_end(text: &[u8]) -> Option<usize> {
 
 /// Past the closing quote.
 #[inline]
-fn string_end(text: &[u8]) -> Option<usize> {
+pub fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         if let Some(eight) = text.get(at..at + 8).and_then(|eight| eight.try_into().ok()) {

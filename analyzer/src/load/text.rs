@@ -150,18 +150,13 @@ impl TextSource {
     /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
     fn read_piece(&self, pieces: &Pieces, piece: usize, text: &mut Vec<u8>, into: &mut Threads) -> Result<(), Damage> {
         let mut parser = json::JsonParser::new(self.said.clone());
-        let mut result = None;
-        self.learned[piece].call_once(|| {
-            result = Some(pieces.text(&self.path, piece, text));
-            parser.learn(text, into.catalog);
-        });
-        let result = result.unwrap_or_else(|| pieces.text(&self.path, piece, text));
+        let (text, result) = pieces.text(&self.path, piece, text);
+        self.learned[piece].call_once(|| parser.learn(text, into.catalog));
         for (earlier, learned) in self.learned[..piece].iter().enumerate() {
             learned.call_once(|| {
-                let mut text = Vec::new();
                 // What is damaged in it is noted when it is read.
-                let _ = pieces.text(&self.path, earlier, &mut text);
-                parser.learn(&text, into.catalog);
+                let mut memory = Vec::new();
+                parser.learn(pieces.text(&self.path, earlier, &mut memory).0, into.catalog);
             });
         }
         if piece > 0 {

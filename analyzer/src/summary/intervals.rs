@@ -165,16 +165,17 @@ impl Sweep {
 const WAITING: usize = 1 << 20;
 
 /// Makes one list of all that wait when they have become many: where nothing is known of the order of parts, no horizon
-/// ever passes them, and without this each event of the trace would wait for the end. Room doubles with what is left, so
-/// that the work stays in proportion.
+/// ever passes them, and without this each event of the trace would wait for the end. Room grows with what is left, so
+/// that the work stays in proportion, and faster where uniting gains little, as with calls that never overlap.
 fn gather(waiting: &mut Vec<Vec<Interval>>, room: &mut usize) {
-    if waiting.iter().map(Vec::len).sum::<usize>() <= *room {
+    let before = waiting.iter().map(Vec::len).sum::<usize>();
+    if before <= *room {
         return;
     }
     let mut all = waiting.concat();
     unite(&mut all);
     all.shrink_to_fit();
-    *room = WAITING.max(2 * all.len());
+    *room = WAITING.max(all.len() * if all.len() < before / 2 { 2 } else { 4 });
     *waiting = vec![all];
 }
 
