@@ -35,7 +35,7 @@ fn summary(path: &Path) -> Summary {
     analysis.summary(&trace)
 }
 
-fn export(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
+fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
     let found = inputs::find(&given(folder)).unwrap();
     let (filter, progress) = (Filter::default(), Progress::default());
     let plan = viewer::Plan::new(&found, &filter, true, &progress).unwrap().unwrap();
@@ -72,7 +72,7 @@ fn every_format_of_a_run_gives_the_same_figures() {
         ("chrome.json.gz", Form::Chrome { gzip: true }),
     ];
     for (name, form) in forms {
-        let found = summary(&export(folder.path(), form, exports.path().join(name)));
+        let found = summary(&exported(folder.path(), form, exports.path().join(name)));
         assert_eq!(shown(&found.functions), shown(&truth.functions), "{name}");
         assert_eq!(shown(&found.spans), shown(&truth.spans), "{name}");
         assert_eq!(split(&found), split(&truth), "{name}");
@@ -87,14 +87,45 @@ fn every_format_of_a_run_gives_the_same_figures() {
     }
 }
 
+/// Its times are whole microseconds, and its lines say nothing of ranks, thread names or how a process ended.
+#[test]
+fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
+    let folder = made("equal-dftracer");
+    let truth = summary(folder.path());
+    let exports = Folder::new("equal-dftracer-exports");
+    for (name, gzip) in [("t.pfw", false), ("t.pfw.gz", true)] {
+        let found = summary(&exported(folder.path(), Form::Dftracer { gzip }, exports.path().join(name)));
+        let counts = |summary: &Summary| {
+            let all = summary.functions.iter().chain(&summary.spans);
+            let mut counts: Vec<_> = all
+                .map(|f| (f.cat.to_lowercase(), f.name.clone(), f.count, f.failed, f.bytes, shown(&f.size)))
+                .collect();
+            counts.sort();
+            counts
+        };
+        assert_eq!(counts(&found), counts(&truth), "{name}");
+        assert_eq!(moved(&found), moved(&truth), "{name}");
+        assert_eq!(found.allocation.events, truth.allocation.events, "{name}");
+        assert_eq!(found.allocation.processes, truth.allocation.processes, "{name}");
+        assert_eq!(found.allocation.threads, truth.allocation.threads, "{name}");
+        // Each event may begin and end up to a microsecond off.
+        let slack = 2_000 * truth.allocation.events as i64;
+        for (found, truth) in split(&found).into_iter().zip(split(&truth)) {
+            assert_eq!(found.is_some(), truth.is_some(), "{name}");
+            assert!(found.unwrap_or(0).abs_diff(truth.unwrap_or(0)) <= slack as u64, "{name}");
+        }
+        assert!(found.damage.is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn what_lies_beside_a_whole_trace_is_not_counted_again() {
     let folder = made("beside");
     let truth = summary(folder.path());
     let stem = file_of(folder.path(), 0).with_extension("");
-    let exported = export(folder.path(), Form::Perfetto(Compression::Deflate), folder.path().join("x.pftrace"));
-    let export_bytes = std::fs::read(&exported).unwrap();
-    std::fs::remove_file(&exported).unwrap();
+    let export = exported(folder.path(), Form::Perfetto(Compression::Deflate), folder.path().join("x.pftrace"));
+    let export_bytes = std::fs::read(&export).unwrap();
+    std::fs::remove_file(&export).unwrap();
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", stem.display()));
     // An export that was being written when its process was killed, and one that was finished.
     std::fs::write(beside("pftrace.part"), &export_bytes[..export_bytes.len() / 2]).unwrap();
