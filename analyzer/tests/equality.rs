@@ -11,6 +11,7 @@ use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::model::Summary;
 use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::tables::export;
 use dlio_analyzer::viewer::{self, Form};
 use dlio_schemas::native::ring;
 use dlio_schemas::perfetto::pack::Compression;
@@ -116,6 +117,42 @@ fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
         }
         assert!(found.damage.is_empty(), "{name}");
     }
+}
+
+fn tables(folder: &Path, into: &Path) {
+    let trace = Trace::open(&given(folder), 2).unwrap();
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), into).unwrap();
+}
+
+#[test]
+fn an_export_among_its_own_files_is_passed_over_and_named() {
+    let folder = made("twins");
+    let truth = summary(folder.path());
+    let exports = Folder::new("twins-exports");
+    let merged = exported(folder.path(), Form::Perfetto(Compression::Deflate), exports.path().join("all.pftrace"));
+    tables(folder.path(), &exports.path().join("tables"));
+    let inside = folder.path().join("all.pftrace");
+    std::fs::copy(&merged, &inside).unwrap();
+    std::fs::rename(exports.path().join("tables"), folder.path().join("tables")).unwrap();
+    let found = summary(folder.path());
+    assert_eq!(shown(&found.functions), shown(&truth.functions));
+    assert_eq!(shown(&found.allocation), shown(&truth.allocation));
+    assert!(found.damage.is_empty());
+    let passed: Vec<_> = found.passed_over.iter().map(|passed| (passed.path.clone(), passed.processes)).collect();
+    let named = |path: PathBuf| (path.display().to_string(), truth.allocation.processes);
+    assert_eq!(passed, [named(inside.clone()), named(folder.path().join("tables"))]);
+    assert!(dlio_analyzer::summary::text::print(&found, 5).contains("all.pftrace: "));
+    // Without one of the native files its process is read from the export, and the others are not.
+    std::fs::remove_dir_all(folder.path().join("tables")).unwrap();
+    std::fs::remove_file(file_of(folder.path(), 0)).unwrap();
+    let found = summary(folder.path());
+    assert_eq!(shown(&found.functions), shown(&truth.functions));
+    assert_eq!(found.allocation.events, truth.allocation.events);
+    assert_eq!(found.passed_over[0].processes, truth.allocation.processes - 1);
+    // Parquet beside a Perfetto trace alone.
+    tables(&merged, &exports.path().join("again"));
+    let both = summary(exports.path());
+    assert_eq!((both.allocation.events, both.passed_over.len()), (truth.allocation.events, 1));
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod store;
 pub mod strace;
 pub mod tally;
 pub mod text;
+pub mod twins;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -205,6 +206,8 @@ pub struct Trace {
     /// Files that were read.
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
+    /// Files some of whose processes other files have too.
+    pub passed_over: Vec<twins::PassedOver>,
     /// What the bits of units mean, where an earlier reading found out.
     pub categories: Categories,
     /// Whether no process writes any more, as far as can be told.
@@ -221,11 +224,12 @@ impl Trace {
     pub fn of(found: inputs::Found, given: &[String], threads: usize) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
-        let natives = native::open_all(&found.natives, &catalog, threads, &mut notes);
+        let mut twins = twins::Twins::default();
+        let natives = native::open_all(&found.natives, &catalog, threads, &mut notes, &mut twins);
         let mut sources = natives.sources;
         let exports: Vec<_> = found.perfettos.into_iter().chain(natives.stand_ins).collect();
-        sources.extend(perfetto::open_all(&exports, &catalog, &mut notes));
-        sources.extend(parquet::open_all(&found.parquets, &catalog, &mut notes));
+        sources.extend(perfetto::open_all(&exports, &catalog, &mut notes, &mut twins));
+        sources.extend(parquet::open_all(&found.parquets, &catalog, &mut notes, &mut twins));
         sources.extend(text::open_all(&found.texts, &mut notes));
         let mut trace = Trace {
             catalog,
@@ -233,6 +237,7 @@ impl Trace {
             units: Vec::new(),
             files: found.files,
             notes: Mutex::new(notes),
+            passed_over: twins.passed_over,
             categories: Categories::default(),
             settled: natives.settled,
         };

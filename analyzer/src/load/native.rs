@@ -25,6 +25,7 @@ use super::inputs::NativeFiles;
 use super::resolve::{Meta, Resolver};
 use super::store::FileStore;
 use super::tally::ProcessTally;
+use super::twins::Twins;
 use super::{Note, Reader, Source, Unit};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host, Process};
@@ -61,7 +62,13 @@ pub struct Natives {
 
 /// Opens all images and gives them numbers in order of host, start and process id. Where an image is damaged and was
 /// exported before, the export is to be read instead.
-pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes: &mut Vec<Note>) -> Natives {
+pub fn open_all(
+    found: &[NativeFiles],
+    catalog: &Catalog,
+    threads: usize,
+    notes: &mut Vec<Note>,
+    twins: &mut Twins,
+) -> Natives {
     let (opened, failed) = open_images(found, threads);
     notes.extend(failed);
     let export =
@@ -71,6 +78,7 @@ pub fn open_all(found: &[NativeFiles], catalog: &Catalog, threads: usize, notes:
     let stand_ins = damaged.iter().filter_map(export).collect();
     let settled = opened.iter().all(is_settled);
     for opened in &opened {
+        twins.meet(&opened.image.fields, &opened.path);
         notes.extend(opened.image.damage.iter().map(|(_, what)| Note {
             path: opened.path.clone(),
             what: what.clone(),

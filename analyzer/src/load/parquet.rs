@@ -13,6 +13,7 @@ use dlio_schemas::native::Damage;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
+use super::twins::Twins;
 use super::{Note, Reader, Source, Unit};
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Host, Process};
@@ -21,15 +22,23 @@ use crate::tables::export::is_events;
 /// Rows turned into a batch at once.
 const ROWS: usize = 8192;
 
-/// The number of each process of a folder in the catalogue.
-type Numbers = HashMap<i32, u32>;
+/// The number of each process of a folder in the catalogue; none where another file has the process too.
+type Numbers = HashMap<i32, Option<u32>>;
 
 /// Opens every file of events among `paths`, each folder's processes first. Other tables of a folder belong to those.
-pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> Vec<Box<dyn Source>> {
+pub fn open_all(
+    paths: &[PathBuf],
+    catalog: &Catalog,
+    notes: &mut Vec<Note>,
+    twins: &mut Twins,
+) -> Vec<Box<dyn Source>> {
+    if !paths.is_empty() {
+        twins.meet_all(catalog);
+    }
     let mut folders: HashMap<PathBuf, Numbers> = HashMap::new();
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for path in paths {
-        let opened = open(path, catalog, &mut folders);
+        let opened = open(path, catalog, &mut folders, twins);
         match opened {
             Ok(Some(source)) => sources.push(Box::new(source)),
             Ok(None) => {}
@@ -51,6 +60,7 @@ fn open(
     path: &Path,
     catalog: &Catalog,
     folders: &mut HashMap<PathBuf, Numbers>,
+    twins: &mut Twins,
 ) -> Result<Option<ParquetSource>, ArrowError> {
     let file = File::open(path)?;
     let reader = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))??;
@@ -59,7 +69,10 @@ fn open(
     }
     let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     if !folders.contains_key(folder) {
-        folders.insert(folder.into(), processes(folder, catalog).unwrap_or_default());
+        folders.insert(folder.into(), processes(folder, catalog, twins).unwrap_or_default());
+    }
+    if !folders[folder].is_empty() && folders[folder].values().all(Option::is_none) {
+        return Ok(None);
     }
     let groups = reader.metadata().row_groups().iter();
     let groups = groups.map(|group| (group.num_rows().max(0) as u64, group.compressed_size().max(0) as u64)).collect();
@@ -71,7 +84,7 @@ fn open(
 }
 
 /// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
-fn processes(folder: &Path, catalog: &Catalog) -> Result<Numbers, ArrowError> {
+fn processes(folder: &Path, catalog: &Catalog, twins: &mut Twins) -> Result<Numbers, ArrowError> {
     let mut numbers = Numbers::new();
     for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("hosts.parquet"))?)?.build()? {
         let rows = Rows(&rows?);
@@ -90,7 +103,9 @@ fn processes(folder: &Path, catalog: &Catalog) -> Result<Numbers, ArrowError> {
     for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("processes.parquet"))?)?.build()? {
         let rows = Rows(&rows?);
         for row in 0..rows.0.num_rows() {
-            numbers.insert(rows.int32("proc", row).unwrap_or(-1), catalog.add_process(process(&rows, row, catalog)));
+            let process = process(&rows, row, catalog);
+            let number = (!twins.passes_row(&process, folder)).then(|| catalog.add_process(process));
+            numbers.insert(rows.int32("proc", row).unwrap_or(-1), number);
         }
     }
     Ok(numbers)
@@ -205,10 +220,13 @@ impl ParquetSource {
             if place != Some(here) {
                 if !batch.is_empty() {
                     take(&mut batch);
+                    batch.clear();
                 }
-                let proc = proc.ok_or_else(|| ArrowError::ParquetError("a process that is not listed".into()))?;
-                batch = Batch { proc, tid: here.1, ..Batch::default() };
                 place = Some(here);
+                let Some(proc) = proc.ok_or_else(not_listed)? else { continue };
+                batch = Batch { proc, tid: here.1, ..Batch::default() };
+            } else if proc == Some(None) {
+                continue;
             }
             batch.push(&columns.row(row));
             if wanted.args {
@@ -220,6 +238,10 @@ impl ParquetSource {
         }
         Ok(())
     }
+}
+
+fn not_listed() -> ArrowError {
+    ArrowError::ParquetError("a process that is not listed".into())
 }
 
 /// The columns of a record batch as lists of plain numbers.

@@ -3,7 +3,7 @@
 //! A file of ours is read chapter by chapter; of any other the whole is one unit, because what a packet means depends on
 //! those before it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,6 +17,7 @@ use dlio_schemas::perfetto::read::{self, Chapters};
 use super::native::process_of;
 use super::resolve::Resolver;
 use super::store::Bytes;
+use super::twins::Twins;
 use super::{Note, Reader, Source, Unit};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host};
@@ -29,7 +30,12 @@ const PACKET_MAX: usize = 256 << 20;
 const PACKET_TOO_LONG: Damage = Damage::Broken("a packet of more than 256 MiB");
 
 /// Opens exports in order of their processes.
-pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> Vec<Box<dyn Source>> {
+pub fn open_all(
+    paths: &[PathBuf],
+    catalog: &Catalog,
+    notes: &mut Vec<Note>,
+    twins: &mut Twins,
+) -> Vec<Box<dyn Source>> {
     let mut opened: Vec<PerfettoSource> = Vec::new();
     for path in paths {
         match PerfettoSource::open(path) {
@@ -38,10 +44,12 @@ pub fn open_all(paths: &[PathBuf], catalog: &Catalog, notes: &mut Vec<Note>) -> 
         }
     }
     opened.sort_by_cached_key(PerfettoSource::order);
+    opened.iter_mut().for_each(|source| source.pass_over(twins));
+    opened.retain(|source| source.passed_over.is_empty() || source.described().next().is_some());
     for source in &opened {
         // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
         // One without any is a track that the file's writer added, which gets a number with its first event.
-        for process in source.first.processes.iter().filter(|process| process.fields.iter().next().is_some()) {
+        for process in source.described() {
             source.number(process, source.first.clocks.real_offset_ns, catalog);
         }
     }
@@ -54,6 +62,8 @@ struct PerfettoSource {
     first: read::Reader,
     chapters: Vec<Range<usize>>,
     numbers: Mutex<HashMap<u64, Numbered>>,
+    /// Processes that are read from other files.
+    passed_over: HashSet<u64>,
 }
 
 /// A process's number and the offset of its host.
@@ -82,7 +92,25 @@ impl PerfettoSource {
             }
         }
         let chapters = chapters.finish(bytes.size());
-        Ok(PerfettoSource { path: path.into(), bytes, first, chapters, numbers: Mutex::default() })
+        Ok(PerfettoSource {
+            path: path.into(),
+            bytes,
+            first,
+            chapters,
+            numbers: Mutex::default(),
+            passed_over: HashSet::new(),
+        })
+    }
+
+    fn pass_over(&mut self, twins: &mut Twins) {
+        let ours = self.first.processes.iter().filter(|process| process.ours).map(|process| process.uuid);
+        self.passed_over = ours.filter(|uuid| twins.passes_image(*uuid, &self.path)).collect();
+    }
+
+    /// Processes of which something is known, and that are not passed over.
+    fn described(&self) -> impl Iterator<Item = &read::Process> {
+        let is_described = |process: &&read::Process| process.fields.iter().next().is_some();
+        self.first.processes.iter().filter(is_described).filter(|process| !self.passed_over.contains(&process.uuid))
     }
 
     fn order(&self) -> (String, u64, PathBuf) {
@@ -115,6 +143,9 @@ impl PerfettoSource {
         context: (&Catalog, Wanted),
         take: &mut dyn FnMut(&mut Batch),
     ) {
+        if self.passed_over.contains(&read.owner.uuid) {
+            return;
+        }
         let numbered = self.number(read.owner, read.real_offset_ns, context.0);
         let resolver = unit.get(read.owner.uuid, numbered, read.names, context.0);
         resolver.fill(read.tid, read.events, Vec::new(), reader.split(), context.0, context.1);
@@ -223,7 +254,8 @@ impl PerfettoSource {
         context: (&Catalog, Wanted),
         take: &mut dyn FnMut(&mut Batch),
     ) {
-        for (i, process) in from.processes.iter().enumerate() {
+        let is_read = |(_, process): &(usize, &read::Process)| !self.passed_over.contains(&process.uuid);
+        for (i, process) in from.processes.iter().enumerate().filter(is_read) {
             let known = self.first.processes.get(i).map_or(0, |process| process.open_spans.len());
             for span in process.open_spans.iter().skip(known) {
                 let numbered = self.number(process, from.clocks.real_offset_ns, context.0);

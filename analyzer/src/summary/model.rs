@@ -17,6 +17,7 @@ use super::tally::Tally;
 use super::units::many;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, Process, is_stored};
+use crate::load::twins::PassedOver;
 use crate::load::{Note, Trace};
 
 pub const VERSION: u32 = 1;
@@ -38,6 +39,9 @@ pub struct Summary {
     pub ranks: Vec<RankUse>,
     pub hosts: Vec<HostUse>,
     pub damage: Vec<DamageNote>,
+    /// Files some of whose processes were read from other files, so that they count once.
+    #[serde(default)]
+    pub passed_over: Vec<PassedOver>,
     /// What processes counted in the place of events; `null` where all events were recorded.
     pub tally: Option<Tally>,
 }
@@ -299,6 +303,7 @@ impl Analysis {
             ranks: self.ranks(catalog),
             hosts: self.hosts(catalog),
             damage: notes.iter().map(DamageNote::of).collect(),
+            passed_over: trace.passed_over.clone(),
             tally: self.tally.clone(),
         };
         summary.verdict = super::verdict::verdict(&summary);

@@ -15,6 +15,7 @@ pub fn print(summary: &Summary, top: usize) -> String {
         out.push('\n');
     }
     damage(summary, &mut out);
+    passed_over(summary, &mut out);
     if summary.allocation.events == 0 {
         return out;
     }
@@ -109,6 +110,18 @@ fn damage(summary: &Summary, out: &mut String) {
 }
 
 const DAMAGE_SHOWN: usize = 10;
+
+fn passed_over(summary: &Summary, out: &mut String) {
+    if summary.passed_over.is_empty() {
+        return;
+    }
+    heading("Passed over, because other files hold the same processes", out);
+    for passed in summary.passed_over.iter().take(DAMAGE_SHOWN) {
+        let (many, instead) = (grouped(passed.processes), &passed.instead);
+        let _ = writeln!(out, "  {}: {many} of its processes; {instead} is read instead", passed.path);
+    }
+    more(summary.passed_over.len(), DAMAGE_SHOWN, out);
+}
 
 fn allocation(summary: &Summary, out: &mut String) {
     let who = &summary.allocation;
