@@ -147,7 +147,9 @@ pub struct Arguments {
     #[arg(long)]
     pub no_cache: bool,
 
-    /// Memory that queries and exports may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where it is not enough
+    /// Memory that queries and the row groups of --parquet may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where
+    /// it is not enough. It does not bound reading and counting (by files, processes and intervals; packed traces
+    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --perfetto and --chrome (all strings of a process)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 

@@ -230,9 +230,6 @@ fn query(sql: &str) -> Result<String, Failure> {
 /// Traces of fewer events are counted again in less time than it takes to look for what is known of them.
 const WORTH_KEEPING: u64 = 1_000_000;
 
-/// Up to this many events a second pass for exact quantiles takes no time that anybody notices.
-const EXACT_UP_TO: u64 = 2_000_000;
-
 fn summary(
     arguments: &Arguments,
     trace: &Trace,
@@ -244,7 +241,7 @@ fn summary(
     let progress = Progress::default();
     let work = || -> std::io::Result<Analysis> {
         let mut analysis = analyse(trace, &filter, arguments.threads(), &progress)?;
-        if arguments.exact || analysis.events() <= EXACT_UP_TO {
+        if arguments.exact && analysis.durations.is_none() {
             refine(trace, &filter, arguments.threads(), &Progress::default(), &mut analysis)?;
         }
         Ok(analysis)

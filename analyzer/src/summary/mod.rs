@@ -20,7 +20,7 @@ use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Progress, scan};
-use count::{Counted, Counter, Meeting};
+use count::{Counted, Counter, LENGTHS_MAX, Meeting};
 use model::Analysis;
 use tally::Tallies;
 
@@ -30,12 +30,18 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
     tallies.meet(&meeting);
-    let counters =
-        scan(trace, &sieve, Wanted::default(), threads, progress, || Counter::new(&trace.catalog, &meeting))?;
+    let counter = || Counter::new(&trace.catalog, &meeting).keeping_lengths();
+    let mut counters = scan(trace, &sieve, Wanted::default(), threads, progress, counter)?;
+    let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.unite_files(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
-    Ok(Analysis { counted, measures, late, late_ns, tally, durations: None })
+    let mut analysis = Analysis { counted, measures, late, late_ns, tally, durations: None };
+    // Not what each thread could keep decides: the same trace gives the same figures on any machine.
+    if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
+        precise::refine_by(&lengths, &mut analysis);
+    }
+    Ok(analysis)
 }

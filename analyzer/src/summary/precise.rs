@@ -1,5 +1,7 @@
-//! Exact quantiles of durations: all events once more, of which only those in the buckets of quantiles are counted.
+//! Exact quantiles of durations: all events once more, of which only those in the buckets of quantiles are counted. Of few
+//! events the lengths were kept; of many the trace is read again.
 
+use super::count::Lengths;
 use super::model::Analysis;
 use super::quantiles::{Counts, bucket};
 use crate::batch::{Batch, Wanted};
@@ -14,14 +16,20 @@ struct Refiner<'a> {
     counts: Counts,
 }
 
-impl Consumer for Refiner<'_> {
-    fn batch(&mut self, batch: &mut Batch) {
-        for (&kind, &dur) in batch.kind.iter().zip(&batch.dur) {
+impl Refiner<'_> {
+    fn count(&mut self, kinds: &[u32], durations: &[i64]) {
+        for (&kind, &dur) in kinds.iter().zip(durations) {
             let asked = self.asked.get(kind as usize).and_then(|buckets| buckets.get(bucket(dur as u64)));
             if asked == Some(&true) {
                 self.counts.add(kind, dur as u64);
             }
         }
+    }
+}
+
+impl Consumer for Refiner<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.count(&batch.kind, &batch.dur);
     }
 
     fn part_done(&mut self, _part: usize, _horizon: i64) {}
@@ -35,17 +43,30 @@ pub fn refine(
     progress: &Progress,
     analysis: &mut Analysis,
 ) -> std::io::Result<()> {
-    let asked = |of: &super::count::KindCount| {
-        let buckets = of.durations.buckets_of_quantiles();
-        let mut asked = vec![false; buckets.last().map_or(0, |last| last + 1)];
-        buckets.into_iter().for_each(|bucket| asked[bucket] = true);
-        asked
-    };
-    let asked: Vec<_> = analysis.counted.kinds.iter().map(asked).collect();
+    let asked = asked(analysis);
     let refiner = || Refiner { asked: &asked, counts: Counts::default() };
     let refiners = scan(trace, &trace.sieve(filter), Wanted::default(), threads, progress, refiner)?;
     let mut counts = Counts::default();
     refiners.iter().for_each(|refiner| counts.merge(&refiner.counts));
     analysis.durations = Some(counts);
     Ok(())
+}
+
+/// The same for events whose lengths were kept, by the threads that read them.
+pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
+    let asked = asked(analysis);
+    let mut refiner = Refiner { asked: &asked, counts: Counts::default() };
+    lengths.iter().for_each(|kept| refiner.count(&kept.kinds, &kept.durations));
+    analysis.durations = Some(refiner.counts);
+}
+
+/// The buckets in which the quantiles of each kind lie.
+fn asked(analysis: &Analysis) -> Vec<Vec<bool>> {
+    let of = |of: &super::count::KindCount| {
+        let buckets = of.durations.buckets_of_quantiles();
+        let mut asked = vec![false; buckets.last().map_or(0, |last| last + 1)];
+        buckets.into_iter().for_each(|bucket| asked[bucket] = true);
+        asked
+    };
+    analysis.counted.kinds.iter().map(of).collect()
 }
