@@ -3,14 +3,16 @@
 //! first dimension of the sample is divided among them.
 //!
 //! The library's own calls do the I/O, so a trace sees what h5py would have done. Raw reads and writes go through its C
-//! interface: the wrapper would allocate an array for every sample.
+//! interface: the wrapper would allocate an array for every sample. Only the plainest files are read without the library,
+//! by the same opens, locks and reads as it makes: see [`hdf5_head`].
 
+use super::hdf5_head::{self, Place};
 use super::{Format, Reader, gathered};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset as Settings, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::Access;
+use crate::input::{Access, Input};
 use crate::layout::FileSpec;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
@@ -101,7 +103,7 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
         true => shape.iter().map(|dim| Extent::from(*dim)).collect(),
         false => shape.iter().zip(limits).map(|(dim, limit)| Extent::new(*dim, limit)).collect(),
     };
-    builder.empty_as(&type_of(spec.element)).shape(extents).create(format!("records_{part}").as_str())
+    builder.empty_as(&type_of(spec.element)).shape(extents).create(records_name(part).as_str())
 }
 
 /// None: contiguous. Compression and growth need chunks, so a sample is a chunk where nothing was said.
@@ -276,7 +278,7 @@ impl Open {
 
     fn open_records(&mut self, parts: u64) -> Outcome<()> {
         for part in 0..parts {
-            let name = CString::new(format!("records_{part}")).expect("a name without zero bytes");
+            let name = CString::new(records_name(part)).expect("a name without zero bytes");
             let records = Records::open(self.id, &name);
             self.records
                 .push(records.ok_or_else(|| Failure::damaged(&self.path, format!("no data set records_{part}")))?);
@@ -293,9 +295,85 @@ impl Drop for Open {
     }
 }
 
+/// A plain file, whose samples lie where its head says.
+struct Plain {
+    input: Input,
+    places: Vec<Place>,
+}
+
+impl Plain {
+    /// None: for the library to open.
+    fn file(path: &Path, parts: u64) -> Outcome<Option<Plain>> {
+        let input = Input::open(path, Access::default())?;
+        if locks_files() && input.file().try_lock_shared().is_err() {
+            return Ok(None);
+        }
+        let names = (0..parts).map(records_name);
+        Ok(hdf5_head::places(input.file(), names).map(|places| Plain { input, places }))
+    }
+}
+
+/// As the library decides it.
+fn locks_files() -> bool {
+    let said = std::env::var_os("HDF5_USE_FILE_LOCKING");
+    !said.is_some_and(|said| said == "FALSE" || said == "0")
+}
+
+enum Opened {
+    Plain(Plain),
+    ByLibrary(Open),
+}
+
+impl Opened {
+    fn file(path: &Path, parts: u64) -> Outcome<Opened> {
+        if let Some(plain) = Plain::file(path, parts)? {
+            return Ok(Opened::Plain(plain));
+        }
+        let mut open = Open::file(path)?;
+        open.open_records(parts)?;
+        Ok(Opened::ByLibrary(open))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Opened::Plain(plain) => plain.input.path(),
+            Opened::ByLibrary(open) => &open.path,
+        }
+    }
+
+    /// Shape and bytes of a sample of each data set.
+    fn forms(&self) -> Vec<(&[u64], usize)> {
+        match self {
+            Opened::Plain(plain) => {
+                plain.places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
+            }
+            Opened::ByLibrary(open) => {
+                open.records.iter().map(|records| (&records.shape[..], records.sample_bytes)).collect()
+            }
+        }
+    }
+
+    /// Reads a sample's share of one data set; returns its bytes in the file.
+    fn read(&mut self, part: usize, index: u64, into: &mut [u8]) -> Outcome<u64> {
+        match self {
+            Opened::Plain(Plain { input, places }) => {
+                let place = &places[part];
+                input.read_exact_at(place.address + index * place.sample_bytes, into)?;
+                Ok(place.sample_bytes)
+            }
+            Opened::ByLibrary(open) if open.records[part].read(index, into) => Ok(open.records[part].stored_bytes),
+            Opened::ByLibrary(open) => Err(Failure::damaged(&open.path, format!("sample {index} cannot be read"))),
+        }
+    }
+}
+
+fn records_name(part: u64) -> String {
+    format!("records_{part}")
+}
+
 struct Hdf5Reader {
     parts: u64,
-    file: Option<Open>,
+    file: Option<Opened>,
     /// Aligned: the kernel copies a sample into it a fifth faster than into memory of the allocator.
     buffer: AlignedBuffer,
     length: usize,
@@ -304,26 +382,22 @@ struct Hdf5Reader {
 
 impl Reader for Hdf5Reader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        let mut open = Open::file(path)?;
-        open.open_records(self.parts)?;
-        self.file = Some(open);
+        self.file = Some(Opened::file(path, self.parts)?);
         Ok(())
     }
 
     fn sample(&mut self, index: u64) -> Outcome<()> {
-        let open = self.file.as_ref().expect("a reader is opened before it reads");
-        self.length = open.records.iter().map(|records| records.sample_bytes).sum();
+        let open = self.file.as_mut().expect("a reader is opened before it reads");
+        if let Some((shape, _)) = open.forms().iter().find(|(shape, _)| index >= shape[0]) {
+            let what = format!("sample {index} does not exist in a data set of shape {shape:?}");
+            return Err(Failure::damaged(open.path(), what));
+        }
+        let lengths: Vec<usize> = open.forms().iter().map(|(_, bytes)| *bytes).collect();
+        self.length = lengths.iter().sum();
         let mut rest = self.buffer.space(self.length);
-        for records in &open.records {
-            if index >= records.shape[0] {
-                let what = format!("sample {index} does not exist in a data set of shape {:?}", records.shape);
-                return Err(Failure::damaged(&open.path, what));
-            }
-            let (part, after) = rest.split_at_mut(records.sample_bytes);
-            if !records.read(index, part) {
-                return Err(Failure::damaged(&open.path, format!("sample {index} cannot be read")));
-            }
-            self.moved += records.stored_bytes;
+        for (part, length) in lengths.into_iter().enumerate() {
+            let (own, after) = rest.split_at_mut(length);
+            self.moved += open.read(part, index, own)?;
             rest = after;
         }
         Ok(())

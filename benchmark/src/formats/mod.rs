@@ -3,6 +3,7 @@
 
 mod csv;
 mod hdf5;
+mod hdf5_head;
 mod images;
 mod indexed;
 mod npy;
