@@ -1,6 +1,7 @@
 //! One run from request to results: compose, check, generate, train, write. The order is the promise: nothing is written
 //! before everything typed has been understood and found possible.
 
+use crate::checkpoint;
 use crate::communicator::{Communicator, Local, Single, as_bytes, numbers};
 use crate::config::{Config, LoaderKind};
 use crate::devices::Sampler;
@@ -228,8 +229,16 @@ impl Run {
         format!("dlio bench {} ++workload.workflow.generate_data=true ++workload.workflow.train=false", typed.join(" "))
     }
 
-    /// Whether the data are there, or there is room for them.
-    pub fn check_data(&self) -> Outcome<()> {
+    /// Whether the data are there, or there is room for them; whether checkpoints can be written.
+    pub fn check_disk(&self) -> Outcome<()> {
+        self.check_data()?;
+        let Config { workflow, checkpoint, .. } = &self.config;
+        // Without training checkpoints may be asked for that are only read.
+        let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
+        if saves { checkpoint::check_folder(&checkpoint.folder) } else { Ok(()) }
+    }
+
+    fn check_data(&self) -> Outcome<()> {
         let needed = self.config.workflow.train && self.config.reader.loader != LoaderKind::Synthetic;
         let layout = Layout::new(&self.config.dataset);
         if self.config.workflow.generate {
@@ -247,7 +256,7 @@ impl Run {
 
     /// Runs on all ranks; the exit code of the whole.
     pub fn start(&self, request: &Request) -> Outcome<()> {
-        self.check_data()?;
+        self.check_disk()?;
         system::note_interrupts();
         let folder = RunFolder::create(self.folder.clone())?;
         let subfolder = match self.composed.hydra.get("output_subdir") {

@@ -8,8 +8,8 @@ use crate::config::Element;
 use crate::config::{Checkpoints, Framework, Model};
 use crate::content::Content;
 use crate::draft::Draft;
-use crate::failure::{Failure, Outcome};
-use crate::random::mixed;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::random::{mixed, word};
 use crate::system;
 use crate::torch_file::TorchFile;
 use std::fs::{self, File};
@@ -199,6 +199,16 @@ pub fn folder(below: &Path, epoch: u64, step: u64) -> PathBuf {
     below.join(format!("global_epoch{epoch}_step{step}"))
 }
 
+/// Whether checkpoints can be written there: better before a run of hours than after its first epoch.
+pub fn check_folder(below: &Path) -> Outcome<()> {
+    let probe = below.join(format!(".dlio-{}", std::process::id()));
+    let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
+    tried.map_err(|error| {
+        let what = format!("cannot write to the checkpoint folder {}: {error}", below.display());
+        Failure::new(Kind::System, what).remedy("name another one with ++workload.checkpoint.checkpoint_folder=DIR")
+    })
+}
+
 /// Files of generated content, written in large pieces, on the device before `save` returns if asked.
 pub struct Streamed {
     pub fsync: bool,
@@ -206,7 +216,8 @@ pub struct Streamed {
 }
 
 /// What one write of a checkpoint moves: large enough that calls cost nothing, small enough to stay in the cache.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 512 << 10;
+const _: () = assert!(PIECE.is_power_of_two());
 
 impl Streamed {
     fn write(&self, path: &Path, shard: &Shard) -> io::Result<()> {
@@ -225,26 +236,89 @@ impl Streamed {
         if self.fsync { file.sync_all() } else { Ok(()) }
     }
 
-    /// Writes the content where the file is; returns its checksum, taken while a piece is in the cache.
+    /// Writes the content where the file is; returns its checksum.
     fn tensor(&self, file: &mut File, bytes: u64) -> io::Result<u32> {
-        let content = Content::new(mixed(&[bytes, 3]), Element::UINT8);
-        let mut piece = vec![0; PIECE];
+        let mut piece = if self.random { Piece::noise(bytes) } else { Piece::zeros() };
         let mut crc = crc32fast::Hasher::new();
-        let mut at = 0;
-        while at < bytes {
-            let length = (bytes - at).min(PIECE as u64) as usize;
-            if self.random {
-                content.fill(at, &mut piece[..length]);
+        let mut left = bytes;
+        while left > 0 {
+            let length = left.min(PIECE as u64) as usize;
+            match length {
+                PIECE => crc.combine(&piece.crc()),
+                _ => crc.update(&piece.bytes[..length]),
             }
-            crc.update(&piece[..length]);
-            file.write_all(&piece[..length])?;
-            at += length as u64;
+            file.write_all(&piece.bytes[..length])?;
+            left -= length as u64;
+            piece.turn();
             if system::interrupted() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
         }
         Ok(crc.finalize())
     }
+}
+
+/// What is written next. Drawing noise takes as long as writing it, so it is drawn once, and each piece is the first one
+/// with a key of eight bytes xored over it: no two have a block in common that a storage could keep once, or pack.
+///
+/// A checksum is linear: that of the xor of two pieces is the xor of theirs. So one piece is checksummed, and each bit
+/// of the key is known to change this and that.
+struct Piece {
+    bytes: Vec<u8>,
+    /// Draws the keys; None leaves the piece as it is.
+    seed: Option<u64>,
+    turned: u64,
+    key: u64,
+    first_crc: u32,
+    crc_of_bits: [u32; 64],
+}
+
+impl Piece {
+    fn new(bytes: Vec<u8>, seed: Option<u64>) -> Piece {
+        let first_crc = crc32fast::hash(&bytes);
+        Piece { bytes, seed, turned: 0, key: 0, first_crc, crc_of_bits: crc_of_bits() }
+    }
+
+    fn zeros() -> Piece {
+        Piece::new(vec![0; PIECE], None)
+    }
+
+    fn noise(bytes: u64) -> Piece {
+        let seed = mixed(&[bytes, 3]);
+        let mut piece = vec![0; PIECE];
+        Content::new(seed, Element::UINT8).fill(0, &mut piece);
+        Piece::new(piece, Some(seed))
+    }
+
+    fn turn(&mut self) {
+        let Some(seed) = self.seed else { return };
+        self.turned += 1;
+        let change = word(!seed, self.turned);
+        self.key ^= change;
+        for eight in self.bytes.as_chunks_mut::<8>().0 {
+            *eight = (u64::from_le_bytes(*eight) ^ change).to_le_bytes();
+        }
+    }
+
+    fn crc(&self) -> crc32fast::Hasher {
+        let set = (0..64).filter(|bit| self.key >> bit & 1 == 1);
+        let crc = set.fold(self.first_crc, |crc, bit: usize| crc ^ self.crc_of_bits[bit]);
+        crc32fast::Hasher::new_with_initial_len(crc, PIECE as u64)
+    }
+}
+
+/// What each bit of a key changes in the checksum of a piece.
+fn crc_of_bits() -> [u32; 64] {
+    let of = |key: u64| {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&key.to_le_bytes());
+        for _ in 0..(PIECE / 8).ilog2() {
+            crc.combine(&crc.clone());
+        }
+        crc.finalize()
+    };
+    let nothing = of(0);
+    std::array::from_fn(|bit| of(1 << bit) ^ nothing)
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
@@ -309,6 +383,7 @@ fn read_whole(path: &Path, piece: &mut [u8]) -> io::Result<u64> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::formats::zip;
     use crate::grammar::parse;
     use crate::workload::compose;
 
@@ -362,6 +437,43 @@ mod tests {
         let config = config(&["workload=llama_8b_zero3"]);
         let names: Vec<String> = shards(&config, 8).of(3).into_iter().map(|shard| shard.name).collect();
         assert_eq!(names, ["zero_pp_rank_3_mp_rank_0_model_states.pt", "zero_pp_rank_3_mp_rank_0_optim_states.pt"]);
+    }
+
+    #[test]
+    fn no_block_of_a_checkpoint_is_there_twice() {
+        let scratch = crate::scratch::Folder::new("noise");
+        let shards = [Shard { name: "a.pb".into(), bytes: 5 * PIECE as u64 + 77 }];
+        Streamed { fsync: false, random: true }.save(scratch.path(), &shards).unwrap();
+        let bytes = fs::read(scratch.path().join("a.pb")).unwrap();
+        assert_eq!(bytes.len() as u64, shards[0].bytes);
+        let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(512).collect();
+        assert_eq!(blocks.len(), bytes.len().div_ceil(512));
+        let mut packer = libdeflater::Compressor::new(libdeflater::CompressionLvl::fastest());
+        let mut packed = vec![0; packer.deflate_compress_bound(bytes.len())];
+        assert!(packer.deflate_compress(&bytes, &mut packed).unwrap() > bytes.len() * 99 / 100);
+    }
+
+    #[test]
+    fn the_checksum_of_a_turned_piece_is_known_without_reading_it() {
+        for mut piece in [Piece::noise(9), Piece::zeros()] {
+            for _ in 0..5 {
+                assert_eq!(piece.crc().finalize(), crc32fast::hash(&piece.bytes));
+                piece.turn();
+            }
+        }
+    }
+
+    #[test]
+    fn the_checksum_in_a_torch_file_is_that_of_its_tensor() {
+        let scratch = crate::scratch::Folder::new("crc");
+        for bytes in [0, 1, PIECE as u64, 3 * PIECE as u64 + 5] {
+            let shards = [Shard { name: "a.pt".into(), bytes }];
+            Streamed { fsync: false, random: true }.save(scratch.path(), &shards).unwrap();
+            let path = scratch.path().join("a.pt");
+            let file = fs::read(&path).unwrap();
+            let tensor = zip::find(&path, &file, |name| name == "a/data/0").unwrap();
+            assert_eq!((tensor.packed.len() as u64, crc32fast::hash(tensor.packed)), (bytes, tensor.crc));
+        }
     }
 
     #[test]

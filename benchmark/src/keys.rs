@@ -166,7 +166,7 @@ pub const KEYS: &[Key] = &[
     key("evaluation.eval_after_epoch", Whole, "1", "first epoch followed by an evaluation", "evaluation"),
     key("evaluation.epochs_between_evals", Whole, "1", "epochs from one evaluation to the next", "evaluation"),
 
-    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written", "checkpoint"),
+    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written. pytorch: .pt, which torch.load takes, a rank's share as one tensor of int8; tensorflow: .pb, its bytes and nothing else", "checkpoint"),
     key("checkpoint.checkpoint_after_epoch", Whole, "1", "first epoch followed by a checkpoint", "checkpoint"),
     key("checkpoint.epochs_between_checkpoints", Whole, "1", "epochs from one checkpoint to the next", "checkpoint"),
     key("checkpoint.steps_between_checkpoints", Whole, "-1", "steps from one checkpoint to the next; wins over epochs if >= 0", "checkpoint"),

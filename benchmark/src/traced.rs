@@ -16,7 +16,7 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
             .remedy("install it, or set DLIO_LIB to where it is")
     })?;
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
-    run.check_data()?;
+    run.check_disk()?;
     let code = child(run, &library, &trace)?;
     if trace.exists() {
         summarize(&trace);

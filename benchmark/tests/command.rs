@@ -202,6 +202,19 @@ fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
 }
 
 #[test]
+fn a_checkpoint_folder_that_cannot_be_is_refused_before_the_first_file() {
+    let folder = Folder::new("checkpoints");
+    std::fs::write(folder.path().join("occupied"), b"a file").unwrap();
+    for place in ["/proc/nowhere/at/all", "occupied/checkpoints"] {
+        let place = format!("++workload.checkpoint.checkpoint_folder={place}");
+        let output = run(&folder, &[GENERATE, "++workload.workflow.checkpoint=true", &place]);
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        assert!(stderr(&output).contains("checkpoint_folder=DIR"), "{}", stderr(&output));
+        assert!(folder.files("data").is_empty() && folder.files("run").is_empty());
+    }
+}
+
+#[test]
 fn a_small_disk_is_told_in_small_units() {
     let folder = Folder::new("units");
     let place = "++workload.dataset.data_folder=small/data";
