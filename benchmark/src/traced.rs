@@ -6,6 +6,7 @@ use crate::bench::Run;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::locate;
 use crate::system;
+use dlio_schemas::env;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,6 +23,7 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
         summarize(&trace);
     }
     println!("trace: {}", trace.display());
+    println!("  for ui.perfetto.dev: dlio-analyze {} --perfetto all.pftrace", trace.display());
     Ok(code)
 }
 
@@ -30,14 +32,16 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     let program = std::env::current_exe().map_err(failed)?;
     // Ctrl-C reaches the child by itself, and the summary of what there is comes afterwards.
     system::leave_interrupts_to_parent();
-    let status = Command::new(program)
-        .args(arguments(run))
-        // The time in its name would be another one in the child.
-        .arg(format!("++hydra.run.dir='{}'", run.folder.display()))
-        .env("LD_PRELOAD", locate::preload(library))
-        .env("DLIO_TRACE_DIR", trace)
-        .status()
-        .map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(arguments(run));
+    // The time in its name would be another one in the child.
+    command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
+    command.env("LD_PRELOAD", locate::preload(library)).env(env::DIR, trace);
+    if std::env::var_os(env::FORMAT).is_none() {
+        // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
+        command.env(env::FORMAT, "native");
+    }
+    let status = command.status().map_err(failed)?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 

@@ -498,8 +498,8 @@ fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stdout(&output);
     assert_eq!(said.matches("results: run/summary.json").count(), 1, "{said}");
-    assert!(said.contains("analyzed run/trace --summary") && said.ends_with("trace: run/trace\n"), "{said}");
-    assert!(traced(&["--trace=elsewhere"], &library).stdout.ends_with(b"trace: elsewhere\n"));
+    assert!(said.contains("analyzed run/trace --summary") && said.contains("trace: run/trace\n"), "{said}");
+    assert!(stdout(&traced(&["--trace=elsewhere"], &library)).contains("trace: elsewhere\n"));
     std::fs::remove_file(&library).unwrap();
     let output = traced(&["--trace"], &folder.path().join("absent"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
