@@ -29,6 +29,8 @@ use std::path::PathBuf;
 /// Everything that was typed.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// What the program was called by, with the verb: the words a command to type begins with.
+    pub called: Vec<String>,
     pub overrides: Vec<String>,
     pub config_dir: Option<PathBuf>,
     /// Unknown keys are told and left out instead of refused.
@@ -53,6 +55,8 @@ pub struct Run {
     pub composed: Composed,
     pub overrides: Vec<Override>,
     pub folder: PathBuf,
+    /// The words of this very command that come before its overrides.
+    pub called: Vec<String>,
     /// The data set is to be made first, though nobody asked: there is none and the place is our own.
     pub generate_first: bool,
 }
@@ -112,7 +116,14 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let generate_first = should_generate_first(&config, &overrides, request);
     config.workflow.generate |= generate_first;
     let folder = run_folder(&config, &composed.hydra);
-    Ok(Run { config, composed, overrides, folder, generate_first })
+    Ok(Run { config, composed, overrides, folder, generate_first, called: called(request) })
+}
+
+/// The program, and the options without which the overrides would mean something else.
+fn called(request: &Request) -> Vec<String> {
+    let folder = request.config_dir.iter().flat_map(|folder| ["--config-dir".into(), folder.display().to_string()]);
+    let lenient = request.lenient.then(|| "--lenient".to_string());
+    request.called.iter().cloned().chain(folder).chain(lenient).collect()
 }
 
 fn settle_complaints(composed: &mut Composed, request: &Request) -> Outcome<()> {
@@ -225,8 +236,9 @@ impl Run {
 
     /// The command that makes the data set this run misses.
     fn generate_command(&self) -> String {
-        let typed: Vec<String> = self.overrides.iter().map(|typed| shell_word(&typed.typed)).collect();
-        format!("dlio bench {} ++workload.workflow.generate_data=true ++workload.workflow.train=false", typed.join(" "))
+        let typed = self.called.iter().chain(self.overrides.iter().map(|typed| &typed.typed));
+        let words: Vec<String> = typed.map(|word| shell_word(word)).collect();
+        format!("{} ++workload.workflow.generate_data=true ++workload.workflow.train=false", words.join(" "))
     }
 
     /// Whether the data are there, or there is room for them; whether checkpoints can be written.
@@ -550,6 +562,7 @@ mod tests {
 
     fn request(typed: &[&str]) -> Request {
         Request {
+            called: vec!["dlio".into(), "bench".into()],
             overrides: typed.iter().map(ToString::to_string).collect(),
             config_dir: None,
             lenient: false,

@@ -220,14 +220,20 @@ fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Gene
     let files = part.files(total);
     let failed = |error: io::Error| Failure::new(Kind::System, format!("starting a writer: {error}"));
     let next = SharedCounter::new().map_err(failed)?;
-    let (mut receiver, sender) = io::pipe().map_err(failed)?;
+    let (receiver, sender) = io::pipe().map_err(failed)?;
+    let mut receiver = Some(receiver);
     let mut writers = Vec::new();
     for _ in 0..part.writers.clamp(1, files.max(1)) {
         let sender = sender.try_clone().map_err(failed)?;
-        writers.push(system::fork(|| writer(part, files, &next, sender, work)).map_err(failed)?);
+        let body = || {
+            // A writer that could read its own words would wait for ever once the parent has stopped listening.
+            drop(receiver.take());
+            writer(part, files, &next, sender, work)
+        };
+        writers.push(system::fork(body).map_err(failed)?);
     }
     drop(sender);
-    let result = collect(&mut receiver, watch);
+    let result = receiver.as_mut().map_or(Ok(Generated::default()), |receiver| collect(receiver, watch));
     // The pipe is closed before waiting: a writer that still has something to say ends at once.
     drop(receiver);
     let lost = writers.into_iter().map(system::wait).find(|code| *code > 128);

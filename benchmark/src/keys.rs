@@ -231,6 +231,23 @@ pub fn present_name(path: &str) -> String {
 
 /// What is wrong with a value for this key; None if nothing is.
 pub fn complaint(key: &Key, value: &Value) -> Option<String> {
+    wrong_kind(key, value).or_else(|| too_small(key, value))
+}
+
+/// Numbers are not negative, except for the -1 that stands for nothing said.
+fn too_small(key: &Key, value: &Value) -> Option<String> {
+    let least = key.default.parse::<f64>().unwrap_or(0.0).min(0.0);
+    let below = |number: f64| number.is_nan() || number < least;
+    let wrong = match (key.kind, value) {
+        (Whole | Number | Wholes, Value::Int(number)) => below(*number as f64),
+        (Whole | Number, Value::Float(number)) => below(*number),
+        (Wholes, Value::List(items)) => items.iter().any(|item| matches!(item, Value::Int(..0))),
+        _ => false,
+    };
+    wrong.then(|| format!("{} is less than {least}", value.inline()))
+}
+
+fn wrong_kind(key: &Key, value: &Value) -> Option<String> {
     let wanted = match (key.kind, value) {
         (_, Value::Null) | (Free, _) => return None,
         (Flag, Value::Bool(_)) | (Whole, Value::Int(_)) | (Number, Value::Int(_) | Value::Float(_)) => return None,
@@ -316,6 +333,18 @@ mod tests {
         assert_eq!(suggestion("dataset.num_file_train"), Some("dataset.num_files_train"));
         assert_eq!(suggestion("train.batch_size"), Some("reader.batch_size"));
         assert_eq!(suggestion("zzz.qqqqqqqqqqqqqqqq"), None);
+    }
+
+    #[test]
+    fn numbers_are_not_negative_unless_that_says_nothing() {
+        let said = |path, text| complaint(find(path).unwrap(), &crate::value::parse_yaml("t", text).unwrap());
+        assert_eq!(said("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
+        assert_eq!(said("train.total_training_steps", "-1"), None);
+        assert_eq!(said("train.total_training_steps", "-2").unwrap(), "-2 is less than -1");
+        assert!(
+            said("dataset.record_dims", "[4, -4]").is_some() && said("dataset.record_length_bytes", "-5").is_some()
+        );
+        assert!(said("metric.au", ".nan").is_some());
     }
 
     #[test]

@@ -104,7 +104,7 @@ struct Options {
     #[arg(long)]
     lenient: bool,
     /// Simulated accelerators, each a process
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     ranks: u64,
     /// Empty the page cache before each epoch
     #[arg(long)]
@@ -211,7 +211,10 @@ fn act(verb: Verb) -> Outcome<i32> {
 
 impl Options {
     fn request(&self, as_original: bool) -> Request {
+        let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
+        let verb = (!as_original).then(|| "bench".to_string());
         Request {
+            called: [program].into_iter().chain(verb).collect(),
             overrides: self.overrides.clone(),
             config_dir: self.config_dir.clone(),
             lenient: self.lenient,
@@ -225,7 +228,7 @@ impl Options {
             workers: if self.workers == "threads" { WorkerKind::Threads } else { WorkerKind::Processes },
             verify: self.verify,
             regenerate: self.regenerate,
-            ranks: self.ranks.max(1),
+            ranks: self.ranks,
             multirun: self.multirun,
             as_original,
             quiet: self.quiet,

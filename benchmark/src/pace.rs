@@ -98,7 +98,8 @@ fn checked(key: &str, spread: Spread) -> Outcome<Spread> {
         Spread::Gamma { shape, scale } => shape > 0.0 && scale > 0.0,
         Spread::Exponential { scale } => scale > 0.0,
     };
-    if legal { Ok(spread) } else { Err(Failure::refused(format!("workload.{key}: {spread:?} is no duration"))) }
+    let what = || format!("workload.{key} is no time: it is negative, endless or not a number");
+    if legal { Ok(spread) } else { Err(Failure::refused(what())) }
 }
 
 /// Emulates computation to the asked time over the whole run.

@@ -3,21 +3,24 @@
 use crate::config::{Config, LoaderKind};
 use crate::loader::order::Share;
 
-/// Remarks about training with `shares` of ranks like this one's.
-pub fn about(config: &Config, share: Share, ranks: u64) -> Vec<String> {
-    [left_over(config, share, ranks), not_counted(config, share), forked(config)].into_iter().flatten().collect()
+/// Remarks about training and evaluation with shares of ranks like this one's.
+pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Vec<String> {
+    let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
+    let trained = left_over(config, "", config.dataset.files_train, train, ranks);
+    let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
+    [trained, evaluated, not_counted(config, train), forked(config)].into_iter().flatten().collect()
 }
 
 /// Samples that fill no batch: frameworks leave them out too, under the name of `drop_last`.
-fn left_over(config: &Config, share: Share, ranks: u64) -> Option<String> {
-    let (all, batch) = (config.dataset.files_train * config.dataset.samples_per_file, config.reader.batch);
+fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) -> Option<String> {
+    let (all, batch) = (files * config.dataset.samples_per_file, share.batch);
     if all / batch.max(1) / ranks.max(1) != share.steps {
         // The number of steps was limited by a key of its own.
         return None;
     }
     let left = all - share.steps * batch * ranks;
     let each = if ranks > 1 { format!(" on each of {ranks} ranks") } else { String::new() };
-    (left > 0).then(|| format!("{left} of {all} samples are left over each epoch: batches of {batch}{each}"))
+    (left > 0).then(|| format!("{left} of {all} {of}samples are left over each epoch: batches of {batch}{each}"))
 }
 
 /// Where this is more than a step in ten, the figures do not fit the seconds beside them.
@@ -49,8 +52,10 @@ mod tests {
     fn remarks(typed: &[&str], ranks: u64) -> Vec<String> {
         let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
         let config = Config::read(&compose(&overrides, None).unwrap().workload).unwrap();
-        let all = config.dataset.files_train * config.dataset.samples_per_file;
-        about(&config, Share::new(all, config.reader.batch, 0, ranks, config.train.steps_max), ranks)
+        let all = |files| files * config.dataset.samples_per_file;
+        let train = Share::new(all(config.dataset.files_train), config.reader.batch, 0, ranks, config.train.steps_max);
+        let evaluation = Share::new(all(config.dataset.files_eval), config.reader.batch_eval, 0, ranks, None);
+        about(&config, train, evaluation, ranks)
     }
 
     /// Without the one on steps that do not count, which short runs all get.
@@ -77,6 +82,15 @@ mod tests {
             other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=5"], 3)[0]
                 .contains("each of 3 ranks")
         );
+    }
+
+    #[test]
+    fn samples_left_over_by_evaluation_are_told_where_there_is_one() {
+        let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", "++workload.dataset.num_files_eval=5"];
+        let typed = [&typed[..], &["++workload.reader.batch_size_eval=2"]].concat();
+        assert!(other_remarks(&typed, 1).is_empty());
+        let expected = "1 of 5 evaluation samples are left over each epoch: batches of 2";
+        assert_eq!(other_remarks(&[&typed[..], &["++workload.workflow.evaluation=true"]].concat(), 1), [expected]);
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl<'a> Trainer<'a> {
             dataset.files_train
         );
         self.log.output(&line);
-        for remark in remarks::about(self.config, self.share(Split::Train), ranks) {
+        for remark in remarks::about(self.config, self.share(Split::Train), self.share(Split::Valid), ranks) {
             self.log.warning(&remark);
             if self.habits.shown && !self.log.echoes() {
                 println!("note: {remark}");

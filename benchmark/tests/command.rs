@@ -76,7 +76,7 @@ fn missing_data_are_told_with_the_command_that_makes_them() {
     assert_eq!(output.status.code(), Some(3));
     let said = stderr(&output);
     assert!(said.contains("img_0_of_8.npz"), "{said}");
-    let line = said.lines().find(|line| line.trim().starts_with("dlio bench")).unwrap();
+    let line = said.lines().find(|line| line.contains(" bench workload=unet3d")).unwrap();
     let typed: Vec<&str> = line.split_whitespace().skip(1).collect();
     assert!(dlio(&folder, &typed).status.success());
     assert!(run(&folder, &[]).status.success());

@@ -58,7 +58,7 @@ impl Plan {
         let shuffle = |kind| if terms.original_order { Shuffle::Off } else { kind };
         let slots = slots(config).map_err(|error| {
             Failure::new(crate::failure::Kind::System, format!("memory for the batches handed over: {error}"))
-                .remedy("lower batch_size, prefetch_size or record_length_bytes_resize")
+                .remedy("lower read_threads, batch_size, prefetch_size or record_length_bytes_resize")
         })?;
         Ok(Plan {
             supply: Supply {

@@ -1,0 +1,215 @@
+//! What goes wrong at the start, in the middle and by the user's own hand: it is told with its name and a remedy, and what
+//! is on disk afterwards is whole.
+
+mod program;
+
+use program::{Folder, command, dlio, stderr};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+
+/// A training of eight small files.
+fn small(more: &[&str]) -> Vec<String> {
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=8",
+        "++workload.dataset.record_length_bytes=40000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.train.epochs=1",
+        "++workload.train.computation_time=0",
+        "++workload.workflow.checkpoint=false",
+    ];
+    typed.iter().chain(more).map(ToString::to_string).collect()
+}
+
+fn run(folder: &Folder, more: &[&str]) -> Output {
+    dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// What cannot be, and what the refusal names.
+const IMPOSSIBLE: &[(&[&str], &str)] = &[
+    (&["train.epochs=abc"], "workload.train.epochs: it takes a whole number"),
+    (&["train.epochs=1.5"], "workload.train.epochs: it takes a whole number"),
+    (&["train.epochs=0"], "workload.train.epochs must be at least 1"),
+    (&["workflow.train=maybe"], "workload.workflow.train: it takes true or false"),
+    (&["metric.au=much"], "workload.metric.au: it takes a number"),
+    (&["metric.au=2"], "workload.metric.au is a fraction"),
+    (&["model.name=[1,2]"], "workload.model.name: it takes a text"),
+    (&["dataset.format=hdf6"], "did you mean hdf5?"),
+    (&["dataset.record_dims=abc"], "workload.dataset.record_dims: it takes a list of whole numbers"),
+    (&["dataset.record_dims=[4,0]"], "workload.dataset.record_dims has a dimension of 0"),
+    (&["dataset.record_dims=[4,-1]"], "workload.dataset.record_dims: [4, -1] is less than 0"),
+    (&["train.computation_time=soon"], "workload.train.computation_time: it takes a number of seconds"),
+    (&["train.computation_time=-1"], "workload.train.computation_time is no time"),
+    (&["train.computation_time={mean:0.1,stdev:nan}"], "workload.train.computation_time is no time"),
+    (&["reader.batch_size=0"], "workload.reader.batch_size must be at least 1"),
+    (&["reader.batch_size=9"], "8 training samples make no step of 9"),
+    (&["reader.read_threads=-1"], "workload.reader.read_threads: -1 is less than 0"),
+    (&["reader.prefetch_size=-1"], "workload.reader.prefetch_size: -1 is less than 0"),
+    (&["reader.transfer_size=-4096"], "workload.reader.transfer_size: -4096 is less than 0"),
+    (&["dataset.num_files_train=0"], "workload.dataset.num_files_train must be at least 1"),
+    (&["dataset.num_files_train=-8"], "workload.dataset.num_files_train: -8 is less than 0"),
+    (&["dataset.num_samples_per_file=0"], "workload.dataset.num_samples_per_file must be at least 1"),
+    (&["dataset.record_length_bytes=0"], "workload.dataset.record_length_bytes must be at least 1"),
+    (&["train.total_training_steps=1000"], "an epoch has 4 steps"),
+    (&["workflow.evaluation=true"], "0 evaluation samples make no step of 1"),
+    (&["dataset.format=tfrecord"], "tfrecord has no PyTorch reader"),
+    (&["reader.data_loader=tensorflow", "framework=pytorch"], "belongs to the other framework"),
+    (&["dataset.format=csv", "dataset.compression=lzf"], "workload.dataset.compression=lzf does not exist for csv"),
+    (&["reader.bach_size=2"], "did you mean workload.reader.batch_size?"),
+];
+
+#[test]
+fn what_cannot_be_is_refused_by_name_before_anything_is_written() {
+    let folder = Folder::new("impossible");
+    for (keys, named) in IMPOSSIBLE {
+        let typed: Vec<String> = keys.iter().map(|key| format!("++workload.{key}")).collect();
+        let typed: Vec<&str> = [GENERATE].into_iter().chain(typed.iter().map(String::as_str)).collect();
+        let output = run(&folder, &typed);
+        assert_eq!(output.status.code(), Some(2), "{keys:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(named), "{keys:?}: {}", stderr(&output));
+        assert!(folder.files("").is_empty(), "{keys:?}");
+    }
+}
+
+#[test]
+fn nothing_at_zero_means_the_usual() {
+    let folder = Folder::new("zero");
+    let zeros =
+        ["++workload.reader.read_threads=0", "++workload.reader.transfer_size=0", "++workload.reader.prefetch_size=0"];
+    let output = run(&folder, &[&[GENERATE], &zeros[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn the_command_for_missing_data_can_be_pasted_wherever_the_workload_is_from() {
+    let folder = Folder::new("pasted");
+    std::fs::create_dir_all(folder.path().join("own configs/workload")).unwrap();
+    let yaml = "framework: pytorch\nmodel: {name: mine}\nworkflow: {train: True}\nnonsense: {key: 1}\n\
+        dataset: {data_folder: data, format: npz, num_files_train: 4, record_length_bytes: 4096}\n\
+        reader: {data_loader: pytorch, batch_size: 2}\ntrain: {epochs: 1}\n";
+    std::fs::write(folder.path().join("own configs/workload/mine.yaml"), yaml).unwrap();
+    let typed = [
+        "bench",
+        "workload=mine",
+        "--config-dir",
+        "own configs",
+        "--lenient",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.record_dims=[8,8]",
+    ];
+    let output = dlio(&folder, &typed);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let said = stderr(&output);
+    let line = said.lines().find(|line| line.contains("generate_data=true")).unwrap();
+    let pasted = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
+    assert!(pasted.status.success(), "{line}: {}", stderr(&pasted));
+    assert!(dlio(&folder, &typed).status.success());
+}
+
+#[test]
+fn an_unreadable_file_stops_the_run_or_is_counted_whatever_the_format() {
+    for format in ["npz", "npy", "hdf5", "csv", "png", "jpeg", "indexed_binary"] {
+        let folder = Folder::new(&format!("unreadable-{format}"));
+        let format_key = format!("++workload.dataset.format={format}");
+        assert!(run(&folder, &[GENERATE, &format_key]).status.success());
+        let file = folder.path().join(format!("data/train/img_3_of_8.{format}"));
+        let length = std::fs::metadata(&file).unwrap().len();
+        std::fs::File::options().write(true).open(&file).unwrap().set_len(length / 3).unwrap();
+        // A name that leads nowhere is as good as a file nobody may read, and root is stopped by it too.
+        let other = folder.path().join(format!("data/train/img_5_of_8.{format}"));
+        std::fs::remove_file(&other).unwrap();
+        std::os::unix::fs::symlink(&other, &other).unwrap();
+        let output = run(&folder, &[&format_key]);
+        assert!(matches!(output.status.code(), Some(4 | 5)), "{format}: {}", stderr(&output));
+        assert!(stderr(&output).contains("_of_8."), "{format}: {}", stderr(&output));
+        let output = run(&folder, &[&format_key, "--on-error=skip"]);
+        assert_eq!(output.status.code(), Some(5), "{format}: {}", stderr(&output));
+        assert_eq!(folder.json("run/summary.json")["failed_samples"], 2, "{format}");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
+    for format in ["npz", "npy", "hdf5", "csv", "png", "indexed_binary"] {
+        let folder = Folder::new(&format!("fills-{format}"));
+        std::fs::create_dir_all(folder.path().join("small")).unwrap();
+        // A file takes a page at least, which its length does not say: there seems to be room for a hundred.
+        let typed = small(&[
+            GENERATE,
+            "++workload.workflow.train=false",
+            "++workload.dataset.data_folder=small/data",
+            "++workload.dataset.num_files_train=100",
+            "++workload.dataset.record_length_bytes=64",
+            &format!("++workload.dataset.format={format}"),
+        ]);
+        let mounted =
+            "mount -t tmpfs -o size=300k tmpfs small && \"$@\"; code=$?; find small -type f >left; exit $code";
+        let output = Command::new("unshare")
+            .args(["--mount", "--map-root-user", "sh", "-c", mounted, "sh", env!("CARGO_BIN_EXE_dlio")])
+            .args(typed)
+            .arg("++hydra.run.dir=run")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(4), "{format}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("_of_100.") && said.contains("data_folder"), "{format}: {said}");
+        let left = std::fs::read_to_string(folder.path().join("left")).unwrap();
+        assert!(!left.is_empty() && !left.contains("partial"), "{format}: {left}");
+    }
+}
+
+/// Starts a run, presses Ctrl-C once `begun` holds, and waits for its end.
+fn interrupted(folder: &Folder, typed: &[String], begun: impl Fn() -> bool) -> Output {
+    let words: Vec<&str> = typed.iter().map(String::as_str).collect();
+    let child = command(folder, &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while !begun() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the run gets that far");
+        std::thread::yield_now();
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ctrl_c_while_data_are_made_leaves_whole_files_only() {
+    let folder = Folder::new("interrupted-generation");
+    let typed = small(&[
+        GENERATE,
+        "++workload.workflow.train=false",
+        "++workload.dataset.num_files_train=20000",
+        "++workload.dataset.record_length_bytes=400000",
+    ]);
+    let first = folder.path().join("data/train/img_00001_of_20000.npz");
+    let output = interrupted(&folder, &typed, || first.exists());
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+    let files = folder.files("data");
+    assert!(files.len() < 20_000, "{} files", files.len());
+    assert!(files.iter().all(|file| file.ends_with(".npz") && length(file) == length(&files[0])), "{files:?}");
+    std::fs::remove_dir_all(folder.path().join("data")).unwrap();
+}
+
+#[test]
+fn ctrl_c_in_a_checkpoint_leaves_no_half_file_and_keeps_the_results() {
+    let folder = Folder::new("interrupted-checkpoint");
+    let typed = small(&[
+        GENERATE,
+        "++workload.workflow.checkpoint=true",
+        "++workload.model.model_size_bytes=40000000000",
+        "++workload.checkpoint.checkpoint_folder=checkpoints",
+        "++workload.checkpoint.checkpoint_after_epoch=1",
+    ]);
+    let writing = || folder.files("checkpoints").iter().any(|file| file.contains("model_states"));
+    let output = interrupted(&folder, &typed, writing);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(folder.files("checkpoints").is_empty(), "{:?}", folder.files("checkpoints"));
+    let summary = folder.json("run/summary.json");
+    assert_eq!((summary["interrupted"].as_bool(), summary["epochs"].as_u64()), (Some(true), Some(1)));
+}
