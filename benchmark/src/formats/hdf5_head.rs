@@ -112,7 +112,7 @@ fn messages(file: &File, address: u64, known: &[u8]) -> Option<Vec<Message>> {
     let (first, length, ordered) = header_form(&block)?;
     let whole = first.checked_add(length)?.checked_add(4)?;
     if whole > block.len() {
-        block = bytes_at(file, address, usize::try_from(whole).ok().filter(|whole| *whole < 1 << 20)?)?;
+        block = bytes_at(file, address, Some(whole).filter(|whole| *whole < 1 << 20)?)?;
     }
     let mut found = Vec::new();
     let mut continued = collect(&checked(&block[..whole])?[first..], ordered, known, &mut found)?;
