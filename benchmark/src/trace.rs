@@ -174,8 +174,10 @@ fn report(folder: &Path, before: &Images) {
     eprintln!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes));
     match files().filter(|file| ends(file, "ring")).count() {
         0 => {}
-        1 => eprintln!("      1 process did not end by itself; what it had done is there all the same"),
-        more => eprintln!("      {more} processes did not end by themselves; what they had done is there all the same"),
+        1 => eprintln!("      1 process was killed or found no room for its trace; all it recorded is there"),
+        more => eprintln!(
+            "      {more} processes were killed or found no room for their traces; all they recorded is there"
+        ),
     }
     if !before.is_empty() {
         let earlier = many(processes(before.keys()), "process of earlier runs lies", "processes of earlier runs lie");

@@ -76,7 +76,7 @@ fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
     let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
     let (exit, _, said) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
     assert_eq!(exit, "137");
-    assert!(said.contains("1 process did not end by itself; what it had done") && !said.contains("(0 B)"), "{said}");
+    assert!(said.contains("1 process was killed or found no room") && !said.contains("(0 B)"), "{said}");
 }
 
 #[test]
