@@ -312,22 +312,35 @@ impl Analysis {
 
     fn allocation(&self, catalog: &Catalog) -> Allocation {
         let processes = catalog.processes();
-        let threads = || self.counted.processes.iter().flat_map(|process| process.threads.values());
+        let threads = self.threads(&processes);
         let said_lost: u64 = self.counted.processes.iter().map(|process| process.lost).sum();
         Allocation {
             hosts: catalog.hosts().len() as u64,
             processes: processes.len() as u64,
             pids: started(&processes),
             killed: processes.iter().filter(|process| process.ended == "killed").count() as u64,
-            threads: threads().count() as u64,
-            io_threads: threads().filter(|thread| thread.does_io).count() as u64,
-            compute_threads: threads().filter(|thread| thread.computes).count() as u64,
+            threads: threads.len() as u64,
+            io_threads: threads.values().filter(|(does_io, _)| *does_io).count() as u64,
+            compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
             events: self.events(),
             lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
             filtered: processes.iter().map(|process| process.filtered).sum(),
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
         }
+    }
+
+    /// Threads by host, process and number, and whether they did I/O and computed: a thread stays one through an exec.
+    fn threads(&self, processes: &[Process]) -> BTreeMap<(u32, i32, i32), (bool, bool)> {
+        let mut threads = BTreeMap::new();
+        for (process, count) in processes.iter().zip(&self.counted.processes) {
+            for (tid, thread) in &count.threads {
+                let (does_io, computes) = threads.entry((process.host, process.pid, *tid)).or_default();
+                *does_io |= thread.does_io;
+                *computes |= thread.computes;
+            }
+        }
+        threads
     }
 
     /// Files that were used, with their paths.
