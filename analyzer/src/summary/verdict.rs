@@ -53,9 +53,11 @@ fn balance(spent: &Time) -> String {
             share(spent.io_ns, total)
         );
     };
-    let judgement = match waited as f64 / total.max(1) as f64 {
-        part if part > BOUND => "the run waits for I/O",
-        part if part < FREE => "I/O hides behind compute",
+    let part = |ns: i64| ns as f64 / total.max(1) as f64;
+    let judgement = match part(waited) {
+        waited if waited > BOUND => "the run waits for I/O",
+        waited if waited < FREE && part(spent.io_ns) < FREE => "it is not what the run waits for",
+        waited if waited < FREE => "I/O hides behind compute",
         _ => "some of the run waits for I/O",
     };
     format!(
