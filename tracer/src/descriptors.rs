@@ -67,7 +67,9 @@ impl<T> Table<T> {
 static DESCRIPTORS: Table<AtomicU64> = Table::new();
 static DESCRIPTIONS: Table<Description> = Table::new();
 
-/// An open file description. Number 0 stands for "none": position unknown.
+/// An open file description. Number 0 stands for "none": position unknown. A line of the cache each: threads that read
+/// files of their own would otherwise take it from each other on every call.
+#[repr(align(64))]
 struct Description {
     position: AtomicI64,
     holders: AtomicU32,
