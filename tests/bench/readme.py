@@ -82,15 +82,25 @@ def load(data):
     return report.markdown_table(rows)
 
 
+# What a case of the benchmark is about, by the first word of its name: a figure of its sides and its unit.
+FIGURES = {
+    "start-up": ("wall", "s"), "generation": ("rate", "GB/CPU s"), "reads": ("MB/s", "MB/s"),
+    "checkpoint": ("GiB/s", "GiB/s"), "trace": ("cpu", "CPU s"),
+}  # fmt: skip
+
+
 def benchmark(data):
     rows = [["benchmark", "dlio bench", "beside", "which is"]]
-    figures = {"start-up": ("wall", "s"), "generation": ("rate", "GB/CPU s"), "reads": ("MB/s", "MB/s"), "checkpoint": ("GiB/s", "GiB/s")}
     for case in group(data, "benchmark"):
-        name, unit = figures[case["name"].split(",")[0]]
-        others = [side for side in case["sides"] if side["name"] != "dlio" and not side["trouble"]]
+        name, unit = FIGURES[case["name"].split(",")[0]]
+        own = next(side["name"] for side in case["sides"] if side["name"] in ("dlio", "traced"))
+        others = [side for side in case["sides"] if side["name"] != own and not side["trouble"]]
         beside = [value(case, side["name"], "medians", name) for side in others]
-        ours = value(case, "dlio", "medians", name)
-        rows.append([case["name"], f"{ours} {unit}", ", ".join(beside), ", ".join(side["is"] for side in others)])
+        if own == "traced":
+            rows.append([case["name"], value(case, own, "ratio", "cpu", "×") + " CPU", *beside, "CPU s untraced"])
+        else:
+            ours = value(case, own, "medians", name)
+            rows.append([case["name"], f"{ours} {unit}", ", ".join(beside), ", ".join(side["is"] for side in others)])
     return report.markdown_table(rows)
 
 

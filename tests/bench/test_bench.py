@@ -322,6 +322,11 @@ class Readme(unittest.TestCase):
             with self.assertRaises(readme.Wrong):
                 readme.filled(text, self.DATA)
 
+    def test_every_case_of_the_benchmark_has_a_figure_in_the_readme(self):
+        listed = tomllib.loads(Path(__file__).with_name("cases.toml").read_text())["case"]
+        about = {case["name"].split(",")[0] for case in listed if case.get("group") == "benchmark"}
+        self.assertTrue(about and about <= set(readme.FIGURES), about)
+
     def test_the_readme_has_markers_for_tables_that_there_are(self):
         text = (places.ROOT / "README.md").read_text()
         marked = set(found[1] for found in readme.MARKED.findall(text))
