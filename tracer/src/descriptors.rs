@@ -4,7 +4,7 @@
 //! followed by arithmetic: what was read or written is added, a seek sets. Where others may move them unseen (a description
 //! that was inherited, shared with a child, or opened for appending) they are unknown until a seek tells.
 //!
-//! Tables grow by chunks and never move, so that looking up is two loads without a lock, whatever the number.
+//! The table grows by chunks and never moves, so that looking up is two loads without a lock, whatever the number.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -14,62 +14,20 @@ use dlio_schemas::record::POS_UNKNOWN;
 use crate::{names, paths, sys};
 
 const CHUNK: usize = 1024;
-const CHUNKS: usize = 1024;
+/// Descriptors that are followed; behind them lie spare descriptions.
+const DESCRIPTORS: usize = 1024 * CHUNK;
+const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
 
-/// A table of up to a million zeroed entries. The first chunk, which most programs never leave, is found without a pointer.
-struct Table<T: 'static> {
-    first: MaybeUninit<[T; CHUNK]>,
-    chunks: [AtomicPtr<T>; CHUNKS],
-}
-
-impl<T> Table<T> {
-    const fn new() -> Table<T> {
-        Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] }
-    }
-
-    #[inline(always)]
-    fn get(&self, index: usize) -> Option<&T> {
-        let chunk = if index < CHUNK { self.first.as_ptr().cast() } else { self.chunk(index / CHUNK)? };
-        // SAFETY: a chunk has CHUNK entries, for which zeroed memory is a value, and is never unmapped.
-        Some(unsafe { &*chunk.add(index % CHUNK) })
-    }
-
-    fn chunk(&self, number: usize) -> Option<*const T> {
-        let chunk = self.chunks.get(number)?.load(Acquire);
-        (!chunk.is_null()).then_some(chunk.cast_const())
-    }
-
-    fn get_or_make(&self, index: usize) -> Option<&T> {
-        let place = self.chunks.get(index / CHUNK)?;
-        if index >= CHUNK && place.load(Acquire).is_null() {
-            let fresh = sys::map_memory(CHUNK * size_of::<T>()).cast::<T>();
-            if fresh.is_null() || place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
-                sys::unmap(fresh.cast(), CHUNK * size_of::<T>());
-            }
-        }
-        self.get(index)
-    }
-
-    /// The entries of every chunk there is.
-    fn for_each(&self, visit: impl Fn(&T)) {
-        for chunk in (0..CHUNKS).filter(|number| self.has(*number)) {
-            (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
-        }
-    }
-
-    /// Whether there is a chunk of this number.
-    fn has(&self, number: usize) -> bool {
-        number == 0 || self.chunk(number).is_some()
-    }
-}
-
-/// File id in the lower half, description in the upper; zero is a descriptor never seen.
-static DESCRIPTORS: Table<AtomicU64> = Table::new();
-static DESCRIPTIONS: Table<Description> = Table::new();
-
-/// An open file description. Number 0 stands for "none": position unknown. A line of the cache each: threads that read
-/// files of their own would otherwise take it from each other on every call.
+/// A descriptor and, as a rule, the description it leads to. A line of the cache: threads that use files of their own would
+/// otherwise take it from each other on every call.
 #[repr(align(64))]
+struct Slot {
+    /// File id in the lower half; in the upper the slot of its description, plus one. Zero is a descriptor never seen.
+    descriptor: AtomicU64,
+    description: Description,
+}
+
+/// An open file description. Without one a position is unknown.
 struct Description {
     position: AtomicI64,
     holders: AtomicU32,
@@ -79,19 +37,83 @@ struct Description {
     flags: AtomicU32,
 }
 
+/// A table of zeroed slots. The first chunk, which most programs never leave, is found without a pointer.
+struct Table {
+    first: MaybeUninit<[Slot; CHUNK]>,
+    chunks: [AtomicPtr<Slot>; CHUNKS],
+}
+
+static TABLE: Table =
+    Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] };
+
+impl Table {
+    #[inline(always)]
+    fn get(&self, index: usize) -> Option<&Slot> {
+        let chunk = if index < CHUNK { self.first.as_ptr().cast() } else { self.chunk(index / CHUNK)? };
+        // SAFETY: a chunk has CHUNK slots, for which zeroed memory is a value, and is never unmapped.
+        Some(unsafe { &*chunk.add(index % CHUNK) })
+    }
+
+    fn chunk(&self, number: usize) -> Option<*const Slot> {
+        let chunk = self.chunks.get(number)?.load(Acquire);
+        (!chunk.is_null()).then_some(chunk.cast_const())
+    }
+
+    fn get_or_make(&self, index: usize) -> Option<&Slot> {
+        let place = self.chunks.get(index / CHUNK)?;
+        if index >= CHUNK && place.load(Acquire).is_null() {
+            let fresh = sys::map_memory(CHUNK * size_of::<Slot>()).cast::<Slot>();
+            if fresh.is_null() || place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
+                sys::unmap(fresh.cast(), CHUNK * size_of::<Slot>());
+            }
+        }
+        self.get(index)
+    }
+
+    /// Whether there is a chunk of this number.
+    fn has(&self, number: usize) -> bool {
+        number == 0 || self.chunk(number).is_some()
+    }
+
+    /// The slots of every chunk there is.
+    fn for_each(&self, visit: impl Fn(&Slot)) {
+        for chunk in (0..CHUNKS).filter(|number| self.has(*number)) {
+            (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
+        }
+    }
+}
+
+/// What a descriptor leads to, if it was ever seen. A number below zero is beyond every chunk.
+#[inline(always)]
+fn entry(fd: i32) -> Option<u64> {
+    Some(place(fd)?.descriptor.load(Relaxed))
+}
+
+#[inline(always)]
+fn place(fd: i32) -> Option<&'static Slot> {
+    let index = fd as usize;
+    if index >= DESCRIPTORS { None } else { TABLE.get(index) }
+}
+
+fn place_made(fd: i32) -> Option<&'static Slot> {
+    let index = fd as usize;
+    if index >= DESCRIPTORS { None } else { TABLE.get_or_make(index) }
+}
+
 /// Number of times that all descriptions may have come to be shared with another process, plus one.
 static SHARED: AtomicU32 = AtomicU32::new(1);
-/// Free descriptions: a change counter in the upper half, so that a list that changed and changed back is noticed.
+/// Spare descriptions, for descriptors whose own is held by a duplicate: how many were ever used, and a list of those that
+/// are free again, with a change counter in the upper half, so that a list that changed and changed back is noticed.
+static USED: AtomicU32 = AtomicU32::new(0);
 static FREE: AtomicU64 = AtomicU64::new(0);
-static USED: AtomicU32 = AtomicU32::new(1);
 
 const APPENDS: u32 = 1;
 
 /// The file a descriptor refers to, found out now if it was never seen; [`names::NONE`] where it refers to nothing.
 #[inline(always)]
 pub fn file(fd: i32) -> u32 {
-    match DESCRIPTORS.get(fd as usize).map(|entry| entry.load(Relaxed) as u32) {
-        Some(id) if id != names::NONE => id,
+    match entry(fd) {
+        Some(entry) if entry as u32 != names::NONE => entry as u32,
         _ => first_sight(fd),
     }
 }
@@ -99,13 +121,13 @@ pub fn file(fd: i32) -> u32 {
 /// The file a descriptor refers to as far as it was seen; the kernel is not asked.
 #[inline(always)]
 pub fn seen(fd: i32) -> u32 {
-    DESCRIPTORS.get(fd as usize).map_or(names::NONE, |entry| entry.load(Relaxed) as u32)
+    entry(fd).map_or(names::NONE, |entry| entry as u32)
 }
 
 /// Whether a filter leaves this descriptor's file out. Never looks for a name.
 #[inline(always)]
 pub fn is_filtered(fd: i32) -> bool {
-    DESCRIPTORS.get(fd as usize).is_some_and(|entry| entry.load(Relaxed) as u32 == names::FILTERED)
+    entry(fd).is_some_and(|entry| entry as u32 == names::FILTERED)
 }
 
 #[cold]
@@ -114,20 +136,18 @@ fn first_sight(fd: i32) -> u32 {
         return names::NONE;
     }
     let id = paths::of_descriptor(fd);
-    if let Some(entry) = DESCRIPTORS.get_or_make(fd as usize) {
+    if let Some(slot) = place_made(fd) {
         // Only if it is still unseen: another thread may have opened it in between.
-        let _ = entry.compare_exchange(0, id as u64, AcqRel, Relaxed);
+        let _ = slot.descriptor.compare_exchange(0, id as u64, AcqRel, Relaxed);
     }
     id
 }
 
 /// A descriptor that a call has just opened.
 pub fn opened(fd: i32, file: u32, flags: i32) {
-    if fd < 0 {
-        return;
-    }
-    let description = if file == names::FILTERED { 0 } else { take_description(flags) };
-    replace(fd, file as u64 | (description as u64) << 32);
+    let Some(slot) = place_made(fd) else { return };
+    let description = if file == names::FILTERED { 0 } else { take_description(fd, slot, flags) };
+    release(slot.descriptor.swap(file as u64 | (description as u64) << 32, AcqRel));
 }
 
 /// `to` is now a duplicate of `from`.
@@ -135,64 +155,61 @@ pub fn duplicated(from: i32, to: i32) {
     if to < 0 || from == to {
         return;
     }
-    let Some(entry) = DESCRIPTORS.get(from as usize).map(|entry| entry.load(Relaxed)) else {
-        return closed(to);
-    };
+    let Some(entry) = entry(from) else { return closed(to) };
     if let Some(description) = description_of(entry) {
         description.holders.fetch_add(1, Relaxed);
     }
-    replace(to, entry);
+    if let Some(slot) = place_made(to) {
+        release(slot.descriptor.swap(entry, AcqRel));
+    }
 }
 
 /// A descriptor that is about to be closed: to be said *before* the real call, after which the number may be another
 /// thread's.
 #[inline]
 pub fn closed(fd: i32) {
-    if let Some(entry) = DESCRIPTORS.get(fd as usize) {
-        release(entry.swap(0, AcqRel));
+    if let Some(slot) = place(fd) {
+        release(slot.descriptor.swap(0, AcqRel));
     }
 }
 
 /// Everything from `first` to `last` is about to be closed.
 pub fn closed_range(first: u32, last: u32) {
-    for fd in first as usize..=(last as usize).min(CHUNK * CHUNKS - 1) {
-        if !DESCRIPTORS.has(fd / CHUNK) {
+    for fd in first as usize..=(last as usize).min(DESCRIPTORS - 1) {
+        if !TABLE.has(fd / CHUNK) {
             continue;
         }
         closed(fd as i32);
     }
 }
 
-fn replace(fd: i32, entry: u64) {
-    if let Some(place) = DESCRIPTORS.get_or_make(fd as usize) {
-        release(place.swap(entry, AcqRel));
-    }
-}
-
 fn description_of(entry: u64) -> Option<&'static Description> {
     let index = (entry >> 32) as usize;
-    if index == 0 { None } else { DESCRIPTIONS.get(index) }
+    if index == 0 { None } else { Some(&TABLE.get(index - 1)?.description) }
 }
 
 #[inline(always)]
 fn description(fd: i32) -> Option<&'static Description> {
-    description_of(DESCRIPTORS.get(fd as usize)?.load(Relaxed))
+    description_of(entry(fd)?)
 }
 
-fn take_description(flags: i32) -> u32 {
-    let index = pop_free().unwrap_or_else(|| USED.fetch_add(1, Relaxed));
-    let Some(description) = DESCRIPTIONS.get_or_make(index as usize) else { return 0 };
-    description.position.store(0, Relaxed);
-    description.holders.store(1, Relaxed);
-    description.flags.store(if flags & libc::O_APPEND != 0 { APPENDS } else { 0 }, Relaxed);
-    description.since.store(SHARED.load(Relaxed), Relaxed);
-    index
+/// A new description: the descriptor's own, unless a duplicate holds that still. Returns its slot plus one, or zero.
+fn take_description(fd: i32, slot: &Slot, flags: i32) -> u32 {
+    if slot.description.holders.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+        slot.description.begin(flags);
+        return fd as u32 + 1;
+    }
+    let index = pop_free().unwrap_or_else(|| DESCRIPTORS as u32 + USED.fetch_add(1, Relaxed));
+    let Some(spare) = TABLE.get_or_make(index as usize) else { return 0 };
+    spare.description.holders.store(1, Relaxed);
+    spare.description.begin(flags);
+    index + 1
 }
 
 fn release(entry: u64) {
     let Some(description) = description_of(entry) else { return };
-    if description.holders.fetch_sub(1, AcqRel) == 1 {
-        push_free((entry >> 32) as u32, description);
+    if description.holders.fetch_sub(1, AcqRel) == 1 && (entry >> 32) as usize > DESCRIPTORS {
+        push_free((entry >> 32) as u32 - 1, description);
     }
 }
 
@@ -200,7 +217,7 @@ fn pop_free() -> Option<u32> {
     let mut head = FREE.load(Acquire);
     loop {
         let index = head as u32;
-        let next = DESCRIPTIONS.get(index as usize).filter(|_| index != 0)?.next_free.load(Relaxed);
+        let next = TABLE.get(index as usize).filter(|_| index != 0)?.description.next_free.load(Relaxed);
         match FREE.compare_exchange_weak(head, changed(head, next), AcqRel, Acquire) {
             Ok(_) => return Some(index),
             Err(now) => head = now,
@@ -224,6 +241,12 @@ fn changed(head: u64, index: u32) -> u64 {
 }
 
 impl Description {
+    fn begin(&self, flags: i32) {
+        self.position.store(0, Relaxed);
+        self.flags.store(if flags & libc::O_APPEND != 0 { APPENDS } else { 0 }, Relaxed);
+        self.since.store(SHARED.load(Relaxed), Relaxed);
+    }
+
     #[inline(always)]
     fn is_followed(&self) -> bool {
         self.since.load(Relaxed) == SHARED.load(Relaxed)
@@ -293,10 +316,10 @@ pub fn shared_with_child() {
 
 /// File numbers have lost their meaning: names are looked up again. What filters leave out stays out.
 pub fn forget_files() {
-    DESCRIPTORS.for_each(|entry| {
-        let seen = entry.load(Relaxed);
+    TABLE.for_each(|slot| {
+        let seen = slot.descriptor.load(Relaxed);
         if seen as u32 != names::FILTERED {
-            entry.store(seen & !0xffff_ffff, Relaxed);
+            slot.descriptor.store(seen & !0xffff_ffff, Relaxed);
         }
     });
 }
@@ -317,6 +340,21 @@ mod tests {
     }
 
     #[test]
+    fn a_number_opened_again_while_a_duplicate_lives_begins_anew() {
+        for _ in 0..3 {
+            opened(210, 5, 0);
+            duplicated(210, 211);
+            assert_eq!(advance(210, 10), 0);
+            closed(210);
+            opened(210, 6, 0);
+            assert_eq!((advance(210, 1), advance(211, 1), file(210), file(211)), (0, 10, 6, 5));
+            closed(210);
+            closed(211);
+        }
+        assert!(USED.load(Relaxed) <= 1, "spare descriptions are used again");
+    }
+
+    #[test]
     fn a_shared_description_is_unknown_until_a_seek() {
         opened(300, 5, 0);
         shared_with_child();
@@ -328,7 +366,7 @@ mod tests {
 
     #[test]
     fn numbers_beyond_every_table_are_passed_over() {
-        for fd in [-1, i32::MAX, (CHUNK * CHUNKS) as i32] {
+        for fd in [-1, i32::MAX, DESCRIPTORS as i32] {
             opened(fd, 5, 0);
             assert_eq!(position(fd), POS_UNKNOWN);
             closed(fd);
