@@ -11,7 +11,11 @@
 //! ```
 //!
 //! Threads turn their parts of a trace into lists of disjoint intervals in any order; a [`Sweep`] takes the lists in order
-//! of time and measures sets and their overlap.
+//! of time and measures sets and their overlap. Lists of which nobody knew the time before wait in [`unordered`].
+//!
+//! [`unordered`]: super::unordered
+
+use super::unordered::Unordered;
 
 /// From `start` to `end`, `end` not included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +100,7 @@ pub struct Sweep {
     waiting: [Vec<Vec<Interval>>; SETS],
     /// How many intervals may wait before they are united.
     room: [usize; SETS],
+    unordered: Unordered,
     horizon: i64,
     measures: Measures,
     /// Intervals that ended behind the horizon although their stream promised otherwise, and by how much in all.
@@ -108,6 +113,7 @@ impl Default for Sweep {
         Sweep {
             waiting: Default::default(),
             room: [WAITING; SETS],
+            unordered: Unordered::default(),
             horizon: i64::MAX,
             measures: Measures::default(),
             late: 0,
@@ -117,8 +123,20 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Takes the next lists, and the latest end that anything after them can have.
+    /// Takes the next lists, and the latest end that anything after them can have: `i64::MAX` where nobody knows.
     pub fn take(&mut self, lists: Lists, horizon: i64) {
+        if horizon == i64::MAX {
+            return self.unordered.keep(&lists);
+        }
+        self.place(lists, horizon);
+        while let Some(lists) = self.unordered.next_beyond(horizon) {
+            self.place(lists, horizon);
+        }
+    }
+
+    /// Puts lists where they belong and measures what can be measured, now that nothing but what waits ends after `horizon`.
+    fn place(&mut self, lists: Lists, horizon: i64) {
+        let horizon = horizon.max(self.unordered.last_end());
         for (waiting, mut list) in self.waiting.iter_mut().zip(lists) {
             let late = list.partition_point(|interval| interval.end <= self.horizon);
             for interval in &mut list[late..] {
@@ -142,6 +160,7 @@ impl Sweep {
 
     /// Everything is here.
     pub fn finish(mut self) -> (Measures, u64, i64) {
+        self.take(Lists::default(), i64::MIN);
         self.advance(i64::MIN);
         (self.measures, self.late, self.late_ns)
     }
@@ -164,9 +183,9 @@ impl Sweep {
 /// Intervals of a set that wait as they came, in 16 MiB.
 const WAITING: usize = 1 << 20;
 
-/// Makes one list of all that wait when they have become many: where nothing is known of the order of parts, no horizon
-/// ever passes them, and without this each event of the trace would wait for the end. Room grows with what is left, so
-/// that the work stays in proportion, and faster where uniting gains little, as with calls that never overlap.
+/// Makes one list of all that wait when they have become many: where parts of a trace span all of its time, no horizon
+/// passes them, and without this each event of the trace would wait for the end. Room grows with what is left, so that the
+/// work stays in proportion, and faster where uniting gains little, as with calls that never overlap.
 fn gather(waiting: &mut Vec<Vec<Interval>>, room: &mut usize) {
     let before = waiting.iter().map(Vec::len).sum::<usize>();
     if before <= *room {
@@ -267,6 +286,23 @@ mod tests {
             assert_eq!((found.of(Set::Io), found.compute_and_io), (count(&|bits| bits[io]), both), "round {round}");
             assert_eq!(found.of(Set::AppIo), count(&|bits| bits[Set::AppIo as usize]));
         }
+    }
+
+    #[test]
+    fn lists_that_come_in_no_order_are_measured_like_those_in_order() {
+        let of = |from: i64, to: i64| {
+            let mut lists: Lists = Default::default();
+            lists[Set::Io as usize] = list(&[(from, to)]);
+            lists
+        };
+        let mut sweep = Sweep::default();
+        for (from, to) in [(50, 60), (10, 30), (85, 95), (0, 20), (55, 70)] {
+            sweep.take(of(from, to), i64::MAX);
+        }
+        sweep.take(of(90, 100), 90);
+        sweep.take(of(40, 52), 45);
+        let (measures, late, _) = sweep.finish();
+        assert_eq!((measures.of(Set::Io), late), (30 + 30 + 15, 0));
     }
 
     #[test]

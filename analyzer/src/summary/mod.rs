@@ -14,6 +14,7 @@ pub mod quantiles;
 pub mod tally;
 pub mod text;
 pub mod units;
+pub mod unordered;
 pub mod verdict;
 
 use crate::batch::Wanted;
