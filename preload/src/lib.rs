@@ -18,6 +18,7 @@ mod stdio;
 static START: extern "C" fn() = {
     extern "C" fn start() {
         memory::link();
+        std::panic::set_hook(Box::new(say_where));
         // SAFETY: registers a function that lives as long as the process.
         unsafe {
             unsafe extern "C" fn child() {
@@ -33,6 +34,11 @@ static START: extern "C" fn() = {
     }
     start
 };
+
+fn say_where(fault: &std::panic::PanicHookInfo) {
+    let (file, line) = fault.location().map_or(("", 0), |place| (place.file(), place.line()));
+    dlio_tracer::engine::say_fault(file, line);
+}
 
 /// Where span APIs of any language find this process's engine: see `dlio_tracer::table`.
 #[unsafe(no_mangle)]

@@ -22,6 +22,7 @@
 //! | `processes: N` | process images that left a trace | 1 |
 //! | `endings: A, B` | how they ended, in any order: `exit N`, `exec`, `killed` | `exit 42` for each |
 //! | `lost: N` | events counted as lost; `*` for any number | 0 |
+//! | `done: N` | events that are there and lost ones, together | |
 //! | `says: TEXT` | the tracer says something with this text on stderr | it says nothing |
 //! | `may-say: TEXT` | the tracer may say something with this text | |
 //! | `damage: yes` | pieces of the trace may be damaged | none are |
@@ -55,6 +56,7 @@ pub struct Case {
     pub processes: Option<Number>,
     pub endings: Option<Vec<String>>,
     pub lost: Option<Number>,
+    pub done: Option<Number>,
     pub says: Vec<String>,
     pub may_say: Vec<String>,
     pub passes: Vec<String>,
@@ -185,6 +187,7 @@ fn take(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         ("processes", "") => case.processes = Some(Number::parse(value)?),
         ("endings", "") => case.endings = Some(list()),
         ("lost", "") => case.lost = Some(Number::parse(value)?),
+        ("done", "") => case.done = Some(Number::parse(value)?),
         ("says", "") => case.says.push(value.to_string()),
         ("may-say", "") => case.may_say.push(value.to_string()),
         ("damage", "") => case.damage = value == "yes",

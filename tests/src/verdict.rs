@@ -138,6 +138,9 @@ fn processes(case: &Case, format: &str, seen: &Seen, found: &mut Vec<String>) {
     if !case.lost.unwrap_or(Number::Exactly(0)).allows(seen.lost()) {
         found.push(format!("{} events are lost", seen.lost()));
     }
+    if let Some(expected) = case.done {
+        differ("events", "there and lost", expected, seen.events().count() as u64 + seen.lost(), found);
+    }
     seen.processes.iter().for_each(|process| files(case, process, format, found));
 }
 

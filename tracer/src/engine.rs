@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
+use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 use dlio_schemas::record::{DEPTH_MAX, Record, word};
 
@@ -114,6 +115,12 @@ impl Inside {
 /// A sentence for the user.
 pub fn say(parts: &[&[u8]]) {
     sys::say(parts);
+}
+
+/// A fault of ours says where it is and no more: a backtrace takes memory and locks that the program may not leave us.
+pub fn say_fault(file: &str, line: u32) {
+    let mut digits = [0; 20];
+    say(&[b"a fault of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
 }
 
 /// The functions of the C library are patched from now on.

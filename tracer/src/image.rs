@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::VERSION;
@@ -20,6 +20,7 @@ use dlio_schemas::native::ring::{self, SEGMENTS_START, header, segment_at, segme
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
 use crate::ring::Thread;
+use crate::tail::Tail;
 use crate::{clock, config, descriptors, engine, facts, mappings, stack, sys, tally, thread_names};
 
 static LOCK: Lock = Lock::new();
@@ -31,6 +32,10 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 static THREADS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
+/// Until when nothing is tried again that failed for want of memory, on the kernel's coarse clock.
+static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Whether the image is being closed: what is written now matters more than the last events.
+static CLOSING: AtomicBool = AtomicBool::new(false);
 static DLT: AtomicU32 = AtomicU32::new(DLT_NONE);
 static HELD: AtomicI32 = AtomicI32::new(-1);
 static TROUBLE: AtomicI32 = AtomicI32::new(0);
@@ -51,6 +56,9 @@ const EXPORTED_EVENT: u64 = 16;
 
 /// What the table of counts takes in the end, compressed.
 const TABLE_STORED: u64 = 64 << 10;
+
+/// How long a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
+const PAUSE_NS: u64 = 100_000_000;
 
 /// Where the held descriptor goes: far above what programs use, within what most are allowed.
 const HELD_FROM: i32 = 700;
@@ -98,12 +106,13 @@ fn set_ring_page(page: *mut u8) -> bool {
 pub fn take_thread() -> *mut Thread {
     let none = std::ptr::null_mut();
     let Some(_held) = LOCK.take() else { return none };
-    if ring_page().is_null() && !create() {
+    if is_paused() || ring_page().is_null() && !create() {
         return none;
     }
     let idle = IDLE.load(Relaxed);
     let thread = if idle.is_null() { new_thread() } else { idle };
     if thread.is_null() {
+        pause();
         return none;
     }
     // SAFETY: the state is equipped and, under the lock, nobody else's.
@@ -127,6 +136,17 @@ pub unsafe fn give_back(thread: *mut Thread) {
         unsafe { (*thread).next_idle = IDLE.load(Relaxed) };
         IDLE.store(thread, Relaxed);
     }
+}
+
+/// There is no memory: the program has other worries than its trace.
+fn pause() {
+    note_trouble(libc::ENOMEM);
+    PAUSED_UNTIL.store(sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) + PAUSE_NS, Relaxed);
+}
+
+fn is_paused() -> bool {
+    let until = PAUSED_UNTIL.load(Relaxed);
+    until != 0 && sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) < until
 }
 
 /// Makes the ring file, or memory in its place where a file cannot be.
@@ -155,6 +175,7 @@ fn create() -> bool {
     dlt.prefix(config::get().dir()).push(b".dlt");
     let mapped = map_part(ring.as_c_str(), libc::O_CREAT, SEGMENTS_START, 0);
     if mapped.is_null() {
+        pause();
         return false;
     }
     describe(mapped, &now);
@@ -216,7 +237,10 @@ fn describe(page: *mut u8, now: &Anchor) {
 fn map_part(path: &CStr, create: i32, length: usize, at: usize) -> *mut u8 {
     let fd = sys::open(path, libc::O_RDWR | create) as i32;
     if fd < 0 {
-        note_trouble(-fd);
+        // Where the first part is memory there is no file for a later one, and nothing wrong with that.
+        if create != 0 || fd != -libc::ENOENT {
+            note_trouble(-fd);
+        }
         return sys::map_memory(length);
     }
     let reserved = sys::without_signal(libc::SIGXFSZ, || sys::reserve(fd, at, length));
@@ -266,6 +290,10 @@ fn new_thread() -> *mut Thread {
     let segment = map_part(ring_path(), 0, segment_size(EVENTS_MAX), segment_at(index, EVENTS_MAX));
     let thread = sys::map_memory(Thread::SIZE).cast::<Thread>();
     if segment.is_null() || thread.is_null() {
+        [(segment, segment_size(EVENTS_MAX)), (thread.cast(), Thread::SIZE)]
+            .into_iter()
+            .filter(|(memory, _)| !memory.is_null())
+            .for_each(|(memory, length)| sys::unmap(memory, length));
         return std::ptr::null_mut();
     }
     sys::wipe_on_fork(thread.cast(), Thread::SIZE);
@@ -286,7 +314,8 @@ pub fn append(block: &[u8]) -> bool {
     if DLT.load(Acquire) == DLT_NONE && !begin_dlt() {
         return false;
     }
-    let written = write(libc::O_APPEND, &[block]);
+    let written = write(libc::O_APPEND, &[block])
+        || CLOSING.load(Relaxed) && make_room(block.len()) && write(libc::O_APPEND, &[block]);
     if written && block[4] == Kind::Events as u8 {
         let count = u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64;
         EVENTS.fetch_add(count, Relaxed);
@@ -351,6 +380,27 @@ fn write(flags: i32, parts: &[&[u8]]) -> bool {
     result == 0
 }
 
+/// Takes back what was written last, a torn block or events, on a disk that is full. Names, and how much is lost, are
+/// worth more than the last events.
+fn make_room(needed: usize) -> bool {
+    let fd = sys::open(dlt_path(), libc::O_RDWR) as i32;
+    let length = sys::size(fd).max(0) as usize;
+    let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
+    let made = !mapped.is_null() && {
+        // SAFETY: the file is this image's own, and while it is closed nobody else shortens it.
+        let bytes = unsafe { std::slice::from_raw_parts(mapped, length) };
+        let given_up = Tail::of(bytes).give_up(needed);
+        given_up.is_some_and(|(end, events)| {
+            count_lost(events);
+            EVENTS.fetch_sub(events, Relaxed);
+            sys::truncate(fd, end) == 0
+        })
+    };
+    sys::unmap(mapped.cast_mut(), length);
+    sys::close(fd);
+    made
+}
+
 /// Opens the `.dlt` for good, because the program is about to lose the way to it. The descriptor is far up; hooks keep it
 /// from being closed or replaced.
 pub fn hold() {
@@ -405,7 +455,7 @@ pub fn describe_more(key: &[u8], text: &[u8]) {
 /// Makes sure that an image exists.
 pub fn ensure() -> bool {
     let Some(_held) = LOCK.take() else { return false };
-    !ring_page().is_null() || create()
+    !ring_page().is_null() || !is_paused() && create()
 }
 
 /// The descriptor the tracer holds, if any: not the program's to close.
@@ -457,6 +507,16 @@ pub fn count_misused_span() {
     count(header::MISUSED_SPANS, 1);
 }
 
+/// Events of which no image can tell, because there is none.
+pub fn lost_early() -> u64 {
+    LOST_EARLY.load(Relaxed)
+}
+
+/// How many threads have had a ring at a time.
+pub fn threads() -> usize {
+    SEGMENTS.load(Relaxed) as usize
+}
+
 /// Ticks the tracer's slow path took.
 pub fn count_own_time(ticks: u64) {
     count(header::TRACER_TICKS, ticks);
@@ -505,8 +565,11 @@ pub fn close(ended: &[u8]) -> Option<Closed> {
             thread = (*thread).next;
         }
     }
-    crate::names::flush()?;
-    let written = tally::write(append) && append_ending(ended);
+    CLOSING.store(true, Relaxed);
+    let flushed = crate::names::flush();
+    let written = flushed.is_some() && tally::write(append) && append_ending(ended);
+    CLOSING.store(false, Relaxed);
+    flushed?;
     if !written {
         leave_ending(page, ended);
     }
@@ -604,6 +667,7 @@ fn forget_threads() {
     THREADS.store(std::ptr::null_mut(), Release);
     IDLE.store(std::ptr::null_mut(), Relaxed);
     TROUBLE.store(0, Relaxed);
+    PAUSED_UNTIL.store(0, Relaxed);
     crate::names::forget();
     crate::spill::forget();
     tally::forget();

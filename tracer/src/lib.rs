@@ -53,6 +53,7 @@ mod spill;
 mod stack;
 mod switches;
 mod sys;
+mod tail;
 mod tally;
 mod thread_names;
 

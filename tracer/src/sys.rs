@@ -101,6 +101,10 @@ fn fill(fd: c_int, at: usize, length: usize) -> isize {
     0
 }
 
+pub fn truncate(fd: c_int, length: usize) -> isize {
+    kernel!(SYS_ftruncate, fd, length)
+}
+
 pub fn rename(from: &CStr, to: &CStr) -> isize {
     let at = libc::AT_FDCWD as isize;
     kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), 0)
