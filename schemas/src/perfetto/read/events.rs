@@ -106,6 +106,7 @@ impl Reader {
                 record.fd = event.category.filter(|category| category.layer.is_none()).map_or(0, |c| c.id as i32);
                 if !self.without_metadata {
                     self.slots.fill_metadata(time, &mut metadata);
+                    metadata.iter_mut().for_each(|meta| self.settle_text(meta));
                 }
                 self.slots.fill_span(&mut record, event.counter)
             }
@@ -113,6 +114,16 @@ impl Reader {
         };
         record.word = word(op, depth, known, 0);
         Open { record, metadata, unfinished: self.slots.has(Key::Unfinished) }
+    }
+
+    /// Files and texts are interned in one table, and taken for files until a span says otherwise.
+    fn settle_text(&mut self, meta: &mut Record) {
+        if meta.fd == MetaKind::Text as i32
+            && let Some((NameKind::Path | NameKind::Object, text)) = self.names.get(meta.a as u32)
+        {
+            let text = text.to_vec();
+            meta.a = self.name(NameKind::Text, &text) as i64;
+        }
     }
 
     fn name(&mut self, kind: NameKind, text: &[u8]) -> u32 {

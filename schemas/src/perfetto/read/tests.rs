@@ -44,6 +44,8 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
                 numbers: vec![
                     a.filter(|_| !is_text),
                     a.filter(|_| is_text).map(|id| text(id).bytes().map(i64::from).sum()),
+                    // Whoever looks for a text looks among texts, not among files.
+                    a.filter(|_| is_text).and_then(|id| names.get(id as u32)).map(|(kind, _)| kind as i64),
                     (info.b != Arg::None).then_some(events.b[i]),
                     (op != Op::META).then_some(events.ret[i]),
                 ],
@@ -93,7 +95,7 @@ fn image() -> Image {
     };
     let meta = |kind: MetaKind, value| Record { file: 5, fd: kind as i32, a: value, ..event(Op::META, 0, 0, 0) };
     spans.push(&event(Op::READ, 2100, 50, 2));
-    [(MetaKind::Int, -7), (MetaKind::Float, 0.25f64.to_bits() as i64), (MetaKind::Text, 8)]
+    [(MetaKind::Int, -7), (MetaKind::Float, 0.25f64.to_bits() as i64), (MetaKind::Text, 5)]
         .iter()
         .for_each(|(kind, value)| spans.push(&meta(*kind, *value)));
     spans.push(&span(Op::SPAN, 2050, 200, 1, 3, 4));
