@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering::*};
 use dlio_tracer::calls::*;
 use dlio_tracer::engine::{self, Ending};
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::{descriptors, environment, image, paths, process};
+use dlio_tracer::{descriptors, environment, image, names, paths, process};
 use libc::{FILE, pid_t};
 
 use crate::next::Missing;
@@ -322,7 +322,8 @@ unsafe fn spawn(
             let done = call.end();
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
-            process::spawned(done, paths::of(path), result);
+            let file = if paths::is_readable(path) { paths::of(path) } else { names::NONE };
+            process::spawned(done, file, result);
             error
         })
     }
@@ -343,7 +344,7 @@ unsafe fn exec(
 ) -> c_int {
     // SAFETY: the caller's pointers are as the C library takes them.
     unsafe {
-        if !path.is_null() {
+        if paths::is_readable(path) {
             process::before_exec(CStr::from_ptr(path));
         }
         let result = environment::with_carried(variables, next);

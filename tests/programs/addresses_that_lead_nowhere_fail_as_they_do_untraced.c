@@ -1,7 +1,10 @@
 /* The kernel says EFAULT to a bad pointer; so must a traced call, whatever the tracer would like to read there. */
+//= processes: 2
+//= endings: exec, exit 42
 //= among: open=2 stat=1 readv=2 writev=1
 //= results readv: -14 -14
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -18,6 +21,13 @@ int main(int argc, char **argv) {
     EXPECT(writev(1, (void *)8, 1) == -1 && errno == EFAULT);
     EXPECT(unlink(nowhere) == -1 && errno == EFAULT);
     EXPECT(rename(argv[0], nowhere) == -1 && errno == EFAULT);
+    EXPECT(access(argv[0], R_OK) == 0);
+    char *arguments[] = {argv[0], NULL}, *variables[] = {"A=B", nowhere, NULL};
+    pid_t child;
+    EXPECT(execve(nowhere, arguments, NULL) == -1 && errno == EFAULT);
+    EXPECT(posix_spawn(&child, nowhere, NULL, NULL, arguments, variables) == EFAULT);
+    EXPECT(execve(argv[0], arguments, (char **)nowhere) == -1 && errno == EFAULT);
+    EXPECT(execve(argv[0], arguments, variables) == -1 && errno == EFAULT);
     EXPECT(access(argv[0], R_OK) == 0);
     return PASSED;
 }

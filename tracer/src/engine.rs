@@ -44,12 +44,22 @@ pub fn begin(layer: Layer) -> Option<Call> {
     let mode = SWITCHES.mode.load(Relaxed);
     // SAFETY: the line is this thread's own.
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
-        return if mode == 0 { begin_first(layer) } else { None };
+        return begin_oddly(layer, mode);
     }
     if SWITCHES.patched.load(Relaxed) {
         Inside::enter(layer);
     }
     Some(Call { start: clock::ticks() })
+}
+
+/// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
+#[cold]
+fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
+    if mode == 0 {
+        return begin_first(layer);
+    }
+    let recorded = mode & 1 << layer as u32 != 0 && !is_passing();
+    recorded.then(|| Call { start: clock::ticks() })
 }
 
 /// A call before the library's own constructor: another constructor's, or a program's that starts threads early.
@@ -285,8 +295,7 @@ pub enum Ending {
 /// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
 /// nothing is done: what was recorded lies in the ring, where a reader finds it.
 pub fn end(ending: Ending) {
-    // SAFETY: the line is this thread's own.
-    if unsafe { (*local()).passing } != 0 || !begin_end() {
+    if is_passing() || !begin_end() {
         return;
     }
     let mode = set_mode(STARTED);
@@ -358,14 +367,25 @@ pub fn record_cost_ns() -> f64 {
     2.0 * ticks * 1e9 / clock::rate_hz(&clock::anchor()).max(1) as f64 + FILL_NS
 }
 
-/// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace.
+/// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace. Who
+/// comes back says so, and only the process that left: its child may vfork too.
 pub fn pass(passing: bool) {
+    let me = sys::process_id();
+    let line = local();
     // SAFETY: the line is this thread's own.
-    unsafe { (*local()).passing = passing as u32 };
+    unsafe {
+        match passing {
+            true if !is_passing() => (*line).passing = me,
+            false if (*line).passing == me => (*line).passing = 0,
+            _ => {}
+        }
+    }
 }
 
-/// Whether this thread is a vfork child.
+/// Whether this is a vfork child, on the memory and in the name of a thread of its parent. That thread itself runs again
+/// only when the child is gone.
 pub fn is_passing() -> bool {
     // SAFETY: the line is this thread's own.
-    unsafe { (*local()).passing != 0 }
+    let left = unsafe { (*local()).passing };
+    left != 0 && left != sys::process_id()
 }

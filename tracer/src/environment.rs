@@ -9,7 +9,7 @@ use dlio_schemas::env;
 
 use crate::config::Config;
 use crate::path_buffer::PathBuffer;
-use crate::stack;
+use crate::{stack, sys};
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -50,8 +50,10 @@ pub fn is_traced() -> bool {
 /// Entries an environment on the stack can take. A larger one is passed on as it is.
 const ENTRIES_MAX: usize = 4096;
 
-/// Calls `exec` with the environment it was given and what that lacks. Allocates nothing: the caller may be the child of
-/// a vfork.
+const PAGE: usize = 4096;
+
+/// Calls `exec` with the environment it was given and what that lacks. One that cannot be read is passed on as it is, for
+/// the kernel to refuse. Allocates nothing: the caller may be the child of a vfork.
 ///
 /// # Safety
 /// `given` is null or a null-terminated list of strings.
@@ -64,13 +66,25 @@ pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*co
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
     unsafe {
-        while !given.is_null() && !(*given.add(used)).is_null() {
+        while !given.is_null() {
+            let place = given.add(used);
+            let unseen = used == 0 || place.addr().is_multiple_of(PAGE);
+            if unseen && !sys::are_readable(&[place.cast()]) {
+                return exec(given);
+            }
+            if (*place).is_null() {
+                break;
+            }
             if used + carried.variables.len() + 1 >= ENTRIES_MAX {
                 return exec(given);
             }
-            list[used] = preloading(*given.add(used), &carried.library, preload);
+            list[used] = *place;
             used += 1;
         }
+        if !sys::are_readable(&list[..used]) {
+            return exec(given);
+        }
+        list[..used].iter_mut().for_each(|entry| *entry = preloading(*entry, &carried.library, preload));
     }
     let given_entries = used;
     for variable in &carried.variables {

@@ -11,7 +11,7 @@ pub struct Local {
     /// The thread's recording state, or null.
     pub thread: *mut Thread,
     /// Set between vfork and the child's exec: the child runs on the parent's memory and must leave no trace in it.
-    pub passing: u32,
+    pub passing: i32,
     /// Spans open on this thread.
     pub depth: u32,
     /// Inside the tracer's slow path; a signal handler that comes in then finds its way around.

@@ -63,6 +63,11 @@ pub fn leads_nowhere(path: *const c_char) -> bool {
     unsafe { *libc::__errno_location() == libc::EFAULT && !sys::is_readable(path.cast()) }
 }
 
+/// Whether a path can be read before the kernel has said so.
+pub fn is_readable(path: *const c_char) -> bool {
+    !path.is_null() && sys::is_readable(path.cast())
+}
+
 #[cold]
 #[inline(never)]
 fn new_spelling(dir: i32, text: &[u8], hash: u64) -> u32 {

@@ -250,6 +250,22 @@ pub fn is_readable(address: *const u8) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
 }
 
+/// Whether a byte at each address can be read. Where nobody may ask, they are taken to be.
+pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
+    const AT_ONCE: usize = 64;
+    let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    addresses.chunks(AT_ONCE).all(|chunk| {
+        let mut bytes = [0u8; AT_ONCE];
+        let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: chunk.len() };
+        let mut from = [none; AT_ONCE];
+        for (place, address) in from.iter_mut().zip(chunk) {
+            *place = libc::iovec { iov_base: address.cast_mut().cast(), iov_len: 1 };
+        }
+        let read = kernel!(SYS_process_vm_readv, process_id(), &raw const into, 1, from.as_ptr(), chunk.len(), 0);
+        read == chunk.len() as isize || read < 0 && read != -libc::EFAULT as isize
+    })
+}
+
 /// Gives the processor away once; for a lock another thread holds.
 pub fn yield_now() {
     kernel!(SYS_sched_yield);
