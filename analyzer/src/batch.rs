@@ -63,6 +63,8 @@ pub struct Batch {
     pub step: Vec<i32>,
     /// In order of rows.
     pub args: Vec<Arg>,
+    /// Rows whose bytes came from another file, and the number of that.
+    pub sources: Vec<(u32, u32)>,
     /// Events that the writer says found no room.
     pub lost: u64,
 }
@@ -116,6 +118,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.each(Vec::clear, Vec::clear, Vec::clear, Vec::clear);
         self.args.clear();
+        self.sources.clear();
         self.lost = 0;
     }
 
@@ -162,6 +165,8 @@ impl Batch {
             .collect();
         self.args.retain(|arg| keep[arg.row as usize]);
         self.args.iter_mut().for_each(|arg| arg.row = rows[arg.row as usize]);
+        self.sources.retain(|(row, _)| keep[*row as usize]);
+        self.sources.iter_mut().for_each(|(row, _)| *row = rows[*row as usize]);
     }
 
     fn each(
@@ -225,7 +230,9 @@ mod tests {
         let mut batch = Batch::default();
         (0..4).for_each(|i| batch.push(&Row::new(i, 1, 0)));
         batch.args = (0..4).map(|row| Arg { row, key: 0, value: Value::Int(row as i64) }).collect();
+        batch.sources = vec![(0, 7), (3, 8)];
         batch.retain(&[false, true, false, true]);
+        assert_eq!(batch.sources, [(1, 8)]);
         assert_eq!(batch.ts, [1, 3]);
         let left: Vec<_> = batch.args.iter().map(|arg| (arg.row, arg.value.clone())).collect();
         assert_eq!(left, [(0, Value::Int(1)), (1, Value::Int(3))]);

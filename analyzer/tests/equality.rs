@@ -88,6 +88,15 @@ fn every_format_of_a_run_gives_the_same_figures() {
     }
 }
 
+#[test]
+fn copies_inside_the_kernel_are_the_same_in_a_trace_for_viewers() {
+    let folder = Folder::new("equal-copies");
+    generate(folder.path(), &Plan { copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let exports = Folder::new("equal-copies-exports");
+    let found = summary(&exported(folder.path(), Form::Perfetto(Compression::Zstd), exports.path().join("t.pftrace")));
+    assert_eq!(moved(&found), moved(&summary(folder.path())));
+}
+
 /// Its times are whole microseconds, and its lines say nothing of ranks, thread names or how a process ended.
 #[test]
 fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {

@@ -245,21 +245,39 @@ fn sql_gives_the_figures_of_the_summary() {
         ]
         .map(|number| number as i64)
     );
+    assert_eq!(numbers(&trace, include_str!("../sql/dataset.sql")), dataset(&summary));
+}
+
+fn dataset(summary: &Summary) -> [i64; 8] {
     let what = &summary.dataset;
-    assert_eq!(
-        numbers(&trace, include_str!("../sql/dataset.sql")),
-        [
-            what.files,
-            what.files_read,
-            what.files_written,
-            what.bytes_read,
-            what.bytes_written,
-            what.bytes_reached,
-            what.elsewhere_read,
-            what.elsewhere_written
-        ]
-        .map(|number| number as i64)
-    );
+    [
+        what.files,
+        what.files_read,
+        what.files_written,
+        what.bytes_read,
+        what.bytes_written,
+        what.bytes_reached,
+        what.elsewhere_read,
+        what.elsewhere_written,
+    ]
+    .map(|number| number as i64)
+}
+
+#[test]
+fn what_the_kernel_copies_is_read_from_one_file_and_written_to_the_other() {
+    let (folder, truth) = made("copies", &Plan { copies: true, ..Plan::default() });
+    let trace = opened(&folder);
+    let found = summary(&trace, &Filter::default());
+    let bytes = |name: &str| truth.calls[name].sizes.iter().sum::<i64>() as u64;
+    assert!(bytes("copy_file_range") > 0);
+    assert_eq!(found.dataset.bytes_read, bytes("pread") + bytes("copy_file_range"));
+    assert_eq!(found.dataset.bytes_written, bytes("pwrite") + bytes("copy_file_range"));
+    assert_eq!(numbers(&trace, include_str!("../sql/dataset.sql")), dataset(&found));
+
+    let tables = Folder::new("copies-tables");
+    let (all, progress) = (Filter::default(), Progress::default());
+    dlio_analyzer::tables::export::write(&trace, &all, (THREADS, MEMORY), &progress, tables.path()).unwrap();
+    assert_eq!(dataset(&summary(&opened(&tables), &all)), dataset(&found));
 }
 
 #[test]

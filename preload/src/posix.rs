@@ -7,6 +7,7 @@ use dlio_tracer::descriptors;
 use dlio_tracer::mappings;
 use dlio_tracer::ops::Op;
 use dlio_tracer::paths;
+use dlio_tracer::record::POS_UNKNOWN;
 use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::rows;
@@ -132,7 +133,7 @@ rows! { Posix
     }
     [pwritev2 pwritev64v2] (fd: c_int, list: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t; {
         unless leaves_out(fd);
-        |done, ret| wrote_at_or_here(done, fd, at, wanted(list, count), ret as i64)
+        |done, ret| wrote_at_or_here(done, fd, (at, flags), wanted(list, count), ret as i64)
     }
 
     [lseek lseek64] (fd: c_int, offset: off_t, whence: c_int) -> off_t; {
@@ -149,7 +150,7 @@ rows! { Posix
         |done, ret| transferred(done, Op::SPLICE, from, from_at.is_null(), to, to_at.is_null(), size as i64, ret as i64)
     }
     [tee] (from: c_int, to: c_int, size: size_t, flags: c_uint) -> ssize_t; {
-        |done, ret| on_descriptor(done, Op::TEE, to, from as i64, size as i64, ret as i64)
+        |done, ret| from_file(done, Op::TEE, from, to, size as i64, ret as i64)
     }
     [vmsplice] (fd: c_int, list: *const iovec, count: size_t, flags: c_uint) -> ssize_t; {
         |done, ret| on_descriptor(done, Op::VMSPLICE, fd, 0, wanted(list, count as c_int), ret as i64)
@@ -538,8 +539,13 @@ fn read_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, reques
     }
 }
 
-fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
+fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, (at, flags): (off_t, c_int), requested: i64, ret: i64) {
     match at {
+        -1 if flags & libc::RWF_APPEND != 0 => {
+            descriptors::lose_position(fd);
+            wrote_here(done, Op::PWRITEV2, fd, requested, ret);
+        }
+        _ if flags & libc::RWF_APPEND != 0 => moved_at(done, Op::PWRITEV2, fd, POS_UNKNOWN, requested, ret),
         -1 => wrote_here(done, Op::PWRITEV2, fd, requested, ret),
         _ => moved_at(done, Op::PWRITEV2, fd, at, requested, ret),
     }
@@ -563,5 +569,5 @@ fn transferred(
     if to_moves {
         descriptors::advance_write(to, ret);
     }
-    on_descriptor(done, op, to, from as i64, requested, ret);
+    from_file(done, op, from, to, requested, ret);
 }

@@ -483,7 +483,7 @@ fn put_numbers(list: &mut List, call: &Call, names: &Names) {
     let arguments = [(info.a, false, call.a), (info.b, true, Some(call.b))];
     for (arg, second, number) in arguments {
         match (Key::of(arg, second), number) {
-            (Some(key), Some(id)) if arg == Arg::Path => list.name(key.name(), id as u32, names),
+            (Some(key), Some(id)) if arg.is_name() => list.name(key.name(), id as u32, names),
             (Some(key), Some(number)) => list.number(key.name(), number),
             _ => (),
         }

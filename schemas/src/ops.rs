@@ -54,6 +54,8 @@ pub enum Arg {
     Offset,
     /// Name id of a second path (the target of a rename, the text of a link).
     Path,
+    /// Name id of the file that bytes came from, where both sides of a call are files.
+    Source,
     /// A second descriptor.
     Fd,
     /// A command number, as of `fcntl` or `flock`.
@@ -111,6 +113,13 @@ impl Class {
 
     pub fn name(self) -> &'static str {
         ["read", "write", "metadata", "sync", "compute", "other"][self as usize]
+    }
+}
+
+impl Arg {
+    /// Whether the number is that of a name.
+    pub const fn is_name(self) -> bool {
+        matches!(self, Arg::Path | Arg::Source)
     }
 }
 
@@ -186,9 +195,9 @@ operations! {
         28 PWRITEV "pwritev" Write Position Size Bytes;
         29 PWRITEV2 "pwritev2" Write Position Size Bytes;
         30 LSEEK "lseek" Metadata Whence Offset Position;
-        31 SENDFILE "sendfile" Write Fd Size Bytes;
-        32 COPY_FILE_RANGE "copy_file_range" Write Fd Size Bytes;
-        33 SPLICE "splice" Write Fd Size Bytes;
+        31 SENDFILE "sendfile" Write Source Size Bytes;
+        32 COPY_FILE_RANGE "copy_file_range" Write Source Size Bytes;
+        33 SPLICE "splice" Write Source Size Bytes;
         34 READAHEAD "readahead" Metadata Position Size Status;
         35 AIO_READ "aio_read" Other Position Size Status;
         36 AIO_WRITE "aio_write" Other Position Size Status;
@@ -199,7 +208,7 @@ operations! {
         41 AIO_SUSPEND "aio_suspend" Other Count None Status;
         42 AIO_CANCEL "aio_cancel" Other None None Status;
         43 LIO_LISTIO "lio_listio" Other Count None Status;
-        44 TEE "tee" Write Fd Size Bytes;
+        44 TEE "tee" Write Source Size Bytes;
         45 VMSPLICE "vmsplice" Write None Size Bytes;
 
         50 FSYNC "fsync" Sync None None Status;

@@ -1,10 +1,12 @@
 /* Duplicates share a position, seeks set it, appending and inheriting lose it. */
 //= positions read: 0 10 20 30 5 15 ? 0 4
-//= positions write: 0 3 ? ? 0
+//= positions write: 0 3 ? ? 0 ?
+//= positions pwritev2: ? ?
 //= among: fork=1
 //= processes: 1
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include "expect.h"
 
@@ -40,6 +42,10 @@ int main(int argc, char **argv) {
     write(out, "abc", 3);
     fcntl(out, F_SETFL, 0);
     lseek(out, 0, SEEK_SET);
+    write(out, "abc", 3);
+    struct iovec three = {"abc", 3};
+    pwritev2(out, &three, 1, 0, RWF_APPEND);
+    pwritev2(out, &three, 1, -1, RWF_APPEND);
     write(out, "abc", 3);
     return PASSED;
 }

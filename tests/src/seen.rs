@@ -10,7 +10,7 @@ use dlio_schemas::native::fields::{Fields, key};
 use dlio_schemas::native::file::{self, Image};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::Ring;
-use dlio_schemas::ops::{Arg, Op};
+use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::read::{Batch, Reader};
 
 /// One event, with everything looked up.
@@ -192,7 +192,7 @@ fn add(into: &mut Vec<Event>, events: &Events, tid: u32, names: &Names, clock: &
             file: text(events.file[i]),
             is_path: names.get(events.file[i]).is_some_and(|(kind, _)| kind == NameKind::Path),
             fd: events.fd[i],
-            second: a.filter(|_| info.is_some_and(|info| info.a == Arg::Path)).and_then(|id| text(id as u32)),
+            second: a.filter(|_| info.is_some_and(|info| info.a.is_name())).and_then(|id| text(id as u32)),
             a,
             b: events.b[i],
             ret: events.ret[i],

@@ -66,6 +66,12 @@ pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
     done.record(op, descriptors::file(fd), fd, (a, true), b, outcome(ret));
 }
 
+/// Bytes went from one descriptor to another.
+pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
+    let source = descriptors::file(from);
+    done.record(op, descriptors::file(to), to, (source as i64, source != names::FILTERED), requested, outcome(ret));
+}
+
 /// A call on a file that has been looked up: by path, or before its descriptor went away.
 #[inline(always)]
 pub fn on_file(done: Done, op: Op, file: u32, fd: i32, a: i64, b: i64, ret: i64) {

@@ -57,4 +57,4 @@ mod tail;
 mod tally;
 mod thread_names;
 
-pub use dlio_schemas::ops;
+pub use dlio_schemas::{ops, record};

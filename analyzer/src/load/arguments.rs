@@ -4,6 +4,9 @@ use dlio_schemas::ops::{Arg as Meaning, Op, OpInfo};
 
 use crate::batch::Value;
 
+/// The key of the file that bytes came from.
+pub const SOURCE: &str = "source";
+
 /// Key and value of one of the two numbers, where it has no column of its own.
 fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<(&'static str, Value)> {
     Some(match meaning {
@@ -12,6 +15,7 @@ fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<
         Meaning::Whence => ("whence", Value::Int(number)),
         Meaning::Offset => ("offset", Value::Int(number)),
         Meaning::Path => ("target", Value::Text(path(number as u32))),
+        Meaning::Source => (SOURCE, Value::Text(path(number as u32))),
         Meaning::Fd => ("other_fd", Value::Int(number)),
         Meaning::Command => ("command", Value::Int(number)),
         Meaning::Count => ("count", Value::Int(number)),

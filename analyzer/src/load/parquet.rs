@@ -10,9 +10,11 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
 use arrow::error::ArrowError;
 use dlio_schemas::native::Damage;
+use dlio_schemas::ops::{Arg as Meaning, OPS};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
+use super::arguments::SOURCE;
 use super::twins::Twins;
 use super::{Note, Reader, Source, Unit};
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
@@ -229,8 +231,10 @@ impl ParquetSource {
                 continue;
             }
             batch.push(&columns.row(row));
+            let place = batch.len() as u32 - 1;
+            batch.sources.extend(columns.source(row, catalog).map(|file| (place, file)));
             if wanted.args {
-                columns.args(row, batch.len() as u32 - 1, catalog, &mut batch.args);
+                columns.args(row, place, catalog, &mut batch.args);
             }
         }
         if !batch.is_empty() {
@@ -330,6 +334,15 @@ impl Columns {
             step: self.step[row],
             ..Row::new(self.ts[row], self.dur[row].max(0), self.kind[row])
         }
+    }
+
+    /// The file that a row's bytes came from, for calls with a file on either side.
+    fn source(&self, row: usize, catalog: &Catalog) -> Option<u32> {
+        OPS.get(self.kind[row] as usize).filter(|info| info.a == Meaning::Source)?;
+        let entries = (!self.args.is_null(row)).then(|| self.args.value(row))?;
+        let (keys, values) = (entries.column(0).as_string_opt::<i32>()?, entries.column(1).as_string_opt::<i32>()?);
+        let path = keys.iter().zip(values).find(|(found, _)| *found == Some(SOURCE))?.1?;
+        catalog.file_numbers(std::iter::once(path.into())).pop()
     }
 
     fn args(&self, row: usize, place: u32, catalog: &Catalog, into: &mut Vec<Arg>) {

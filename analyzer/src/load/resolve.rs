@@ -50,6 +50,8 @@ struct Traits {
     position: bool,
     size: bool,
     moves: bool,
+    /// Moves bytes from another file.
+    source: bool,
     /// Says something of the program itself, or of other events.
     app: bool,
     known: bool,
@@ -64,6 +66,7 @@ fn traits(op: Op) -> Traits {
         position: info.a == Meaning::Position,
         size: info.b == Meaning::Size,
         moves: info.moves_bytes(),
+        source: info.a == Meaning::Source,
         app: op.0 >= Op::SPAN.0,
         known: true,
     }
@@ -198,6 +201,9 @@ impl Resolver {
                     }
                 }
                 _ => {
+                    if events.known[i] && TRAITS[op.0 as usize & OP_MAX as usize].source {
+                        batch.sources.push((i as u32, self.file(events.a[i] as u32)));
+                    }
                     if op.info().is_none() {
                         batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
                     }
@@ -266,7 +272,7 @@ impl Resolver {
 
 impl Traits {
     fn needs_care(&self) -> bool {
-        self.app || !self.known
+        self.app || self.source || !self.known
     }
 }
 

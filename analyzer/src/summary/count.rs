@@ -346,7 +346,8 @@ impl<'a> Counter<'a> {
             self.kinds = self.catalog.kinds().iter().map(|kind| KindTraits::of(kind, &categories)).collect();
             lengthen(&mut self.counted.kinds, self.kinds.len());
         }
-        if largest(&batch.file) >= self.stored.len() {
+        let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
+        if largest(&batch.file).max(source) >= self.stored.len() {
             self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
             lengthen(&mut self.counted.files, self.stored.len());
@@ -366,6 +367,9 @@ impl Consumer for Counter<'_> {
         let mut thread = ThreadCount::default();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
+        }
+        for &(row, source) in &batch.sources {
+            self.source(source, batch.proc, batch.bytes[row as usize], &mut process);
         }
         process.events = batch.len() as u64;
         thread.events = batch.len() as u64;
@@ -445,6 +449,15 @@ impl Counter<'_> {
             }
             Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
             _ => {}
+        }
+    }
+
+    /// What a call wrote to one file it read from another, of which it says no more.
+    fn source(&mut self, file: u32, proc: u32, bytes: i64, process: &mut ProcessCount) {
+        if file != FILE_NONE && bytes != ABSENT {
+            process.bytes_read += bytes as u64;
+            self.counted.files[file as usize].bytes_read += bytes as u64;
+            self.counted.users.insert((file as u64) << 32 | proc as u64);
         }
     }
 

@@ -29,13 +29,15 @@ pub struct Plan {
     pub events: u64,
     pub files: u32,
     pub spans: bool,
+    /// Some files begin with bytes that the kernel copied from another.
+    pub copies: bool,
     /// The last process does not say how it ended.
     pub killed: bool,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { seed: 1, processes: 2, threads: 3, events: 20_000, files: 50, spans: true, killed: false }
+        Plan { seed: 1, processes: 2, threads: 3, events: 20_000, files: 50, spans: true, copies: false, killed: false }
     }
 }
 
@@ -145,6 +147,11 @@ impl Stream {
         let ret = if failed { -2 } else { fd as i64 };
         self.push(Op::OPENAT, true, Record { file: self.file, fd, a: 0o644, b: 0o101, ret, ..Record::default() });
         self.push(Op::FSTAT, false, Record { file: self.file, fd, ..Record::default() });
+        if plan.copies && self.random.below(3) == 0 {
+            let source = FIRST_FILE + self.random.below(plan.files as u64) as u32;
+            let copy = Record { file: self.file, fd, a: source as i64, b: 1 << 20, ret: 700_000, ..Record::default() };
+            self.push(Op::COPY_FILE_RANGE, true, copy);
+        }
         if self.random.below(10) == 0 {
             self.push(Op::READ, false, Record { file: PIPE, fd: 3, a: -1, b: 512, ret: 100, ..Record::default() });
         }

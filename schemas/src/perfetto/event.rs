@@ -367,11 +367,11 @@ pub(super) fn path_of(id: u32, names: &Names) -> &[u8] {
     names.get(id).map_or(b"<unknown>", |(_, text)| text)
 }
 
-/// The second path of a rename or a link.
+/// The second path of a rename or a link, or where bytes came from.
 #[inline(always)]
 pub(super) fn target_of(call: &Call) -> Option<u32> {
     let info = call.info?;
-    let of_a = call.a.filter(|_| info.a == Arg::Path);
+    let of_a = call.a.filter(|_| info.a.is_name());
     of_a.or((info.b == Arg::Path).then_some(call.b)).map(|id| id as u32)
 }
 

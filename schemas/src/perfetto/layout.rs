@@ -70,14 +70,16 @@ pub enum Key {
     Unfinished,
     /// Duration of a call that found no track.
     Dur,
+    /// What bytes came from that went to the file.
+    Source,
 }
 
 impl Key {
-    pub const ALL: [Key; 21] = {
+    pub const ALL: [Key; 22] = {
         use Key::*;
         [
             File, Fd, Pos, Requested, Bytes, Ret, Errno, Flags, Mode, Whence, Offset, Target, OtherFd, Command, Count,
-            Second, Epoch, Step, Value, Unfinished, Dur,
+            Second, Epoch, Step, Value, Unfinished, Dur, Source,
         ]
     };
 
@@ -104,6 +106,7 @@ impl Key {
             "value",
             "unfinished",
             "dur",
+            "source",
         ][self as usize - 1]
     }
 
@@ -122,6 +125,7 @@ impl Key {
             Arg::Whence => Key::Whence,
             Arg::Offset => Key::Offset,
             Arg::Path => Key::Target,
+            Arg::Source => Key::Source,
             Arg::Fd => Key::OtherFd,
             Arg::Command => Key::Command,
             Arg::Count if second => Key::Second,

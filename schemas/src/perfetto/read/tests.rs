@@ -31,7 +31,7 @@ fn rows(tid: u32, events: &Events, names: &Names, clock: &Clock) -> Vec<Row> {
             let op = Op(events.op[i]);
             let info = op.info().unwrap();
             let own_name = matches!(op, Op::SPAN | Op::INSTANT | Op::COUNTER);
-            let is_text = op == Op::META && events.fd[i] == MetaKind::Text as i32 || info.a == Arg::Path;
+            let is_text = op == Op::META && events.fd[i] == MetaKind::Text as i32 || info.a.is_name();
             let a = events.known[i].then_some(events.a[i]).filter(|_| info.a != Arg::None || op == Op::META);
             Row {
                 tid,
@@ -76,7 +76,7 @@ fn image() -> Image {
     let mut now = 1000;
     for info in OPS.iter().filter(|info| !matches!(info.op, Op::SPAN | Op::INSTANT | Op::COUNTER | Op::META)) {
         for (known, ret) in [(true, 4096), (false, -5), (true, 0), (false, i64::MAX)] {
-            let a = if info.a == Arg::Path { 8 } else { now as i64 - 2000 };
+            let a = if info.a.is_name() { 8 } else { now as i64 - 2000 };
             // Moments have no length.
             let duration = if info.op == Op::LOST { 0 } else { 70 };
             let b = if info.b == Arg::None { 0 } else { -1 - now as i64 };
