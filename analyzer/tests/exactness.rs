@@ -296,6 +296,20 @@ fn columns(trace: &Arc<Trace>) -> Vec<(&'static str, Vec<i64>)> {
     EVENTS.iter().filter(|column| column.name != "file_id").map(sum).collect()
 }
 
+#[test]
+fn every_column_written_as_parquet_comes_back() {
+    let (folder, _) = made("columns", &Plan::default());
+    let trace = opened(&folder);
+    // With little memory there are many row groups.
+    for (name, memory) in [("columns-groups", 3 << 20), ("columns-group", MEMORY)] {
+        let tables = Folder::new(name);
+        let progress = Progress::default();
+        dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, memory), &progress, tables.path())
+            .unwrap();
+        assert_eq!(columns(&opened(&tables)), columns(&trace), "{name}");
+    }
+}
+
 /// Lines of DFTracer with values of every kind; as many spaces as `spaces` says make each unlike the next.
 fn lines(spaces: fn(usize) -> usize) -> String {
     let rets = ["4096", "-1", "0", "9223372036854775807", "12345678901234567890", "1e3", "0.5", "\"7\"", "null"];
