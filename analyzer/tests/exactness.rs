@@ -17,6 +17,7 @@ use dlio_analyzer::summary::precise::refine;
 use dlio_analyzer::tables::query::Session;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::Record;
+use dlio_schemas::tables::{Column, EVENTS, Type};
 use futures::StreamExt;
 use generator::{Plan, generate};
 use support::Folder;
@@ -295,6 +296,69 @@ fn a_trace_written_as_parquet_gives_the_same_summary_again() {
     assert_eq!(printed(&after.spans), printed(&before.spans));
     assert_eq!(printed(&after.files), printed(&before.files));
     assert_eq!(printed(&after.processes), printed(&before.processes));
+}
+
+/// How often each column of the events has a value, and a sum in which any other value or place of one shows.
+fn columns(trace: &Arc<Trace>) -> Vec<(&'static str, Vec<i64>)> {
+    let sum = |column: &Column| {
+        let name = column.name;
+        let value = match column.of {
+            Type::Name | Type::Text => format!("character_length({name})"),
+            Type::Map => format!("character_length(array_to_string(map_values({name}), ','))"),
+            _ => format!("cast({name} as bigint) % 1000003"),
+        };
+        let sql = format!("select count({name}), coalesce(sum({value} * (ts % 1009)), 0) from events");
+        (name, numbers(trace, &sql))
+    };
+    // Files are numbered anew by whoever reads them.
+    EVENTS.iter().filter(|column| column.name != "file_id").map(sum).collect()
+}
+
+#[test]
+fn every_column_written_as_parquet_comes_back() {
+    let (folder, _) = made("columns", &Plan::default());
+    let trace = opened(&folder);
+    // With little memory there are many row groups.
+    for (name, memory) in [("columns-groups", 3 << 20), ("columns-group", MEMORY)] {
+        let tables = Folder::new(name);
+        let progress = Progress::default();
+        dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, memory), &progress, tables.path())
+            .unwrap();
+        assert_eq!(columns(&opened(&tables)), columns(&trace), "{name}");
+    }
+}
+
+/// Lines of DFTracer with values of every kind; as many spaces as `spaces` says make each unlike the next.
+fn lines(spaces: fn(usize) -> usize) -> String {
+    let rets = ["4096", "-1", "0", "9223372036854775807", "12345678901234567890", "1e3", "0.5", "\"7\"", "null"];
+    let steps = ["3", "-3", "2147483647", "2147483648"];
+    let line = |i: usize| {
+        let (space, name) = (" ".repeat(spaces(i)), ["read", "open", "fetch"][i % 3]);
+        let (ts, dur) = (1_795_260_877_000_000 + 1000 * i, ["7", "7.25", "-1", "0", "123456789"][i % 5]);
+        let (host, file, ret, step) = (i / 500, i % 11, rets[i % rets.len()], steps[i % steps.len()]);
+        format!(
+            "{{{space}\"id\":{i},\"name\":\"{name}\",\"cat\":\"POSIX\",\"pid\":{},\"tid\":{},\"ts\":{ts},\"dur\":{dur},\"ph\":1,\
+             \"args\":{{\"hhash\":\"host{host}\",\"ret\":{ret},\"offset\":{i},\"flags\":{},\"mode\":\"a\\\"{file}\",\
+             \"fhash\":\"a hash of a file {file}\",\"step\":{step}}}}}\n",
+            7 + i / 700,
+            8 + i / 300,
+            i % 4
+        )
+    };
+    (0..2000).map(line).collect()
+}
+
+#[test]
+fn events_that_are_alike_are_read_like_those_that_are_not() {
+    let read = |name: &str, spaces: fn(usize) -> usize| {
+        let folder = Folder::new(name);
+        std::fs::write(folder.path().join("trace.pfw"), lines(spaces)).unwrap();
+        let trace = opened(&folder);
+        (columns(&trace), trace.notes.lock().unwrap().len())
+    };
+    let (alike, unlike) = (read("alike", |_| 0), read("unlike", |i| i % 23));
+    assert_eq!(alike, unlike);
+    assert_eq!(alike.0[0].1[0], 2000);
 }
 
 #[test]

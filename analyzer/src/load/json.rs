@@ -10,13 +10,13 @@
 //! DFTracer names files, hosts and programs by hashes, which lines of their own resolve. Its aggregates say how many calls
 //! there were and not when: they count as lost.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use dlio_schemas::ops::{Op, OpInfo};
 use foldhash::fast::RandomState;
 
+use super::alike::{Alike, Like, Plan, Slot};
 use super::pull::{Fields, Json, value_end};
 use super::shapes::Shape;
 use super::text::{Parser, Threads};
@@ -39,6 +39,8 @@ pub struct JsonParser {
     said: Arc<Mutex<Said>>,
     /// Files by hash, so that most events need no look at what is shared.
     files: Map<Box<[u8]>, u32>,
+    /// Hash and number of the file of the event before.
+    file_last: Option<(u128, u32)>,
     /// Numbers of kinds by category and name, so that most events need no look at the catalogue.
     kinds: Map<Box<[u8]>, Known>,
     /// Of the kind being looked up.
@@ -86,74 +88,73 @@ struct Event<'a> {
     /// The arguments, and all of them as they stand in the text.
     args: Vec<(&'a [u8], Json<'a>)>,
     args_text: &'a [u8],
-    /// What its name and category mean, once that was looked up.
-    known: Cell<Option<Known>>,
     /// The values that may differ in events that are alike, and where each belongs.
-    values: Vec<(&'a [u8], Slot)>,
+    values: Vec<(&'a [u8], Belongs)>,
 }
 
-/// Where a value of an event belongs.
+/// Where a value belongs in an event.
 #[derive(Clone, Copy)]
-enum Slot {
-    Ts,
-    Dur,
-    Pid,
-    Tid,
-    /// By its place among them.
+enum Belongs {
+    Slot(Slot),
+    /// To the arguments, by its place among them.
     Arg(usize),
-    /// Nobody looks at it.
-    Nowhere,
 }
 
-/// Kinds of events that are remembered; a trace has few, and most of its events are of fewer.
-const ALIKE_MAX: usize = 16;
-
-/// Events after which it has to have paid to look for one that is alike.
-const ALIKE_TRIES: u64 = 1000;
-
-/// Events of a text, one of each shape.
-#[derive(Default)]
-struct Alike<'a> {
-    events: Vec<(Shape<'a>, Event<'a>)>,
-    /// The one that fitted last; the next to be replaced.
-    last: usize,
-    oldest: usize,
-    found: u64,
-    missed: u64,
+/// A column of an event that an argument may fill.
+#[derive(Clone, Copy)]
+pub enum Column {
+    /// The hash of a file.
+    Hash,
+    /// The name of a file.
+    Path,
+    Epoch,
+    Step,
+    Fd,
+    Pos,
+    Requested,
+    Bytes,
+    Ret,
+    Errno,
 }
 
-impl<'a> Alike<'a> {
-    /// Reads the object at the start of `text` by an event that is alike; its length, as [`Event::read`] says it.
-    #[inline]
-    fn read(&mut self, text: &'a [u8]) -> Option<(&Event<'a>, usize)> {
-        let others = (0..self.events.len()).filter(|other| *other != self.last);
-        let order = (self.last..self.events.len()).take(1).chain(others);
-        let (events, pays) = (&mut self.events, self.missed < ALIKE_TRIES.max(self.found));
-        let found = order.take_while(|_| pays).find_map(|i| {
-            let (shape, event) = &mut events[i];
-            Some((i, event.read_like(shape, text)?))
-        });
-        let Some((i, length)) = found else {
-            self.missed += 1;
-            return None;
-        };
-        self.found += 1;
-        self.last = i;
-        Some((&self.events[i].1, length))
+impl Column {
+    /// The column an argument has of its own.
+    fn of(key: &[u8], call: Option<&OpInfo>) -> Option<Column> {
+        Some(match word(key) {
+            key::EPOCH => Column::Epoch,
+            key::STEP => Column::Step,
+            key::FHASH => Column::Hash,
+            key::FILE | key::FNAME | key::FILENAME | key::PATH if call.is_some() => Column::Path,
+            key::FD if call.is_some() => Column::Fd,
+            key::POS | key::OFFSET if call.is_some_and(has_position) => Column::Pos,
+            key::REQUESTED | key::COUNT | key::SIZE if call.is_some_and(has_size) => Column::Requested,
+            key::BYTES => Column::Bytes,
+            key::RET => Column::Ret,
+            key::ERRNO => Column::Errno,
+            _ => return None,
+        })
     }
 
-    /// Remembers an event. Pairs are told apart by more than numbers, and what describes others comes but once.
-    fn learn(&mut self, object: &'a [u8], event: &Event<'a>) {
-        if !matches!(event.ph, b'X' | b'1' | b'i' | b'I' | b'C') || self.missed >= ALIKE_TRIES.max(self.found) {
-            return;
-        }
-        let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
-        match self.events.len() < ALIKE_MAX {
-            true => self.events.push((shape, event.clone())),
-            false => {
-                self.events[self.oldest] = (shape, event.clone());
-                self.oldest = (self.oldest + 1) % ALIKE_MAX;
-            }
+    /// Whether its value is a text that stands for a file.
+    #[inline(always)]
+    pub fn is_file(self) -> bool {
+        matches!(self, Column::Hash | Column::Path)
+    }
+
+    /// Writes a number; `None` where the value is none.
+    #[inline(always)]
+    pub fn set(self, row: &mut Row, number: Option<i64>) {
+        let short = |kept: i32| number.and_then(|number| number.try_into().ok()).unwrap_or(kept);
+        match self {
+            Column::Hash | Column::Path => {}
+            Column::Epoch => row.epoch = short(row.epoch),
+            Column::Step => row.step = short(row.step),
+            Column::Fd => row.fd = short(row.fd),
+            Column::Pos => row.pos = number.unwrap_or(ABSENT),
+            Column::Requested => row.requested = number.unwrap_or(ABSENT),
+            Column::Bytes => row.bytes = number.unwrap_or(ABSENT),
+            Column::Ret => row.ret = number.unwrap_or(ABSENT),
+            Column::Errno => row.ret = number.and_then(i64::checked_neg).unwrap_or(row.ret),
         }
     }
 }
@@ -228,7 +229,7 @@ impl<'a> Event<'a> {
             if word(key) == key::ARGS {
                 let (args, values) = (&mut self.args, &mut self.values);
                 let inner = fields.inner(|key, value| {
-                    values.extend(variable(value).map(|value| (value, Slot::Arg(args.len()))));
+                    values.extend(variable(value).map(|value| (value, Belongs::Arg(args.len()))));
                     args.push((key, value));
                 });
                 self.args_text = match inner {
@@ -242,27 +243,6 @@ impl<'a> Event<'a> {
         Some(text.len() - fields.after()?.len())
     }
 
-    /// Reads an object like this event.
-    #[inline]
-    fn read_like(&mut self, shape: &Shape, text: &'a [u8]) -> Option<usize> {
-        let values = &self.values;
-        let (ts, dur, pid, tid) = (&mut self.ts, &mut self.dur, &mut self.pid, &mut self.tid);
-        let args = &mut self.args;
-        shape.fill(text, |i, value| {
-            let number = Json::Word(value);
-            match values[i].1 {
-                Slot::Ts => *ts = number.microseconds(),
-                Slot::Dur => *dur = number.microseconds(),
-                Slot::Pid => *pid = number.integer().unwrap_or(0),
-                Slot::Tid => *tid = number.integer().unwrap_or(0),
-                Slot::Arg(at) => match &mut args[at].1 {
-                    Json::Text(text) | Json::Word(text) | Json::Object(text) | Json::Array(text) => *text = value,
-                },
-                Slot::Nowhere => {}
-            }
-        })
-    }
-
     #[inline]
     fn field(&mut self, key: &[u8], value: Json<'a>) {
         let slot = match word(key) {
@@ -274,7 +254,7 @@ impl<'a> Event<'a> {
             _ => None,
         };
         let number = variable(value).filter(|_| matches!(value, Json::Word(_)));
-        self.values.extend(number.zip(slot));
+        self.values.extend(number.zip(slot.map(Belongs::Slot)));
         match (word(key), value) {
             (key::NAME, value) => self.name = Some(value),
             (key::CAT, value) => self.cat = Some(value),
@@ -294,10 +274,7 @@ impl<'a> Event<'a> {
 
     /// The hash of the host, where the event names it.
     fn host(&self) -> Option<&'a [u8]> {
-        self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| match *value {
-            Json::Text(hash) | Json::Word(hash) => hash,
-            _ => b"",
-        })
+        self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| value.raw())
     }
 }
 
@@ -321,14 +298,16 @@ impl Parser for JsonParser {
                 return text.len();
             };
             at += start;
-            if let Some((event, length)) = alike.read(&text[at..]) {
-                into.broken += !self.event(event, into) as u64;
+            if let Some((like, call, length)) = alike.read(&text[at..], into.catalog) {
+                into.broken += !self.put_like(like, call, into) as u64;
                 at += length;
                 continue;
             }
             if let Some(length) = event.read(&text[at..]) {
                 into.broken += !self.event(&event, into) as u64;
-                alike.learn(&text[at..at + length], &event);
+                if alike.pays() {
+                    self.plan(&text[at..at + length], &event, into).into_iter().for_each(|plan| alike.remember(plan));
+                }
                 at += length;
                 continue;
             }
@@ -366,6 +345,7 @@ impl JsonParser {
             begun: false,
             said,
             files: Map::default(),
+            file_last: None,
             kinds: Map::default(),
             key: Vec::new(),
             processes: Map::default(),
@@ -408,22 +388,26 @@ impl JsonParser {
     }
 
     fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
-        let host = event.host().unwrap_or(b"");
+        self.process_at(event.pid, event.host().unwrap_or(b""), into)
+    }
+
+    #[inline]
+    fn process_at(&mut self, pid: i64, host: &[u8], into: &mut Threads) -> u32 {
         let hash = word(host);
         match self.process_last {
-            Some((pid, known, proc)) if pid == event.pid && known == hash && hash != u128::MAX => return proc,
+            Some((last, known, proc)) if last == pid && known == hash && hash != u128::MAX => return proc,
             _ => {}
         }
-        let key = (event.pid, Box::from(host));
+        let key = (pid, Box::from(host));
         let proc = match self.processes.get(&key) {
             Some(&proc) => proc,
             None => {
-                let proc = into.process(&self.host_name(event.pid, host), event.pid as i32, |_| ());
+                let proc = into.process(&self.host_name(pid, host), pid as i32, |_| ());
                 self.processes.insert(key, proc);
                 proc
             }
         };
-        self.process_last = Some((event.pid, hash, proc));
+        self.process_last = Some((pid, hash, proc));
         proc
     }
 
@@ -435,15 +419,6 @@ impl JsonParser {
     }
 
     fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
-        // The phase says the origin, and is the same in all that are alike.
-        if let Some(known) = event.known.get() {
-            return Some(known);
-        }
-        event.known.set(self.look_up(event, origin, into));
-        event.known.get()
-    }
-
-    fn look_up(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
         let (Json::Text(name) | Json::Word(name)) = event.name? else { return None };
         let cat = match event.cat {
             Some(Json::Text(cat) | Json::Word(cat)) => cat,
@@ -533,35 +508,72 @@ impl JsonParser {
         let proc = self.process(event, into);
         let mut args = Vec::new();
         for (key, value) in said {
-            let used = self.argument(&mut row, key, value, known.call, into.catalog);
-            if !used && into.wanted.args && word(key) != key::HHASH {
-                args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
+            match Column::of(key, known.call) {
+                Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
+                Some(column) => column.set(&mut row, value.integer()),
+                None if into.wanted.args && word(key) != key::HHASH => {
+                    args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
+                }
+                None => {}
             }
         }
         settle(&mut row, known.call);
         into.event(proc, event.tid as i32, &row, args);
     }
 
-    /// Whether an argument has a column of its own.
-    fn argument(&mut self, row: &mut Row, key: &[u8], value: Json, call: Option<&OpInfo>, catalog: &Catalog) -> bool {
-        match word(key) {
-            key::EPOCH => row.epoch = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.epoch),
-            key::STEP => row.step = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.step),
-            key::FHASH => row.file = self.hashed(value, catalog),
-            key::FILE | key::FNAME | key::FILENAME | key::PATH if call.is_some() => {
-                row.file = self.path(value, catalog)
-            }
-            key::FD if call.is_some() => row.fd = value.integer().and_then(|n| n.try_into().ok()).unwrap_or(row.fd),
-            key::POS | key::OFFSET if call.is_some_and(has_position) => row.pos = value.integer().unwrap_or(ABSENT),
-            key::REQUESTED | key::COUNT | key::SIZE if call.is_some_and(has_size) => {
-                row.requested = value.integer().unwrap_or(ABSENT);
-            }
-            key::BYTES => row.bytes = value.integer().unwrap_or(ABSENT),
-            key::RET => row.ret = value.integer().unwrap_or(ABSENT),
-            key::ERRNO => row.ret = value.integer().and_then(i64::checked_neg).unwrap_or(row.ret),
-            _ => return false,
+    /// Writes an event that is like another.
+    #[inline]
+    fn put_like(&mut self, like: &Like, call: Option<&OpInfo>, into: &mut Threads) -> bool {
+        if like.timed {
+            let mut row = like.row;
+            let proc = self.process_at(like.pid, like.host, into);
+            row.file = like.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
+            settle(&mut row, call);
+            into.event(proc, like.tid as i32, &row, like.args.iter().cloned());
         }
-        true
+        like.timed
+    }
+
+    /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once.
+    fn plan<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Plan<'a>> {
+        let origin = match event.ph {
+            b'X' | b'1' => Origin::Span,
+            b'i' | b'I' => Origin::Instant,
+            b'C' => Origin::Counter,
+            _ => return None,
+        };
+        let known = self.known(event, origin, into)?;
+        let (call, dur) = match origin {
+            Origin::Span => (known.call, event.dur.unwrap_or(0).max(0)),
+            _ => (None, 0),
+        };
+        let mut args = Vec::new();
+        let places = slots_of_args(event, call, into, &mut args)?;
+        let slot = |belongs: &Belongs| match *belongs {
+            Belongs::Slot(Slot::Dur) if origin != Origin::Span => Slot::Nowhere,
+            Belongs::Slot(slot) => slot,
+            Belongs::Arg(at) => places[at],
+        };
+        let row = Row::new(event.ts.unwrap_or(0), dur, known.kind);
+        let like = Like {
+            row,
+            timed: event.ts.is_some(),
+            pid: event.pid,
+            tid: event.tid,
+            host: event.host().unwrap_or(b""),
+            file: None,
+            args,
+        };
+        let slots = event.values.iter().map(|(_, belongs)| slot(belongs)).collect();
+        let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
+        Some(Plan { shape, slots, call, row, like })
+    }
+
+    fn file(&mut self, column: Column, value: Json, catalog: &Catalog) -> u32 {
+        match column {
+            Column::Hash => self.hashed(value, catalog),
+            _ => self.path(value, catalog),
+        }
     }
 
     fn path(&mut self, value: Json, catalog: &Catalog) -> u32 {
@@ -577,9 +589,20 @@ impl JsonParser {
     /// A file named by its hash. The line that resolves it may stand behind.
     fn hashed(&mut self, value: Json, catalog: &Catalog) -> u32 {
         let (Json::Text(hash) | Json::Word(hash)) = value else { return FILE_NONE };
-        if let Some(&file) = self.files.get(hash) {
-            return file;
+        let word = word(hash);
+        match self.file_last {
+            Some((known, file)) if known == word && word != u128::MAX => return file,
+            _ => {}
         }
+        let file = match self.files.get(hash) {
+            Some(&file) => file,
+            None => self.look_up(hash, catalog),
+        };
+        self.file_last = Some((word, file));
+        file
+    }
+
+    fn look_up(&mut self, hash: &[u8], catalog: &Catalog) -> u32 {
         let mut said = self.said.lock().expect("what was said");
         let file = *said.files.entry(hash.into()).or_insert_with(|| catalog.file(&unresolved(hash)));
         self.files.insert(hash.into(), file);
@@ -639,6 +662,27 @@ impl JsonParser {
     }
 }
 
+/// Where the values of the arguments belong; those without a column are added to `args`, where they are wanted. `None` if
+/// an argument has a column and a value that is neither number nor text.
+fn slots_of_args(
+    event: &Event,
+    call: Option<&OpInfo>,
+    into: &Threads,
+    args: &mut Vec<(u32, Value)>,
+) -> Option<Vec<Slot>> {
+    let host = event.args.iter().position(|(key, _)| word(key) == key::HHASH);
+    let slot = |(at, (key, value)): (usize, &(&[u8], Json))| match Column::of(key, call) {
+        Some(column) => variable(*value).map(|_| Slot::Column(column)),
+        None if Some(at) == host => Some(Slot::Host),
+        None if into.wanted.args && word(key) != key::HHASH => {
+            args.push((into.catalog.text(&Json::Text(key).text()), meta(*value, into.catalog)));
+            Some(Slot::Arg(args.len() - 1))
+        }
+        None => Some(Slot::Nowhere),
+    };
+    event.args.iter().enumerate().map(slot).collect()
+}
+
 fn trimmed_start(line: &[u8]) -> &[u8] {
     let start = line.iter().position(|&byte| byte == b'{').unwrap_or(line.len());
     &line[start..]
@@ -687,7 +731,8 @@ fn operation(name: &str) -> Option<&'static OpInfo> {
     [name, plain].iter().find_map(|name| Op::from_name(name)).and_then(Op::info)
 }
 
-fn meta(value: Json, catalog: &Catalog) -> Value {
+/// The value of an argument without a column.
+pub fn meta(value: Json, catalog: &Catalog) -> Value {
     match value {
         Json::Word(_) if value.integer().is_some() => Value::Int(value.integer().unwrap_or(0)),
         Json::Word(_) if value.float().is_some() => Value::Float(value.float().unwrap_or(0.0)),

@@ -5,6 +5,7 @@
 //!
 //! Reading order: [`inputs`] (which files), [`store`] (their bytes), [`native`] (ours), then the foreign ones.
 
+pub mod alike;
 pub mod arguments;
 pub mod dxt;
 pub mod gzip;

@@ -34,6 +34,9 @@ const UNPACKED_MAX: usize = 64 << 20;
 /// Bytes of a member's head that all members of a file share: magic, method, flags, time, system.
 const MEMBER_HEAD: usize = 10;
 
+/// Bytes of a member in which its first line ends, as a rule.
+const FIRST_LINE: u64 = 4 << 10;
+
 /// Bytes searched for members at a time.
 const WINDOW: usize = 4 << 20;
 
@@ -47,6 +50,8 @@ pub struct Pieces {
     places: Vec<Range<u64>>,
     /// Which places make a piece.
     pieces: Vec<Range<usize>>,
+    /// Bytes of text of each place, as far as it says.
+    lengths: Vec<usize>,
 }
 
 impl Pieces {
@@ -58,12 +63,12 @@ impl Pieces {
         let packed = head.starts_with(&[0x1f, 0x8b, 0x08]);
         let (places, lengths) = match packed {
             true => members(&file, size, &head[..MEMBER_HEAD])?,
-            false => ((0..size).step_by(PLAIN as usize).map(|at| at..(at + PLAIN).min(size)).collect(), Vec::new()),
+            false => ranges(size),
         };
         let sample = if packed { begin_of_member(&head, SAMPLE).0 } else { head };
         let pieces =
             if packed { grouped(&places, &lengths) } else { (0..places.len()).map(|place| place..place + 1).collect() };
-        (pieces.len() > 1 && has_lines(&sample)).then_some(Pieces { packed, places, pieces })
+        (pieces.len() > 1 && has_lines(&sample)).then_some(Pieces { packed, places, pieces, lengths })
     }
 
     pub fn count(&self) -> usize {
@@ -76,16 +81,20 @@ impl Pieces {
         self.places[places.end - 1].end - self.places[places.start].start
     }
 
-    /// The lines of a piece. Where it is damaged, those that are there, and what is wrong. They lie in `memory`, which
-    /// may be given again for the next piece.
-    pub fn text<'m>(&self, path: &Path, piece: usize, memory: &'m mut Vec<u8>) -> (&'m [u8], Result<(), Damage>) {
+    /// About how many bytes of text a piece has.
+    pub fn length(&self, piece: usize) -> u64 {
+        self.lengths[self.pieces[piece].clone()].iter().map(|length| *length as u64).sum()
+    }
+
+    /// Loads the lines of a piece and says where in `memory` they lie, which may be given again for the next piece.
+    /// Where it is damaged, those that are there, and what is wrong.
+    pub fn load(&self, path: &Path, piece: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
         let mut out = Room { memory, used: 0 };
         let (from, result) = match File::open(path) {
             Ok(file) => self.lines(&file, piece, &mut out),
             Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
         };
-        let Room { memory, used } = out;
-        (&memory[from..used], result)
+        (from..out.used, result)
     }
 
     /// Loads a piece and says where its first line begins.
@@ -122,7 +131,7 @@ impl Pieces {
     /// Appends up to the first line feed of a place; `false` where it has none.
     fn append_first_line(&self, file: &File, place: usize, out: &mut Room) -> Result<bool, Damage> {
         let range = &self.places[place];
-        let mut length = 64 << 10;
+        let mut length = FIRST_LINE;
         loop {
             let stored = load(file, &(range.start..range.end.min(range.start + length)))?;
             let begin = if self.packed { begin_of_member(&stored, UNPACKED_MAX).0 } else { stored };
@@ -137,6 +146,12 @@ impl Pieces {
             length *= 4;
         }
     }
+}
+
+/// Parts of a plain file, and their lengths.
+fn ranges(size: u64) -> (Vec<Range<u64>>, Vec<usize>) {
+    let ranges = (0..size).step_by(PLAIN as usize).map(|at| at..(at + PLAIN).min(size));
+    ranges.map(|range| (range.clone(), (range.end - range.start) as usize)).unzip()
 }
 
 /// Memory that grows and is never cleared: clearing what is written over at once costs as much as reading it.

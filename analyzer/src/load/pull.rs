@@ -16,6 +16,15 @@ pub enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
+    /// A text or word as it stands; nothing of what has more inside.
+    #[inline]
+    pub fn raw(self) -> &'a [u8] {
+        match self {
+            Json::Text(text) | Json::Word(text) => text,
+            Json::Object(_) | Json::Array(_) => b"",
+        }
+    }
+
     pub fn integer(self) -> Option<i64> {
         match self {
             Json::Text(text) | Json::Word(text) => integer(text),
@@ -69,31 +78,58 @@ fn integer(text: &[u8]) -> Option<i64> {
 /// A number of 1 to 18 digits and nothing else.
 #[inline]
 fn digits(text: &[u8]) -> Option<i64> {
-    if text.is_empty() || text.len() > 18 {
-        return None;
-    }
-    let mut number = 0u64;
-    let mut eights = text.chunks_exact(8);
-    for eight in &mut eights {
-        number = number * 100_000_000 + eight_digits(u64::from_le_bytes(eight.try_into().ok()?))?;
-    }
-    for &digit in eights.remainder() {
-        number = number * 10 + digit.is_ascii_digit().then(|| (digit - b'0') as u64)?;
-    }
-    Some(number as i64)
+    leading_digits(text).filter(|(_, length)| *length == text.len()).map(|(number, _)| number)
 }
 
-/// Eight digits at once: neighbours become numbers of two digits, those of four, those of eight.
-#[inline]
-fn eight_digits(text: u64) -> Option<u64> {
-    let values = text.wrapping_sub(0x3030_3030_3030_3030);
-    // A byte that is no digit lies above 9 or borrows from its neighbour.
-    if (values | values.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
-        return None;
+/// Digits of a number that no longer one of has another way of reading.
+const DIGITS_MAX: usize = 18;
+
+/// The number of 1 to 18 digits at the start of a text, and how many there are.
+#[inline(always)]
+pub fn leading_digits(text: &[u8]) -> Option<(i64, usize)> {
+    let (mut number, mut at) = (0u64, 0);
+    while at <= DIGITS_MAX {
+        let eight = eight_bytes(&text[at..]);
+        let count = (no_digits(eight).trailing_zeros() / 8) as usize;
+        if count == 8 {
+            number = number.wrapping_mul(100_000_000).wrapping_add(eight_digits(eight));
+            at += 8;
+            continue;
+        }
+        if count > 0 {
+            number = number.wrapping_mul(POWERS[count]).wrapping_add(eight_digits(eight << (64 - 8 * count)));
+        }
+        at += count;
+        return (1..=DIGITS_MAX).contains(&at).then_some((number as i64, at));
     }
+    None
+}
+
+const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// The first bytes of a text, zeros behind its end.
+#[inline(always)]
+fn eight_bytes(text: &[u8]) -> u64 {
+    match text.first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => text.iter().rev().fold(0, |word, byte| word << 8 | *byte as u64),
+    }
+}
+
+/// Some bit of each byte that is no digit.
+#[inline(always)]
+fn no_digits(eight: u64) -> u64 {
+    let (high, low) = (eight & 0xf0f0_f0f0_f0f0_f0f0, eight & 0x0f0f_0f0f_0f0f_0f0f);
+    high ^ 0x3030_3030_3030_3030 | (low + 0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
+}
+
+/// Eight digits at once: neighbours become numbers of two digits, those of four, those of eight. A byte of zero is a 0.
+#[inline(always)]
+fn eight_digits(text: u64) -> u64 {
+    let values = text & 0x0f0f_0f0f_0f0f_0f0f;
     let twos = values.wrapping_mul(10).wrapping_add(values >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = twos.wrapping_mul(100).wrapping_add(twos >> 16) & 0x0000_ffff_0000_ffff;
-    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
+    fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
 fn unescaped(text: &[u8]) -> String {
@@ -263,6 +299,34 @@ mod tests {
             }
         }
         assert_eq!((read(""), read("-"), read("1e3")), (None, None, None));
+    }
+
+    #[test]
+    fn only_digits_are_digits() {
+        for byte in 0..=255u8 {
+            for place in 0..8 {
+                let mut text = *b"12345678";
+                text[place] = byte;
+                let others = no_digits(u64::from_le_bytes(text));
+                let found = (others != 0).then(|| others.trailing_zeros() as usize / 8);
+                assert_eq!(found, (!byte.is_ascii_digit()).then_some(place), "{byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn digits_end_where_something_else_begins() {
+        let all = "123456789123456789";
+        for length in 1..=all.len() {
+            let number: i64 = all[..length].parse().unwrap();
+            for behind in ["", ",", ", and more text", ".5", "e7", "/", ":"] {
+                let text = format!("{}{behind}", &all[..length]);
+                assert_eq!(leading_digits(text.as_bytes()), Some((number, length)), "{text}");
+            }
+        }
+        for text in ["", "-1", "x", "1234567891234567890", "123456789123456789123456789"] {
+            assert_eq!(leading_digits(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! What the values mean is not known here.
 
-use super::pull::string_end;
+use super::pull::{Json, leading_digits, string_end};
 
 /// See the module.
 pub struct Shape<'a> {
@@ -35,50 +35,59 @@ impl<'a> Shape<'a> {
         Shape { text: object, holes: values.map(hole).collect() }
     }
 
-    /// Gives the values of the object at the start of `text` to `each`, by their place among all, and says how long it is;
-    /// `None` where it has another shape, after any number of its values.
-    #[inline]
-    pub fn fill<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, &'t [u8])) -> Option<usize> {
+    /// Gives the values of the object at the start of `text` to `each`, by their place among all, and what they say where
+    /// they are whole numbers; says how long the object is, or `None` where it has another shape, after any number of its
+    /// values.
+    #[inline(always)]
+    pub fn fill<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, Json<'t>, Option<i64>)) -> Option<usize> {
         let (mut at, mut kept) = (0, 0);
         for (i, hole) in self.holes.iter().enumerate() {
             at += same(&text[at..], &self.text[kept..hole.start])?;
-            let length = match hole.quoted {
-                true => string_end(&text[at - 1..])? - 2,
-                false => number_length(&text[at..])?,
+            let rest = &text[at..];
+            let length = if hole.quoted {
+                let length = string_end(&text[at - 1..])? - 2;
+                each(i, Json::Text(&rest[..length]), None);
+                length
+            } else {
+                let (number, length) = number(rest)?;
+                each(i, Json::Word(&rest[..length]), number);
+                length
             };
-            each(i, &text[at..at + length]);
             (at, kept) = (at + length, hole.end);
         }
         Some(at + same(&text[at..], &self.text[kept..])?)
     }
 }
 
-#[inline]
+/// How long the expected is, where a text begins with it. It is a few words long: a call to compare would cost more.
+#[inline(always)]
 fn same(text: &[u8], expected: &[u8]) -> Option<usize> {
-    text.starts_with(expected).then_some(expected.len())
-}
-
-/// Bytes of the number at the start of a text.
-#[inline]
-fn number_length(text: &[u8]) -> Option<usize> {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
-    let mut at = 0;
-    while let Some(eight) = text[at..].first_chunk() {
-        let others = no_digits(u64::from_le_bytes(*eight));
-        at += others.trailing_zeros() as usize / 8;
-        if others != 0 {
-            break;
+    let length = expected.len();
+    let text = text.get(..length)?;
+    let (eights, last) = expected.as_chunks::<8>();
+    let is_same = match length {
+        // The last eight bytes overlap those before.
+        8.. => {
+            eights.iter().zip(text.as_chunks().0).all(|(a, b)| a == b)
+                && text.last_chunk::<8>() == expected.last_chunk()
         }
-    }
-    at += text[at..].iter().position(|byte| !is_part(byte))?;
-    (at > 0).then_some(at)
+        4.. => text.first_chunk::<4>() == expected.first_chunk() && text.last_chunk::<4>() == expected.last_chunk(),
+        _ => text.iter().eq(last),
+    };
+    is_same.then_some(length)
 }
 
-/// Some bit of each byte that is no digit.
-#[inline]
-fn no_digits(eight: u64) -> u64 {
-    let (high, low) = (eight & 0xf0f0_f0f0_f0f0_f0f0, eight & 0x0f0f_0f0f_0f0f_0f0f);
-    high ^ 0x3030_3030_3030_3030 | (low + 0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
+/// What the number at the start of a text says where it is a whole one, and how long it is.
+#[inline(always)]
+fn number(text: &[u8]) -> Option<(Option<i64>, usize)> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+    if let Some((number, length)) = leading_digits(text)
+        && !is_part(text.get(length)?)
+    {
+        return Some((Some(number), length));
+    }
+    let length = text.iter().position(|byte| !is_part(byte))?;
+    (length > 0).then_some((None, length))
 }
 
 #[cfg(test)]
@@ -97,9 +106,10 @@ mod tests {
 
     fn values(text: &str) -> Option<Vec<String>> {
         let mut values = Vec::new();
-        let length = shape().fill(text.as_bytes(), |i, value| {
+        let length = shape().fill(text.as_bytes(), |i, value, number| {
             assert_eq!(i, values.len());
-            values.push(String::from_utf8_lossy(value).into_owned());
+            assert_eq!(number, value.integer().filter(|number| *number >= 0));
+            values.push(String::from_utf8_lossy(value.raw()).into_owned());
         })?;
         assert_eq!(&text[length - 1..length], "}");
         Some(values)
@@ -119,18 +129,5 @@ mod tests {
             assert_eq!(values(&object.replace(what, instead)), None, "{instead}");
         }
         (0..object.len()).for_each(|cut| assert_eq!(values(&object[..cut]), None, "{cut}"));
-    }
-
-    #[test]
-    fn only_digits_are_digits() {
-        for byte in 0..=255u8 {
-            for place in 0..8 {
-                let mut text = *b"12345678";
-                text[place] = byte;
-                let others = no_digits(u64::from_le_bytes(text));
-                let found = (others != 0).then(|| others.trailing_zeros() as usize / 8);
-                assert_eq!(found, (!byte.is_ascii_digit()).then_some(place), "{byte}");
-            }
-        }
     }
 }

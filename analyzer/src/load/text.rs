@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once};
 
@@ -147,23 +148,47 @@ impl TextSource {
         TextSource { path: path.into(), text, size, numbers, pieces, said, learned }
     }
 
-    /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
-    fn read_piece(&self, pieces: &Pieces, piece: usize, text: &mut Vec<u8>, into: &mut Threads) -> Result<(), Damage> {
+    /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has: who
+    /// reads that one on another thread is waited for, which costs less than to unpack it twice.
+    fn read_piece(
+        &self,
+        pieces: &Pieces,
+        piece: usize,
+        memory: &mut Vec<u8>,
+        into: &mut Threads,
+    ) -> Result<(), Damage> {
         let mut parser = json::JsonParser::new(self.said.clone());
-        let (text, result) = pieces.text(&self.path, piece, text);
-        self.learned[piece].call_once(|| parser.learn(text, into.catalog));
-        for (earlier, learned) in self.learned[..piece].iter().enumerate() {
-            learned.call_once(|| {
-                // What is damaged in it is noted when it is read.
-                let mut memory = Vec::new();
-                parser.learn(pieces.text(&self.path, earlier, &mut memory).0, into.catalog);
-            });
+        let learned = self.learn(pieces, piece, &mut parser, memory, into.catalog);
+        let (lines, result) = learned.unwrap_or_else(|| pieces.load(&self.path, piece, memory));
+        // What is damaged in earlier ones is noted when they are read.
+        let mut other = Vec::new();
+        for earlier in 0..piece {
+            self.learn(pieces, earlier, &mut parser, &mut other, into.catalog);
         }
         if piece > 0 {
             parser.continues();
         }
+        let text = &memory[lines];
         let used = parser.parse(text, true, into);
         result.and(if text[used..].iter().all(u8::is_ascii_whitespace) { Ok(()) } else { Err(Damage::Cut) })
+    }
+
+    /// Loads a piece and learns from it, the first time it is asked for.
+    fn learn(
+        &self,
+        pieces: &Pieces,
+        piece: usize,
+        parser: &mut json::JsonParser,
+        memory: &mut Vec<u8>,
+        catalog: &Catalog,
+    ) -> Option<(Range<usize>, Result<(), Damage>)> {
+        let mut loaded = None;
+        self.learned[piece].call_once(|| {
+            let (lines, result) = pieces.load(&self.path, piece, memory);
+            parser.learn(&memory[lines.clone()], catalog);
+            loaded = Some((lines, result));
+        });
+        loaded
     }
 
     fn parser(&self) -> Box<dyn Parser> {
@@ -201,8 +226,8 @@ impl Source for TextSource {
 
     fn units(&self, source: u32) -> Vec<Unit> {
         match &self.pieces {
-            Some(pieces) => (0..pieces.count()).map(|piece| unit(source, piece, pieces.size(piece))).collect(),
-            None => vec![unit(source, 0, self.size)],
+            Some(pieces) => (0..pieces.count()).map(|piece| unit_of(source, pieces, piece)).collect(),
+            None => vec![Unit::new(source, 0, self.size / EVENT_BYTES, self.size)],
         }
     }
 
@@ -233,11 +258,15 @@ impl Source for TextSource {
     }
 }
 
-/// How many bytes of a text an event takes, about: what scans are shared out by.
+/// How many bytes of a file an event takes, about: what scans are shared out by.
 const EVENT_BYTES: u64 = 16;
 
-fn unit(source: u32, piece: usize, size: u64) -> Unit {
-    Unit::new(source, piece as u32, size / EVENT_BYTES, size)
+/// How many bytes of text an event takes, at least. So small that each piece is handed out on its own: neighbours wait for
+/// what is learned of a piece, which a thread that had two of them would come to late.
+const LINE_BYTES: u64 = 32;
+
+fn unit_of(source: u32, pieces: &Pieces, piece: usize) -> Unit {
+    Unit::new(source, piece as u32, pieces.length(piece) / LINE_BYTES, pieces.size(piece))
 }
 
 /// Traces pack to a tenth or a hundredth. What grows far beyond that is made to fill memory or time.

@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use dlio_schemas::tables::{self, Column, Type};
 
 use crate::batch::{ABSENT, ABSENT_32, Batch, Value};
-use crate::catalog::{Catalog, FILE_NONE};
+use crate::catalog::{Catalog, FILE_NONE, Process};
 
 /// The Arrow schema of a table of the contract.
 pub fn schema(columns: &[Column]) -> SchemaRef {
@@ -39,21 +39,30 @@ fn map_type() -> DataType {
 }
 
 /// Strings of the catalogue as Arrow shares them between batches, and what of each process every event repeats.
-struct Shared {
+pub struct Shared {
     kinds: usize,
-    names: Dictionary,
-    cats: Dictionary,
-    classes: Dictionary,
-    hosts: ArrayRef,
-    processes: Vec<(i32, i32, Option<i32>)>,
-    files: Vec<Arc<str>>,
+    pub names: Dictionary,
+    pub cats: Dictionary,
+    pub classes: Dictionary,
+    pub hosts: ArrayRef,
+    processes: Vec<SharedProcess>,
+    pub files: Vec<Arc<str>>,
     texts: Vec<Arc<str>>,
 }
 
+/// What every event of a process repeats.
+#[derive(Clone, Copy, Default)]
+pub struct SharedProcess {
+    pub pid: i32,
+    /// A place in the list of hosts.
+    pub host: Option<u32>,
+    pub rank: Option<i32>,
+}
+
 /// Different strings, and which of them each kind has.
-struct Dictionary {
-    values: ArrayRef,
-    keys: Vec<i32>,
+pub struct Dictionary {
+    pub values: ArrayRef,
+    pub keys: Vec<i32>,
 }
 
 impl Dictionary {
@@ -80,13 +89,19 @@ impl Shared {
     fn new(catalog: &Catalog) -> Shared {
         let kinds = catalog.kinds();
         let hosts: Vec<_> = catalog.hosts().into_iter().map(|host| host.name).collect();
+        let process = |process: &Process| SharedProcess {
+            pid: process.pid,
+            host: Some(process.host).filter(|host| (*host as usize) < hosts.len()),
+            rank: process.rank,
+        };
+        let processes = catalog.processes().iter().map(process).collect();
         Shared {
             kinds: kinds.len(),
             names: Dictionary::new(kinds.iter().map(|kind| kind.name.as_ref())),
             cats: Dictionary::new(kinds.iter().map(|kind| kind.cat.as_ref())),
             classes: Dictionary::new(kinds.iter().map(|kind| kind.class.name())),
             hosts: Arc::new(StringArray::from(hosts)),
-            processes: catalog.processes().iter().map(|p| (p.pid, p.host as i32, p.rank)).collect(),
+            processes,
             files: Vec::new(),
             texts: Vec::new(),
         }
@@ -98,6 +113,11 @@ impl Shared {
         files.extend(catalog.files_from(files.len()));
         texts.extend(catalog.texts_from(texts.len()));
         *self = Shared { files, texts, ..Shared::new(catalog) };
+    }
+
+    /// What is known of a process.
+    pub fn process(&self, proc: u32) -> SharedProcess {
+        self.processes.get(proc as usize).copied().unwrap_or_default()
     }
 
     /// Whether everything the batch refers to is known here: foreign formats name things as they come to them.
@@ -140,6 +160,11 @@ impl Converter {
         }
     }
 
+    /// What all batches converted so far refer to.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     pub fn convert(&mut self, catalog: &Catalog, batch: &Batch) -> Result<RecordBatch, ArrowError> {
         if !self.shared.covers(batch) {
             self.shared.extend(catalog);
@@ -153,7 +178,7 @@ impl Converter {
 
     fn column(&mut self, name: &str, batch: &Batch) -> Result<ArrayRef, ArrowError> {
         let rows = batch.len();
-        let (pid, host, rank) = self.shared.processes.get(batch.proc as usize).copied().unwrap_or((0, 0, None));
+        let SharedProcess { pid, host, rank } = self.shared.process(batch.proc);
         Ok(match name {
             "ts" => Arc::new(Int64Array::from(batch.ts.clone())),
             "dur" => Arc::new(Int64Array::from(batch.dur.clone())),
@@ -163,7 +188,7 @@ impl Converter {
             "host" => same_host(&self.shared.hosts, host, rows)?,
             "pid" => Arc::new(Int32Array::from(vec![pid; rows])),
             "tid" => Arc::new(Int32Array::from(vec![batch.tid; rows])),
-            "rank" => Arc::new(Int32Array::from(vec![rank; rows])),
+            "rank" => Arc::new(repeated(rank, rows)),
             "proc" => Arc::new(Int32Array::from(vec![batch.proc as i32; rows])),
             "file" => self.files(&batch.file)?,
             "file_id" => {
@@ -173,10 +198,7 @@ impl Converter {
             "pos" => optional(&batch.pos),
             "requested" => optional(&batch.requested),
             "bytes" => optional(&batch.bytes),
-            "ret" => {
-                let shown = batch.ret.iter().map(|&ret| if ret == ABSENT { ret } else { ret.max(-1) });
-                known(shown.collect(), |ret| ret != ABSENT)
-            }
+            "ret" => known(batch.ret.iter().map(|&ret| shown(ret)).collect(), |ret| ret != ABSENT),
             "errno" => known_32(batch.ret.iter().map(|&ret| errno(ret)).collect(), |errno| errno != ABSENT_32),
             "depth" => Arc::new(UInt8Array::from(batch.depth.clone())),
             "epoch" => optional_32(&batch.epoch, rows),
@@ -238,10 +260,14 @@ impl Converter {
     }
 }
 
-fn same_host(hosts: &ArrayRef, host: i32, rows: usize) -> Result<ArrayRef, ArrowError> {
-    let known = (host as usize) < hosts.len();
-    let keys = Int32Array::from(vec![known.then_some(host); rows]);
+fn same_host(hosts: &ArrayRef, host: Option<u32>, rows: usize) -> Result<ArrayRef, ArrowError> {
+    let keys = repeated(host.map(|host| host as i32), rows);
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, hosts.clone())?))
+}
+
+/// One value in all rows.
+fn repeated(value: Option<i32>, rows: usize) -> Int32Array {
+    value.map_or_else(|| Int32Array::new_null(rows), |value| vec![value; rows].into())
 }
 
 fn optional(values: &[i64]) -> ArrayRef {
@@ -268,7 +294,12 @@ fn optional_32(values: &[i32], rows: usize) -> ArrayRef {
     known_32(values.to_vec(), |value| value != ABSENT_32)
 }
 
+/// A result as the table has it: -1 where the call failed, or [`ABSENT`].
+pub fn shown(ret: i64) -> i64 {
+    if ret == ABSENT { ret } else { ret.max(-1) }
+}
+
 /// The error behind a result, or [`ABSENT_32`].
-fn errno(ret: i64) -> i32 {
+pub fn errno(ret: i64) -> i32 {
     if ret >= 0 || ret == ABSENT { ABSENT_32 } else { (-ret).try_into().unwrap_or(i32::MAX) }
 }

@@ -23,6 +23,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::columns::{Converter, schema};
 use super::facts;
+use super::part::{Part, plain_columns};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
@@ -33,16 +34,15 @@ use crate::summary::flat::figures;
 use crate::summary::model::{Analysis, Summary};
 use crate::summary::tally::Tallies;
 
-/// Rows of a row group.
-const GROUP_ROWS: usize = 1 << 20;
+/// Rows of a page, and rows that are handed to a column at once: each costs a little of its own.
+const PAGE_ROWS: usize = 1 << 17;
+const BATCH_ROWS: usize = 1 << 13;
 
-/// Columns whose differences pack better than a dictionary would, or which change so rarely that the differences are
-/// nothing: a dictionary costs a look-up a value, which is most of what writing costs.
-const DIFFERENCES: [&str; 13] =
-    ["ts", "dur", "pos", "pid", "tid", "rank", "proc", "file_id", "fd", "errno", "depth", "epoch", "step"];
+/// Columns whose differences pack better than a dictionary would.
+const DIFFERENCES: [&str; 3] = ["ts", "dur", "pos"];
 
-/// Columns by which readers leave out row groups.
-const CHOSEN_BY: [&str; 8] = ["ts", "dur", "pid", "tid", "rank", "proc", "epoch", "step"];
+/// Of these, columns by which readers leave out row groups; those that are written by keys say their range anyway.
+const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
 /// Writes the folder, which must be new or empty, and returns what was counted on the way.
 pub fn write(
@@ -57,12 +57,12 @@ pub fn write(
     let sieve = trace.sieve(filter);
     let meeting = Meeting::default();
     let next = AtomicUsize::new(0);
-    let part = || Part {
+    let part = || Written {
         path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
         catalog: &trace.catalog,
-        converter: Converter::new(&trace.catalog, (0..tables::EVENTS.len()).collect()),
+        converter: Converter::new(&trace.catalog, plain_columns()),
         counter: Counter::new(&trace.catalog, &meeting),
-        writer: None,
+        part: None,
         group_max: (memory / threads.max(1) as u64) as usize,
         failed: None,
     };
@@ -85,29 +85,29 @@ pub fn write(
 }
 
 /// What one thread writes.
-struct Part<'a> {
+struct Written<'a> {
     path: PathBuf,
     catalog: &'a Catalog,
     converter: Converter,
     counter: Counter<'a>,
     /// Made with the first event: a thread without any leaves no file.
-    writer: Option<ArrowWriter<File>>,
+    part: Option<Part>,
     /// Bytes a row group may take before it is written.
     group_max: usize,
     failed: Option<ArrowError>,
 }
 
-impl Part<'_> {
+impl Written<'_> {
     fn append(&mut self, batch: &Batch) -> Result<(), ArrowError> {
         let rows = self.converter.convert(self.catalog, batch)?;
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => none.insert(ArrowWriter::try_new(File::create(&self.path)?, rows.schema(), Some(properties()))?),
+        let part = match &mut self.part {
+            Some(part) => part,
+            none => none.insert(Part::create(&self.path, properties())?),
         };
-        writer.write(&rows)?;
+        part.append(batch, &rows, self.converter.shared())?;
         // A group that does not fit into memory is written early.
-        if writer.memory_size() > self.group_max {
-            writer.flush()?;
+        if part.memory() > self.group_max {
+            part.end_group(self.converter.shared())?;
         }
         Ok(())
     }
@@ -116,12 +116,12 @@ impl Part<'_> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.writer.map(ArrowWriter::close).transpose()?;
+        self.part.map(|part| part.close(self.converter.shared())).transpose()?;
         Ok(self.counter.counted)
     }
 }
 
-impl Consumer for Part<'_> {
+impl Consumer for Written<'_> {
     fn batch(&mut self, batch: &mut Batch) {
         self.counter.batch(batch);
         if !batch.is_empty() && self.failed.is_none() {
@@ -143,7 +143,10 @@ fn properties() -> WriterProperties {
     let all = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(Some(GROUP_ROWS));
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_write_batch_size(BATCH_ROWS)
+        // Of use only to readers that leave out pages, for which pages would need statistics.
+        .set_offset_index_disabled(true);
     let chosen = CHOSEN_BY.into_iter().fold(all, |properties, column| {
         properties.set_column_statistics_enabled(ColumnPath::from(column), EnabledStatistics::Chunk)
     });

@@ -2,11 +2,14 @@
 //!
 //! [`columns`] turns batches of events into Arrow's; [`events`] is the table that DataFusion reads them through, block by
 //! block and only the columns and blocks a query needs; [`facts`] makes the small tables (files, processes, hosts) from
-//! what was counted; [`query`] runs SQL.
+//! what was counted; [`query`] runs SQL. [`export`] writes all of it as Parquet: each thread a [`part`], whose columns of
+//! few values are [`keys`].
 
 pub mod columns;
 pub mod events;
 pub mod export;
 pub mod facts;
+pub mod keys;
 pub mod output;
+pub mod part;
 pub mod query;

@@ -1,0 +1,151 @@
+//! Events of JSON that are alike: what the values of one of them mean is found out once for all of them.
+//!
+//! ```text
+//! {"id":41,"name":"pread","pid":7,"ts":1795,"dur":12,"args":{"hhash":"68","fhash":"4aa1","ret":4096,"offset":0}}
+//!       |                     |        |         |                   |            |           |             |
+//!    nowhere                 pid      ts        dur                host        column      column        column
+//! ```
+//!
+//! Which objects are alike is the affair of [`super::shapes`], what their keys mean that of [`super::json`].
+
+use super::json::Column;
+use super::pull::Json;
+use super::shapes::Shape;
+use crate::batch::{Row, Value};
+use crate::catalog::Catalog;
+use dlio_schemas::ops::OpInfo;
+
+/// Plans that are remembered; a trace has few kinds of events, and most of its events are of fewer.
+const PLANS_MAX: usize = 16;
+
+/// Events after which it has to have paid to look for a plan.
+const TRIES: u64 = 1000;
+
+/// How to read the events that are like one of them.
+pub struct Plan<'a> {
+    pub shape: Shape<'a>,
+    /// Where each value of the shape belongs.
+    pub slots: Vec<Slot>,
+    pub call: Option<&'static OpInfo>,
+    /// What the row is before the values are written into it.
+    pub row: Row,
+    /// The event read last, or the one this was made of: what no value says is the same in all.
+    pub like: Like<'a>,
+}
+
+/// Where a value of an event belongs.
+#[derive(Clone, Copy)]
+pub enum Slot {
+    Ts,
+    Dur,
+    Pid,
+    Tid,
+    /// The hash of the host.
+    Host,
+    Column(Column),
+    /// An argument without a column, by its place among those.
+    Arg(usize),
+    /// Nobody looks at it.
+    Nowhere,
+}
+
+/// What an event says.
+pub struct Like<'a> {
+    /// Its file is still to be looked up.
+    pub row: Row,
+    /// Whether it has a time: it is no event without.
+    pub timed: bool,
+    pub pid: i64,
+    pub tid: i64,
+    pub host: &'a [u8],
+    pub file: Option<(Column, Json<'a>)>,
+    /// Arguments without a column.
+    pub args: Vec<(u32, Value)>,
+}
+
+impl<'a> Plan<'a> {
+    /// Reads the object at the start of `text` and says how long it is; `None` where it is not like this.
+    #[inline]
+    fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
+        let (like, slots) = (&mut self.like, &self.slots);
+        like.row = self.row;
+        self.shape.fill(text, |i, value, number| like.set(slots[i], value, number, catalog))
+    }
+}
+
+impl<'a> Like<'a> {
+    /// `number` is what the value says where it is a plain number.
+    #[inline(always)]
+    fn set(&mut self, slot: Slot, value: Json<'a>, number: Option<i64>, catalog: &Catalog) {
+        let integer = || number.or_else(|| value.integer());
+        match slot {
+            Slot::Ts => {
+                let ts = microseconds(value, number);
+                (self.timed, self.row.ts) = (ts.is_some(), ts.unwrap_or(0));
+            }
+            Slot::Dur => self.row.dur = microseconds(value, number).unwrap_or(0).max(0),
+            Slot::Pid => self.pid = integer().unwrap_or(0),
+            Slot::Tid => self.tid = integer().unwrap_or(0),
+            Slot::Host => self.host = value.raw(),
+            Slot::Column(column) if column.is_file() => self.file = Some((column, value)),
+            Slot::Column(column) => column.set(&mut self.row, integer()),
+            Slot::Arg(at) => self.args[at].1 = super::json::meta(value, catalog),
+            Slot::Nowhere => {}
+        }
+    }
+}
+
+#[inline(always)]
+fn microseconds(value: Json, number: Option<i64>) -> Option<i64> {
+    match number {
+        Some(us) => us.checked_mul(1000),
+        None => value.microseconds(),
+    }
+}
+
+/// Plans for the events of a text.
+#[derive(Default)]
+pub struct Alike<'a> {
+    plans: Vec<Plan<'a>>,
+    /// The one that fitted last; the next to be replaced.
+    last: usize,
+    oldest: usize,
+    found: u64,
+    missed: u64,
+}
+
+impl<'a> Alike<'a> {
+    /// Reads the object at the start of `text` by a plan; what it says, which call it is and how long it is.
+    #[inline]
+    pub fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<(&Like<'a>, Option<&'static OpInfo>, usize)> {
+        if !self.pays() {
+            return None;
+        }
+        let (plans, last, others) = (&mut self.plans, self.last, 0..PLANS_MAX);
+        let mut read = |at: usize| plans.get_mut(at)?.read(text, catalog).map(|length| (at, length));
+        let found = read(last).or_else(|| others.filter(|at| *at != last).find_map(read));
+        let Some((at, length)) = found else {
+            self.missed += 1;
+            return None;
+        };
+        self.found += 1;
+        self.last = at;
+        let plan = &self.plans[at];
+        Some((&plan.like, plan.call, length))
+    }
+
+    /// Whether it has paid so far.
+    pub fn pays(&self) -> bool {
+        self.missed < TRIES.max(self.found)
+    }
+
+    pub fn remember(&mut self, plan: Plan<'a>) {
+        match self.plans.len() < PLANS_MAX {
+            true => self.plans.push(plan),
+            false => {
+                self.plans[self.oldest] = plan;
+                self.oldest = (self.oldest + 1) % PLANS_MAX;
+            }
+        }
+    }
+}
