@@ -89,12 +89,14 @@ fn every_format_of_a_run_gives_the_same_figures() {
 }
 
 #[test]
-fn copies_inside_the_kernel_are_the_same_in_a_trace_for_viewers() {
+fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
     let folder = Folder::new("equal-copies");
     generate(folder.path(), &Plan { copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let exports = Folder::new("equal-copies-exports");
-    let found = summary(&exported(folder.path(), Form::Perfetto(Compression::Zstd), exports.path().join("t.pftrace")));
-    assert_eq!(moved(&found), moved(&summary(folder.path())));
+    for (name, form) in [("t.pftrace", Form::Perfetto(Compression::Zstd)), ("t.json.gz", Form::Chrome { gzip: true })] {
+        let found = summary(&exported(folder.path(), form, exports.path().join(name)));
+        assert_eq!(moved(&found), moved(&summary(folder.path())), "{name}");
+    }
 }
 
 /// Its times are whole microseconds, and its lines say nothing of ranks, thread names or how a process ended.

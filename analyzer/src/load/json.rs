@@ -17,6 +17,7 @@ use dlio_schemas::ops::{Op, OpInfo};
 use foldhash::fast::RandomState;
 
 use super::alike::{Alike, Like, Plan, Slot};
+use super::arguments::SOURCE;
 use super::pull::{Fields, Json, value_end};
 use super::shapes::Shape;
 use super::text::{Parser, Threads};
@@ -215,6 +216,7 @@ mod key {
     pub const BYTES: u128 = word(b"bytes");
     pub const RET: u128 = word(b"ret");
     pub const ERRNO: u128 = word(b"errno");
+    pub const SOURCE: u128 = word(super::SOURCE.as_bytes());
 }
 
 impl<'a> Event<'a> {
@@ -506,8 +508,11 @@ impl JsonParser {
         into: &mut Threads,
     ) {
         let proc = self.process(event, into);
-        let mut args = Vec::new();
+        let (mut args, mut source) = (Vec::new(), None);
         for (key, value) in said {
+            if word(key) == key::SOURCE && known.call.is_some_and(has_source) {
+                source = Some(self.path(value, into.catalog));
+            }
             match Column::of(key, known.call) {
                 Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
                 Some(column) => column.set(&mut row, value.integer()),
@@ -518,7 +523,7 @@ impl JsonParser {
             }
         }
         settle(&mut row, known.call);
-        into.event(proc, event.tid as i32, &row, args);
+        into.event_from(proc, event.tid as i32, &row, source, args);
     }
 
     /// Writes an event that is like another.
@@ -534,7 +539,8 @@ impl JsonParser {
         like.timed
     }
 
-    /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once.
+    /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once,
+    /// and copies from file to file are few.
     fn plan<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Plan<'a>> {
         let origin = match event.ph {
             b'X' | b'1' => Origin::Span,
@@ -542,7 +548,7 @@ impl JsonParser {
             b'C' => Origin::Counter,
             _ => return None,
         };
-        let known = self.known(event, origin, into)?;
+        let known = self.known(event, origin, into).filter(|known| !known.call.is_some_and(has_source))?;
         let (call, dur) = match origin {
             Origin::Span => (known.call, event.dur.unwrap_or(0).max(0)),
             _ => (None, 0),
@@ -698,6 +704,11 @@ fn has_position(info: &OpInfo) -> bool {
 
 fn has_size(info: &OpInfo) -> bool {
     info.b == dlio_schemas::ops::Arg::Size
+}
+
+/// Whether its bytes come from another file.
+fn has_source(info: &OpInfo) -> bool {
+    info.a == dlio_schemas::ops::Arg::Source
 }
 
 /// Bytes follow from the result, and the result from bytes.

@@ -94,12 +94,27 @@ impl Threads<'_> {
         })
     }
 
+    #[inline]
     pub fn event(&mut self, proc: u32, tid: i32, row: &Row, args: impl IntoIterator<Item = (u32, Value)>) {
+        self.event_from(proc, tid, row, None, args);
+    }
+
+    /// An event whose bytes may have come from another file.
+    #[inline]
+    pub fn event_from(
+        &mut self,
+        proc: u32,
+        tid: i32,
+        row: &Row,
+        source: Option<u32>,
+        args: impl IntoIterator<Item = (u32, Value)>,
+    ) {
         let at = self.place(proc, tid);
         let batch = &mut self.batches[at];
         let place = batch.len() as u32;
         batch.push(row);
         batch.args.extend(args.into_iter().map(|(key, value)| Arg { row: place, key, value }));
+        batch.sources.extend(source.map(|file| (place, file)));
         self.gathered += 1;
         if batch.len() >= ROWS_MAX {
             self.gathered -= batch.len();
