@@ -311,11 +311,12 @@ impl Config {
     pub fn read(tree: &Value) -> Outcome<Config> {
         let tree = Tree(tree);
         let root = PathBuf::from(tree.text("storage.storage_root"));
+        let checkpoint = checkpoints(&tree, &root);
         let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
         Ok(Config {
             framework,
             model: model(&tree),
-            workflow: workflow(&tree),
+            workflow: workflow(&tree, &checkpoint),
             storage_type: tree.text("storage.storage_type"),
             dataset: dataset(&tree, &root),
             reader: reading(&tree)?,
@@ -325,7 +326,7 @@ impl Config {
                 after_epoch: tree.count("evaluation.eval_after_epoch"),
                 every: tree.count("evaluation.epochs_between_evals"),
             },
-            checkpoint: checkpoints(&tree, &root),
+            checkpoint,
             output: Output {
                 folder: tree.optional("output.folder").map(PathBuf::from),
                 log_file: tree.text("output.log_file"),
@@ -381,12 +382,15 @@ fn model(tree: &Tree) -> Model {
     }
 }
 
-fn workflow(tree: &Tree) -> Workflow {
+fn workflow(tree: &Tree, checkpoint: &Checkpoints) -> Workflow {
+    let (generate, train) = (tree.flag("workflow.generate_data"), tree.flag("workflow.train"));
+    // The checkpoints of a training that is left out are left out too: what remains is to generate, as in DLIO.
+    let of_training = generate && !train && checkpoint.writes <= 0 && checkpoint.reads <= 0;
     Workflow {
-        generate: tree.flag("workflow.generate_data"),
-        train: tree.flag("workflow.train"),
+        generate,
+        train,
         evaluate: tree.flag("workflow.evaluation"),
-        checkpoint: tree.flag("workflow.checkpoint"),
+        checkpoint: tree.flag("workflow.checkpoint") && !of_training,
         profile: tree.flag("workflow.profiling"),
         query: tree.optional("workflow.query"),
     }

@@ -504,3 +504,49 @@ fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     let output = traced(&["--trace"], &folder.path().join("absent"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
+
+#[test]
+fn the_command_that_generates_works_for_every_workload_that_trains() {
+    let folder = Folder::new("generators");
+    let small = [
+        "++workload.dataset.num_files_train=4",
+        "++workload.dataset.num_files_eval=4",
+        "++workload.dataset.num_samples_per_file=2",
+        "++workload.dataset.record_length_bytes=1024",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.train.total_training_steps=2",
+        "++workload.train.epochs=1",
+        "++workload.train.computation_time=0",
+        "++workload.model.model_size_bytes=1000",
+    ];
+    for name in ["default", "unet3d", "resnet50", "resnet50_tf", "cosmoflow", "bert", "dlrm", "megatron"] {
+        let (workload, data) = (format!("workload={name}"), format!("++workload.dataset.data_folder={name}"));
+        let typed = [&["bench", &workload, &data], &small[..]].concat();
+        let refused = dlio(&folder, &typed);
+        assert_eq!(refused.status.code(), Some(3), "{name}: {}", stderr(&refused));
+        let said = stderr(&refused);
+        let line = said.lines().find(|line| line.contains("generate_data=true")).unwrap().trim();
+        let generated = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
+        assert!(generated.status.success(), "{name}: {}", stderr(&generated));
+        assert!(stdout(&generated).contains("generated ") && folder.files("checkpoints").is_empty());
+        let trained = dlio(&folder, &typed);
+        assert!(trained.status.success(), "{name}: {}", stderr(&trained));
+    }
+}
+
+#[test]
+fn checkpoints_that_are_counted_follow_generation() {
+    let folder = Folder::new("both");
+    let more = [
+        GENERATE,
+        "++workload.workflow.train=false",
+        "++workload.workflow.checkpoint=true",
+        "++workload.checkpoint.num_checkpoints_write=1",
+        "++workload.checkpoint.time_between_checkpoints=0",
+        "++workload.model.model_size_bytes=1000",
+    ];
+    let output = run(&folder, &more);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!((folder.files("data").len(), folder.files("checkpoints").len()), (8, 1));
+}
