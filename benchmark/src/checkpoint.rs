@@ -335,7 +335,7 @@ fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
 
 impl Mechanism for Streamed {
     fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<u64> {
-        fs::create_dir_all(folder).map_err(|error| Failure::io("making the folder", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
         for shard in shards {
             let path = folder.join(&shard.name);
             let draft = Draft::new(&path);

@@ -35,13 +35,13 @@ impl Draft {
     }
 
     pub fn create(&self) -> Outcome<File> {
-        File::create(self.path()).map_err(|error| Failure::io("creating", &self.names[0].1, error))
+        File::create(self.path()).map_err(|error| Failure::unwritable("creating", &self.names[0].1, error))
     }
 
     /// Companions first: whoever sees the main file sees everything that belongs to it.
     pub fn commit(mut self) -> Outcome<()> {
         for (temporary, path) in std::mem::take(&mut self.names).iter().rev() {
-            fs::rename(temporary, path).map_err(|error| Failure::io("renaming", path, error))?;
+            fs::rename(temporary, path).map_err(|error| Failure::unwritable("renaming", path, error))?;
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Drop for Draft {
 /// Writes a small file whole.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
     let draft = Draft::new(path);
-    fs::write(draft.path(), bytes).map_err(|error| Failure::io("writing", path, error))?;
+    fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("writing", path, error))?;
     draft.commit()
 }
 

@@ -6,7 +6,7 @@
 //! | 2 | refused before any work: a key, a value, a combination, an option |
 //! | 3 | the data set is missing or smaller than asked for |
 //! | 4 | the operating system refused: a read, a write, a disk that is full |
-//! | 5 | finished, but samples were unreadable or damaged (`--on-error skip`), or the first one with `stop` |
+//! | 5 | samples were unreadable or damaged: the first ended the run, or with `--on-error skip` it finished without them |
 //! | 130 | stopped by Ctrl-C or a termination signal; what was measured so far is on disk |
 
 use std::fmt;
@@ -65,6 +65,11 @@ impl Failure {
         }
     }
 
+    /// A place that cannot be written. Unlike [`Failure::io`] nothing is missing where a folder cannot be made.
+    pub fn unwritable(doing: &str, path: &Path, error: std::io::Error) -> Failure {
+        Failure { kind: Kind::System, ..Failure::io(doing, path, error) }
+    }
+
     pub fn remedy(mut self, remedy: impl Into<String>) -> Failure {
         self.remedy = remedy.into();
         self
@@ -98,6 +103,12 @@ mod tests {
         assert_eq!(failure.exit_code(), 4);
         assert!(failure.to_string().contains("/data/a.npz"));
         assert!(failure.to_string().contains("data_folder"));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_made_is_no_missing_data() {
+        let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert_eq!(Failure::unwritable("making the folder", Path::new("x"), absent).exit_code(), 4);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn present_bytes(layout: &Layout) -> u64 {
 
 pub fn make_folders(layout: &Layout) -> Outcome<()> {
     for folder in layout.folders() {
-        fs::create_dir_all(&folder).map_err(|error| Failure::io("making the folder", &folder, error))?;
+        fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
     }
     Ok(())
 }

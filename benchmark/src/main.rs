@@ -55,7 +55,8 @@ enum Verb {
   dlio bench report hydra_log/unet3d/2026-11-21-00-08-48
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
-5 samples could not be read, 130 interrupted (partial results are kept)"
+5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole
+otherwise, 130 interrupted (partial results are kept)"
 )]
 struct BenchVerb {
     #[command(subcommand)]
@@ -118,7 +119,7 @@ struct Options {
     /// Loader workers as processes or as threads
     #[arg(long, value_name = "KIND", default_value = "processes", value_parser = ["processes", "threads"])]
     workers: String,
-    /// What to do with a sample that cannot be read
+    /// What to do with a sample that cannot be read: end the run, or count it and go on. Either way the exit code is 5
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = ["stop", "skip"])]
     on_error: String,
     /// Read the data set back and compare it before anything else

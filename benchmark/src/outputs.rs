@@ -25,12 +25,15 @@ pub struct RunFolder {
 
 impl RunFolder {
     pub fn create(path: PathBuf) -> Outcome<RunFolder> {
-        fs::create_dir_all(&path).map_err(|error| Failure::io("making the run folder", &path, error))?;
+        let refused = |doing, error| {
+            Failure::unwritable(doing, &path, error).remedy("name another run folder with ++workload.output.folder=DIR")
+        };
+        fs::create_dir_all(&path).map_err(|error| refused("making the run folder", error))?;
         // Found out before hours of work and not after them.
         let probe = path.join(".writable");
         fs::write(&probe, b"")
             .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| Failure::io("writing to", &path, error))?;
+            .map_err(|error| refused("writing to the run folder", error))?;
         Ok(RunFolder { path })
     }
 
@@ -48,7 +51,7 @@ impl RunFolder {
         let path = self.path.join(name);
         let draft = Draft::new(&path);
         let mut out = BufWriter::new(draft.create()?);
-        write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::io("writing", &path, error))?;
+        write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::unwritable("writing", &path, error))?;
         draft.commit()
     }
 
@@ -61,7 +64,7 @@ impl RunFolder {
         overrides: &[Override],
     ) -> Outcome<()> {
         let folder = self.path.join(subfolder);
-        fs::create_dir_all(&folder).map_err(|error| Failure::io("making the folder", &folder, error))?;
+        fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
         let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
         write_whole(&folder.join("config.yaml"), under("workload", workload).as_bytes())?;
         write_whole(&folder.join("hydra.yaml"), under("hydra", hydra).as_bytes())?;
@@ -85,7 +88,7 @@ impl Log {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
         }
-        let file = File::create(path).map_err(|error| Failure::io("creating", path, error))?;
+        let file = File::create(path).map_err(|error| Failure::unwritable("creating", path, error))?;
         Ok(Log { file: Some(file), echo })
     }
 

@@ -202,6 +202,18 @@ fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
 }
 
 #[test]
+fn a_run_folder_that_cannot_be_made_is_no_missing_data() {
+    let folder = Folder::new("runs");
+    for place in ["++hydra.run.dir=/proc/nowhere", "++workload.output.folder=/proc/nowhere"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+        let output = command.current_dir(folder.path()).args(small(&[GENERATE, place])).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        assert!(stderr(&output).contains("++workload.output.folder=DIR"), "{}", stderr(&output));
+        assert!(folder.files("data").is_empty());
+    }
+}
+
+#[test]
 fn a_checkpoint_folder_that_cannot_be_is_refused_before_the_first_file() {
     let folder = Folder::new("checkpoints");
     std::fs::write(folder.path().join("occupied"), b"a file").unwrap();
