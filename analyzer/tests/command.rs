@@ -65,6 +65,20 @@ fn the_tables_can_be_looked_up_without_a_trace() {
 }
 
 #[test]
+fn completions_end_quietly_where_nobody_reads_and_fail_on_a_full_disk() {
+    let to = |output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        command.args(["--completions", "bash"]).stdout(output).output().unwrap()
+    };
+    let (_, deserted) = std::io::pipe().unwrap();
+    let left = to(deserted.into());
+    assert_eq!((left.status.code(), left.stderr.len()), (Some(0), 0));
+    let full = to(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("cannot be written: No space left"));
+}
+
+#[test]
 fn completions_are_printed_whichever_way_they_are_asked_for() {
     assert_eq!(printed(&["completions", "bash"]), printed(&["--completions", "bash"]));
 }

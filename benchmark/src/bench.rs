@@ -21,6 +21,7 @@ use crate::results::Results;
 use crate::rules;
 use crate::spans;
 use crate::system;
+use crate::terminal;
 use crate::training::{Habits, Trainer};
 use crate::value::Value;
 use crate::workload::{self, Composed};
@@ -63,8 +64,7 @@ pub struct Run {
 
 /// The runs a request asks for: one, or one for each combination of a sweep.
 pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
-    let typed = request.overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<Vec<_>>>()?;
-    let combinations = combinations(&typed, request.multirun)?;
+    let combinations = combinations(&parsed(request)?, request.multirun)?;
     let many = combinations.len() > 1;
     let mut runs = Vec::new();
     for (number, overrides) in combinations.into_iter().enumerate() {
@@ -75,6 +75,21 @@ pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
         runs.push(run);
     }
     Ok(runs)
+}
+
+/// The composed configuration of each run as YAML. Whether such a run is possible here does not matter.
+pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
+    combinations(&parsed(request)?, request.multirun)?
+        .iter()
+        .map(|overrides| {
+            let (composed, _) = composed(request, overrides)?;
+            Ok(Value::Map(vec![("workload".into(), composed.workload)]).to_yaml())
+        })
+        .collect()
+}
+
+fn parsed(request: &Request) -> Outcome<Vec<Override>> {
+    request.overrides.iter().map(|text| grammar::parse(text)).collect()
 }
 
 fn combinations(typed: &[Override], multirun: bool) -> Outcome<Vec<Vec<Override>>> {
@@ -102,13 +117,19 @@ fn one_of(sweep: &Override, value: &Value) -> Override {
     Override { typed: format!("{key}={}", value.inline()), values: vec![value.clone()], ..sweep.clone() }
 }
 
-fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
-    let mut composed = workload::compose(&overrides, request.config_dir.as_deref())?;
+/// What the words come to, and what that means.
+fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Config)> {
+    let mut composed = workload::compose(overrides, request.config_dir.as_deref())?;
     settle_complaints(&mut composed, request)?;
     if !request.as_original {
-        scale_spread(&mut composed, &overrides, request);
+        scale_spread(&mut composed, overrides, request);
     }
-    let mut config = Config::read(&composed.workload)?;
+    let config = Config::read(&composed.workload)?;
+    Ok((composed, config))
+}
+
+fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
+    let (composed, mut config) = composed(request, &overrides)?;
     let mut complaints = rules::complaints(&config, request.ranks);
     if !complaints.is_empty() {
         return Err(joined(&mut complaints));
@@ -134,7 +155,7 @@ fn settle_complaints(composed: &mut Composed, request: &Request) -> Outcome<()> 
         return Err(joined(&mut composed.complaints));
     }
     for complaint in composed.take_complaints() {
-        eprintln!("warning: {} (left out)", complaint.what);
+        terminal::warn(format_args!("warning: {} (left out)", complaint.what));
     }
     Ok(())
 }
@@ -167,7 +188,9 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     composed.workload.put(&["dataset", "record_length_bytes_stdev"], Value::Int(scaled as i64));
     // The traced run was told of it before it began anew under the library.
     if !request.quiet && !locate::is_traced() {
-        eprintln!("note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}");
+        terminal::warn(format_args!(
+            "note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}"
+        ));
     }
 }
 
@@ -221,11 +244,6 @@ fn time_as(format: &str) -> String {
 }
 
 impl Run {
-    /// The composed configuration as YAML.
-    pub fn configuration(&self) -> String {
-        Value::Map(vec![("workload".into(), self.composed.workload.clone())]).to_yaml()
-    }
-
     /// The value of the key that `workflow.query` asks for.
     pub fn answer(&self) -> Option<String> {
         let key = self.config.workflow.query.as_deref()?;
@@ -298,7 +316,7 @@ fn code_of(outcome: &Outcome<()>) -> i32 {
         Ok(()) => 0,
         Err(failure) => {
             if failure.kind != Kind::Interrupted {
-                eprintln!("dlio: {failure}");
+                terminal::warn(format_args!("dlio: {failure}"));
             }
             failure.exit_code()
         }
@@ -381,7 +399,9 @@ impl Rank<'_> {
         if self.shown(communicator) {
             let kept = if kept > 0.0 { format!(", {kept} were there already") } else { String::new() };
             let (megabytes, folder) = (bytes / 1e6, layout.dataset.folder.display());
-            println!("generated {written} files, {megabytes:.1} MB in {seconds:.2} s{kept}: {folder}");
+            terminal::line(format_args!(
+                "generated {written} files, {megabytes:.1} MB in {seconds:.2} s{kept}: {folder}"
+            ));
         }
         if self.run.config.dataset.settle_seconds > 0.0 {
             system::sleep(std::time::Duration::from_secs_f64(self.run.config.dataset.settle_seconds));
@@ -396,7 +416,7 @@ impl Rank<'_> {
         drop(progress);
         let ranks = numbers(&communicator.exchange(&as_bytes(&[done.kept as f64, done.bytes as f64]))?);
         if self.shown(communicator) {
-            println!("verified {} files, {:.1} MB", sum(&ranks, 0), sum(&ranks, 1) / 1e6);
+            terminal::line(format_args!("verified {} files, {:.1} MB", sum(&ranks, 0), sum(&ranks, 1) / 1e6));
         }
         Ok(())
     }
@@ -484,8 +504,8 @@ impl Rank<'_> {
             log.metric(&format!("train_au_meet_expectation: {verdict}"));
         }
         if !self.request.quiet && !self.request.as_original {
-            print!("{}", table(results, &summary, self.run.config.au));
-            println!("results: {}", self.folder.path.join("summary.json").display());
+            terminal::say(table(results, &summary, self.run.config.au));
+            terminal::line(format_args!("results: {}", self.folder.path.join("summary.json").display()));
         }
     }
 }

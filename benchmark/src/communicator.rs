@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system;
+use crate::terminal;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl Local {
         for (place, stream) in self.streams.iter_mut().enumerate() {
             let rank = place as u64 + 1;
             while !system::readable_within(stream, PATIENCE) && !system::interrupted() {
-                eprintln!("still waiting for rank {rank} at a barrier");
+                terminal::warn(format_args!("still waiting for rank {rank} at a barrier"));
             }
             all.push(receive(stream).map_err(|error| Local::lost(rank, &error))?);
         }

@@ -11,6 +11,7 @@
 //! training, checkpoint        the loop
 //! metrics, results, outputs   the numbers, and the files that say them
 //! bench                       a run from request to results
+//! terminal                    what is said meanwhile, whether or not anybody listens
 //! ```
 //!
 //! Not here: reading traces (the analyzer does) and hooks (the tracer does).
@@ -47,6 +48,7 @@ pub mod results;
 pub mod rules;
 pub mod spans;
 pub mod system;
+pub mod terminal;
 pub mod torch_file;
 pub mod trace;
 pub mod traced;

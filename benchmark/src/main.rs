@@ -8,7 +8,7 @@ use dlio_benchmark::bench::{self, Request, Run};
 use dlio_benchmark::failure::Outcome;
 use dlio_benchmark::loader::WorkerKind;
 use dlio_benchmark::training::Habits;
-use dlio_benchmark::{catalog, completion, locate, report, trace, traced};
+use dlio_benchmark::{catalog, completion, locate, report, terminal, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -96,7 +96,7 @@ struct Options {
     #[arg(long, visible_alias = "cd", value_name = "DIR")]
     config_dir: Option<PathBuf>,
     /// Print the configuration instead of running (`job`, as Hydra says it)
-    #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job")]
+    #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job", value_parser = kind)]
     cfg: Option<String>,
     /// Run once for each combination of values given as a,b,c
     #[arg(long, short = 'm')]
@@ -136,6 +136,15 @@ struct Options {
     quiet: bool,
 }
 
+/// What can follow `--cfg`: Hydra's kinds, or the first override where there is no kind.
+fn kind(word: &str) -> Result<String, String> {
+    match word {
+        "job" | "all" | "hydra" => Ok(word.into()),
+        _ if word.contains('=') => Ok(word.into()),
+        _ => Err("it takes job, and nothing means that too".into()),
+    }
+}
+
 /// DLIO's own program.
 #[derive(Parser)]
 #[command(name = "dlio_benchmark", version, about = "DLIO's command line: workload=NAME ++workload.section.key=value")]
@@ -167,7 +176,7 @@ fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 fn code_of(outcome: Outcome<i32>) -> i32 {
     outcome.unwrap_or_else(|failure| {
-        eprintln!("dlio: {failure}");
+        terminal::warn(format_args!("dlio: {failure}"));
         failure.exit_code()
     })
 }
@@ -181,7 +190,7 @@ fn run_other_program(arguments: &[OsString]) {
     }
     if let Some(program) = locate::program(&format!("dlio-{word}")) {
         let error = Command::new(&program).args(&arguments[2..]).exec();
-        eprintln!("dlio: {}: {error}", program.display());
+        terminal::warn(format_args!("dlio: {}: {error}", program.display()));
     }
 }
 
@@ -193,20 +202,14 @@ fn act(verb: Verb) -> Outcome<i32> {
         },
         Verb::Trace(options) => trace::run(&options),
         Verb::Workloads { what } => {
-            print!(
-                "{}",
-                match what.unwrap_or(Workloads::List) {
-                    Workloads::List => catalog::list(),
-                    Workloads::Show { name } => catalog::show(&name)?,
-                    Workloads::Explain { key } => catalog::explain(key.as_deref())?,
-                }
-            );
-            Ok(0)
+            let told = match what.unwrap_or(Workloads::List) {
+                Workloads::List => catalog::list(),
+                Workloads::Show { name } => catalog::show(&name)?,
+                Workloads::Explain { key } => catalog::explain(key.as_deref())?,
+            };
+            terminal::answer(&told).map(|()| 0)
         }
-        Verb::Completions { shell } => {
-            print!("{}", completion::script(shell, &mut Dlio::command()));
-            Ok(0)
-        }
+        Verb::Completions { shell } => terminal::answer(&completion::script(shell, &mut Dlio::command())).map(|()| 0),
     }
 }
 
@@ -216,7 +219,8 @@ impl Options {
         let verb = (!as_original).then(|| "bench".to_string());
         Request {
             called: [program].into_iter().chain(verb).collect(),
-            overrides: self.overrides.clone(),
+            // The word after a bare `-c` is the first override.
+            overrides: self.cfg.iter().filter(|word| word.contains('=')).chain(&self.overrides).cloned().collect(),
             config_dir: self.config_dir.clone(),
             lenient: self.lenient,
             habits: Habits {
@@ -239,14 +243,13 @@ impl Options {
 
 fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     let request = options.request(as_original);
-    let runs = bench::prepare(&request)?;
     if options.cfg.is_some() {
-        runs.iter().for_each(|run| print!("{}", run.configuration()));
-        return Ok(0);
+        return terminal::answer(&bench::configurations(&request)?.concat()).map(|()| 0);
     }
+    let runs = bench::prepare(&request)?;
     for run in &runs {
         if let Some(answer) = run.answer() {
-            println!("{answer}");
+            terminal::answer(&format!("{answer}\n"))?;
             continue;
         }
         introduce(run, &request);
@@ -267,9 +270,12 @@ fn introduce(run: &Run, request: &Request) {
         return;
     }
     if let Some(alias) = &run.composed.found.alias {
-        println!("workload {alias} is {}", run.composed.found.name);
+        terminal::line(format_args!("workload {alias} is {}", run.composed.found.name));
     }
     if run.generate_first {
-        println!("there is no data set at {}; it is generated first", run.config.dataset.folder.display());
+        terminal::line(format_args!(
+            "there is no data set at {}; it is generated first",
+            run.config.dataset.folder.display()
+        ));
     }
 }

@@ -12,6 +12,7 @@ use crate::draft::{Draft, write_whole};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::Override;
 use crate::system::local_time;
+use crate::terminal;
 use crate::value::Value as Tree;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -115,7 +116,7 @@ impl Log {
             let _ = writeln!(file, "{line}");
         }
         if self.echo {
-            println!("{line}");
+            terminal::line(line);
         }
     }
 }

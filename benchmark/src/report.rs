@@ -9,18 +9,15 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::metrics::{mean_stdev, percentile};
+use crate::terminal;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
 
 pub fn print(folder: &Path, as_json: bool) -> Outcome<()> {
     let report = read(folder)?;
-    if as_json {
-        println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
-    } else {
-        print!("{}", text(&report));
-    }
-    Ok(())
+    let json = || serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+    terminal::answer(&if as_json { json() } else { text(&report) })
 }
 
 fn json_in(folder: &Path, name: &str) -> Outcome<Option<Value>> {

@@ -14,7 +14,7 @@ use dlio_schemas::env;
 use dlio_schemas::ops::{Layer, OPS};
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::{locate, system};
+use crate::{locate, system, terminal};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -64,12 +64,10 @@ pub struct Options {
 /// Runs the command; the exit code is its own.
 pub fn run(options: &Options) -> Outcome<i32> {
     if options.help_env {
-        print!("{}", variables());
-        return Ok(0);
+        return terminal::answer(&variables()).map(|()| 0);
     }
     if options.list {
-        print!("{}", operations());
-        return Ok(0);
+        return terminal::answer(&operations()).map(|()| 0);
     }
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
@@ -130,7 +128,7 @@ fn usable_folder(folder: &Path) -> Outcome<PathBuf> {
 
 /// As a shell says it.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
-    eprintln!("dlio: {}: {error}", program.to_string_lossy());
+    terminal::warn(format_args!("dlio: {}: {error}", program.to_string_lossy()));
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
@@ -165,27 +163,31 @@ fn report(folder: &Path, before: &Images) {
     new.retain(|stem, _| !before.contains_key(stem));
     let shown = shown_path(folder);
     if new.is_empty() {
-        eprintln!("dlio: nothing was recorded. Static programs cannot be traced, and by default /proc, /sys, /dev,");
-        eprintln!("      libraries and interpreter files are left out: `dlio trace --all` records them too.");
+        terminal::warn(
+            "dlio: nothing was recorded. Static programs cannot be traced, and by default /proc, /sys, /dev,",
+        );
+        terminal::warn("      libraries and interpreter files are left out: `dlio trace --all` records them too.");
         return;
     }
     let files = || new.values().flatten();
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
-    eprintln!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes));
+    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes)));
     match files().filter(|file| ends(file, "ring")).count() {
         0 => {}
-        1 => eprintln!("      1 process was killed or found no room for its trace; all it recorded is there"),
-        more => eprintln!(
+        1 => terminal::warn("      1 process was killed or found no room for its trace; all it recorded is there"),
+        more => terminal::warn(format_args!(
             "      {more} processes were killed or found no room for their traces; all they recorded is there"
-        ),
+        )),
     }
     if !before.is_empty() {
         let earlier = many(processes(before.keys()), "process of earlier runs lies", "processes of earlier runs lie");
-        eprintln!("      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart");
+        terminal::warn(format_args!(
+            "      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart"
+        ));
     }
-    eprintln!("      next: dlio-analyze {shown} --summary");
+    terminal::warn(format_args!("      next: dlio-analyze {shown} --summary"));
     if let Some(file) = files().find(|file| ends(file, "pftrace")) {
-        eprintln!("      or open {} in ui.perfetto.dev", shown_path(file));
+        terminal::warn(format_args!("      or open {} in ui.perfetto.dev", shown_path(file)));
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::bench::Run;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::locate;
-use crate::system;
+use crate::{system, terminal};
 use dlio_schemas::env;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
     if trace.exists() {
         summarize(&trace);
     }
-    println!("trace: {}", trace.display());
-    println!("  for ui.perfetto.dev: dlio-analyze {} --perfetto all.pftrace", trace.display());
+    terminal::line(format_args!("trace: {}", trace.display()));
+    terminal::line(format_args!("  for ui.perfetto.dev: dlio-analyze {} --perfetto all.pftrace", trace.display()));
     Ok(code)
 }
 
@@ -57,13 +57,13 @@ fn arguments(run: &Run) -> Vec<String> {
 
 fn summarize(trace: &Path) {
     let Some(analyzer) = locate::program("dlio-analyze") else {
-        println!(
+        terminal::line(format_args!(
             "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
             trace.display()
-        );
+        ));
         return;
     };
     if let Err(error) = Command::new(&analyzer).arg(trace).arg("--summary").status() {
-        eprintln!("dlio: {}: {error}", analyzer.display());
+        terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

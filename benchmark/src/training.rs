@@ -20,6 +20,7 @@ use crate::remarks;
 use crate::results::{Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::system;
+use crate::terminal;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -122,7 +123,7 @@ impl<'a> Trainer<'a> {
         for remark in remarks::about(self.config, self.share(Split::Train), self.share(Split::Valid), ranks) {
             self.log.warning(&remark);
             if self.habits.shown && !self.log.echoes() {
-                println!("note: {remark}");
+                terminal::line(format_args!("note: {remark}"));
             }
         }
     }

@@ -4,7 +4,7 @@ mod program;
 
 use program::{Folder, command, dlio, stderr, stdout};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Eight files of a small npz data set in `data`, and what trains on it quickly.
@@ -561,4 +561,72 @@ fn checkpoints_that_are_counted_follow_generation() {
     let output = run(&folder, &more);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!((folder.files("data").len(), folder.files("checkpoints").len()), (8, 1));
+}
+
+#[test]
+fn a_configuration_is_printed_whether_or_not_it_can_be_run_here() {
+    let folder = Folder::new("impossible");
+    for name in ["unet3d_h100_s3", "llama_405b", "unet3d"] {
+        let workload = format!("workload={name}");
+        let [full, short] =
+            [&["bench", "--cfg", "job", &workload][..], &["bench", "-c", &workload]].map(|typed| dlio(&folder, typed));
+        assert!(full.status.success(), "{name}: {}", stderr(&full));
+        assert!(stdout(&full).starts_with("workload:\n") && stdout(&full).contains(&name[..5]), "{}", stdout(&full));
+        assert_eq!(stdout(&full), stdout(&short));
+    }
+    assert_eq!(dlio(&folder, &["bench", "--cfg", "jobs", "workload=unet3d"]).status.code(), Some(2));
+}
+
+/// What bash says to `words`, in which $DLIO is the program.
+fn in_shell(folder: &Folder, words: &str) -> Output {
+    let mut command = Command::new("bash");
+    command.args(["-c", words]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).current_dir(folder.path());
+    command.output().unwrap()
+}
+
+/// A pipe whose reader is gone.
+fn deserted() -> std::io::PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+#[test]
+fn answers_end_quietly_where_nobody_reads_and_fail_where_they_cannot_be_written() {
+    let folder = Folder::new("answers");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    for words in [
+        "workloads",
+        "workloads show unet3d",
+        "workloads explain",
+        "trace --list",
+        "trace --help-env",
+        "bench report run",
+        "bench report run --json",
+        "bench -c workload=unet3d",
+        "completions bash",
+    ] {
+        let typed: Vec<&str> = words.split(' ').collect();
+        let left = command(&folder, &typed).stdout(deserted()).output().unwrap();
+        assert_eq!((left.status.code(), stderr(&left)), (Some(0), String::new()), "{words}");
+        let full = in_shell(&folder, &format!("$DLIO {words} > /dev/full"));
+        assert_eq!(full.status.code(), Some(4), "{words}");
+        assert!(stderr(&full).contains("the output cannot be written: No space left"), "{words}: {}", stderr(&full));
+    }
+}
+
+#[test]
+fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
+    let folder = Folder::new("deserted");
+    let typed = small(&[GENERATE]);
+    let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
+    for deaf in [false, true] {
+        let mut run = command(&folder, &typed);
+        run.stdout(deserted()).stderr(if deaf { deserted().into() } else { Stdio::piped() });
+        let output = run.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+        assert_eq!(folder.json("run/summary.json")["epochs"], 2);
+        std::fs::remove_dir_all(folder.path().join("run")).unwrap();
+    }
+    let full = in_shell(&folder, &format!("$DLIO {} ++hydra.run.dir=run > /dev/full", typed.join(" ")));
+    assert!(full.status.success() && folder.path().join("run/summary.json").exists());
+    assert_eq!(stderr(&full).matches("cannot be written").count(), 1, "{}", stderr(&full));
 }

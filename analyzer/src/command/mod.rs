@@ -14,6 +14,7 @@ mod when;
 mod window;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,13 +33,21 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
     typed
 }
 
+/// Made in memory first: the generator takes every write for granted.
+fn print_completions(shell: clap_complete::Shell) -> Result<(), run::Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut script);
+    let mut out = std::io::stdout().lock();
+    out.write_all(&script).and_then(|()| out.flush()).map_err(run::Failure::Write)
+}
+
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse_from(plain(std::env::args_os().collect()));
-    if let Some(shell) = arguments.completions {
-        clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut std::io::stdout());
-        return ExitCode::SUCCESS;
-    }
-    match run::run(&arguments) {
+    let outcome = match arguments.completions {
+        Some(shell) => print_completions(shell).map(|()| false),
+        None => run::run(&arguments),
+    };
+    match outcome {
         Ok(damaged) if damaged && arguments.strict => ExitCode::from(DAMAGED),
         Ok(_) => ExitCode::SUCCESS,
         // `dlio-analyze ... | head` is no error.
