@@ -58,19 +58,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Local {
     /// Forks `size - 1` times; every process returns from here, each with its own rank. `body` runs in the children.
     pub fn spawn(size: u64, body: &dyn Fn(Local) -> i32) -> io::Result<Local> {
-        let mut root = Local { rank: 0, size, streams: Vec::new(), children: Vec::new() };
+        let (mut streams, mut children) = (Vec::new(), Vec::new());
         for rank in 1..size {
             let (ours, theirs) = UnixStream::pair()?;
+            streams.push(ours);
             let child = Local { rank, size, streams: vec![theirs], children: Vec::new() };
-            root.children.push(system::fork(|| body(child))?);
-            root.streams.push(ours);
+            children.push(system::fork(|| {
+                // Only rank 0 holds these, so that its end is seen by all.
+                streams.clear();
+                body(child)
+            })?);
         }
-        Ok(root)
+        Ok(Local { rank: 0, size, streams, children })
     }
 
     /// Rank 0 waits for the others to end; the first exit code that is not zero.
     pub fn join(&mut self) -> i32 {
-        // Whoever still waits for rank 0 learns that it is through. Closing would not do: children hold copies.
+        // Whoever still waits for rank 0 learns that it is through. Closing would not do: its writers or workers may hold copies.
         for stream in self.streams.drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }

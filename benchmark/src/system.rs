@@ -3,72 +3,133 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// When the first request to stop came, in milliseconds of the monotonic clock; 0 before.
+static STOP_ASKED: AtomicI64 = AtomicI64::new(0);
+
+/// One request may come twice: `timeout` signals a process and then its group, and whoever stands in front hands on what
+/// the whole group got. No hand presses Ctrl-C again this fast.
+const SAME_REQUEST_MS: i64 = 500;
 
 extern "C" fn note_signal(signal: libc::c_int) {
-    if INTERRUPTED.swap(true, Ordering::Relaxed) {
+    let now = monotonic_millis();
+    let first = STOP_ASKED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err_and(|first| now - first > SAME_REQUEST_MS) {
         // The second time the user means it: no clean-up that could hang.
         // SAFETY: `_exit` is safe in a signal handler and does not return.
         unsafe { libc::_exit(128 + signal) };
     }
 }
 
-/// From now on Ctrl-C and termination are noted and the run ends at its next step; a second one ends it at once.
+fn monotonic_millis() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the one timespec it is given; safe in a signal handler.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
+/// From now on Ctrl-C, termination and the end of the terminal are noted and the run ends at its next step; a second one
+/// ends it at once.
 pub fn note_interrupts() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // Under `nohup` the end of the terminal is nothing to us.
+        if signal != libc::SIGHUP || !is_ignored(signal) {
+            set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+        }
     }
 }
 
 /// For loader workers: a terminal sends Ctrl-C to all, but their end is the trainer's decision.
 pub fn leave_interrupts_to_parent() {
-    set_handler(libc::SIGINT, libc::SIG_IGN);
+    set_handler(libc::SIGINT, libc::SIG_IGN, 0);
 }
 
 static IN_FRONT: AtomicI32 = AtomicI32::new(0);
+/// What came before the command was there, a bit a signal.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn hand_on(signal: libc::c_int) {
+const HANDED_ON: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+extern "C" fn hand_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the kernel gives the handler a siginfo of its own. Who sent it is only asked for where a
+    // process did.
+    let (code, sender) = unsafe { ((*about).si_code, (*about).si_pid()) };
     let child = IN_FRONT.load(Ordering::Relaxed);
-    if child > 0 {
-        // SAFETY: `kill` is safe in a signal handler.
-        unsafe { libc::kill(child, signal) };
+    // A terminal's signals come from the kernel and go to the whole group in front: the command has its own.
+    if code == libc::SI_KERNEL || (code <= 0 && child > 0 && sender == child) {
+        return;
+    }
+    match child {
+        0 => drop(EARLY.fetch_or(1 << signal, Ordering::Relaxed)),
+        child => tell(child, signal),
     }
 }
 
-extern "C" fn outlast(_: libc::c_int) {}
+fn tell(child: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: `kill` is safe in a signal handler.
+    unsafe { libc::kill(child, signal) };
+}
 
-/// Runs a command as if it stood in our place: signals meant to end us are handed on to it, those a terminal sends to
-/// both are outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us.
+/// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
+/// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us.
 pub fn run_in_front(command: &mut Command) -> io::Result<ExitStatus> {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        set_handler(signal, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t);
-    }
+    let listen = |signal| {
+        let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
+    };
+    HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(listen);
     let mut child = command.spawn()?;
-    IN_FRONT.store(child.id() as i32, Ordering::Relaxed);
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
-        set_handler(signal, hand_on as extern "C" fn(libc::c_int) as libc::sighandler_t);
-    }
+    // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
+    HANDED_ON.into_iter().for_each(listen);
+    let id = child.id() as libc::pid_t;
+    IN_FRONT.store(id, Ordering::Relaxed);
+    let early = EARLY.swap(0, Ordering::Relaxed);
+    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| tell(id, signal));
     let status = child.wait();
     IN_FRONT.store(0, Ordering::Relaxed);
     status
 }
 
-fn set_handler(signal: libc::c_int, handler: libc::sighandler_t) {
-    // SAFETY: a zeroed sigaction is a valid one with no flags; no SA_RESTART, so that waits end when a signal comes.
+/// The command is told to end when we do, even by a kill that leaves us no time to tell it.
+pub fn ends_with_us(command: &mut Command) {
+    let us = std::process::id();
+    // SAFETY: between fork and exec only two system calls are made, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            // Had we ended before that, nobody would tell it any more.
+            if libc::getppid() as u32 == us { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+    }
+}
+
+fn set_handler(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
+    // SAFETY: a zeroed sigaction is a valid one; no SA_RESTART, so that waits end when a signal comes.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
+        action.sa_flags = flags;
         libc::sigaction(signal, &action, std::ptr::null_mut());
     }
 }
 
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: without a new action the old one is only written; a zeroed sigaction is valid to be overwritten.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+    STOP_ASKED.load(Ordering::Relaxed) != 0
 }
 
 /// Sleeps to a deadline on the monotonic clock; comes back early when interrupted.

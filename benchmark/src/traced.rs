@@ -30,8 +30,6 @@ pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
 fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
-    // Ctrl-C reaches the child by itself, and the summary of what there is comes afterwards.
-    system::leave_interrupts_to_parent();
     let mut command = Command::new(program);
     command.args(arguments(run));
     // The time in its name would be another one in the child.
@@ -41,7 +39,9 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
         // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
         command.env(env::FORMAT, "native");
     }
-    let status = command.status().map_err(failed)?;
+    system::ends_with_us(&mut command);
+    // A run that is stopped keeps what it has, and the summary of that comes afterwards.
+    let status = system::run_in_front(&mut command).map_err(failed)?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
@@ -63,7 +63,7 @@ fn summarize(trace: &Path) {
         ));
         return;
     };
-    if let Err(error) = Command::new(&analyzer).arg(trace).arg("--summary").status() {
+    if let Err(error) = system::run_in_front(Command::new(&analyzer).arg(trace).arg("--summary")) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

@@ -487,13 +487,10 @@ fn a_word_that_is_no_verb_runs_the_program_of_that_name() {
 #[test]
 fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     let folder = Folder::new("trace");
-    let source = folder.path().join("library.c");
-    std::fs::write(&source, "int dlio_stand_in;").unwrap();
-    let library = folder.path().join("libdliotrace.so");
+    let library = stand_in(&folder);
     // The tracer itself makes this folder.
     std::fs::create_dir_all(folder.path().join("run/trace")).unwrap();
     std::fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
-    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
     let analyzer = folder.path().join("dlio-analyze");
     std::fs::write(&analyzer, "#!/bin/sh\necho analyzed $*\n").unwrap();
     std::fs::set_permissions(&analyzer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -629,4 +626,150 @@ fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
     let full = in_shell(&folder, &format!("$DLIO {} ++hydra.run.dir=run > /dev/full", typed.join(" ")));
     assert!(full.status.success() && folder.path().join("run/summary.json").exists());
     assert_eq!(stderr(&full).matches("cannot be written").count(), 1, "{}", stderr(&full));
+}
+
+/// Waits until the condition holds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The living processes below this one.
+fn descendants(process: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let children: Vec<u32> = children.split_whitespace().map(|id| id.parse().unwrap()).collect();
+    children.iter().flat_map(|child| [vec![*child], descendants(*child)].concat()).collect()
+}
+
+fn lives(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success());
+}
+
+fn in_epoch_three(folder: &Folder) -> bool {
+    let log = std::fs::read_to_string(folder.path().join("run/dlio.log"));
+    log.is_ok_and(|text| text.contains("Starting epoch 3"))
+}
+
+const ENDLESS: [&str; 2] = ["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"];
+
+#[test]
+fn nothing_of_a_run_outlives_it_however_it_ends() {
+    for name in ["KILL", "HUP", "TERM"] {
+        let folder = Folder::new(&format!("outlive-{name}"));
+        run(&folder, &[GENERATE]);
+        let more = [&ENDLESS[..], &["--ranks=2", "++workload.reader.read_threads=2"]].concat();
+        let typed = small(&more);
+        let mut child = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("the run reaches its third epoch", || in_epoch_three(&folder));
+        let others = descendants(child.id());
+        assert_eq!(others.len(), 5, "a rank, and two workers of each");
+        signal(name, child.id());
+        let status = child.wait().unwrap();
+        until("all of them end", || !others.iter().any(|process| lives(*process)));
+        if name != "KILL" {
+            assert_eq!(
+                (status.code(), folder.json("run/summary.json")["interrupted"].as_bool()),
+                (Some(130), Some(true))
+            );
+        }
+    }
+}
+
+/// A library of the tracer's name that does nothing.
+fn stand_in(folder: &Folder) -> std::path::PathBuf {
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, "int dlio_stand_in;").unwrap();
+    let library = folder.path().join("libdliotrace.so");
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    library
+}
+
+#[test]
+fn a_traced_run_is_stopped_by_the_signals_that_stop_a_run() {
+    for name in ["INT", "TERM", "HUP", "KILL"] {
+        let folder = Folder::new(&format!("stop-{name}"));
+        run(&folder, &[GENERATE]);
+        let typed = small(&[&ENDLESS[..], &["--trace"]].concat());
+        let mut child = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
+            .env("DLIO_LIB", stand_in(&folder))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("the run reaches its third epoch", || in_epoch_three(&folder));
+        let others = descendants(child.id());
+        signal(name, child.id());
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), (name != "KILL").then_some(130), "{name}");
+        until("all of them end", || !others.iter().any(|process| lives(*process)));
+        assert_eq!(folder.json("run/summary.json")["interrupted"], true, "{name}");
+    }
+}
+
+/// `dlio trace` of a script in the folder; whoever runs the tests may be in the background, where Ctrl-C is ignored.
+const TRACED: &str = "exec env --default-signal=INT,QUIT $DLIO trace -q -- bash ./script";
+
+#[test]
+fn a_traced_command_ends_by_the_signal_its_tracer_got() {
+    let folder = Folder::new("handed");
+    std::fs::write(folder.path().join("script"), "echo $PPID > tracer; exec sleep 60").unwrap();
+    let library = stand_in(&folder);
+    for (name, code) in [("INT", 130), ("QUIT", 131), ("TERM", 143), ("HUP", 129)] {
+        let mut traced = Command::new("bash");
+        traced.args(["-c", TRACED]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).env("DLIO_LIB", &library);
+        let mut child = traced.current_dir(folder.path()).spawn().unwrap();
+        let tracer = folder.path().join("tracer");
+        until("the command begins", || std::fs::read_to_string(&tracer).is_ok_and(|text| text.ends_with('\n')));
+        signal(name, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+        std::fs::remove_file(&tracer).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_comes_to_a_traced_command_once() {
+    let folder = Folder::new("terminal");
+    let counts = "n=0; trap 'n=$((n + 1)); echo $n > count' INT; echo $PPID > tracer; while [ ! -e end ]; do :; done";
+    std::fs::write(folder.path().join("script"), counts).unwrap();
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", TRACED, "/dev/null"]).env("DLIO", env!("CARGO_BIN_EXE_dlio"));
+    terminal.env("DLIO_LIB", stand_in(&folder)).current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = terminal.spawn().unwrap();
+    let number = |name: &str| {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        text.strip_suffix('\n').and_then(|text| text.parse::<u32>().ok())
+    };
+    until("the command begins", || number("tracer").is_some());
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
+    until("Ctrl-C arrives", || number("count").is_some());
+    // This one is for the tracer alone; what it would have handed on of the first came before it.
+    signal("INT", number("tracer").unwrap());
+    until("the other arrives", || number("count") >= Some(2));
+    std::fs::write(folder.path().join("end"), "").unwrap();
+    child.wait().unwrap();
+    assert_eq!(number("count"), Some(2));
+}
+
+#[test]
+fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
+    let folder = Folder::new("ignored");
+    let line = "trap '' INT HUP; $DLIO trace -q -- grep SigIgn /proc/self/status";
+    let mut command = Command::new("bash");
+    command.args(["-c", line]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).env("DLIO_LIB", stand_in(&folder));
+    let said = stdout(&command.current_dir(folder.path()).output().unwrap());
+    let ignored = u64::from_str_radix(said.split_whitespace().nth(1).unwrap(), 16).unwrap();
+    // Signals 1 and 2.
+    assert_eq!(ignored & 3, 3, "{said}");
 }

@@ -188,16 +188,18 @@ pub struct Pool {
 impl Pool {
     pub fn start(plan: Plan, count: u64) -> Outcome<Pool> {
         let failed = |error| Failure::new(Kind::System, format!("starting a loader worker: {error}"));
-        let mut lines = Vec::new();
+        let (mut streams, mut handles) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+            streams.push(ours);
             let worker = Worker { plan: plan.clone(), number, of: count, stream: theirs, credits: 0 };
-            let handle = match plan.terms.workers {
+            handles.push(match plan.terms.workers {
                 WorkerKind::Threads => Handle::Thread(Some(std::thread::spawn(move || drop(worker.run())))),
-                WorkerKind::Processes => Handle::Process(forked(worker).map_err(failed)?),
-            };
-            lines.push(Line { stream: ours, handle, finished: true });
+                WorkerKind::Processes => Handle::Process(forked(worker, &mut streams).map_err(failed)?),
+            });
         }
+        let line = |(stream, handle)| Line { stream, handle, finished: true };
+        let mut lines: Vec<Line> = streams.into_iter().zip(handles).map(line).collect();
         // Every credit used comes back within the epoch, so once is enough.
         let ahead = Pool::ahead(&plan, count);
         for line in &mut lines {
@@ -292,8 +294,11 @@ impl Loader for Pool {
     }
 }
 
-fn forked(worker: Worker) -> io::Result<libc::pid_t> {
+/// `trainers` are the trainer's ends so far.
+fn forked(worker: Worker, trainers: &mut Vec<UnixStream>) -> io::Result<libc::pid_t> {
     system::fork(|| {
+        // A worker that held them would never learn that the trainer is gone: it would be waiting for itself.
+        trainers.clear();
         system::leave_interrupts_to_parent();
         // An error here means that the trainer ended first.
         i32::from(worker.run().is_err())
