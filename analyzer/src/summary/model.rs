@@ -17,6 +17,7 @@ use super::tally::Tally;
 use super::units::many;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, Process, is_stored};
+use crate::load::tally::OTHER_FILES;
 use crate::load::twins::PassedOver;
 use crate::load::{Note, Trace};
 
@@ -68,6 +69,12 @@ pub struct Allocation {
 /// What was read and written.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Dataset {
+    /// Whether the numbers of files and the positions reached are at least what is said: some files were counted together.
+    #[serde(default)]
+    pub at_least: bool,
+    /// Events on files that were counted together, for want of room.
+    #[serde(default)]
+    pub other_events: u64,
     pub files: u64,
     pub files_read: u64,
     pub files_written: u64,
@@ -141,6 +148,7 @@ impl Spread {
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Directory {
     pub directory: String,
+    /// Zero where it stands for files that were counted together.
     pub files: u64,
     #[serde(flatten)]
     pub use_: Use,
@@ -171,6 +179,13 @@ impl Allocation {
             true => processes,
             false => format!("{processes} ({})", many(self.processes, "program", "programs")),
         }
+    }
+}
+
+impl Dataset {
+    /// What stands before numbers that may be larger.
+    pub fn at_least(&self) -> &'static str {
+        if self.at_least { "at least " } else { "" }
     }
 }
 
@@ -352,12 +367,17 @@ impl Analysis {
     fn dataset(&self, catalog: &Catalog) -> Dataset {
         let paths = catalog.files();
         let mut dataset = Dataset::default();
-        for (_, count) in self.used_files(&paths) {
+        for (path, count) in self.used_files(&paths) {
+            dataset.bytes_read += count.bytes_read;
+            dataset.bytes_written += count.bytes_written;
+            // How many they are is not known, and some may have been counted before there was no room any more.
+            if path == OTHER_FILES {
+                (dataset.at_least, dataset.other_events) = (true, count.events);
+                continue;
+            }
             dataset.files += 1;
             dataset.files_read += (count.bytes_read > 0) as u64;
             dataset.files_written += (count.bytes_written > 0) as u64;
-            dataset.bytes_read += count.bytes_read;
-            dataset.bytes_written += count.bytes_written;
             dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
         }
         for (_, count) in paths.iter().zip(&self.counted.files).filter(|(path, _)| !is_stored(path)) {
@@ -415,8 +435,10 @@ impl Analysis {
         let paths = catalog.files();
         let mut found: BTreeMap<&str, (u64, Use)> = BTreeMap::new();
         for (path, count) in self.used_files(&paths) {
-            let (files, sum) = found.entry(directory(path).unwrap_or(".")).or_default();
-            *files += 1;
+            let is_one = path != OTHER_FILES;
+            let folder = if is_one { directory(path).unwrap_or(".") } else { path };
+            let (files, sum) = found.entry(folder).or_default();
+            *files += is_one as u64;
             sum.add(count);
         }
         let rows =

@@ -6,6 +6,7 @@ use super::model::{Function, Spread, Summary, Time, Use, Work};
 use super::tally::Tally;
 use super::units::{bytes, grouped, many, moment, share, time};
 use crate::grid::Grid;
+use crate::load::tally::OTHER_FILES;
 
 /// Prints everything; of long tables the first `top` rows.
 pub fn print(summary: &Summary, top: usize) -> String {
@@ -175,12 +176,17 @@ fn dataset(summary: &Summary, out: &mut String) {
     let what = &summary.dataset;
     heading("Dataset", out);
     let (read, written) = (grouped(what.files_read), grouped(what.files_written));
+    let least = what.at_least();
     let mut rows = vec![
-        ("files", format!("{} ({read} read, {written} written)", grouped(what.files))),
+        ("files", format!("{least}{} ({least}{read} read, {least}{written} written)", grouped(what.files))),
         ("read", bytes(what.bytes_read as f64)),
         ("written", bytes(what.bytes_written as f64)),
-        ("extent reached", bytes(what.bytes_reached as f64)),
+        ("extent reached", format!("{least}{}", bytes(what.bytes_reached as f64))),
     ];
+    if what.at_least {
+        let events = many(what.other_events, "event is", "events are");
+        rows.push((OTHER_FILES, format!("{events} on files that found no row of their own and were counted together")));
+    }
     if what.elsewhere_read + what.elsewhere_written > 0 {
         let (read, written) = (bytes(what.elsewhere_read as f64), bytes(what.elsewhere_written as f64));
         rows.push(("besides", format!("{read} read and {written} written through pipes, sockets and terminals")));
@@ -273,7 +279,7 @@ fn directories(summary: &Summary, top: usize, out: &mut String) {
     heading("By directory", out);
     let mut grid = Grid::new(&["<directory", "files", "events", "opens", "read", "written", "time"]);
     for row in summary.directories.iter().take(top) {
-        grid.row([row.directory.clone(), grouped(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
+        grid.row([row.directory.clone(), dash(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
     }
     grid.print(out);
     more(summary.directories.len(), top, out);
@@ -289,7 +295,7 @@ fn files(summary: &Summary, top: usize, out: &mut String) {
         grid.row([row.path.clone()].into_iter().chain(use_cells(&row.use_)).collect());
     }
     grid.print(out);
-    more(summary.dataset.files as usize, top, out);
+    more(summary.dataset.files as usize + summary.dataset.at_least as usize, top, out);
 }
 
 const WORK_HEADS: [&str; 8] = ["events", "failed", "read", "written", "t(read)", "t(write)", "t(meta)", "t(compute)"];

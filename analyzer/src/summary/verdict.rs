@@ -24,10 +24,11 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
 fn volume(summary: &Summary) -> String {
     let (who, what) = (&summary.allocation, &summary.dataset);
     format!(
-        "In {}, {} made {} on {}, read {} and wrote {}{}.",
+        "In {}, {} made {} on {}{}, read {} and wrote {}{}.",
         time(summary.time.total_ns as f64),
         who.shown_processes(),
         many(who.events, "event", "events"),
+        what.at_least(),
         many(what.files, "file", "files"),
         bytes(what.bytes_read as f64),
         bytes(what.bytes_written as f64),
