@@ -80,20 +80,25 @@ pub struct ProcessCount {
     pub threads: BTreeMap<i32, ThreadCount>,
 }
 
+impl ProcessCount {
+    /// Of a process without events.
+    pub const NOTHING: ProcessCount = ProcessCount {
+        events: 0,
+        lost: 0,
+        first_ts: i64::MAX,
+        last_ts: i64::MIN,
+        time_ns: [0; CLASSES],
+        compute_ns: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        failed: 0,
+        threads: BTreeMap::new(),
+    };
+}
+
 impl Default for ProcessCount {
     fn default() -> ProcessCount {
-        ProcessCount {
-            events: 0,
-            lost: 0,
-            first_ts: i64::MAX,
-            last_ts: i64::MIN,
-            time_ns: [0; CLASSES],
-            compute_ns: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            failed: 0,
-            threads: BTreeMap::new(),
-        }
+        ProcessCount::NOTHING
     }
 }
 

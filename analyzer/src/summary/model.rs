@@ -17,6 +17,7 @@ use super::tally::Tally;
 use super::units::many;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, Process, is_stored};
+use crate::filter::Filter;
 use crate::load::tally::OTHER_FILES;
 use crate::load::twins::PassedOver;
 use crate::load::{Note, Trace};
@@ -279,6 +280,8 @@ pub struct DamageNote {
 
 /// One scan's outcome, from which reports and tables are made.
 pub struct Analysis {
+    /// What was let through.
+    pub filter: Filter,
     pub counted: Counted,
     pub measures: Measures,
     pub late: u64,
@@ -325,15 +328,28 @@ impl Analysis {
         summary
     }
 
+    /// Processes with what they did: without a filter all of them, else those of which something passed.
+    fn partakers<'a>(&'a self, processes: &'a [Process]) -> Vec<(&'a Process, &'a ProcessCount)> {
+        const NOTHING: &ProcessCount = &ProcessCount::NOTHING;
+        let counts = self.counted.processes.iter().chain(std::iter::repeat(NOTHING));
+        let takes = |count: &ProcessCount| self.filter.is_empty() || count.events > 0;
+        processes.iter().zip(counts).filter(|(_, count)| takes(count)).collect()
+    }
+
     fn allocation(&self, catalog: &Catalog) -> Allocation {
-        let processes = catalog.processes();
-        let threads = self.threads(&processes);
+        let all = catalog.processes();
+        let threads = self.threads(&all);
         let said_lost: u64 = self.counted.processes.iter().map(|process| process.lost).sum();
+        let partakers = self.partakers(&all);
+        let made = || partakers.iter().map(|(process, _)| *process);
+        // What was lost may have been anything, of any process that is asked for.
+        let processes: Vec<_> =
+            all.iter().filter(|process| self.filter.takes_process(process.pid, process.rank)).collect();
         Allocation {
-            hosts: catalog.hosts().len() as u64,
-            processes: processes.len() as u64,
-            pids: started(&processes),
-            killed: processes.iter().filter(|process| process.ended == "killed").count() as u64,
+            hosts: self.hosts(catalog).len() as u64,
+            processes: partakers.len() as u64,
+            pids: started(made()),
+            killed: made().filter(|process| process.ended == "killed").count() as u64,
             threads: threads.len() as u64,
             io_threads: threads.values().filter(|(does_io, _)| *does_io).count() as u64,
             compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
@@ -463,29 +479,28 @@ impl Analysis {
 
     fn processes(&self, catalog: &Catalog) -> Vec<ProcessUse> {
         let hosts = catalog.hosts();
-        let nothing = ProcessCount::default();
-        let row = |(i, process): (usize, Process)| {
-            let count = self.counted.processes.get(i).unwrap_or(&nothing);
+        let processes = catalog.processes();
+        let row = |(process, count): (&Process, &ProcessCount)| {
             let mut work = Work::default();
             work.add(count);
             ProcessUse {
                 host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
                 pid: process.pid,
                 rank: process.rank,
-                program: process.program.unwrap_or_default(),
-                ended: process.ended,
+                program: process.program.clone().unwrap_or_default(),
+                ended: process.ended.clone(),
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 work,
             }
         };
-        catalog.processes().into_iter().enumerate().map(row).collect()
+        self.partakers(&processes).into_iter().map(row).collect()
     }
 
     fn ranks(&self, catalog: &Catalog) -> Vec<RankUse> {
         let all = catalog.processes();
         let mut ranks: BTreeMap<i32, (Vec<&Process>, Work)> = BTreeMap::new();
-        for (process, count) in all.iter().zip(&self.counted.processes) {
+        for (process, count) in self.partakers(&all) {
             if let Some(rank) = process.rank {
                 let (processes, work) = ranks.entry(rank).or_default();
                 processes.push(process);
@@ -503,13 +518,17 @@ impl Analysis {
 
     fn hosts(&self, catalog: &Catalog) -> Vec<HostUse> {
         let processes = catalog.processes();
-        let row = |(i, host): (usize, crate::catalog::Host)| HostUse {
+        let hosts = catalog.hosts();
+        let mut partakers = vec![0; hosts.len()];
+        self.partakers(&processes).iter().for_each(|(process, _)| partakers[process.host as usize] += 1);
+        let row = |(host, processes): (crate::catalog::Host, u64)| HostUse {
             host: host.name,
             cores: host.cores,
-            processes: processes.iter().filter(|process| process.host as usize == i).count() as u64,
+            processes,
             clock_spread_ns: host.clock_spread_ns,
         };
-        catalog.hosts().into_iter().enumerate().map(row).collect()
+        let takes = |processes: u64| self.filter.is_empty() || processes > 0;
+        hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(*processes)).map(row).collect()
     }
 }
 
