@@ -92,6 +92,23 @@ fn darshans_segments_become_reads_and_writes() {
 }
 
 #[test]
+fn bytes_that_two_layers_moved_count_once() {
+    let folder = Folder::new("dxt-layers");
+    let path = folder.path().join("dxt.txt");
+    let text = "# darshan log version: 3.41\n# start_time: 1700000000\n# DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 0, hostname: h\n \
+        X_MPIIO 0 read 0 500 2000 1.25 1.5\n X_POSIX 0 read 0 500 1000 1.26 1.3\n X_POSIX 0 read 1 1500 1000 1.3 1.4\n\
+        # DXT, file_id: 2, file_name: /data/b\n# DXT, rank: 0, hostname: h\n X_MPIIO 0 write 0 0 70 2.0 2.1\n\
+        # DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 1, hostname: h\n X_MPIIO 1 read 0 0 300 2.0 2.1\n";
+    std::fs::write(&path, text).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    assert_eq!((summary.dataset.bytes_read, summary.dataset.bytes_written), (2300, 70));
+    let a = summary.files.iter().find(|file| file.path == "/data/a").unwrap();
+    assert_eq!((a.use_.bytes_read, a.use_.events, summary.dataset.bytes_reached), (2300, 4, 2570));
+    let ranks: Vec<_> = summary.ranks.iter().map(|rank| (rank.work.bytes_read, rank.work.bytes_written)).collect();
+    assert_eq!(ranks, [(2000, 70), (300, 0)]);
+}
+
+#[test]
 fn straces_calls_find_their_files() {
     let (_, summary) = read(&sample("strace.txt"));
     let find = |name: &str| rows(&summary).into_iter().find(|row| row.0 == name).unwrap();

@@ -74,7 +74,7 @@ pub fn write(
         counted.merge(part.finish()?);
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.unite_files(&trace.catalog.aliases());
+    counted.settle(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
     let analysis = Analysis { filter: filter.clone(), counted, measures, late, late_ns, tally, durations: None };
     write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
