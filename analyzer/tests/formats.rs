@@ -169,6 +169,66 @@ fn a_file_that_holds_nothing_is_named() {
     generator::generate(folder.path(), &generator::Plan { events: 100, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (_, summary) = read(&folder.path().display().to_string());
     assert!(summary.allocation.events > 0 && summary.damage.len() == 1, "{:?}", summary.damage);
+    // Beside a trace it is named too, but where its ring has everything.
+    let whole = generator::file_of(folder.path(), 0);
+    for (name, notes) in [("d-host-1-6.dlt", 2), ("d-host-1-7.pftrace", 3), ("README.txt", 3)] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+        let (_, summary) = read(&folder.path().display().to_string());
+        assert_eq!(summary.damage.len(), notes, "{name}: {:?}", summary.damage);
+    }
+    std::fs::write(whole.with_extension("ring"), "").unwrap();
+    let (_, summary) = read(&folder.path().display().to_string());
+    assert_eq!(summary.damage.len(), 3, "{:?}", summary.damage);
+    let named = summary.damage.iter().find(|note| note.path.ends_with("d-host-1-6.dlt")).unwrap();
+    assert!(named.what.starts_with("empty: ") && named.events_max.is_none(), "{named:?}");
+}
+
+#[test]
+fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
+    let folder = Folder::new("copies");
+    let first = folder.path().join("first");
+    let plan = generator::Plan { processes: 2, events: 500, ..Default::default() };
+    generator::generate(&first, &plan, &|_, _, _| ()).unwrap();
+    let given = |path: &std::path::Path| path.display().to_string();
+    let read = |names: &[&str]| {
+        let given: Vec<_> = names.iter().map(|name| given(&folder.path().join(name))).collect();
+        let trace = Trace::open(&given, 2).unwrap();
+        analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
+    };
+    let events = read(&["first"]).allocation.events;
+    std::os::unix::fs::symlink(&first, folder.path().join("link")).unwrap();
+    let whole = generator::file_of(&first, 0);
+    std::fs::create_dir(folder.path().join("hard")).unwrap();
+    std::fs::hard_link(&whole, folder.path().join("hard/other-name.dlt")).unwrap();
+    let linked = read(&["first", "link", "hard"]);
+    assert_eq!((linked.allocation.events, linked.passed_over.len()), (events, 0));
+    for (copy, form) in [("copy", false), ("export-copy", true)] {
+        let (from, into) = (folder.path().join("from"), folder.path().join(copy));
+        let source = if form { from.as_path() } else { first.as_path() };
+        if form {
+            generator::generate(&from, &plan, &|_, _, _| ()).unwrap();
+            export(&from);
+            std::fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path()).for_each(|path| {
+                if path.extension().is_some_and(|ending| ending == "dlt") {
+                    std::fs::remove_file(path).unwrap();
+                }
+            });
+        }
+        std::fs::create_dir(&into).unwrap();
+        for entry in std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::copy(entry.path(), into.join(entry.file_name())).unwrap();
+        }
+        let name = source.file_name().unwrap().to_str().unwrap();
+        let both = read(&[name, copy]);
+        assert_eq!(both.allocation.events, read(&[name]).allocation.events, "{copy}");
+        assert!(!both.passed_over.is_empty() && both.passed_over.iter().all(|passed| passed.processes == 0), "{copy}");
+    }
+    // A copy that went on is another part.
+    let longer = folder.path().join("copy").join(whole.file_name().unwrap());
+    let mut bytes = std::fs::read(&longer).unwrap();
+    bytes.extend_from_slice(&[0; 8]);
+    std::fs::write(&longer, bytes).unwrap();
+    assert!(read(&["first", "copy"]).allocation.events > events);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 pub mod alike;
 pub mod arguments;
+pub mod copies;
 pub mod dxt;
 pub mod gzip;
 pub mod inputs;
@@ -238,7 +239,7 @@ impl Trace {
             units: Vec::new(),
             files: found.files,
             notes: Mutex::new(notes),
-            passed_over: twins.passed_over,
+            passed_over: found.copies.into_iter().chain(twins.passed_over).collect(),
             categories: Categories::default(),
             settled: natives.settled,
         };

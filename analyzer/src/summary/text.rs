@@ -118,8 +118,11 @@ fn passed_over(summary: &Summary, out: &mut String) {
     }
     heading("Passed over, because other files hold the same processes", out);
     for passed in summary.passed_over.iter().take(DAMAGE_SHOWN) {
-        let (many, instead) = (grouped(passed.processes), &passed.instead);
-        let _ = writeln!(out, "  {}: {many} of its processes; {instead} is read instead", passed.path);
+        let what = match passed.processes {
+            0 => "a copy".to_string(),
+            processes => format!("{} of its processes", grouped(processes)),
+        };
+        let _ = writeln!(out, "  {}: {what}; {} is read instead", passed.path, passed.instead);
     }
     more(summary.passed_over.len(), DAMAGE_SHOWN, out);
 }
