@@ -54,6 +54,89 @@ fn chromes_array_gives_calls_spans_instants_and_counters() {
     assert!(summary.damage.is_empty());
 }
 
+/// The summary of a text of which nobody needs to keep the file.
+fn read_text(name: &str, text: &str) -> Summary {
+    let folder = Folder::new(&format!("text-{name}"));
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    read(&path.display().to_string()).1
+}
+
+/// Answers of SQL as text, a line a row.
+fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
+    let folder = Folder::new(&format!("ask-{name}"));
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    let program = env!("CARGO_BIN_EXE_dlio-analyze");
+    let output = std::process::Command::new(program)
+        .args([&path.display().to_string(), "--no-cache", "--format", "csv", "--sql", sql])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().skip(1).map(str::to_string).collect()
+}
+
+#[test]
+fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
+    let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"fname":"/d/a","ret":100}},
+        {"name":"step","cat":"compute","ph":"B","ts":1020,"pid":1,"tid":1,"args":{"n":7}},
+        {"name":"inner","cat":"x","ph":"B","ts":1030,"pid":1,"tid":1},
+        {"name":"load","cat":"data","ph":"b","id":"7","ts":1035,"pid":1,"tid":2},
+        {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":1,"tid":1,"args":{"fname":"/d/a","ret":100}}]"#;
+    let summary = read_text("unfinished.json", text);
+    let expected = [
+        row("inner", 1, 20_000, None),
+        row("load", 1, 15_000, None),
+        row("read", 2, 20_000, Some(200)),
+        row("step", 1, 30_000, None),
+    ];
+    assert_eq!(rows(&summary), expected);
+    assert_eq!((summary.time.compute_ns, summary.damage.len()), (Some(30_000), 0));
+    let said = ask(
+        "unfinished-sql.json",
+        text,
+        "select name, depth from events where args['unfinished'] = 'true' order by ts",
+    );
+    assert_eq!(said, ["step,0", "inner,1", "load,0"]);
+    let unbegun = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1},
+        {"name":"load","cat":"data","ph":"e","id":"7","ts":1035,"pid":1,"tid":2}]"#;
+    assert_eq!(read_text("unbegun.json", unbegun).damage.len(), 1);
+}
+
+#[test]
+fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
+    let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"ret":10.0}},
+        {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":99999999999,"tid":1,"args":{"ret":5}}]"#;
+    let summary = read_text("numbers.json", text);
+    assert_eq!(rows(&summary), [row("read", 2, 20_000, Some(15))]);
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("more than 32 bits") && remark.events_max == Some(0), "{remark:?}");
+    assert_eq!(dlio_analyzer::summary::model::damage_sentence(&summary.damage), None);
+}
+
+#[test]
+fn a_result_of_zero_comes_back_from_an_export() {
+    let folder = Folder::new("zero");
+    generator::generate(folder.path(), &generator::Plan { events: 2000, ..Default::default() }, &|_, _, _| ()).unwrap();
+    let (trace, out) = (folder.path().display().to_string(), folder.path().join("out"));
+    std::fs::create_dir(&out).unwrap();
+    let run = |arguments: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_dlio-analyze");
+        let output = std::process::Command::new(program).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sql = "select name, count(ret), sum(ret) from events where cat = 'posix' group by name order by name";
+    let count = |of: &str| run(&[of, "--no-cache", "--format", "csv", "--sql", sql]);
+    let before = count(&trace);
+    let chrome = std::env::temp_dir().join(format!("dlio-zero-{}.json.gz", std::process::id()));
+    run(&[&trace, "--chrome", chrome.to_str().unwrap(), "--force"]);
+    let after = count(chrome.to_str().unwrap());
+    std::fs::remove_file(&chrome).unwrap();
+    assert!(before.contains("close,"));
+    assert_eq!(before, after);
+}
+
 #[test]
 fn chromes_object_form_is_read_too() {
     let (_, summary) = read(&sample("chrome-object.json"));
@@ -75,6 +158,9 @@ fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
     paths.sort_unstable();
     assert_eq!(paths, ["/data/f", "/data/late", "/data/old"]);
     assert_eq!((summary.allocation.lost, summary.processes[0].host.as_str()), (2000, "node7"));
+    assert_eq!(summary.allocation.aggregated, 2000);
+    let text = dlio_analyzer::summary::text::print(&summary, 10);
+    assert!(text.contains("DFTracer aggregated 2,000 calls") && !text.contains("found no room"), "{text}");
     assert_eq!(summary.time.start_ts, 1_795_219_511_213_000_000);
 }
 

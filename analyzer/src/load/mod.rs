@@ -304,7 +304,10 @@ impl Trace {
             take(batch);
         };
         if let Err(what) = source.read(unit.index, reader, &self.catalog, wanted, &mut sifted) {
-            let events_max = source.knows_events().then_some(unit.events);
+            let events_max = match what {
+                Damage::Remark(_) => Some(0),
+                _ => source.knows_events().then_some(unit.events),
+            };
             self.note(Note { path: source.path().into(), what, events_max });
         }
     }

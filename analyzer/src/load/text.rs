@@ -72,6 +72,8 @@ pub struct Threads<'a> {
     pub wanted: Wanted,
     /// Pieces that could not be used.
     pub broken: u64,
+    /// What must be said of the trace though nothing of it is lost.
+    remark: Option<&'static str>,
     source: &'a TextSource,
     batches: Vec<Batch>,
     /// Places in `batches` by process and thread, and that of the event before.
@@ -141,9 +143,14 @@ impl Threads<'_> {
     }
 
     /// Events of which only the number is known.
-    pub fn lost(&mut self, proc: u32, tid: i32, events: u64) {
-        let mut batch = Batch { proc, tid, lost: events, ..Batch::default() };
+    pub fn aggregated(&mut self, proc: u32, tid: i32, events: u64) {
+        let mut batch = Batch { proc, tid, lost: events, aggregated: events, ..Batch::default() };
         (self.take)(&mut batch);
+    }
+
+    /// Has something said of the trace, once; the first remark is the one.
+    pub fn remarks(&mut self, what: &'static str) {
+        self.remark.get_or_insert(what);
     }
 
     fn flush(&mut self) {
@@ -255,8 +262,18 @@ impl Source for TextSource {
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
         let (batches, places) = Default::default();
-        let mut into =
-            Threads { catalog, wanted, broken: 0, source: self, batches, places, place_last: 0, gathered: 0, take };
+        let mut into = Threads {
+            catalog,
+            wanted,
+            broken: 0,
+            remark: None,
+            source: self,
+            batches,
+            places,
+            place_last: 0,
+            gathered: 0,
+            take,
+        };
         let ended = match &self.pieces {
             Some(pieces) => self.read_piece(pieces, index as usize, &mut reader.text, &mut into),
             None => {
@@ -267,7 +284,7 @@ impl Source for TextSource {
         into.flush();
         match (ended, into.broken) {
             (Err(damage), _) => Err(damage),
-            (Ok(()), 0) => Ok(()),
+            (Ok(()), 0) => into.remark.map_or(Ok(()), |what| Err(Damage::Remark(what))),
             (Ok(()), _) => Err(Damage::Broken("lines that do not read as their format has them")),
         }
     }

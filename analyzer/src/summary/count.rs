@@ -68,6 +68,8 @@ pub struct ThreadCount {
 pub struct ProcessCount {
     pub events: u64,
     pub lost: u64,
+    /// Of what is lost, what the tracer counted together on purpose.
+    pub aggregated: u64,
     pub first_ts: i64,
     pub last_ts: i64,
     /// Time of calls by class, summed.
@@ -85,6 +87,7 @@ impl ProcessCount {
     pub const NOTHING: ProcessCount = ProcessCount {
         events: 0,
         lost: 0,
+        aggregated: 0,
         first_ts: i64::MAX,
         last_ts: i64::MIN,
         time_ns: [0; CLASSES],
@@ -216,6 +219,7 @@ impl ProcessCount {
     pub fn merge(&mut self, other: ProcessCount) {
         self.events += other.events;
         self.lost += other.lost;
+        self.aggregated += other.aggregated;
         self.first_ts = self.first_ts.min(other.first_ts);
         self.last_ts = self.last_ts.max(other.last_ts);
         self.bytes_read += other.bytes_read;
@@ -403,7 +407,7 @@ impl Consumer for Counter<'_> {
         }
         self.learn(batch);
         self.keep_lengths(batch);
-        let mut process = ProcessCount { lost: batch.lost, ..ProcessCount::default() };
+        let mut process = ProcessCount { lost: batch.lost, aggregated: batch.aggregated, ..ProcessCount::default() };
         let mut thread = ThreadCount::default();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);

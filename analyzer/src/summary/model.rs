@@ -62,6 +62,9 @@ pub struct Allocation {
     pub compute_threads: u64,
     pub events: u64,
     pub lost: u64,
+    /// Of these, calls that DFTracer counted together: their number is known and nothing else.
+    #[serde(default)]
+    pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
@@ -276,6 +279,9 @@ pub struct DamageNote {
     pub cut: bool,
     /// `null` where nothing says how many events that cost.
     pub events_max: Option<u64>,
+    /// Whether nothing is damaged and only something has to be said.
+    #[serde(default)]
+    pub remark: bool,
 }
 
 /// One scan's outcome, from which reports and tables are made.
@@ -355,6 +361,7 @@ impl Analysis {
             compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
             events: self.events(),
             lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
+            aggregated: self.counted.processes.iter().map(|process| process.aggregated).sum(),
             filtered: processes.iter().map(|process| process.filtered).sum(),
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
@@ -586,12 +593,14 @@ impl DamageNote {
     pub fn of(note: &Note) -> DamageNote {
         let cut = note.what == Damage::Cut;
         let (path, what) = (note.path.display().to_string(), note.what.to_string());
-        DamageNote { path, what, cut, events_max: note.events_max }
+        let remark = matches!(note.what, Damage::Remark(_));
+        DamageNote { path, what, cut, events_max: note.events_max, remark }
     }
 }
 
 /// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
 pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
+    let notes: Vec<_> = notes.iter().filter(|note| !note.remark).collect();
     let cut = notes.iter().filter(|note| note.cut).count();
     let known: u64 = notes.iter().filter_map(|note| note.events_max).sum();
     let lost = match notes.iter().all(|note| note.events_max.is_some()) {

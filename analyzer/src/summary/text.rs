@@ -99,15 +99,21 @@ fn pairs(rows: &[(&str, String)], out: &mut String) {
 }
 
 fn damage(summary: &Summary, out: &mut String) {
-    if summary.damage.is_empty() {
+    let (remarks, damage): (Vec<_>, Vec<_>) = summary.damage.iter().partition(|note| note.remark);
+    if !remarks.is_empty() {
+        heading("Remarks", out);
+        remarks.iter().take(DAMAGE_SHOWN).for_each(|note| drop(writeln!(out, "  {}: {}", note.path, note.what)));
+        more(remarks.len(), DAMAGE_SHOWN, out);
+    }
+    if damage.is_empty() {
         return;
     }
     heading("Damage", out);
-    for note in summary.damage.iter().take(DAMAGE_SHOWN) {
+    for note in damage.iter().take(DAMAGE_SHOWN) {
         let most = note.events_max.map_or("an unknown number of".into(), |most| format!("at most {}", grouped(most)));
         let _ = writeln!(out, "  {}: {} ({most} events)", note.path, note.what);
     }
-    more(summary.damage.len(), DAMAGE_SHOWN, out);
+    more(damage.len(), DAMAGE_SHOWN, out);
 }
 
 const DAMAGE_SHOWN: usize = 10;
@@ -150,6 +156,13 @@ fn allocation(summary: &Summary, out: &mut String) {
         ("events", grouped(who.events)),
         ("lost events", grouped(who.lost)),
     ];
+    if who.aggregated > 0 {
+        let calls = grouped(who.aggregated);
+        rows.push((
+            "aggregated",
+            format!("{calls} of the lost: calls that DFTracer counted together, nobody knows when"),
+        ));
+    }
     if who.filtered > 0 {
         rows.push(("left out by filters", grouped(who.filtered)));
     }

@@ -33,6 +33,8 @@ pub enum Damage {
     Cut,
     /// Bytes that do not fit their checksum or their own lengths.
     Broken(&'static str),
+    /// Nothing is damaged, but what the trace says needs this said.
+    Remark(&'static str),
 }
 
 impl std::fmt::Display for Damage {
@@ -44,6 +46,7 @@ impl std::fmt::Display for Damage {
             }
             Damage::Empty => write!(f, "empty: its process left nothing, or had no room"),
             Damage::Cut => write!(f, "the file ends in the middle of a block"),
+            Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),
         }
     }
