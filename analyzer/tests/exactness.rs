@@ -377,6 +377,25 @@ fn filters_give_what_sql_gives() {
 }
 
 #[test]
+fn a_filter_leaves_the_processes_of_which_something_passes() {
+    let plan = Plan { processes: 5, killed: true, ..Plan::default() };
+    let (folder, _) = made("partakers", &plan);
+    let trace = opened(&folder);
+    let all = summary(&trace, &Filter::default());
+    assert_eq!(
+        (all.allocation.processes, all.allocation.pids, all.allocation.killed, all.allocation.hosts),
+        (5, 5, 1, 2)
+    );
+    let one = summary(&trace, &Filter { pids: vec![1001], ..Filter::default() });
+    let who = &one.allocation;
+    assert_eq!((who.processes, who.pids, who.killed, who.hosts, who.lost, who.filtered), (1, 1, 0, 1, 7, 3));
+    assert_eq!((one.processes.len(), one.ranks.len(), one.hosts.len(), one.processes[0].pid), (1, 1, 1, 1001));
+    // Of all processes something may have been lost that would have passed.
+    let none = summary(&trace, &Filter { min_dur_ns: i64::MAX, ..Filter::default() });
+    assert_eq!((none.allocation.processes, none.allocation.lost), (0, 28));
+}
+
+#[test]
 fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
     let folder = Folder::new("counted");
     let figures = |files| {
@@ -409,25 +428,6 @@ fn sizes_that_were_counted_keep_their_smallest_and_largest() {
     let summary = summary(&opened(&folder), &Filter::default());
     let size = summary.functions.iter().find(|function| function.name == "read").unwrap().size.unwrap();
     assert_eq!((size.min, size.mean, size.max), (100.0, 101.5, 103.0));
-}
-
-#[test]
-fn a_filter_leaves_the_processes_of_which_something_passes() {
-    let plan = Plan { processes: 5, killed: true, ..Plan::default() };
-    let (folder, _) = made("partakers", &plan);
-    let trace = opened(&folder);
-    let all = summary(&trace, &Filter::default());
-    assert_eq!(
-        (all.allocation.processes, all.allocation.pids, all.allocation.killed, all.allocation.hosts),
-        (5, 5, 1, 2)
-    );
-    let one = summary(&trace, &Filter { pids: vec![1001], ..Filter::default() });
-    let who = &one.allocation;
-    assert_eq!((who.processes, who.pids, who.killed, who.hosts, who.lost, who.filtered), (1, 1, 0, 1, 7, 3));
-    assert_eq!((one.processes.len(), one.ranks.len(), one.hosts.len(), one.processes[0].pid), (1, 1, 1, 1001));
-    // Of all processes something may have been lost that would have passed.
-    let none = summary(&trace, &Filter { min_dur_ns: i64::MAX, ..Filter::default() });
-    assert_eq!((none.allocation.processes, none.allocation.lost), (0, 28));
 }
 
 #[test]

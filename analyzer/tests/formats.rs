@@ -207,6 +207,42 @@ fn straces_calls_find_their_files() {
 }
 
 #[test]
+fn strace_says_who_ran_what_and_how_it_ended() {
+    let text = "7<strace> 1700000000.1 execve(\"/bin/cat\", [\"cat\"], 0x7f /* 3 vars */) = 0 <0.000100>\n\
+        7<my cat> 1700000000.2 openat(AT_FDCWD, \"/lib/x\", O_RDONLY) = 3</lib/x> <0.000010>\n\
+        7<my cat> 1700000000.3 mmap(NULL, 832, PROT_READ, MAP_PRIVATE, 3</lib/x>, 0) = 0x7f12 <0.000010>\n\
+        7<my cat> 1700000000.4 munmap(0x7f1200000000, 832) = 0 <0.000010>\n\
+        7<my cat> 1700000000.5 writev(1</d/out>, [{iov_base=\"ab\"..., iov_len=4000}, {iov_base=\"c\", iov_len=96}], 2) = 4096 <0.000010>\n\
+        7<my cat> 1700000000.6 writev(1</d/out>, [{iov_base=\"ab\", iov_len=2}, ...], 2000) = 5 <0.000010>\n\
+        8<my cat> 1700000000.7 +++ killed by SIGKILL +++\n7<my cat> 1700000000.8 +++ exited with 3 +++\n";
+    let summary = read_text("strace-y.txt", text);
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+    let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
+    assert_eq!(who, [(7, "my cat", "exit 3"), (8, "my cat", "killed")]);
+    let sql = "select name, coalesce(file, '-'), coalesce(requested, -1), fd from events where name in ('mmap', 'munmap', 'writev') order by ts";
+    let said = ask("strace-y-sql.txt", text, sql);
+    assert_eq!(said, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
+}
+
+#[test]
+fn a_file_of_straces_ff_is_of_the_process_its_name_says() {
+    let text = "1700000000.1 read(3</a>, \"x\"..., 10) = 10 <0.000100>\n1700000000.2 +++ killed by SIGTERM +++\n";
+    let summary = read_text("s.24536", text);
+    assert_eq!((summary.processes[0].pid, summary.processes[0].ended.as_str()), (24536, "killed"));
+}
+
+#[test]
+fn strace_without_durations_is_remarked_upon_once() {
+    let text = "7 1700000000.1 read(3</a>, \"x\"..., 10) = 10\n7 1700000000.2 read(3</a>,  <unfinished ...>\n\
+        7 1700000000.5 <... read resumed>\"\", 10) = 0\n";
+    let summary = read_text("durationless.txt", text);
+    assert_eq!(rows(&summary), [row("read", 2, 300_000_000, Some(10))]);
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
+    assert!(dlio_analyzer::summary::text::print(&summary, 10).contains("\nRemarks\n"));
+}
+
+#[test]
 fn straces_clocks_get_the_day_of_their_file() {
     let folder = Folder::new("strace-clock");
     let path = folder.path().join("strace.txt");

@@ -217,7 +217,7 @@ impl TextSource {
         match self.text {
             Text::Json => Box::new(json::JsonParser::new(self.said.clone())),
             Text::Dxt => Box::new(dxt::DxtParser::default()),
-            Text::Strace => Box::new(strace::StraceParser::new(self.written())),
+            Text::Strace => Box::new(strace::StraceParser::new(self.written(), self.number())),
         }
     }
 
@@ -226,6 +226,12 @@ impl TextSource {
         let written = std::fs::metadata(&self.path).and_then(|facts| facts.modified()).ok();
         let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         since.map_or(0, |since| since.as_nanos() as i64)
+    }
+
+    /// The number at the end of the file's name; 0 where there is none.
+    fn number(&self) -> i32 {
+        let ending = self.path.extension().and_then(|ending| ending.to_str());
+        ending.and_then(|ending| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
     }
 
     fn text(&self) -> std::io::Result<Box<dyn Read>> {

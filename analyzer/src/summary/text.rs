@@ -102,7 +102,9 @@ fn damage(summary: &Summary, out: &mut String) {
     let (remarks, damage): (Vec<_>, Vec<_>) = summary.damage.iter().partition(|note| note.remark);
     if !remarks.is_empty() {
         heading("Remarks", out);
-        remarks.iter().take(DAMAGE_SHOWN).for_each(|note| drop(writeln!(out, "  {}: {}", note.path, note.what)));
+        for note in remarks.iter().take(DAMAGE_SHOWN) {
+            let _ = writeln!(out, "  {}: {}", note.path, note.what);
+        }
         more(remarks.len(), DAMAGE_SHOWN, out);
     }
     if damage.is_empty() {
