@@ -507,7 +507,9 @@ impl Counter<'_> {
         if file != FILE_NONE && bytes != ABSENT {
             process.bytes_read += bytes as u64;
             self.counted.files[file as usize].bytes_read += bytes as u64;
-            self.counted.users.insert((file as u64) << 32 | proc as u64);
+            let user = (file as u64) << 32 | proc as u64;
+            self.counted.users.insert(user);
+            self.counted.movers.insert(user);
         }
     }
 
