@@ -1,4 +1,4 @@
--- Allocation: who took part.
+-- Allocation: who took part. With a filter, processes are those with events: add `where events > 0`.
 select
   (select count(*) from hosts) as hosts,
   (select count(*) from processes) as processes,

@@ -1,4 +1,5 @@
 -- By process.
+-- Bytes of MPI-IO calls are in it too; the report leaves them out where calls beneath them moved the same bytes.
 select p.host, p.pid, p.rank, p.program, p.ended, p.threads, p.lost, p.events,
   count(e.errno) as failed,
   coalesce(sum(e.bytes) filter (where e.class = 'read'), 0) as bytes_read,

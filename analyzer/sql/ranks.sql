@@ -1,4 +1,5 @@
 -- By rank.
+-- Bytes of MPI-IO calls are in it too; the report leaves them out where calls beneath them moved the same bytes.
 select p.rank, count(distinct p.proc) as processes, count(*) as events,
   coalesce(sum(e.bytes) filter (where e.class = 'read'), 0) as bytes_read,
   coalesce(sum(e.bytes) filter (where e.class = 'write'), 0) as bytes_written,

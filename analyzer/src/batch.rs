@@ -65,8 +65,10 @@ pub struct Batch {
     pub args: Vec<Arg>,
     /// Rows whose bytes came from another file, and the number of that.
     pub sources: Vec<(u32, u32)>,
-    /// Events that the writer says found no room.
+    /// Events that the writer says are missing.
     pub lost: u64,
+    /// Of these, events that it counted together on purpose.
+    pub aggregated: u64,
 }
 
 /// One event, for readers that come to them one by one.
@@ -119,7 +121,7 @@ impl Batch {
         self.each(Vec::clear, Vec::clear, Vec::clear, Vec::clear);
         self.args.clear();
         self.sources.clear();
-        self.lost = 0;
+        (self.lost, self.aggregated) = (0, 0);
     }
 
     pub fn push(&mut self, row: &Row) {

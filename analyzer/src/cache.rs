@@ -30,7 +30,7 @@ use crate::summary::model::{Analysis, Summary};
 const MAGIC: &[u8; 8] = b"DLIOKEPT";
 
 /// Raise this when the parts change, or when a figure of the summary changes its meaning.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const NAME: &str = ".dlio-cache";
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use crate::batch::Batch;
-use crate::catalog::{Catalog, FILE_NONE};
+use crate::catalog::{Catalog, FILE_NONE, Process};
 use crate::load::Unit;
 
 /// See the module. An empty list lets everything through.
@@ -27,6 +27,12 @@ impl Filter {
     pub fn asks_for_single_events(&self) -> bool {
         let by_what = !self.files.is_empty() || !self.cats.is_empty();
         by_what || self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
+    }
+
+    /// Whether a process is one of those asked for.
+    pub fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
+        let (pids, ranks) = (&self.pids, &self.ranks);
+        (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -93,16 +99,11 @@ impl<'a> Sieve<'a> {
 
     fn with_processes(mut self) -> Sieve<'a> {
         if !self.filter.pids.is_empty() || !self.filter.ranks.is_empty() {
-            let numbers = self.catalog.processes_where(|process| self.takes_process(process.pid, process.rank));
+            let takes = |process: &Process| self.filter.takes_process(process.pid, process.rank);
+            let numbers = self.catalog.processes_where(takes);
             self.procs = Some(numbers.into_iter().collect());
         }
         self
-    }
-
-    fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
-        let pids = &self.filter.pids;
-        let ranks = &self.filter.ranks;
-        (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
     }
 
     /// Looks up the categories that the units of a trace are known by.
@@ -140,7 +141,7 @@ impl<'a> Sieve<'a> {
                 .catalog
                 .processes()
                 .get(proc as usize)
-                .is_some_and(|process| self.takes_process(process.pid, process.rank)),
+                .is_some_and(|process| self.filter.takes_process(process.pid, process.rank)),
         }
     }
 

@@ -377,6 +377,60 @@ fn filters_give_what_sql_gives() {
 }
 
 #[test]
+fn a_filter_leaves_the_processes_of_which_something_passes() {
+    let plan = Plan { processes: 5, killed: true, ..Plan::default() };
+    let (folder, _) = made("partakers", &plan);
+    let trace = opened(&folder);
+    let all = summary(&trace, &Filter::default());
+    assert_eq!(
+        (all.allocation.processes, all.allocation.pids, all.allocation.killed, all.allocation.hosts),
+        (5, 5, 1, 2)
+    );
+    let one = summary(&trace, &Filter { pids: vec![1001], ..Filter::default() });
+    let who = &one.allocation;
+    assert_eq!((who.processes, who.pids, who.killed, who.hosts, who.lost, who.filtered), (1, 1, 0, 1, 7, 3));
+    assert_eq!((one.processes.len(), one.ranks.len(), one.hosts.len(), one.processes[0].pid), (1, 1, 1, 1001));
+    // Of all processes something may have been lost that would have passed.
+    let none = summary(&trace, &Filter { min_dur_ns: i64::MAX, ..Filter::default() });
+    assert_eq!((none.allocation.processes, none.allocation.lost), (0, 28));
+}
+
+#[test]
+fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
+    let folder = Folder::new("counted");
+    let figures = |files| {
+        generator::generate_counted(folder.path(), files).unwrap();
+        summary(&opened(&folder), &Filter::default())
+    };
+    let few = figures(100);
+    assert_eq!((few.dataset.files, few.dataset.files_written, few.dataset.at_least), (100, 100, false));
+    assert_eq!((few.dataset.other_events, few.dataset.bytes_reached), (0, 100 * 1000));
+    let many = figures(3000);
+    let what = &many.dataset;
+    assert!(what.at_least && what.files < 3000 && what.files_written <= what.files, "{what:?}");
+    let rows: u64 = many.files.iter().map(|file| file.use_.events).sum();
+    assert!(what.other_events > 0 && rows >= what.other_events && what.bytes_written == 3_000_000, "{what:?}");
+    assert!(what.bytes_reached < 3_000_000 && many.directories.iter().any(|row| row.files == 0), "{what:?}");
+    let text = dlio_analyzer::summary::text::print(&many, 10);
+    let said = [
+        format!("on at least {} files, ", what.files),
+        format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
+        "events are on files that found no row".to_string(),
+    ];
+    assert!(said.iter().all(|said| text.replace(',', "").contains(&said.replace(',', ""))), "{text}");
+    assert!(!dlio_analyzer::summary::text::print(&few, 10).contains("at least"));
+}
+
+#[test]
+fn sizes_that_were_counted_keep_their_smallest_and_largest() {
+    let folder = Folder::new("counted-sizes");
+    generator::generate_counted(folder.path(), 4).unwrap();
+    let summary = summary(&opened(&folder), &Filter::default());
+    let size = summary.functions.iter().find(|function| function.name == "read").unwrap().size.unwrap();
+    assert_eq!((size.min, size.mean, size.max), (100.0, 101.5, 103.0));
+}
+
+#[test]
 fn a_trace_cut_anywhere_gives_what_it_holds_and_says_so() {
     let plan = Plan { processes: 1, threads: 1, events: 8000, ..Plan::default() };
     let (folder, truth) = made("cut", &plan);

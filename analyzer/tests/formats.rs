@@ -54,6 +54,89 @@ fn chromes_array_gives_calls_spans_instants_and_counters() {
     assert!(summary.damage.is_empty());
 }
 
+/// The summary of a text of which nobody needs to keep the file.
+fn read_text(name: &str, text: &str) -> Summary {
+    let folder = Folder::new(&format!("text-{name}"));
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    read(&path.display().to_string()).1
+}
+
+/// Answers of SQL as text, a line a row.
+fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
+    let folder = Folder::new(&format!("ask-{name}"));
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    let program = env!("CARGO_BIN_EXE_dlio-analyze");
+    let output = std::process::Command::new(program)
+        .args([&path.display().to_string(), "--no-cache", "--format", "csv", "--sql", sql])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().skip(1).map(str::to_string).collect()
+}
+
+#[test]
+fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
+    let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"fname":"/d/a","ret":100}},
+        {"name":"step","cat":"compute","ph":"B","ts":1020,"pid":1,"tid":1,"args":{"n":7}},
+        {"name":"inner","cat":"x","ph":"B","ts":1030,"pid":1,"tid":1},
+        {"name":"load","cat":"data","ph":"b","id":"7","ts":1035,"pid":1,"tid":2},
+        {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":1,"tid":1,"args":{"fname":"/d/a","ret":100}}]"#;
+    let summary = read_text("unfinished.json", text);
+    let expected = [
+        row("inner", 1, 20_000, None),
+        row("load", 1, 15_000, None),
+        row("read", 2, 20_000, Some(200)),
+        row("step", 1, 30_000, None),
+    ];
+    assert_eq!(rows(&summary), expected);
+    assert_eq!((summary.time.compute_ns, summary.damage.len()), (Some(30_000), 0));
+    let said = ask(
+        "unfinished-sql.json",
+        text,
+        "select name, depth from events where args['unfinished'] = 'true' order by ts",
+    );
+    assert_eq!(said, ["step,0", "inner,1", "load,0"]);
+    let unbegun = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1},
+        {"name":"load","cat":"data","ph":"e","id":"7","ts":1035,"pid":1,"tid":2}]"#;
+    assert_eq!(read_text("unbegun.json", unbegun).damage.len(), 1);
+}
+
+#[test]
+fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
+    let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"ret":10.0}},
+        {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":99999999999,"tid":1,"args":{"ret":5}}]"#;
+    let summary = read_text("numbers.json", text);
+    assert_eq!(rows(&summary), [row("read", 2, 20_000, Some(15))]);
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("more than 32 bits") && remark.events_max == Some(0), "{remark:?}");
+    assert_eq!(dlio_analyzer::summary::model::damage_sentence(&summary.damage), None);
+}
+
+#[test]
+fn a_result_of_zero_comes_back_from_an_export() {
+    let folder = Folder::new("zero");
+    generator::generate(folder.path(), &generator::Plan { events: 2000, ..Default::default() }, &|_, _, _| ()).unwrap();
+    let (trace, out) = (folder.path().display().to_string(), folder.path().join("out"));
+    std::fs::create_dir(&out).unwrap();
+    let run = |arguments: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_dlio-analyze");
+        let output = std::process::Command::new(program).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sql = "select name, count(ret), sum(ret) from events where cat = 'posix' group by name order by name";
+    let count = |of: &str| run(&[of, "--no-cache", "--format", "csv", "--sql", sql]);
+    let before = count(&trace);
+    let chrome = std::env::temp_dir().join(format!("dlio-zero-{}.json.gz", std::process::id()));
+    run(&[&trace, "--chrome", chrome.to_str().unwrap(), "--force"]);
+    let after = count(chrome.to_str().unwrap());
+    std::fs::remove_file(&chrome).unwrap();
+    assert!(before.contains("close,"));
+    assert_eq!(before, after);
+}
+
 #[test]
 fn chromes_object_form_is_read_too() {
     let (_, summary) = read(&sample("chrome-object.json"));
@@ -75,6 +158,9 @@ fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
     paths.sort_unstable();
     assert_eq!(paths, ["/data/f", "/data/late", "/data/old"]);
     assert_eq!((summary.allocation.lost, summary.processes[0].host.as_str()), (2000, "node7"));
+    assert_eq!(summary.allocation.aggregated, 2000);
+    let text = dlio_analyzer::summary::text::print(&summary, 10);
+    assert!(text.contains("DFTracer aggregated 2,000 calls") && !text.contains("found no room"), "{text}");
     assert_eq!(summary.time.start_ts, 1_795_219_511_213_000_000);
 }
 
@@ -92,6 +178,23 @@ fn darshans_segments_become_reads_and_writes() {
 }
 
 #[test]
+fn bytes_that_two_layers_moved_count_once() {
+    let folder = Folder::new("dxt-layers");
+    let path = folder.path().join("dxt.txt");
+    let text = "# darshan log version: 3.41\n# start_time: 1700000000\n# DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 0, hostname: h\n \
+        X_MPIIO 0 read 0 500 2000 1.25 1.5\n X_POSIX 0 read 0 500 1000 1.26 1.3\n X_POSIX 0 read 1 1500 1000 1.3 1.4\n\
+        # DXT, file_id: 2, file_name: /data/b\n# DXT, rank: 0, hostname: h\n X_MPIIO 0 write 0 0 70 2.0 2.1\n\
+        # DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 1, hostname: h\n X_MPIIO 1 read 0 0 300 2.0 2.1\n";
+    std::fs::write(&path, text).unwrap();
+    let (_, summary) = read(&path.display().to_string());
+    assert_eq!((summary.dataset.bytes_read, summary.dataset.bytes_written), (2300, 70));
+    let a = summary.files.iter().find(|file| file.path == "/data/a").unwrap();
+    assert_eq!((a.use_.bytes_read, a.use_.events, summary.dataset.bytes_reached), (2300, 4, 2570));
+    let ranks: Vec<_> = summary.ranks.iter().map(|rank| (rank.work.bytes_read, rank.work.bytes_written)).collect();
+    assert_eq!(ranks, [(2000, 70), (300, 0)]);
+}
+
+#[test]
 fn straces_calls_find_their_files() {
     let (_, summary) = read(&sample("strace.txt"));
     let find = |name: &str| rows(&summary).into_iter().find(|row| row.0 == name).unwrap();
@@ -101,6 +204,42 @@ fn straces_calls_find_their_files() {
     assert_eq!((data.use_.bytes_read, data.use_.opens, data.use_.events), (4196, 1, 4));
     assert_eq!((summary.allocation.processes, summary.allocation.threads), (1, 2));
     assert!(summary.damage.is_empty());
+}
+
+#[test]
+fn strace_says_who_ran_what_and_how_it_ended() {
+    let text = "7<strace> 1700000000.1 execve(\"/bin/cat\", [\"cat\"], 0x7f /* 3 vars */) = 0 <0.000100>\n\
+        7<my cat> 1700000000.2 openat(AT_FDCWD, \"/lib/x\", O_RDONLY) = 3</lib/x> <0.000010>\n\
+        7<my cat> 1700000000.3 mmap(NULL, 832, PROT_READ, MAP_PRIVATE, 3</lib/x>, 0) = 0x7f12 <0.000010>\n\
+        7<my cat> 1700000000.4 munmap(0x7f1200000000, 832) = 0 <0.000010>\n\
+        7<my cat> 1700000000.5 writev(1</d/out>, [{iov_base=\"ab\"..., iov_len=4000}, {iov_base=\"c\", iov_len=96}], 2) = 4096 <0.000010>\n\
+        7<my cat> 1700000000.6 writev(1</d/out>, [{iov_base=\"ab\", iov_len=2}, ...], 2000) = 5 <0.000010>\n\
+        8<my cat> 1700000000.7 +++ killed by SIGKILL +++\n7<my cat> 1700000000.8 +++ exited with 3 +++\n";
+    let summary = read_text("strace-y.txt", text);
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+    let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
+    assert_eq!(who, [(7, "my cat", "exit 3"), (8, "my cat", "killed")]);
+    let sql = "select name, coalesce(file, '-'), coalesce(requested, -1), fd from events where name in ('mmap', 'munmap', 'writev') order by ts";
+    let said = ask("strace-y-sql.txt", text, sql);
+    assert_eq!(said, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
+}
+
+#[test]
+fn a_file_of_straces_ff_is_of_the_process_its_name_says() {
+    let text = "1700000000.1 read(3</a>, \"x\"..., 10) = 10 <0.000100>\n1700000000.2 +++ killed by SIGTERM +++\n";
+    let summary = read_text("s.24536", text);
+    assert_eq!((summary.processes[0].pid, summary.processes[0].ended.as_str()), (24536, "killed"));
+}
+
+#[test]
+fn strace_without_durations_is_remarked_upon_once() {
+    let text = "7 1700000000.1 read(3</a>, \"x\"..., 10) = 10\n7 1700000000.2 read(3</a>,  <unfinished ...>\n\
+        7 1700000000.5 <... read resumed>\"\", 10) = 0\n";
+    let summary = read_text("durationless.txt", text);
+    assert_eq!(rows(&summary), [row("read", 2, 300_000_000, Some(10))]);
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
+    assert!(dlio_analyzer::summary::text::print(&summary, 10).contains("\nRemarks\n"));
 }
 
 #[test]
@@ -152,6 +291,66 @@ fn a_file_that_holds_nothing_is_named() {
     generator::generate(folder.path(), &generator::Plan { events: 100, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (_, summary) = read(&folder.path().display().to_string());
     assert!(summary.allocation.events > 0 && summary.damage.len() == 1, "{:?}", summary.damage);
+    // Beside a trace it is named too, but where its ring has everything.
+    let whole = generator::file_of(folder.path(), 0);
+    for (name, notes) in [("d-host-1-6.dlt", 2), ("d-host-1-7.pftrace", 3), ("README.txt", 3)] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+        let (_, summary) = read(&folder.path().display().to_string());
+        assert_eq!(summary.damage.len(), notes, "{name}: {:?}", summary.damage);
+    }
+    std::fs::write(whole.with_extension("ring"), "").unwrap();
+    let (_, summary) = read(&folder.path().display().to_string());
+    assert_eq!(summary.damage.len(), 3, "{:?}", summary.damage);
+    let named = summary.damage.iter().find(|note| note.path.ends_with("d-host-1-6.dlt")).unwrap();
+    assert!(named.what.starts_with("empty: ") && named.events_max.is_none(), "{named:?}");
+}
+
+#[test]
+fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
+    let folder = Folder::new("copies");
+    let first = folder.path().join("first");
+    let plan = generator::Plan { processes: 2, events: 500, ..Default::default() };
+    generator::generate(&first, &plan, &|_, _, _| ()).unwrap();
+    let given = |path: &std::path::Path| path.display().to_string();
+    let read = |names: &[&str]| {
+        let given: Vec<_> = names.iter().map(|name| given(&folder.path().join(name))).collect();
+        let trace = Trace::open(&given, 2).unwrap();
+        analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
+    };
+    let events = read(&["first"]).allocation.events;
+    std::os::unix::fs::symlink(&first, folder.path().join("link")).unwrap();
+    let whole = generator::file_of(&first, 0);
+    std::fs::create_dir(folder.path().join("hard")).unwrap();
+    std::fs::hard_link(&whole, folder.path().join("hard/other-name.dlt")).unwrap();
+    let linked = read(&["first", "link", "hard"]);
+    assert_eq!((linked.allocation.events, linked.passed_over.len()), (events, 0));
+    for (copy, form) in [("copy", false), ("export-copy", true)] {
+        let (from, into) = (folder.path().join("from"), folder.path().join(copy));
+        let source = if form { from.as_path() } else { first.as_path() };
+        if form {
+            generator::generate(&from, &plan, &|_, _, _| ()).unwrap();
+            export(&from);
+            std::fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path()).for_each(|path| {
+                if path.extension().is_some_and(|ending| ending == "dlt") {
+                    std::fs::remove_file(path).unwrap();
+                }
+            });
+        }
+        std::fs::create_dir(&into).unwrap();
+        for entry in std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::copy(entry.path(), into.join(entry.file_name())).unwrap();
+        }
+        let name = source.file_name().unwrap().to_str().unwrap();
+        let both = read(&[name, copy]);
+        assert_eq!(both.allocation.events, read(&[name]).allocation.events, "{copy}");
+        assert!(!both.passed_over.is_empty() && both.passed_over.iter().all(|passed| passed.processes == 0), "{copy}");
+    }
+    // A copy that went on is another part.
+    let longer = folder.path().join("copy").join(whole.file_name().unwrap());
+    let mut bytes = std::fs::read(&longer).unwrap();
+    bytes.extend_from_slice(&[0; 8]);
+    std::fs::write(&longer, bytes).unwrap();
+    assert!(read(&["first", "copy"]).allocation.events > events);
 }
 
 #[test]

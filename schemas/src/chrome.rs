@@ -491,8 +491,6 @@ fn put_numbers(list: &mut List, call: &Call, names: &Names) {
     match (call.ret, info.ret) {
         (ret, _) if ret < 0 => list.number(Key::Errno.name(), ret.wrapping_neg()),
         (ret, Ret::Bytes) => list.number(Key::Bytes.name(), ret),
-        (ret, Ret::Fd) if ret == call.fd as i64 => (),
-        (0, Ret::Status) => (),
         (ret, _) => list.number(Key::Ret.name(), ret),
     }
 }

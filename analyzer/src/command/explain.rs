@@ -33,7 +33,7 @@ impl Section {
         match self {
             Section::Allocation => {
                 "Allocation: who took part. A process counts once, whatever number of programs it runs one after another by \
-                 exec; where those are more, both are said. A thread counts as one \
+                 exec; where those are more, both are said. With a filter those count of which an event passes. A thread counts as one \
                  with I/O when it made a call on a file, as one with compute when it has a span of a compute category; it \
                  can be both. Lost events found no room in the tracer's memory and are missing from every figure; what \
                  filters left out while tracing is counted beside them."
@@ -41,7 +41,9 @@ impl Section {
             Section::Dataset => {
                 "Dataset: the files that calls named, pipes, sockets and terminals left out: what \
                  went through those is said besides. The extent reached is the sum of \
-                 the largest position reached in each file, as far as positions are known."
+                 the largest position reached in each file, as far as positions are known. Bytes of an MPI-IO call count \
+                 where no call beneath it moved bytes of that file in that process. At least: in summary mode the files \
+                 that found no row of their own are counted together, and nobody knows how many they are."
             }
             Section::Time => {
                 "Split of time: each figure is the length of a union of intervals over all processes and threads, exact to \

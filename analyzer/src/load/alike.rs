@@ -88,7 +88,7 @@ impl<'a> Like<'a> {
             Slot::Tid => self.tid = integer().unwrap_or(0),
             Slot::Host => self.host = value.raw(),
             Slot::Column(column) if column.is_file() => self.file = Some((column, value)),
-            Slot::Column(column) => column.set(&mut self.row, integer()),
+            Slot::Column(column) => column.set(&mut self.row, number.or_else(|| super::json::whole(value))),
             Slot::Arg(at) => self.args[at].1 = super::json::meta(value, catalog),
             Slot::Nowhere => {}
         }

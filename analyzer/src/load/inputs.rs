@@ -3,12 +3,14 @@
 //! Folders are searched to the bottom, patterns are expanded, and a file's kind is told from its first bytes. A file given
 //! by name must be a trace; one found in a folder that is none is passed over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::native::{Damage, file, ring};
 
+use super::copies::Copies;
+use super::twins::PassedOver;
 use super::{LoadError, Note};
 
 /// Bytes looked at to tell what a file is.
@@ -38,6 +40,8 @@ pub struct Found {
     pub texts: Vec<(PathBuf, Text)>,
     pub files: Vec<PathBuf>,
     pub notes: Vec<Note>,
+    /// Copies of files among the others.
+    pub copies: Vec<PassedOver>,
     /// Files in folders that are no traces but ought to be: named where there is nothing else.
     pub hollow: Vec<(PathBuf, Hollow)>,
 }
@@ -82,9 +86,11 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut found = Found::default();
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
     let mut exports: Vec<(PathBuf, Content)> = Vec::new();
+    let (mut empty, mut copies) = (Vec::new(), Copies::default());
     for (path, named) in files {
-        let content = match content(&path) {
-            Ok(content) => content,
+        let (content, original) = match look(&path, &mut copies) {
+            Ok(None) => continue,
+            Ok(Some(seen)) => seen,
             Err(error) if named => return Err(LoadError::Unreadable(path, error)),
             Err(_) => {
                 let what = Damage::Broken("the file cannot be read; check its permissions");
@@ -92,13 +98,20 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
                 continue;
             }
         };
+        if let Some(original) = original {
+            let (path, instead) = (path.display().to_string(), original.display().to_string());
+            found.copies.push(PassedOver { path, processes: 0, instead });
+            continue;
+        }
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
             Content::Parquet => found.parquets.push(path.clone()),
             Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
             Content::Hollow(why) => {
-                if named {
+                if why == Hollow::Empty && is_ours(&path) {
+                    empty.push(path.clone());
+                } else if named {
                     let what = Damage::Broken("nothing in it can be used");
                     found.notes.push(Note { path: path.clone(), what, events_max: Some(0) });
                 }
@@ -120,6 +133,10 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
             (None, _) => found.perfettos.push(path),
         }
     }
+    // Beside another part of its trace an empty file has lost nothing.
+    let stems: HashSet<_> = found.files.iter().map(|path| stem(path)).collect();
+    let alone = empty.into_iter().filter(|path| !stems.contains(&stem(path)));
+    found.notes.extend(alone.map(|path| Note { path, what: Damage::Empty, events_max: None }));
     found.natives = natives.into_values().collect();
     Ok(found)
 }
@@ -178,13 +195,33 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
     Ok(())
 }
 
-fn content(path: &Path) -> std::io::Result<Content> {
+/// What a file is, and of which other one it is a copy; `None` where it was met under another name.
+fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
     let mut head = Vec::with_capacity(HEAD);
-    std::fs::File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
-    if head.is_empty() && has_a_traces_name(path) {
-        return Ok(Content::Hollow(Hollow::Empty));
+    let file = std::fs::File::open(path)?;
+    let facts = file.metadata()?;
+    file.take(HEAD as u64).read_to_end(&mut head)?;
+    if copies.is_link(&facts) {
+        return Ok(None);
     }
-    Ok(told_by(&unpacked(&head).unwrap_or(head)))
+    let content = content(path, &head);
+    let is_ours = matches!(content, Content::Dlt | Content::Ring | Content::Perfetto);
+    Ok(Some((content, if is_ours { copies.original(path, facts.len(), &head) } else { None })))
+}
+
+fn content(path: &Path, head: &[u8]) -> Content {
+    if head.is_empty() && has_a_traces_name(path) {
+        return Content::Hollow(Hollow::Empty);
+    }
+    match unpacked(head) {
+        Some(text) => told_by(&text),
+        None => told_by(head),
+    }
+}
+
+/// Whether a file has the name of what our tracer writes.
+fn is_ours(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ["dlt", "ring", "pftrace"].iter().any(|ours| ending == *ours))
 }
 
 fn has_a_traces_name(path: &Path) -> bool {

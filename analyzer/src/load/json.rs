@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Complete events, pairs of begin and end, instants and counters become events; flows and what describes the view do not.
-//! DFTracer names files, hosts and programs by hashes, which lines of their own resolve. Its aggregates say how many calls
-//! there were and not when: they count as lost.
+//! A slice that never ends lasts to the end of the trace and is marked `unfinished`. DFTracer names files, hosts and programs
+//! by hashes, which lines of their own resolve. Its aggregates say how many calls there were and not when: they count as
+//! lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -53,6 +54,8 @@ pub struct JsonParser {
     open: HashMap<Vec<u8>, Vec<Begun>>,
     /// Ends of slices that are told apart by an id and whose begin stands behind.
     ended: HashMap<Vec<u8>, i64>,
+    /// The last moment of anything.
+    last: i64,
 }
 
 /// Begun slices of one thread or id that are remembered; deeper ones are damage.
@@ -60,6 +63,10 @@ const OPEN_MAX: usize = 4096;
 
 /// Ends that wait for their begin.
 const ENDED_MAX: usize = 1 << 20;
+
+/// What becomes of process ids that no system gives.
+const WIDE_NUMBERS: &str =
+    "process ids of more than 32 bits: their lower 32 bits are shown, and those alike in these count as one process";
 
 /// What a kind of event is, looked up once.
 #[derive(Clone, Copy)]
@@ -72,6 +79,7 @@ struct Known {
 struct Begun {
     ts: i64,
     known: Known,
+    owner: (u32, i32),
     args: Option<Vec<u8>>,
 }
 
@@ -292,6 +300,16 @@ fn variable<'a>(value: Json<'a>) -> Option<&'a [u8]> {
 
 impl Parser for JsonParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
+        let used = self.objects(text, last, into);
+        if last {
+            self.finish(into);
+        }
+        used
+    }
+}
+
+impl JsonParser {
+    fn objects(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let mut at = if self.begun { 0 } else { before_events(text) };
         self.begun = true;
         let (mut event, mut alike) = (Event::default(), Alike::default());
@@ -355,6 +373,7 @@ impl JsonParser {
             paths: Map::default(),
             open: HashMap::new(),
             ended: HashMap::new(),
+            last: i64::MIN,
         }
     }
 
@@ -404,6 +423,9 @@ impl JsonParser {
         let proc = match self.processes.get(&key) {
             Some(&proc) => proc,
             None => {
+                if pid as i32 as i64 != pid {
+                    into.remarks(WIDE_NUMBERS);
+                }
                 let proc = into.process(&self.host_name(pid, host), pid as i32, |_| ());
                 self.processes.insert(key, proc);
                 proc
@@ -445,6 +467,20 @@ impl JsonParser {
         Some(())
     }
 
+    /// Slices that never ended become events up to the last moment; ends without a begin are damage.
+    fn finish(&mut self, into: &mut Threads) {
+        into.broken += std::mem::take(&mut self.ended).len() as u64;
+        let open = std::mem::take(&mut self.open).into_values();
+        let mut left: Vec<_> = open.flat_map(|begun| begun.into_iter().zip(0usize..)).collect();
+        left.sort_by_key(|(begun, depth)| (begun.ts, *depth));
+        for (begun, depth) in left {
+            let dur = self.last.saturating_sub(begun.ts).max(0);
+            let row = Row { depth: depth.min(255) as u8, ..Row::new(begun.ts, dur, begun.known.kind) };
+            let said = Fields::new(begun.args.as_deref().unwrap_or_default());
+            self.write(begun.owner, said.chain([(&b"unfinished"[..], Json::Text(b"true"))]), row, begun.known, into);
+        }
+    }
+
     fn place(event: &Event) -> Vec<u8> {
         let mut place = event.pid.to_le_bytes().to_vec();
         // Slices that do not nest are told apart by their id, the others by their thread.
@@ -463,9 +499,11 @@ impl JsonParser {
             self.put(event, Row::new(ts, end.saturating_sub(ts).max(0), known.kind), known, into);
             return Some(());
         }
+        let owner = (self.process(event, into), event.tid as i32);
         let open = self.open.entry(place).or_default();
         let args = (!event.args.is_empty()).then(|| event.args_text.to_vec());
-        let begun = Begun { ts: event.ts?, known, args };
+        let begun = Begun { ts: event.ts?, known, owner, args };
+        self.last = self.last.max(begun.ts);
         (open.len() < OPEN_MAX).then(|| open.push(begun))
     }
 
@@ -503,11 +541,23 @@ impl JsonParser {
         &mut self,
         event: &Event,
         said: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        row: Row,
+        known: Known,
+        into: &mut Threads,
+    ) {
+        let owner = (self.process(event, into), event.tid as i32);
+        self.write(owner, said, row, known, into);
+    }
+
+    fn write<'t>(
+        &mut self,
+        (proc, tid): (u32, i32),
+        said: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         mut row: Row,
         known: Known,
         into: &mut Threads,
     ) {
-        let proc = self.process(event, into);
+        self.last = self.last.max(row.ts.saturating_add(row.dur));
         let (mut args, mut source) = (Vec::new(), None);
         for (key, value) in said {
             if word(key) == key::SOURCE && known.call.is_some_and(has_source) {
@@ -515,7 +565,7 @@ impl JsonParser {
             }
             match Column::of(key, known.call) {
                 Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
-                Some(column) => column.set(&mut row, value.integer()),
+                Some(column) => column.set(&mut row, whole(value)),
                 None if into.wanted.args && word(key) != key::HHASH => {
                     args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
                 }
@@ -523,7 +573,7 @@ impl JsonParser {
             }
         }
         settle(&mut row, known.call);
-        into.event_from(proc, event.tid as i32, &row, source, args);
+        into.event_from(proc, tid, &row, source, args);
     }
 
     /// Writes an event that is like another.
@@ -531,6 +581,7 @@ impl JsonParser {
     fn put_like(&mut self, like: &Like, call: Option<&OpInfo>, into: &mut Threads) -> bool {
         if like.timed {
             let mut row = like.row;
+            self.last = self.last.max(row.ts.saturating_add(row.dur));
             let proc = self.process_at(like.pid, like.host, into);
             row.file = like.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
             settle(&mut row, call);
@@ -663,7 +714,7 @@ impl JsonParser {
     fn aggregate(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
         let calls = event.arg(b"dft_cnt").and_then(Json::integer)?;
         let proc = self.process(event, into);
-        into.lost(proc, event.tid as i32, calls.max(0) as u64);
+        into.aggregated(proc, event.tid as i32, calls.max(0) as u64);
         Some(())
     }
 }
@@ -710,6 +761,16 @@ fn has_size(info: &OpInfo) -> bool {
 fn has_source(info: &OpInfo) -> bool {
     info.a == dlio_schemas::ops::Arg::Source
 }
+
+/// A whole number, though some write it with a point.
+#[inline]
+pub fn whole(value: Json) -> Option<i64> {
+    let pointed = || value.float().filter(|number| number.fract() == 0.0 && number.abs() < EXACT_MAX);
+    value.integer().or_else(|| pointed().map(|number| number as i64))
+}
+
+/// Beyond this a number with a point may not be the one that was meant.
+const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
 /// Bytes follow from the result, and the result from bytes.
 fn settle(row: &mut Row, call: Option<&OpInfo>) {

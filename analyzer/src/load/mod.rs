@@ -7,6 +7,7 @@
 
 pub mod alike;
 pub mod arguments;
+pub mod copies;
 pub mod dxt;
 pub mod gzip;
 pub mod inputs;
@@ -238,7 +239,7 @@ impl Trace {
             units: Vec::new(),
             files: found.files,
             notes: Mutex::new(notes),
-            passed_over: twins.passed_over,
+            passed_over: found.copies.into_iter().chain(twins.passed_over).collect(),
             categories: Categories::default(),
             settled: natives.settled,
         };
@@ -303,7 +304,10 @@ impl Trace {
             take(batch);
         };
         if let Err(what) = source.read(unit.index, reader, &self.catalog, wanted, &mut sifted) {
-            let events_max = source.knows_events().then_some(unit.events);
+            let events_max = match what {
+                Damage::Remark(_) => Some(0),
+                _ => source.knows_events().then_some(unit.events),
+            };
             self.note(Note { path: source.path().into(), what, events_max });
         }
     }

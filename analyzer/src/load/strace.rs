@@ -5,7 +5,12 @@
 //! 1235  1700000000.124000 read(3,  <unfinished ...>
 //! 1235  1700000000.125000 <... read resumed>"..."..., 4096) = 4096 <0.001000>
 //! 1234  22:13:20.126000 close(3</data/a>) = 0 <0.000021>
+//! 1234<cat> 22:13:20.127000 write(1, "x", 1) = 1 <0.000021>            with -Y
+//! 1234  22:13:20.128000 +++ exited with 0 +++
 //! ```
+//!
+//! With `-ff` each thread has a file of its own, whose name ends in its number. Without `-T` no call has a duration, but for
+//! those that are shown in two lines.
 //!
 //! Descriptors are followed through open, dup, close, fork and clone, as far as the text shows them. A clock without a day
 //! is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
@@ -13,6 +18,7 @@
 
 use std::collections::HashMap;
 
+use dlio_schemas::native::fields::Ending;
 use dlio_schemas::ops::{Arg, Op, OpInfo};
 
 use super::text::{Parser, Threads, lines};
@@ -28,7 +34,18 @@ pub struct StraceParser {
     /// Path of each descriptor of a process.
     open: HashMap<(i32, i64), String>,
     clock: Clock,
+    /// The thread of lines that name none.
+    tid: i32,
+    /// Programs of processes, as `-Y` shows them.
+    programs: HashMap<i32, String>,
+    /// Calls, and those of them that say how long they took.
+    calls: u64,
+    timed: u64,
 }
+
+/// What is said of a trace without durations.
+const DURATIONLESS: &str =
+    "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
 
 /// What makes moments of clocks without a day.
 #[derive(Default)]
@@ -79,6 +96,14 @@ impl Stamp {
     }
 }
 
+/// A line, taken apart.
+struct Line<'a> {
+    tid: Option<i32>,
+    program: Option<&'a str>,
+    stamp: Stamp,
+    rest: &'a str,
+}
+
 /// A line that ended a call.
 struct Call<'a> {
     tid: i32,
@@ -93,7 +118,7 @@ struct Call<'a> {
 
 /// Whether a line reads like one of strace's with times.
 pub fn is_line(line: &str) -> bool {
-    let Some((_, stamp, rest)) = start(line) else { return false };
+    let Some(Line { stamp, rest, .. }) = start(line) else { return false };
     let is_call = || rest.split_once('(').is_some_and(|(name, _)| is_name(name));
     !matches!(stamp, Stamp::Unix(..=0))
         && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark)))
@@ -112,15 +137,28 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Thread, time and what follows.
-fn start(line: &str) -> Option<(i32, Stamp, &str)> {
-    let line = line.strip_prefix("[pid").map_or(line, |rest| rest.trim_start()).trim_start();
-    let (first, rest) = line.split_once([' ', ']'])?;
-    let rest = rest.trim_start();
-    if first.contains(['.', ':']) {
-        return Some((0, Stamp::of(first)?, rest));
-    }
-    let (second, rest) = rest.split_once(' ')?;
-    Some((first.parse().ok()?, Stamp::of(second)?, rest.trim_start()))
+fn start(line: &str) -> Option<Line<'_>> {
+    let line = line.strip_prefix("[pid").unwrap_or(line).trim_start();
+    let (tid, program, line) = match thread(line) {
+        Some((tid, program, rest)) => (Some(tid), program, rest),
+        None => (None, None, line),
+    };
+    let (stamp, rest) = line.split_once(' ')?;
+    Some(Line { tid, program, stamp: Stamp::of(stamp)?, rest: rest.trim_start() })
+}
+
+/// The thread that a line begins with, its program, and what follows.
+fn thread(line: &str) -> Option<(i32, Option<&str>, &str)> {
+    let (number, rest) = line.split_at(line.find(|c: char| !c.is_ascii_digit())?);
+    let (program, rest) = match rest.strip_prefix('<') {
+        None => (None, rest),
+        // A program's name may hold anything.
+        Some(named) => {
+            let end = named.find("> ").or_else(|| named.find(">]"))?;
+            (Some(&named[..end]), &named[end + 1..])
+        }
+    };
+    Some((number.parse().ok()?, program, rest.strip_prefix([' ', ']'])?.trim_start()))
 }
 
 /// `22:13:20` or `22:13:20.123456` in nanoseconds.
@@ -143,28 +181,41 @@ fn seconds(text: &str) -> Option<i64> {
 
 impl Parser for StraceParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
-        lines(text, last, |line| {
+        let used = lines(text, last, |line| {
             let line = String::from_utf8_lossy(line);
             if !line.trim().is_empty() && self.line(&line, into).is_none() {
                 into.broken += 1;
             }
-        })
+        });
+        if last && self.calls > 0 && self.timed == 0 {
+            into.remarks(DURATIONLESS);
+        }
+        used
     }
 }
 
 impl StraceParser {
-    /// `written` is when the file was last written: the day of clocks that have none.
-    pub fn new(written: i64) -> StraceParser {
-        StraceParser { clock: Clock { written, ..Clock::default() }, ..StraceParser::default() }
+    /// `written` is when the file was last written: the day of clocks that have none. `tid` is whose lines those are that
+    /// do not say it.
+    pub fn new(written: i64, tid: i32) -> StraceParser {
+        StraceParser { clock: Clock { written, ..Clock::default() }, tid, ..StraceParser::default() }
     }
 
     fn line(&mut self, line: &str, into: &mut Threads) -> Option<()> {
-        let (tid, stamp, rest) = start(line)?;
+        let Line { tid, program, stamp, rest } = start(line)?;
+        let tid = tid.unwrap_or(self.tid);
         let ts = match stamp {
             Stamp::Unix(ts) => ts,
             Stamp::OfDay(ns) => self.clock.moment(ns),
         };
-        if rest.starts_with("+++") || rest.starts_with("---") {
+        if let Some(program) = program.filter(|_| self.process_of(tid) == tid) {
+            self.runs(tid, program, into);
+        }
+        if let Some(ending) = rest.strip_prefix("+++ ") {
+            self.ended(tid, ending, into);
+            return Some(());
+        }
+        if rest.starts_with("---") {
             return Some(());
         }
         if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
@@ -174,19 +225,47 @@ impl StraceParser {
         if let Some(resumed) = rest.strip_prefix("<... ") {
             let (_, after) = resumed.split_once("resumed>")?;
             let begun = self.begun.remove(&tid)?;
-            let (ts, before) = begun.split_once(' ')?;
+            let (begin, before) = begun.split_once(' ')?;
+            let begin = begin.parse().ok()?;
             let whole = format!("{before}{after}");
-            return self.call(tid, ts.parse().ok()?, &whole, into);
+            return self.call(tid, (begin, ts.saturating_sub(begin).max(0)), &whole, into);
         }
-        self.call(tid, ts, rest, into)
+        self.call(tid, (ts, 0), rest, into)
     }
 
-    fn call(&mut self, tid: i32, ts: i64, text: &str, into: &mut Threads) -> Option<()> {
+    /// What a process runs now.
+    fn runs(&mut self, pid: i32, program: &str, into: &mut Threads) {
+        if self.programs.get(&pid).is_none_or(|known| known != program) {
+            let proc = into.process("unknown", pid, |_| ());
+            into.catalog.amend(proc, |process| process.program = Some(program.into()));
+            self.programs.insert(pid, program.into());
+        }
+    }
+
+    /// How a thread ended; with its first thread a process does.
+    fn ended(&self, tid: i32, ending: &str, into: &mut Threads) {
+        let exited = ending.strip_prefix("exited with ").and_then(|rest| rest.split(' ').next());
+        let ended = match exited.and_then(|status| status.parse().ok()) {
+            Some(status) => Ending::Exit(status),
+            None if ending.starts_with("killed by ") => Ending::Killed,
+            None => return,
+        };
+        if self.process_of(tid) == tid {
+            let proc = into.process("unknown", tid, |_| ());
+            into.catalog.amend(proc, |process| process.ended = ended.to_string());
+        }
+    }
+
+    /// A call whose lines say that it began then, and took as long as that at least.
+    fn call(&mut self, tid: i32, (ts, shown_dur): (i64, i64), text: &str, into: &mut Threads) -> Option<()> {
         let (name, rest) = text.split_once('(')?;
         // What an error says of itself may hold brackets, but no equals sign.
         let (arguments, result) = rest.rsplit_once(" = ")?;
         let arguments = arguments.trim_end().strip_suffix(')')?;
-        let dur = result.rsplit_once('<').and_then(|(_, time)| seconds(time.strip_suffix('>')?)).unwrap_or(0);
+        let timed = result.rsplit_once('<').and_then(|(_, time)| seconds(time.strip_suffix('>')?));
+        self.calls += 1;
+        self.timed += timed.is_some() as u64;
+        let dur = timed.unwrap_or(shown_dur);
         let call = Call { tid, ts, dur, name, arguments, made: shown(result), ret: value(result) };
         self.event(&call, into);
         self.follow(&call);
@@ -240,11 +319,15 @@ impl StraceParser {
         let kind = info.and_then(|info| Catalog::kind_of_op(info.op));
         let mut row = Row::new(call.ts, call.dur, kind.unwrap_or_else(|| into.catalog.call(call.name, "posix")));
         row.ret = call.ret;
-        let fd = number(call.arguments);
+        let descriptor = match call.name {
+            "mmap" => call.arguments.split(", ").nth(4).unwrap_or_default(),
+            _ => call.arguments,
+        };
+        let fd = number(descriptor);
         if let Some(fd) = fd.filter(|_| info.is_some_and(takes_descriptor)) {
             row.fd = fd as i32;
         }
-        row.file = self.file(call, process, fd, into);
+        row.file = self.file(call, process, descriptor, into);
         if info.is_some_and(|info| info.b == Arg::Size) {
             row.requested = size(call.name, call.arguments).unwrap_or(ABSENT);
         }
@@ -257,10 +340,10 @@ impl StraceParser {
         into.event(proc, call.tid, &row, []);
     }
 
-    fn file(&self, call: &Call, process: i32, fd: Option<i64>, into: &Threads) -> u32 {
-        let known = fd.and_then(|fd| self.open.get(&(process, fd)).map(String::as_str));
+    fn file(&self, call: &Call, process: i32, descriptor: &str, into: &Threads) -> u32 {
+        let known = number(descriptor).and_then(|fd| self.open.get(&(process, fd)).map(String::as_str));
         let opened = call.made.filter(|_| call.name.starts_with("open") || call.name == "creat");
-        let path = opened.or(shown(call.arguments)).or(known).or_else(|| quoted_first(call.arguments));
+        let path = opened.or(shown(descriptor)).or(known).or_else(|| quoted_first(call.arguments));
         path.map_or(FILE_NONE, |path| match path.starts_with("pipe:") || path.starts_with("socket:") {
             true => into.catalog.file(&format!("<{}>", path.split(':').next().unwrap_or(path))),
             false => into.catalog.file(path),
@@ -283,7 +366,7 @@ fn operation(name: &str) -> Option<&'static OpInfo> {
 
 /// Calls whose first argument is a descriptor.
 fn takes_descriptor(info: &OpInfo) -> bool {
-    !matches!(info.op, Op::OPEN | Op::CREAT | Op::OPENAT | Op::MMAP | Op::MUNMAP)
+    !matches!(info.op, Op::OPEN | Op::CREAT | Op::OPENAT | Op::MUNMAP)
 }
 
 /// A result: a number, or `-1 EBADF (...)` as the negative error number.
@@ -324,10 +407,10 @@ fn errno(name: &str) -> Option<i64> {
     ERRORS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// The number that arguments begin with.
+/// The number that arguments begin with; an address is none.
 fn number(arguments: &str) -> Option<i64> {
     let end = arguments.find(|c: char| !c.is_ascii_digit()).unwrap_or(arguments.len());
-    arguments[..end].parse().ok()
+    arguments[..end].parse().ok().filter(|_| !arguments[end..].starts_with('x'))
 }
 
 fn last_number(arguments: &str) -> Option<i64> {
@@ -336,8 +419,21 @@ fn last_number(arguments: &str) -> Option<i64> {
 
 /// Bytes asked for: the last number of a read, the last but one where a position follows.
 fn size(name: &str, arguments: &str) -> Option<i64> {
+    if matches!(name, "readv" | "writev" | "preadv" | "pwritev" | "preadv2" | "pwritev2") {
+        return vector(arguments);
+    }
+    if name == "mmap" {
+        return arguments.split(", ").nth(1)?.parse().ok();
+    }
     let skipped = matches!(name, "pread64" | "pwrite64") as usize;
     arguments.rsplit(',').nth(skipped)?.trim().parse().ok()
+}
+
+/// Bytes of all buffers of a vector, where all are shown: `[{iov_base="ab", iov_len=2}, {iov_base="c", iov_len=1}], 2`.
+fn vector(arguments: &str) -> Option<i64> {
+    let mut lengths = arguments.split("iov_len=").skip(1).map(number).peekable();
+    let all = lengths.peek().is_some() && !arguments.contains(", ...]");
+    lengths.try_fold(0i64, |sum, length| sum.checked_add(length?)).filter(|_| all)
 }
 
 /// With -y the path stands behind a descriptor: `3</data/a>`, of a device with more in brackets of its own.

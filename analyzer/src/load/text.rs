@@ -72,6 +72,8 @@ pub struct Threads<'a> {
     pub wanted: Wanted,
     /// Pieces that could not be used.
     pub broken: u64,
+    /// What must be said of the trace though nothing of it is lost.
+    remark: Option<&'static str>,
     source: &'a TextSource,
     batches: Vec<Batch>,
     /// Places in `batches` by process and thread, and that of the event before.
@@ -141,9 +143,14 @@ impl Threads<'_> {
     }
 
     /// Events of which only the number is known.
-    pub fn lost(&mut self, proc: u32, tid: i32, events: u64) {
-        let mut batch = Batch { proc, tid, lost: events, ..Batch::default() };
+    pub fn aggregated(&mut self, proc: u32, tid: i32, events: u64) {
+        let mut batch = Batch { proc, tid, lost: events, aggregated: events, ..Batch::default() };
         (self.take)(&mut batch);
+    }
+
+    /// Has something said of the trace, once; the first remark is the one.
+    pub fn remarks(&mut self, what: &'static str) {
+        self.remark.get_or_insert(what);
     }
 
     fn flush(&mut self) {
@@ -210,7 +217,7 @@ impl TextSource {
         match self.text {
             Text::Json => Box::new(json::JsonParser::new(self.said.clone())),
             Text::Dxt => Box::new(dxt::DxtParser::default()),
-            Text::Strace => Box::new(strace::StraceParser::new(self.written())),
+            Text::Strace => Box::new(strace::StraceParser::new(self.written(), self.number())),
         }
     }
 
@@ -219,6 +226,12 @@ impl TextSource {
         let written = std::fs::metadata(&self.path).and_then(|facts| facts.modified()).ok();
         let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         since.map_or(0, |since| since.as_nanos() as i64)
+    }
+
+    /// The number at the end of the file's name; 0 where there is none.
+    fn number(&self) -> i32 {
+        let ending = self.path.extension().and_then(|ending| ending.to_str());
+        ending.and_then(|ending| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
     }
 
     fn text(&self) -> std::io::Result<Box<dyn Read>> {
@@ -255,8 +268,18 @@ impl Source for TextSource {
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
         let (batches, places) = Default::default();
-        let mut into =
-            Threads { catalog, wanted, broken: 0, source: self, batches, places, place_last: 0, gathered: 0, take };
+        let mut into = Threads {
+            catalog,
+            wanted,
+            broken: 0,
+            remark: None,
+            source: self,
+            batches,
+            places,
+            place_last: 0,
+            gathered: 0,
+            take,
+        };
         let ended = match &self.pieces {
             Some(pieces) => self.read_piece(pieces, index as usize, &mut reader.text, &mut into),
             None => {
@@ -267,7 +290,7 @@ impl Source for TextSource {
         into.flush();
         match (ended, into.broken) {
             (Err(damage), _) => Err(damage),
-            (Ok(()), 0) => Ok(()),
+            (Ok(()), 0) => into.remark.map_or(Ok(()), |what| Err(Damage::Remark(what))),
             (Ok(()), _) => Err(Damage::Broken("lines that do not read as their format has them")),
         }
     }

@@ -20,6 +20,7 @@ const START_SLACK_NS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedOver {
     pub path: String,
+    /// Zero where the whole file is a copy of the other one.
     pub processes: u64,
     /// A file that has the first of them too.
     pub instead: String,

@@ -68,6 +68,8 @@ pub struct ThreadCount {
 pub struct ProcessCount {
     pub events: u64,
     pub lost: u64,
+    /// Of what is lost, what the tracer counted together on purpose.
+    pub aggregated: u64,
     pub first_ts: i64,
     pub last_ts: i64,
     /// Time of calls by class, summed.
@@ -80,20 +82,26 @@ pub struct ProcessCount {
     pub threads: BTreeMap<i32, ThreadCount>,
 }
 
+impl ProcessCount {
+    /// Of a process without events.
+    pub const NOTHING: ProcessCount = ProcessCount {
+        events: 0,
+        lost: 0,
+        aggregated: 0,
+        first_ts: i64::MAX,
+        last_ts: i64::MIN,
+        time_ns: [0; CLASSES],
+        compute_ns: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        failed: 0,
+        threads: BTreeMap::new(),
+    };
+}
+
 impl Default for ProcessCount {
     fn default() -> ProcessCount {
-        ProcessCount {
-            events: 0,
-            lost: 0,
-            first_ts: i64::MAX,
-            last_ts: i64::MIN,
-            time_ns: [0; CLASSES],
-            compute_ns: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            failed: 0,
-            threads: BTreeMap::new(),
-        }
+        ProcessCount::NOTHING
     }
 }
 
@@ -108,6 +116,10 @@ pub struct Counted {
     pub processes: Vec<ProcessCount>,
     /// Which process used which file: file in the upper half, process in the lower.
     pub users: HashSet<u64, RandomState>,
+    /// Which process moved bytes of which file by calls of the system or of the C library.
+    movers: HashSet<u64, RandomState>,
+    /// Bytes read and written by calls that stand above those, likewise: they are the same bytes where there are both.
+    above: HashMap<u64, (u64, u64), RandomState>,
 }
 
 impl Counted {
@@ -120,25 +132,53 @@ impl Counted {
         lengthen(&mut self.processes, other.processes.len());
         self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
         self.users.extend(other.users);
+        self.movers.extend(other.movers);
+        other.above.into_iter().for_each(|(user, moved)| self.add_above(user, moved));
         self.units.extend(other.units);
     }
 }
 
 impl Counted {
-    /// Counts of a file that was met under two numbers become one.
-    pub fn unite_files(&mut self, aliases: &[(u32, u32)]) {
-        if aliases.is_empty() {
-            return;
+    /// What can be said once everything was counted: files met under two numbers are one, bytes seen twice count once.
+    pub fn settle(&mut self, aliases: &[(u32, u32)]) {
+        if !aliases.is_empty() {
+            self.unite_files(aliases);
         }
+        self.unite_layers();
+    }
+
+    fn add_above(&mut self, user: u64, moved: (u64, u64)) {
+        let sum = self.above.entry(user).or_default();
+        *sum = (sum.0 + moved.0, sum.1 + moved.1);
+    }
+
+    /// Bytes of upper calls count where the calls beneath them were not seen.
+    fn unite_layers(&mut self) {
+        for (user, (read, written)) in std::mem::take(&mut self.above) {
+            if self.movers.contains(&user) {
+                continue;
+            }
+            let (file, process) = (&mut self.files[(user >> 32) as usize], &mut self.processes[user as u32 as usize]);
+            file.bytes_read += read;
+            file.bytes_written += written;
+            process.bytes_read += read;
+            process.bytes_written += written;
+        }
+    }
+
+    fn unite_files(&mut self, aliases: &[(u32, u32)]) {
         for &(file, first) in aliases {
             lengthen(&mut self.files, file.max(first) as usize + 1);
             let count = std::mem::take(&mut self.files[file as usize]);
             self.files[first as usize].merge(&count);
         }
         let firsts: HashMap<u64, u64> = aliases.iter().map(|&(file, first)| (file as u64, first as u64)).collect();
-        let users = std::mem::take(&mut self.users).into_iter();
         let first = |user: u64| firsts.get(&(user >> 32)).map_or(user, |first| first << 32 | user & u32::MAX as u64);
-        self.users = users.map(first).collect();
+        for users in [&mut self.users, &mut self.movers] {
+            *users = std::mem::take(users).into_iter().map(first).collect();
+        }
+        let above = std::mem::take(&mut self.above);
+        above.into_iter().for_each(|(user, moved)| self.add_above(first(user), moved));
     }
 }
 
@@ -179,6 +219,7 @@ impl ProcessCount {
     pub fn merge(&mut self, other: ProcessCount) {
         self.events += other.events;
         self.lost += other.lost;
+        self.aggregated += other.aggregated;
         self.first_ts = self.first_ts.min(other.first_ts);
         self.last_ts = self.last_ts.max(other.last_ts);
         self.bytes_read += other.bytes_read;
@@ -204,6 +245,8 @@ struct KindTraits {
     io: bool,
     opens: bool,
     span: bool,
+    /// Moves its bytes by calls that may have been seen too.
+    above: bool,
     category: u64,
 }
 
@@ -216,6 +259,7 @@ impl KindTraits {
             io: call && is_io(kind),
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
+            above: call && *kind.cat == *"mpiio",
             category: categories.bit(&kind.cat),
         }
     }
@@ -280,7 +324,7 @@ pub struct Counter<'a> {
     kinds: Vec<KindTraits>,
     /// Whether a file is one, and no pipe.
     stored: Vec<bool>,
-    /// The process that used a file last: most of `users` need not be asked.
+    /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
     last_user: Vec<u32>,
     lists: Lists,
     /// Of the unit being read: process ids, and what it holds.
@@ -363,7 +407,7 @@ impl Consumer for Counter<'_> {
         }
         self.learn(batch);
         self.keep_lengths(batch);
-        let mut process = ProcessCount { lost: batch.lost, ..ProcessCount::default() };
+        let mut process = ProcessCount { lost: batch.lost, aggregated: batch.aggregated, ..ProcessCount::default() };
         let mut thread = ThreadCount::default();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
@@ -433,11 +477,17 @@ impl Counter<'_> {
             process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
             self.span(traits.class, interval, thread);
         }
-        let (read, written) = directions(traits.class, moved);
+        let (mut read, mut written) = directions(traits.class, moved);
+        let pos = batch.pos[i];
+        let reached = if pos == ABSENT { ABSENT } else { pos.saturating_add((read + written) as i64) };
+        if traits.above {
+            self.counted.add_above((file as u64) << 32 | batch.proc as u64, (read, written));
+            (read, written) = (0, 0);
+        }
         process.bytes_read += read;
         process.bytes_written += written;
         if file != FILE_NONE && traits.call {
-            self.file(file, batch.proc, batch.pos[i], (read, written), interval, traits.opens && failed == 0);
+            self.file(file, batch.proc, reached, (read, written), interval, traits.opens && failed == 0);
         }
     }
 
@@ -457,12 +507,14 @@ impl Counter<'_> {
         if file != FILE_NONE && bytes != ABSENT {
             process.bytes_read += bytes as u64;
             self.counted.files[file as usize].bytes_read += bytes as u64;
-            self.counted.users.insert((file as u64) << 32 | proc as u64);
+            let user = (file as u64) << 32 | proc as u64;
+            self.counted.users.insert(user);
+            self.counted.movers.insert(user);
         }
     }
 
     #[inline(always)]
-    fn file(&mut self, file: u32, proc: u32, pos: i64, moved: (u64, u64), interval: Interval, opened: bool) {
+    fn file(&mut self, file: u32, proc: u32, reached: i64, moved: (u64, u64), interval: Interval, opened: bool) {
         let count = &mut self.counted.files[file as usize];
         count.events += 1;
         count.opens += opened as u64;
@@ -471,12 +523,22 @@ impl Counter<'_> {
         count.bytes_written += moved.1;
         count.first_ts = count.first_ts.min(interval.start);
         count.last_ts = count.last_ts.max(interval.end);
-        if pos != ABSENT {
-            count.size = count.size.max(pos.saturating_add((moved.0 + moved.1) as i64));
+        if reached != ABSENT {
+            count.size = count.size.max(reached);
         }
-        if self.last_user[file as usize] != proc {
-            self.last_user[file as usize] = proc;
-            self.counted.users.insert((file as u64) << 32 | proc as u64);
+        let (last, moves) = (self.last_user[file as usize], moved.0 + moved.1 > 0);
+        if last >> 1 != proc || moves && last & 1 == 0 {
+            self.user(file, proc, moves);
+        }
+    }
+
+    #[cold]
+    fn user(&mut self, file: u32, proc: u32, moves: bool) {
+        self.last_user[file as usize] = proc << 1 | moves as u32;
+        let user = (file as u64) << 32 | proc as u64;
+        self.counted.users.insert(user);
+        if moves {
+            self.counted.movers.insert(user);
         }
     }
 }

@@ -37,9 +37,9 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.unite_files(&trace.catalog.aliases());
+    counted.settle(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
-    let mut analysis = Analysis { counted, measures, late, late_ns, tally, durations: None };
+    let mut analysis = Analysis { filter: filter.clone(), counted, measures, late, late_ns, tally, durations: None };
     // Not what each thread could keep decides: the same trace gives the same figures on any machine.
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
         precise::refine_by(&lengths, &mut analysis);

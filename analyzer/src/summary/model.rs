@@ -17,6 +17,8 @@ use super::tally::Tally;
 use super::units::many;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, Process, is_stored};
+use crate::filter::Filter;
+use crate::load::tally::OTHER_FILES;
 use crate::load::twins::PassedOver;
 use crate::load::{Note, Trace};
 
@@ -60,6 +62,9 @@ pub struct Allocation {
     pub compute_threads: u64,
     pub events: u64,
     pub lost: u64,
+    /// Of these, calls that DFTracer counted together: their number is known and nothing else.
+    #[serde(default)]
+    pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
@@ -68,6 +73,12 @@ pub struct Allocation {
 /// What was read and written.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Dataset {
+    /// Whether the numbers of files and the positions reached are at least what is said: some files were counted together.
+    #[serde(default)]
+    pub at_least: bool,
+    /// Events on files that were counted together, for want of room.
+    #[serde(default)]
+    pub other_events: u64,
     pub files: u64,
     pub files_read: u64,
     pub files_written: u64,
@@ -141,6 +152,7 @@ impl Spread {
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Directory {
     pub directory: String,
+    /// Zero where it stands for files that were counted together.
     pub files: u64,
     #[serde(flatten)]
     pub use_: Use,
@@ -171,6 +183,13 @@ impl Allocation {
             true => processes,
             false => format!("{processes} ({})", many(self.processes, "program", "programs")),
         }
+    }
+}
+
+impl Dataset {
+    /// What stands before numbers that may be larger.
+    pub fn at_least(&self) -> &'static str {
+        if self.at_least { "at least " } else { "" }
     }
 }
 
@@ -260,10 +279,15 @@ pub struct DamageNote {
     pub cut: bool,
     /// `null` where nothing says how many events that cost.
     pub events_max: Option<u64>,
+    /// Whether nothing is damaged and only something has to be said.
+    #[serde(default)]
+    pub remark: bool,
 }
 
 /// One scan's outcome, from which reports and tables are made.
 pub struct Analysis {
+    /// What was let through.
+    pub filter: Filter,
     pub counted: Counted,
     pub measures: Measures,
     pub late: u64,
@@ -310,20 +334,34 @@ impl Analysis {
         summary
     }
 
+    /// Processes with what they did: without a filter all of them, else those of which something passed.
+    fn partakers<'a>(&'a self, processes: &'a [Process]) -> Vec<(&'a Process, &'a ProcessCount)> {
+        const NOTHING: &ProcessCount = &ProcessCount::NOTHING;
+        let counts = self.counted.processes.iter().chain(std::iter::repeat(NOTHING));
+        let takes = |count: &ProcessCount| self.filter.is_empty() || count.events > 0;
+        processes.iter().zip(counts).filter(|(_, count)| takes(count)).collect()
+    }
+
     fn allocation(&self, catalog: &Catalog) -> Allocation {
-        let processes = catalog.processes();
-        let threads = self.threads(&processes);
+        let all = catalog.processes();
+        let threads = self.threads(&all);
         let said_lost: u64 = self.counted.processes.iter().map(|process| process.lost).sum();
+        let partakers = self.partakers(&all);
+        let made = || partakers.iter().map(|(process, _)| *process);
+        // What was lost may have been anything, of any process that is asked for.
+        let processes: Vec<_> =
+            all.iter().filter(|process| self.filter.takes_process(process.pid, process.rank)).collect();
         Allocation {
-            hosts: catalog.hosts().len() as u64,
-            processes: processes.len() as u64,
-            pids: started(&processes),
-            killed: processes.iter().filter(|process| process.ended == "killed").count() as u64,
+            hosts: self.hosts(catalog).len() as u64,
+            processes: partakers.len() as u64,
+            pids: started(made()),
+            killed: made().filter(|process| process.ended == "killed").count() as u64,
             threads: threads.len() as u64,
             io_threads: threads.values().filter(|(does_io, _)| *does_io).count() as u64,
             compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
             events: self.events(),
             lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
+            aggregated: self.counted.processes.iter().map(|process| process.aggregated).sum(),
             filtered: processes.iter().map(|process| process.filtered).sum(),
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
@@ -352,12 +390,17 @@ impl Analysis {
     fn dataset(&self, catalog: &Catalog) -> Dataset {
         let paths = catalog.files();
         let mut dataset = Dataset::default();
-        for (_, count) in self.used_files(&paths) {
+        for (path, count) in self.used_files(&paths) {
+            dataset.bytes_read += count.bytes_read;
+            dataset.bytes_written += count.bytes_written;
+            // How many they are is not known, and some may have been counted before there was no room any more.
+            if path == OTHER_FILES {
+                (dataset.at_least, dataset.other_events) = (true, count.events);
+                continue;
+            }
             dataset.files += 1;
             dataset.files_read += (count.bytes_read > 0) as u64;
             dataset.files_written += (count.bytes_written > 0) as u64;
-            dataset.bytes_read += count.bytes_read;
-            dataset.bytes_written += count.bytes_written;
             dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
         }
         for (_, count) in paths.iter().zip(&self.counted.files).filter(|(path, _)| !is_stored(path)) {
@@ -415,8 +458,10 @@ impl Analysis {
         let paths = catalog.files();
         let mut found: BTreeMap<&str, (u64, Use)> = BTreeMap::new();
         for (path, count) in self.used_files(&paths) {
-            let (files, sum) = found.entry(directory(path).unwrap_or(".")).or_default();
-            *files += 1;
+            let is_one = path != OTHER_FILES;
+            let folder = if is_one { directory(path).unwrap_or(".") } else { path };
+            let (files, sum) = found.entry(folder).or_default();
+            *files += is_one as u64;
             sum.add(count);
         }
         let rows =
@@ -441,29 +486,28 @@ impl Analysis {
 
     fn processes(&self, catalog: &Catalog) -> Vec<ProcessUse> {
         let hosts = catalog.hosts();
-        let nothing = ProcessCount::default();
-        let row = |(i, process): (usize, Process)| {
-            let count = self.counted.processes.get(i).unwrap_or(&nothing);
+        let processes = catalog.processes();
+        let row = |(process, count): (&Process, &ProcessCount)| {
             let mut work = Work::default();
             work.add(count);
             ProcessUse {
                 host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
                 pid: process.pid,
                 rank: process.rank,
-                program: process.program.unwrap_or_default(),
-                ended: process.ended,
+                program: process.program.clone().unwrap_or_default(),
+                ended: process.ended.clone(),
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 work,
             }
         };
-        catalog.processes().into_iter().enumerate().map(row).collect()
+        self.partakers(&processes).into_iter().map(row).collect()
     }
 
     fn ranks(&self, catalog: &Catalog) -> Vec<RankUse> {
         let all = catalog.processes();
         let mut ranks: BTreeMap<i32, (Vec<&Process>, Work)> = BTreeMap::new();
-        for (process, count) in all.iter().zip(&self.counted.processes) {
+        for (process, count) in self.partakers(&all) {
             if let Some(rank) = process.rank {
                 let (processes, work) = ranks.entry(rank).or_default();
                 processes.push(process);
@@ -481,13 +525,17 @@ impl Analysis {
 
     fn hosts(&self, catalog: &Catalog) -> Vec<HostUse> {
         let processes = catalog.processes();
-        let row = |(i, host): (usize, crate::catalog::Host)| HostUse {
+        let hosts = catalog.hosts();
+        let mut partakers = vec![0; hosts.len()];
+        self.partakers(&processes).iter().for_each(|(process, _)| partakers[process.host as usize] += 1);
+        let row = |(host, processes): (crate::catalog::Host, u64)| HostUse {
             host: host.name,
             cores: host.cores,
-            processes: processes.iter().filter(|process| process.host as usize == i).count() as u64,
+            processes,
             clock_spread_ns: host.clock_spread_ns,
         };
-        catalog.hosts().into_iter().enumerate().map(row).collect()
+        let takes = |processes: u64| self.filter.is_empty() || processes > 0;
+        hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(*processes)).map(row).collect()
     }
 }
 
@@ -545,12 +593,14 @@ impl DamageNote {
     pub fn of(note: &Note) -> DamageNote {
         let cut = note.what == Damage::Cut;
         let (path, what) = (note.path.display().to_string(), note.what.to_string());
-        DamageNote { path, what, cut, events_max: note.events_max }
+        let remark = matches!(note.what, Damage::Remark(_));
+        DamageNote { path, what, cut, events_max: note.events_max, remark }
     }
 }
 
 /// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
 pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
+    let notes: Vec<_> = notes.iter().filter(|note| !note.remark).collect();
     let cut = notes.iter().filter(|note| note.cut).count();
     let known: u64 = notes.iter().filter_map(|note| note.events_max).sum();
     let lost = match notes.iter().all(|note| note.events_max.is_some()) {

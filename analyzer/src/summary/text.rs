@@ -6,6 +6,7 @@ use super::model::{Function, Spread, Summary, Time, Use, Work};
 use super::tally::Tally;
 use super::units::{bytes, grouped, many, moment, share, time};
 use crate::grid::Grid;
+use crate::load::tally::OTHER_FILES;
 
 /// Prints everything; of long tables the first `top` rows.
 pub fn print(summary: &Summary, top: usize) -> String {
@@ -98,15 +99,23 @@ fn pairs(rows: &[(&str, String)], out: &mut String) {
 }
 
 fn damage(summary: &Summary, out: &mut String) {
-    if summary.damage.is_empty() {
+    let (remarks, damage): (Vec<_>, Vec<_>) = summary.damage.iter().partition(|note| note.remark);
+    if !remarks.is_empty() {
+        heading("Remarks", out);
+        for note in remarks.iter().take(DAMAGE_SHOWN) {
+            let _ = writeln!(out, "  {}: {}", note.path, note.what);
+        }
+        more(remarks.len(), DAMAGE_SHOWN, out);
+    }
+    if damage.is_empty() {
         return;
     }
     heading("Damage", out);
-    for note in summary.damage.iter().take(DAMAGE_SHOWN) {
+    for note in damage.iter().take(DAMAGE_SHOWN) {
         let most = note.events_max.map_or("an unknown number of".into(), |most| format!("at most {}", grouped(most)));
         let _ = writeln!(out, "  {}: {} ({most} events)", note.path, note.what);
     }
-    more(summary.damage.len(), DAMAGE_SHOWN, out);
+    more(damage.len(), DAMAGE_SHOWN, out);
 }
 
 const DAMAGE_SHOWN: usize = 10;
@@ -117,8 +126,11 @@ fn passed_over(summary: &Summary, out: &mut String) {
     }
     heading("Passed over, because other files hold the same processes", out);
     for passed in summary.passed_over.iter().take(DAMAGE_SHOWN) {
-        let (many, instead) = (grouped(passed.processes), &passed.instead);
-        let _ = writeln!(out, "  {}: {many} of its processes; {instead} is read instead", passed.path);
+        let what = match passed.processes {
+            0 => "a copy".to_string(),
+            processes => format!("{} of its processes", grouped(processes)),
+        };
+        let _ = writeln!(out, "  {}: {what}; {} is read instead", passed.path, passed.instead);
     }
     more(summary.passed_over.len(), DAMAGE_SHOWN, out);
 }
@@ -146,6 +158,13 @@ fn allocation(summary: &Summary, out: &mut String) {
         ("events", grouped(who.events)),
         ("lost events", grouped(who.lost)),
     ];
+    if who.aggregated > 0 {
+        let calls = grouped(who.aggregated);
+        rows.push((
+            "aggregated",
+            format!("{calls} of the lost: calls that DFTracer counted together, nobody knows when"),
+        ));
+    }
     if who.filtered > 0 {
         rows.push(("left out by filters", grouped(who.filtered)));
     }
@@ -175,12 +194,17 @@ fn dataset(summary: &Summary, out: &mut String) {
     let what = &summary.dataset;
     heading("Dataset", out);
     let (read, written) = (grouped(what.files_read), grouped(what.files_written));
+    let least = what.at_least();
     let mut rows = vec![
-        ("files", format!("{} ({read} read, {written} written)", grouped(what.files))),
+        ("files", format!("{least}{} ({least}{read} read, {least}{written} written)", grouped(what.files))),
         ("read", bytes(what.bytes_read as f64)),
         ("written", bytes(what.bytes_written as f64)),
-        ("extent reached", bytes(what.bytes_reached as f64)),
+        ("extent reached", format!("{least}{}", bytes(what.bytes_reached as f64))),
     ];
+    if what.at_least {
+        let events = many(what.other_events, "event is", "events are");
+        rows.push((OTHER_FILES, format!("{events} on files that found no row of their own and were counted together")));
+    }
     if what.elsewhere_read + what.elsewhere_written > 0 {
         let (read, written) = (bytes(what.elsewhere_read as f64), bytes(what.elsewhere_written as f64));
         rows.push(("besides", format!("{read} read and {written} written through pipes, sockets and terminals")));
@@ -273,7 +297,7 @@ fn directories(summary: &Summary, top: usize, out: &mut String) {
     heading("By directory", out);
     let mut grid = Grid::new(&["<directory", "files", "events", "opens", "read", "written", "time"]);
     for row in summary.directories.iter().take(top) {
-        grid.row([row.directory.clone(), grouped(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
+        grid.row([row.directory.clone(), dash(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
     }
     grid.print(out);
     more(summary.directories.len(), top, out);
@@ -289,7 +313,7 @@ fn files(summary: &Summary, top: usize, out: &mut String) {
         grid.row([row.path.clone()].into_iter().chain(use_cells(&row.use_)).collect());
     }
     grid.print(out);
-    more(summary.dataset.files as usize, top, out);
+    more(summary.dataset.files as usize + summary.dataset.at_least as usize, top, out);
 }
 
 const WORK_HEADS: [&str; 8] = ["events", "failed", "read", "written", "t(read)", "t(write)", "t(meta)", "t(compute)"];

@@ -18,16 +18,18 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![volume(summary), balance(&summary.time)];
     sentences.extend(dearest(summary));
     sentences.extend(loss(summary));
+    sentences.extend(aggregated(summary));
     sentences
 }
 
 fn volume(summary: &Summary) -> String {
     let (who, what) = (&summary.allocation, &summary.dataset);
     format!(
-        "In {}, {} made {} on {}, read {} and wrote {}{}.",
+        "In {}, {} made {} on {}{}, read {} and wrote {}{}.",
         time(summary.time.total_ns as f64),
         who.shown_processes(),
         many(who.events, "event", "events"),
+        what.at_least(),
         many(what.files, "file", "files"),
         bytes(what.bytes_read as f64),
         bytes(what.bytes_written as f64),
@@ -82,8 +84,16 @@ fn dearest(summary: &Summary) -> Option<String> {
     ))
 }
 
+fn aggregated(summary: &Summary) -> Option<String> {
+    let calls = summary.allocation.aggregated;
+    let calls = (calls > 0).then(|| many(calls, "call", "calls"))?;
+    Some(format!(
+        "DFTracer aggregated {calls}: only their number is known, and they are missing from every other figure."
+    ))
+}
+
 fn loss(summary: &Summary) -> Option<String> {
-    let lost = summary.allocation.lost;
+    let lost = summary.allocation.lost.saturating_sub(summary.allocation.aggregated);
     let events = || many(lost, "event found no room and is", "events found no room and are");
     (lost > 0).then(|| format!("{} missing from every figure.", events()))
 }

@@ -74,9 +74,9 @@ pub fn write(
         counted.merge(part.finish()?);
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.unite_files(&trace.catalog.aliases());
+    counted.settle(&trace.catalog.aliases());
     let (measures, late, late_ns) = meeting.finish();
-    let analysis = Analysis { counted, measures, late, late_ns, tally, durations: None };
+    let analysis = Analysis { filter: filter.clone(), counted, measures, late, late_ns, tally, durations: None };
     write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("processes.parquet"), &facts::processes(&trace.catalog, &analysis)?)?;
     write_table(&folder.join("hosts.parquet"), &facts::hosts(&trace.catalog)?)?;

@@ -16,6 +16,7 @@ use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
+use dlio_schemas::native::tally::{self, Tally};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, pack_steps, word};
 
@@ -244,6 +245,34 @@ fn write_process(
     if !(plan.killed && process + 1 == plan.processes) {
         out.process(&facts(process, Some(end)))?;
     }
+    out.file.flush()
+}
+
+/// Writes a process that counted its events: it wrote 1,000 bytes to each file and read 100 and some of it again.
+pub fn generate_counted(folder: &Path, files: u32) -> std::io::Result<()> {
+    let mut out = Blocks::new(file_of(folder, 0))?;
+    out.process(&facts(0, None))?;
+    out.names(files)?;
+    let mut words = vec![0; tally::WORDS];
+    let mut table = Tally::new(&mut words).expect("room for a table");
+    let events = (0..files).flat_map(|file| {
+        let record = Record { file: FIRST_FILE + file, fd: 3, ..Record::default() };
+        let size = 100 + file as i64 % 4;
+        let written = Record { b: 1000, ret: 1000, ..record };
+        [
+            (Op::OPENAT, Record { ret: 3, ..record }),
+            (Op::WRITE, written),
+            (Op::READ, Record { b: size, ret: size, ..record }),
+        ]
+    });
+    for ((op, record), start) in events.zip((START..).step_by(1000)) {
+        table.add(1000, &Record { word: word(op, 0, true, 500), start, ..record }, |_| true);
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for (piece, first) in bytes.chunks(32 << 10).zip((0u64..).step_by(32 << 10)) {
+        out.block(Header { first, ..Header::new(Kind::Tally) }, piece)?;
+    }
+    out.process(&facts(0, Some(START + files as u64 * 3000)))?;
     out.file.flush()
 }
 

@@ -27,10 +27,14 @@ pub enum Damage {
     NotATrace,
     /// Written by a newer version, which is given.
     TooNew(u32),
+    /// There is not one byte in the file.
+    Empty,
     /// The file ends in the middle of a piece.
     Cut,
     /// Bytes that do not fit their checksum or their own lengths.
     Broken(&'static str),
+    /// Nothing is damaged, but what the trace says needs this said.
+    Remark(&'static str),
 }
 
 impl std::fmt::Display for Damage {
@@ -40,7 +44,9 @@ impl std::fmt::Display for Damage {
             Damage::TooNew(version) => {
                 write!(f, "written in format {version}, this program reads up to {VERSION}: use a newer dlio")
             }
+            Damage::Empty => write!(f, "empty: its process left nothing, or had no room"),
             Damage::Cut => write!(f, "the file ends in the middle of a block"),
+            Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),
         }
     }

@@ -615,10 +615,22 @@ impl Shape {
         steps(&self.durations, self.shortest, self.longest).map(|(value, count)| (convert(value), count)).collect()
     }
 
-    /// Sizes in bytes, with how many there were.
+    /// Sizes in bytes, with how many there were; the first and the last of them are known exactly.
     pub fn sizes(&self) -> Vec<(u64, u64)> {
-        steps(&self.sizes, self.smallest, self.largest).collect()
+        let mut found: Vec<_> = steps(&self.sizes, self.smallest, self.largest).collect();
+        if let Some(first) = found.first().copied().filter(|(value, _)| *value > self.smallest) {
+            found.splice(..1, apart(first, self.smallest));
+        }
+        if let Some(last) = found.last().copied().filter(|(value, _)| *value < self.largest) {
+            found.splice(found.len() - 1.., apart(last, self.largest).into_iter().rev());
+        }
+        found
     }
+}
+
+/// One of the values of a step is known: it stands apart, and before the others.
+fn apart((value, count): (u64, u64), known: u64) -> Vec<(u64, u64)> {
+    [(known, 1), (value, count - 1)].into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// Middles of buckets that hold anything, within what was seen.
@@ -713,6 +725,18 @@ mod tests {
         let found = tallied(&records);
         assert_eq!(found.bin_ticks, FIRST_BIN_TICKS * 16);
         assert_eq!(found.bins.iter().map(|bin| bin.bytes_read).sum::<u64>(), 50_000);
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_size_are_those_of_the_events() {
+        for sizes in [&[100, 101, 102, 103][..], &[1, 2, 3, 50], &[103, 100], &[50], &[49, 50, 51, 51]] {
+            let records: Vec<_> = sizes.iter().map(|&size| read(1, 100, 10, 0, size)).collect();
+            let steps = tallied(&records).shapes[0].sizes();
+            let ends = (steps[0].0 as i64, steps[steps.len() - 1].0 as i64);
+            assert_eq!(ends, (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap()), "{sizes:?}");
+            assert_eq!(steps.iter().map(|(_, count)| count).sum::<u64>(), sizes.len() as u64, "{sizes:?}");
+            assert!(steps.is_sorted(), "{steps:?}");
+        }
     }
 
     #[test]
