@@ -453,4 +453,6 @@ fn a_process_that_does_not_say_how_it_ended_was_killed() {
     let ended: Vec<_> = summary.processes.iter().map(|process| process.ended.as_str()).collect();
     assert_eq!(ended, ["exit 0", "killed"]);
     assert_eq!(summary.allocation.killed, 1);
+    // What its ring held, nobody knows.
+    assert_eq!((summary.damage.len(), summary.damage[0].events_max), (1, None));
 }

@@ -3,6 +3,7 @@
 //= on <pipe>: pipe=1 write=2 read=1 close=1 dup=1
 //= on <memory>: memfd_create=1 write=1
 //= on <socket>: write=2 read=1 fstat=0
+//= on <temporary>: open=1 write=1
 //= on old: open=1 write=1 fstat=1 rename=1
 //= on gone: open=1 write=1 unlink=1
 //= on data: open=2 read=2
@@ -38,6 +39,8 @@ static int take(int socket) {
 }
 
 int main(void) {
+    int nameless = open(".", O_TMPFILE | O_RDWR, 0600);
+    EXPECT(nameless < 0 || write(nameless, "x", 1) == 1);
     int ends[2], pair[2];
     char bytes[16], path[32];
     struct stat found;

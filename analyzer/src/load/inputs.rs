@@ -26,8 +26,10 @@ pub struct NativeFiles {
 }
 
 impl NativeFiles {
-    pub fn holds(&self, path: &Path) -> bool {
-        [&self.dlt, &self.ring].into_iter().flatten().any(|own| own == path)
+    /// Each of its own files, with the trace for viewers that can stand in for it.
+    pub fn exported(&self) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
+        let export = self.export.as_ref();
+        [&self.dlt, &self.ring].into_iter().flatten().filter_map(move |own| Some((own, export?)))
     }
 }
 

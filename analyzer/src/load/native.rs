@@ -71,19 +71,15 @@ pub fn open_all(
 ) -> Natives {
     let (opened, failed) = open_images(found, threads);
     notes.extend(failed);
-    let export =
-        |opened: &Opened| found.iter().find(|files| files.holds(&opened.path)).and_then(|files| files.export.clone());
+    let exports: HashMap<&PathBuf, &PathBuf> = found.iter().flat_map(NativeFiles::exported).collect();
+    let export = |opened: &Opened| exports.get(&opened.path).map(|&export| export.clone());
     let (damaged, opened): (Vec<_>, Vec<_>) =
         opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
     let stand_ins = damaged.iter().filter_map(export).collect();
     let settled = opened.iter().all(is_settled);
     for opened in &opened {
         twins.meet(&opened.image.fields, &opened.path);
-        notes.extend(opened.image.damage.iter().map(|(_, what)| Note {
-            path: opened.path.clone(),
-            what: what.clone(),
-            events_max: Some(EVENTS_MAX as u64),
-        }));
+        notes.extend(damage_of(opened));
     }
     let hosts = hosts(&opened, catalog);
     let sources = opened.into_iter().zip(hosts).map(|(opened, host)| {
@@ -91,6 +87,18 @@ pub fn open_all(
         Box::new(NativeSource::new(opened, host, offset, catalog)) as Box<dyn Source>
     });
     Natives { sources: sources.collect(), stand_ins, settled }
+}
+
+/// What of an image cannot be used. Where its end is missing, and no ring holds that, nobody knows how much is.
+fn damage_of(opened: &Opened) -> Vec<Note> {
+    let endless = !opened.has_ring && ending(&opened.image.fields) == Ending::Killed;
+    let note = |what, events_max| Note { path: opened.path.clone(), what, events_max };
+    let damage = &opened.image.damage;
+    if endless && damage.is_empty() {
+        return vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"), None)];
+    }
+    let most = (!endless).then_some(EVENTS_MAX as u64);
+    damage.iter().map(|(_, what)| note(what.clone(), most)).collect()
 }
 
 /// Whether nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine

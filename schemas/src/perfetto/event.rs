@@ -445,12 +445,12 @@ pub(super) fn put_steps(event: &mut Message, packed: Option<i64>) {
 #[inline(always)]
 pub(super) fn put_value(event: &mut Message, key: Key, number: i64) {
     let as_kind = match key {
-        Key::Target => field::annotation::STRING_IID,
+        Key::Target | Key::Source => field::annotation::STRING_IID,
         // Shown in hexadecimal.
         Key::Flags => field::annotation::POINTER,
         _ => field::annotation::INT,
     };
-    let number = if key == Key::Target { number as u32 as u64 } else { number as u64 };
+    let number = if as_kind == field::annotation::STRING_IID { number as u32 as u64 } else { number as u64 };
     event.nested(field::event::ANNOTATIONS, |annotation| {
         annotation.number(field::annotation::NAME_IID, key as u64);
         annotation.number(as_kind, number);
