@@ -9,30 +9,57 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test build wheel bench bench-quick bench-readme bench-peers bench-programs install clean setup-demo setup-test lint
+.PHONY: help demo test fuzz test-torch test-mlpstorage build wheel bench bench-quick bench-readme bench-peers bench-programs install clean setup-demo setup-test setup-torch say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
+	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
+	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
+	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
 	@echo "make build     the programs and the library, into $(DLIO_DIST)"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
 	@echo "make install   the same into PREFIX=$(PREFIX)"
 	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
-	@echo "               bench-readme puts the last full run into README.md"
+	@echo "               bench-readme puts the last full run into BENCHMARKS.md"
 
 demo: setup-demo build
 	@examples/demo.sh
 
-test: setup-test lint build
+test: say-test setup-test lint build doc
 	cargo test --release --workspace --exclude dlio-preload
 	examples/run-tests.sh
 	python/run-tests.sh
 	tests/bench/run-tests.sh
 	tests/run-ui.sh
 
+# The spans of PyTorch, with the real one in an environment of its own. `make test` runs them too once it is there.
+test-torch: setup-torch build
+	python/run-tests.sh --torch
+
+# MLPerf Storage's own program types the command lines; it is no package of a registry, so it is not installed here.
+test-mlpstorage: build
+	@tests/run-mlpstorage.py $(MLPSTORAGE)
+
+# Before anything else, so that nobody waits for they know not what.
+say-test:
+	@echo "make test: about half an hour on two cores, after a first build of a quarter of an hour."
+	@echo "  In turn: format and clippy, build, documents of the code, unit tests and small traced programs (most of the"
+	@echo "  time), the examples, the Python package, instructions a call, the Perfetto UI in a browser. It stops at the"
+	@echo "  first that fails. What it needs is installed first; nothing outside the build and cache folders is changed."
+
+doc:
+	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" cargo doc --quiet --release --workspace --exclude dlio-preload --no-deps --document-private-items
+
+# FUZZ_RUNS runs from FUZZ_SEED on, until FUZZ_SECONDS are over; FUZZ_KEEP names a folder for their traces.
+fuzz: setup-test build
+	DLIO_FUZZ_RUNS=$(or $(FUZZ_RUNS),1000) DLIO_FUZZ_SEED=$(FUZZ_SEED) DLIO_FUZZ_SECONDS=$(FUZZ_SECONDS) \
+	DLIO_FUZZ_KEEP=$(FUZZ_KEEP) cargo test --release --workspace --exclude dlio-preload --test crashes \
+	every_call -- --nocapture
+
 build:
 	cargo build --release --workspace --exclude dlio-preload --bins
-	cargo build --profile preload --package dlio-preload
+	cargo build --profile preload --package dlio-preload --package dlio-inline
 	@examples/dist.sh
 
 # The Python package, with the library and the programs in it.
@@ -58,11 +85,18 @@ bench-programs: setup-test wheel
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- --deny warnings
+	@for crate in python tests/bench/micro; do echo "$$crate: fmt, clippy"; \
+		cargo fmt --manifest-path $$crate/Cargo.toml --check && cargo clippy --quiet --release --locked \
+		--target-dir $(CARGO_TARGET_DIR)/$$(basename $$crate) --manifest-path $$crate/Cargo.toml --all-targets -- --deny warnings \
+		|| exit 1; done
 
 install: build
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
+	$(DLIO_BIN_DIR)/dlio man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(DLIO_BIN_DIR)/dlio-analyze --man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(DLIO_BIN_DIR)/dlio-top --man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|' tracer/include/dliotrace.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/dliotrace.pc
 
@@ -71,6 +105,9 @@ setup-demo:
 
 setup-test:
 	@tests/setup.sh test
+
+setup-torch:
+	@tests/setup.sh torch
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

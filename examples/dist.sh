@@ -10,8 +10,10 @@ place() {
     # A program that has the old one mapped keeps it.
     [ ! -e "$2.new" ] || mv "$2.new" "$2"
 }
-for program in dlio dlio-analyze; do
+for program in dlio dlio-analyze dlio-top; do
     place "$target/release/$program" "$dist/bin/$program"
 done
 ln -sf dlio "$dist/bin/dlio_benchmark"
-place "$target/preload/libdliotrace.so" "$dist/lib/libdliotrace.so"
+for library in libdliotrace.so libdliotrace_inline.so; do
+    place "$target/preload/$library" "$dist/lib/$library"
+done

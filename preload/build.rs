@@ -1,9 +1,18 @@
+use std::{env, fs, path::Path};
+
+const SOURCES: &[&str] = &["src/variadic.c", "src/memory.c", "src/older.c", "src/unwind.c"];
+
 fn main() {
-    println!("cargo::rerun-if-changed=src/variadic.c");
-    println!("cargo::rerun-if-changed=src/memory.c");
-    cc::Build::new()
-        .files(["src/variadic.c", "src/memory.c"])
-        .flag("-fno-builtin")
-        .warnings(true)
-        .compile("dlio_preload");
+    println!("cargo::rerun-if-changed=build.rs");
+    SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
+    cc::Build::new().files(SOURCES).flag("-fno-builtin").warnings(true).compile("dlio_preload");
+    leave_out_libgcc();
+}
+
+/// What the standard library asks of `libgcc_s` is in `unwind.c`: the linker finds an empty library of that name first.
+fn leave_out_libgcc() {
+    let folder = env::var("OUT_DIR").expect("cargo names a folder");
+    let script = Path::new(&folder).join("libgcc_s.so");
+    fs::write(script, "INPUT(-lgcc)\n").expect("a linker script in the folder of the build");
+    println!("cargo::rustc-link-search=native={folder}");
 }

@@ -1,4 +1,4 @@
--- Allocation: who took part. With a filter, processes are those with events: add `where events > 0`.
+-- Allocation: who took part. With a filter, hosts and processes are those with events.
 select
   (select count(*) from hosts) as hosts,
   (select count(*) from processes) as processes,
@@ -6,9 +6,13 @@ select
   (select count(*) from processes where ended = 'killed') as killed,
   (select count(*) from (select distinct host, pid, tid from events)) as threads,
   (select count(*) from (select distinct host, pid, tid from events
-     where class in ('read', 'write', 'metadata', 'sync') and cat in ('posix', 'stdio')
+     where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync')
        and (file is null or file not like '<%'))) as io_threads,
-  (select count(*) from (select distinct host, pid, tid from events where class = 'compute')) as compute_threads,
+  (select count(*) from (select distinct host, pid, tid from events
+     where layer = 'app' and class = 'compute')) as compute_threads,
   (select count(*) from events) as events,
   (select sum(lost) from processes) as lost,
-  (select sum(filtered) from processes) as filtered;
+  (select sum(aggregated) from processes) as aggregated,
+  (select sum(filtered) from processes) as filtered,
+  (select sum(names_lost) from processes) as names_lost,
+  (select sum(misused_spans) from processes) as misused_spans;

@@ -1,11 +1,19 @@
 -- Dataset: the files that calls named, pipes, sockets and terminals left out but for what went through them.
+-- In summary mode `(other files)` stands for files that were counted together: nobody knows how many they are.
+with stored as (select * from files where path not like '<%'),
+  single as (select * from stored where path <> '(other files)')
 select
-  count(*) as files,
-  count(*) filter (where bytes_read > 0) as files_read,
-  count(*) filter (where bytes_written > 0) as files_written,
-  sum(bytes_read) as bytes_read,
-  sum(bytes_written) as bytes_written,
-  sum(size) as bytes_reached,
+  (select count(*) > 0 from stored where path = '(other files)') as at_least,
+  (select coalesce(sum(events), 0) from stored where path = '(other files)') as other_events,
+  (select count(*) from single) as files,
+  (select count(*) from single where bytes_read > 0) as files_read,
+  (select count(*) from single where bytes_written > 0) as files_written,
+  (select coalesce(sum(bytes_read), 0) from stored) as bytes_read,
+  (select coalesce(sum(bytes_written), 0) from stored) as bytes_written,
+  (select coalesce(sum(size), 0) from single) as bytes_reached,
+  (select count(*) from single where processes > 1) as files_shared,
+  (select count(*) from single where opens > 0 and bytes_read + bytes_written = 0) as files_unused,
+  (select coalesce(sum(opens), 0) from single where bytes_read + bytes_written = 0) as opens_unused,
+  (select coalesce(sum(greatest(bytes_read - size, 0)), 0) from single where size is not null) as bytes_reread,
   (select coalesce(sum(bytes_read), 0) from files where path like '<%') as elsewhere_read,
-  (select coalesce(sum(bytes_written), 0) from files where path like '<%') as elsewhere_written
-from files where path not like '<%';
+  (select coalesce(sum(bytes_written), 0) from files where path like '<%') as elsewhere_written;

@@ -1,13 +1,16 @@
--- By process.
--- Bytes of MPI-IO calls are in it too; the report leaves them out where calls beneath them moved the same bytes.
-select p.host, p.pid, p.rank, p.program, p.ended, p.threads, p.lost, p.events,
-  count(e.errno) as failed,
-  coalesce(sum(e.bytes) filter (where e.class = 'read'), 0) as bytes_read,
-  coalesce(sum(e.bytes) filter (where e.class = 'write'), 0) as bytes_written,
-  coalesce(sum(e.dur) filter (where e.class = 'read'), 0) as read_ns,
-  coalesce(sum(e.dur) filter (where e.class = 'write'), 0) as write_ns,
-  coalesce(sum(e.dur) filter (where e.class = 'metadata'), 0) as metadata_ns,
-  coalesce(sum(e.dur) filter (where e.class = 'sync'), 0) as sync_ns
-from processes p left join (select * from events where cat in ('posix', 'stdio', 'process')) e on e.proc = p.proc
-group by p.proc, p.host, p.pid, p.rank, p.program, p.ended, p.threads, p.lost, p.events
+-- By process: a row a program image.
+select p.proc, p.host, p.pid, p.rank, coalesce(p.program, '') as program, p.ended, p.threads, p.lost, p.events,
+  count(*) filter (where e.ret < 0 and e.class <> 'wait') as failed, p.bytes_read, p.bytes_written,
+  coalesce(sum(e.dur) filter (where e.on_file and e.class = 'read'), 0) as read_ns,
+  coalesce(sum(e.dur) filter (where e.on_file and e.class = 'write'), 0) as write_ns,
+  coalesce(sum(e.dur) filter (where e.on_file and e.class = 'metadata'), 0) as metadata_ns,
+  coalesce(sum(e.dur) filter (where e.on_file and e.class = 'sync'), 0) as sync_ns,
+  coalesce(sum(e.dur) filter (where e.layer = 'app' and e.class = 'compute'), 0) as compute_ns,
+  coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
+    or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
+  coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
+from processes p left join (
+    select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
+  ) e on e.proc = p.proc
+group by p.proc, p.host, p.pid, p.rank, p.program, p.ended, p.threads, p.lost, p.events, p.bytes_read, p.bytes_written
 order by p.proc;

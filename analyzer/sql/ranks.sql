@@ -1,9 +1,23 @@
--- By rank.
--- Bytes of MPI-IO calls are in it too; the report leaves them out where calls beneath them moved the same bytes.
-select p.rank, count(distinct p.proc) as processes, count(*) as events,
-  coalesce(sum(e.bytes) filter (where e.class = 'read'), 0) as bytes_read,
-  coalesce(sum(e.bytes) filter (where e.class = 'write'), 0) as bytes_written,
-  coalesce(sum(e.dur) filter (where e.class = 'compute'), 0) as compute_ns
-from processes p join events e on e.proc = p.proc
-where p.rank is not null
-group by p.rank order by p.rank;
+-- By rank: its program images, and what they did together. span_ns is that of the image it was longest in.
+with each as (
+  select p.proc, p.rank, p.host, p.pid, p.start_ts, p.events, p.bytes_read, p.bytes_written,
+    count(*) filter (where e.ret < 0 and e.class <> 'wait') as failed,
+    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'read'), 0) as read_ns,
+    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'write'), 0) as write_ns,
+    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'metadata'), 0) as metadata_ns,
+    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'sync'), 0) as sync_ns,
+    coalesce(sum(e.dur) filter (where e.layer = 'app' and e.class = 'compute'), 0) as compute_ns,
+    coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
+    or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
+    coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
+  from processes p left join (
+    select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
+  ) e on e.proc = p.proc
+  where p.rank is not null
+  group by p.proc, p.rank, p.host, p.pid, p.start_ts, p.events, p.bytes_read, p.bytes_written
+)
+select rank, count(*) as processes, count(distinct concat(host, ' ', pid, ' ', start_ts)) as pids,
+  sum(events) as events, sum(failed) as failed, sum(bytes_read) as bytes_read, sum(bytes_written) as bytes_written,
+  sum(read_ns) as read_ns, sum(write_ns) as write_ns, sum(metadata_ns) as metadata_ns, sum(sync_ns) as sync_ns,
+  sum(compute_ns) as compute_ns, sum(wait_ns) as wait_ns, max(span_ns) as span_ns
+from each group by rank order by rank;

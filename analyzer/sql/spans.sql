@@ -1,5 +1,13 @@
--- Spans: what the program said of itself.
-select name, cat, class, count(*) as count, sum(dur) as time_ns, min(dur) as dur_min, avg(dur) as dur_mean,
-  max(dur) as dur_max
-from events where cat not in ('posix', 'stdio', 'process')
+-- Spans, instants and counters: what the program said of itself.
+select name, cat, class,
+  count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns,
+  min(dur) as "duration_ns.min",
+  percentile_cont(0.25) within group (order by dur) as "duration_ns.p25",
+  avg(dur) as "duration_ns.mean",
+  percentile_cont(0.5) within group (order by dur) as "duration_ns.median",
+  percentile_cont(0.75) within group (order by dur) as "duration_ns.p75",
+  percentile_cont(0.95) within group (order by dur) as "duration_ns.p95",
+  percentile_cont(0.99) within group (order by dur) as "duration_ns.p99",
+  max(dur) as "duration_ns.max"
+from events where layer = 'app'
 group by name, cat, class order by time_ns desc, name;

@@ -1,14 +1,19 @@
 -- Split of time: lengths of unions of intervals. The union of a set is found by walking it in order of start and
 -- beginning a new piece wherever no earlier interval reaches; what two sets share is |a| + |b| - |a and b together|.
-with parts as (
+with known as (
+  -- A training step whose forward was not seen: what is left of the computing is not all of it.
+  select count(*) as parts from events
+  where layer = 'app' and cat = 'pipeline' and name in ('backward', 'optimizer.step', 'optimizer.part')
+),
+parts as (
   select ts, ts + dur as te,
     case
-      when class = 'compute' then 'compute'
-      when class in ('read', 'write') and cat not in ('posix', 'stdio', 'process') then 'app_io'
-      when class in ('read', 'write', 'metadata', 'sync') and cat in ('posix', 'stdio')
+      when layer = 'app' and class = 'compute' and known.parts = 0 then 'compute'
+      when layer = 'app' and class in ('read', 'write') then 'app_io'
+      when layer <> 'app' and class in ('read', 'write', 'metadata', 'sync')
         and (file is null or file not like '<%') then 'io'
     end as part
-  from events where dur > 0
+  from events cross join known
 ),
 sets as (
   select part as name, ts, te from parts where part is not null
@@ -25,18 +30,20 @@ unions as (
 ),
 figures as (
   select
-    (select max(ts + dur) - min(ts) from events) as total_ns,
-    coalesce(max(ns) filter (where name = 'compute'), 0) as compute_ns,
-    coalesce(max(ns) filter (where name = 'app_io'), 0) as app_io_ns,
+    (select min(ts) from events) as start_ts,
+    (select max(ts + dur) from events) as end_ts,
+    max(ns) filter (where name = 'compute') as compute_ns,
+    max(ns) filter (where name = 'app_io') as app_io_ns,
     coalesce(max(ns) filter (where name = 'io'), 0) as io_ns,
     coalesce(max(ns) filter (where name = 'compute_or_io'), 0) as compute_or_io_ns,
     coalesce(max(ns) filter (where name = 'compute_or_app_io'), 0) as compute_or_app_io_ns
   from unions
 )
-select total_ns, compute_ns, app_io_ns, io_ns,
-  compute_or_app_io_ns - compute_ns as unoverlapped_app_io_ns,
-  compute_or_app_io_ns - app_io_ns as unoverlapped_app_compute_ns,
-  compute_or_io_ns - compute_ns as unoverlapped_io_ns,
-  compute_or_io_ns - io_ns as unoverlapped_compute_ns,
-  total_ns - compute_or_io_ns as other_ns
+-- What needs compute or the application's I/O is null where no span says when that was.
+select start_ts, end_ts, end_ts - start_ts as total_ns, compute_ns, app_io_ns, io_ns,
+  case when app_io_ns is not null then compute_or_app_io_ns - compute_ns end as unoverlapped_app_io_ns,
+  case when compute_ns is not null then compute_or_app_io_ns - app_io_ns end as unoverlapped_app_compute_ns,
+  case when compute_ns is not null then compute_or_io_ns - compute_ns end as unoverlapped_io_ns,
+  case when compute_ns is not null then compute_or_io_ns - io_ns end as unoverlapped_compute_ns,
+  end_ts - start_ts - compute_or_io_ns as other_ns
 from figures;

@@ -8,6 +8,9 @@ use std::ops::Range;
 /// A value an event does not have.
 pub const ABSENT: i64 = i64::MIN;
 
+/// The result of a call of which it is known that it failed and not why.
+pub const FAILED: i64 = i64::MIN + 1;
+
 /// A 32-bit value an event does not have.
 pub const ABSENT_32: i32 = i32::MIN;
 
@@ -54,7 +57,7 @@ pub struct Batch {
     pub pos: Vec<i64>,
     pub requested: Vec<i64>,
     pub bytes: Vec<i64>,
-    /// Result, or `-errno`.
+    /// Result, or `-errno`, or [`FAILED`].
     pub ret: Vec<i64>,
     pub depth: Vec<u8>,
     /// Empty where no event carries one.

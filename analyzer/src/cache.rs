@@ -14,25 +14,25 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::filter::Categories;
-use crate::load::{Seen, Trace};
-use crate::summary::model::{Analysis, Summary};
+use crate::draft::Draft;
+use crate::load::Trace;
+use crate::load::inputs::CACHE_NAME;
+use crate::summary::analysis::Analysis;
+use crate::summary::report::Summary;
+use crate::unit::{Categories, Seen};
 
 const MAGIC: &[u8; 8] = b"DLIOKEPT";
 
 /// Raise this when the parts change, or when a figure of the summary changes its meaning.
-const VERSION: u32 = 3;
-
-const NAME: &str = ".dlio-cache";
+const VERSION: u32 = 6;
 
 /// A file that changed less than this before it was read may change again without another time: clocks of file systems
 /// are that coarse.
@@ -40,14 +40,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Larger parts are damage: those of a billion events and 100,000 files stay far below.
 const PART_MAX: u64 = 512 << 20;
-
-/// Whether a file is one of these, or the beginning of one.
-pub fn is_cache(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| {
-        let name = name.to_string_lossy();
-        name.starts_with('.') && name.contains(NAME)
-    })
-}
 
 /// What tells a file from another and from itself after a change.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
@@ -128,7 +120,7 @@ impl Cache {
     }
 
     fn load_from(&self, place: &Path) -> Option<Remembered> {
-        let mut file = File::open(place).ok()?;
+        let mut file = trusted(place, &self.root)?;
         let mut head = [0; 12];
         file.read_exact(&mut head).ok()?;
         if head != header() {
@@ -200,7 +192,7 @@ fn header() -> [u8; 12] {
 
 /// Another program may count otherwise.
 fn program() -> String {
-    format!("{} {}", env!("CARGO_PKG_VERSION"), crate::summary::model::VERSION)
+    format!("{} {}", env!("CARGO_PKG_VERSION"), crate::summary::report::VERSION)
 }
 
 fn relative(path: &Path, root: &Path) -> String {
@@ -217,14 +209,14 @@ fn spelled(given: &[String]) -> String {
 /// Beside the trace, then in the user's own cache.
 fn places(root: &Path, given: &[String]) -> Vec<PathBuf> {
     let beside = match root.file_name() {
-        _ if root.is_dir() => Some(root.join(NAME)),
-        Some(name) => Some(root.with_file_name(format!(".{}{NAME}", name.to_string_lossy()))),
+        _ if root.is_dir() => Some(root.join(CACHE_NAME)),
+        Some(name) => Some(root.with_file_name(format!(".{}{CACHE_NAME}", name.to_string_lossy()))),
         None => None,
     };
     let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     let whole = std::fs::canonicalize(root).map_or_else(|_| spelled(given), |path| path.to_string_lossy().into_owned());
-    let own = home.map(|home| home.join("dlio").join(format!(".{:016x}{NAME}", number(&whole))));
+    let own = home.map(|home| home.join("dlio").join(format!(".{:016x}{CACHE_NAME}", number(&whole))));
     beside.into_iter().chain(own).collect()
 }
 
@@ -248,6 +240,16 @@ fn unpacked<T: DeserializeOwned>(part: &[u8]) -> Option<T> {
     rmp_serde::from_slice(&plain).ok()
 }
 
+/// What lies at a place where others may be able to put something: a file of this user's, or of whose the trace is. A pipe
+/// is not waited for, a link not followed.
+fn trusted(place: &Path, root: &Path) -> Option<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(place).ok()?;
+    let facts = file.metadata().ok()?;
+    let owns = |path: &Path| std::fs::metadata(path).is_ok_and(|owner| owner.uid() == facts.uid());
+    (facts.is_file() && (owns(Path::new("/proc/self")) || owns(root))).then_some(file)
+}
+
 fn read_part(file: &mut File) -> Option<Vec<u8>> {
     let mut length = [0; 8];
     file.read_exact(&mut length).ok()?;
@@ -260,17 +262,11 @@ fn read_part(file: &mut File) -> Option<Vec<u8>> {
 /// Whole or not at all, whoever else writes at the same time.
 fn write(place: &Path, parts: &[Vec<u8>]) -> std::io::Result<()> {
     std::fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))?;
-    static WRITES: AtomicU64 = AtomicU64::new(0);
-    let mut name = place.as_os_str().to_owned();
-    name.push(format!(".{}.{}", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
-    let temporary = PathBuf::from(name);
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(&header())?;
-        for part in parts {
-            file.write_all(&(part.len() as u64).to_le_bytes())?;
-            file.write_all(part)?;
-        }
-        Ok(())
-    });
-    written.and_then(|()| std::fs::rename(&temporary, place)).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+    let mut draft = Draft::private(place)?;
+    draft.write_all(&header())?;
+    for part in parts {
+        draft.write_all(&(part.len() as u64).to_le_bytes())?;
+        draft.write_all(part)?;
+    }
+    draft.commit()
 }

@@ -5,6 +5,7 @@
 //! things as they come to them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use dlio_schemas::ops::{Class, Layer, OPS, Op};
@@ -22,6 +23,13 @@ pub struct Kind {
     pub origin: Origin,
 }
 
+impl Kind {
+    /// The layer that was called; the application's own for what the program says itself.
+    pub fn layer(&self) -> &str {
+        if self.origin == Origin::Call { &self.cat } else { Layer::App.name() }
+    }
+}
+
 /// Where an event comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
@@ -37,6 +45,9 @@ pub enum Origin {
 /// the row's word, whatever its case.
 pub const SPAN_CLASSES: &[(&str, Class)] = &[
     ("compute", Class::Compute),
+    // What PyTorch's profiler calls operators and what runs on a device.
+    ("cpu_op", Class::Compute),
+    ("kernel", Class::Compute),
     ("gpu", Class::Compute),
     ("framework", Class::Compute),
     ("data", Class::Read),
@@ -59,6 +70,8 @@ pub struct Process {
     pub pid: i32,
     pub ppid: Option<i32>,
     pub rank: Option<i32>,
+    /// The job it was part of, as a batch system numbers it.
+    pub job: Option<String>,
     pub program: Option<String>,
     pub command: Option<String>,
     pub cwd: Option<String>,
@@ -66,6 +79,8 @@ pub struct Process {
     pub end_ts: Option<i64>,
     pub ended: String,
     pub lost: u64,
+    /// Of these, calls of which only the number was written down.
+    pub aggregated: u64,
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
@@ -114,24 +129,56 @@ impl Strings {
 struct Kinds {
     numbers: HashMap<Kind, u32, RandomState>,
     rows: Vec<Kind>,
+    /// Different categories, in the order in which kinds were named, and their places.
+    categories: Vec<Arc<str>>,
+    places: HashMap<Arc<str>, u32, RandomState>,
+    /// By kind.
+    category_of: Vec<u32>,
 }
 
 impl Kinds {
-    fn number(&mut self, kind: Kind) -> u32 {
+    fn number(&mut self, mut kind: Kind, most: usize) -> u32 {
         if let Some(&number) = self.numbers.get(&kind) {
             return number;
         }
+        if self.rows.len() >= most && kind.name.as_ref() != OTHER_NAMES {
+            // There are as many such as there are categories, and of those there may be too many too.
+            let is_known = self.places.contains_key(&kind.cat);
+            let cat = if is_known { kind.cat } else { OTHER_NAMES.into() };
+            return self.number(Kind { name: OTHER_NAMES.into(), cat, ..kind }, most);
+        }
+        let place = match self.places.get(&kind.cat) {
+            Some(&place) => place,
+            None => {
+                self.categories.push(kind.cat.clone());
+                self.places.insert(kind.cat.clone(), self.categories.len() as u32 - 1);
+                self.categories.len() as u32 - 1
+            }
+        };
+        kind.cat = self.categories[place as usize].clone();
+        self.category_of.push(place);
         self.rows.push(kind.clone());
         self.numbers.insert(kind, self.rows.len() as u32 - 1);
         self.rows.len() as u32 - 1
     }
 }
 
+/// What events are called whose names found no room.
+pub const OTHER_NAMES: &str = "(other names)";
+
+/// Memory that one more name takes while a trace is read and counted, about.
+const NAME_BYTES: u64 = 2048;
+
+/// Names for which there is room unless it is said otherwise.
+const NAMES_MAX: usize = 1 << 19;
+
 /// See the module.
 pub struct Catalog {
     files: Mutex<Strings>,
     texts: Mutex<Strings>,
     kinds: Mutex<Kinds>,
+    /// How many kinds of event get a number of their own.
+    kinds_max: AtomicUsize,
     processes: RwLock<Vec<Process>>,
     hosts: RwLock<Vec<Host>>,
 }
@@ -142,17 +189,19 @@ impl Default for Catalog {
         files.number("");
         let mut kinds = Kinds::default();
         for info in OPS {
-            kinds.number(Kind {
+            let kind = Kind {
                 name: info.name.into(),
                 cat: info.layer.name().into(),
                 class: info.class,
                 origin: if info.layer == Layer::App { Origin::Span } else { Origin::Call },
-            });
+            };
+            kinds.number(kind, NAMES_MAX);
         }
         Catalog {
             files: Mutex::new(files),
             texts: Mutex::default(),
             kinds: Mutex::new(kinds),
+            kinds_max: NAMES_MAX.into(),
             processes: RwLock::default(),
             hosts: RwLock::default(),
         }
@@ -166,14 +215,32 @@ impl Catalog {
     }
 
     pub fn kind(&self, kind: Kind) -> u32 {
-        self.kinds.lock().expect("kinds").number(kind)
+        let most = self.kinds_max.load(Ordering::Relaxed);
+        self.kinds.lock().expect("kinds").number(kind, most)
+    }
+
+    /// Gives names of events so much memory. Those that find no room are one: [`OTHER_NAMES`].
+    pub fn allow_names(&self, memory: u64) {
+        let names = (memory / NAME_BYTES).try_into().unwrap_or(usize::MAX);
+        self.kinds_max.store(names.max(2 * OPS.len()), Ordering::Relaxed);
+    }
+
+    /// Whether names of events found no room.
+    pub fn lacks_names(&self) -> bool {
+        let kinds = self.kinds.lock().expect("kinds");
+        kinds.rows.len() > self.kinds_max.load(Ordering::Relaxed)
     }
 
     /// The kind of a call seen under this name, whatever format it comes from.
     pub fn call(&self, name: &str, layer: &str) -> u32 {
+        self.call_of_class(name, layer, Class::Other)
+    }
+
+    /// The same; the class is that of calls which are not in the list of operations.
+    pub fn call_of_class(&self, name: &str, layer: &str, class: Class) -> u32 {
         let known = OPS.iter().position(|info| info.name == name && info.layer.name() == layer);
         known.map_or_else(
-            || self.kind(Kind { name: name.into(), cat: layer.into(), class: Class::Other, origin: Origin::Call }),
+            || self.kind(Kind { name: name.into(), cat: layer.into(), class, origin: Origin::Call }),
             |row| row as u32,
         )
     }
@@ -194,31 +261,39 @@ impl Catalog {
 
     /// The kind of a span, instant or counter; only a span has a class of its own.
     pub fn said(&self, name: &str, category: &str, origin: Origin) -> u32 {
-        let class = if origin == Origin::Span { span_class(category) } else { Class::Other };
+        let class = match origin {
+            // What PyTorch's profiler calls the wait for a batch; its category is that of any mark of the program's.
+            Origin::Span if name.starts_with("enumerate(DataLoader)") => Class::Read,
+            Origin::Span => span_class(category),
+            _ => Class::Other,
+        };
         self.kind(Kind { name: name.into(), cat: category.into(), class, origin })
     }
 
-    /// A kind by its three columns, as a table has them: calls are those of the known layers.
-    pub fn restored(&self, name: &str, cat: &str, class: &str) -> u32 {
-        let is_call = matches!(cat, "posix" | "stdio" | "process" | "mpiio");
-        let origin = if is_call { Origin::Call } else { Origin::Span };
+    /// A kind by its columns, as a table has them.
+    pub fn restored(&self, name: &str, cat: &str, class: &str, layer: &str) -> u32 {
+        let origin = if layer == Layer::App.name() { Origin::Span } else { Origin::Call };
         let class = Class::ALL.into_iter().find(|known| known.name() == class).unwrap_or(Class::Other);
         self.kind(Kind { name: name.into(), cat: cat.into(), class, origin })
     }
 
     pub fn kinds(&self) -> Vec<Kind> {
-        self.kinds.lock().expect("kinds").rows.clone()
+        self.kinds_from(0)
+    }
+
+    /// The kinds from number `from` on: what was not known when somebody looked last.
+    pub fn kinds_from(&self, from: usize) -> Vec<Kind> {
+        self.kinds.lock().expect("kinds").rows.get(from..).unwrap_or_default().to_vec()
     }
 
     /// Different categories, in the order in which kinds were named.
     pub fn categories(&self) -> Vec<Arc<str>> {
-        let mut found: Vec<Arc<str>> = Vec::new();
-        for kind in &self.kinds.lock().expect("kinds").rows {
-            if !found.contains(&kind.cat) {
-                found.push(kind.cat.clone());
-            }
-        }
-        found
+        self.kinds.lock().expect("kinds").categories.clone()
+    }
+
+    /// The place of each kind's category among those, from kind number `from` on.
+    pub fn categories_from(&self, from: usize) -> Vec<u32> {
+        self.kinds.lock().expect("kinds").category_of.get(from..).unwrap_or_default().to_vec()
     }
 
     pub fn file(&self, path: &str) -> u32 {
@@ -285,8 +360,18 @@ impl Catalog {
         self.processes.read().expect("processes").clone()
     }
 
+    /// Something of each process.
+    pub fn map_processes<T>(&self, of: impl Fn(&Process) -> T) -> Vec<T> {
+        self.processes.read().expect("processes").iter().map(of).collect()
+    }
+
     pub fn pid(&self, proc: u32) -> i32 {
         self.processes.read().expect("processes").get(proc as usize).map_or(0, |process| process.pid)
+    }
+
+    /// Whether `takes` lets a process through; one that is not known it does not.
+    pub fn is_process(&self, proc: u32, takes: impl Fn(&Process) -> bool) -> bool {
+        self.processes.read().expect("processes").get(proc as usize).is_some_and(takes)
     }
 
     /// Numbers of the processes that `takes` lets through.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::batch::Batch;
 use crate::catalog::{Catalog, FILE_NONE, Process};
-use crate::load::Unit;
+use crate::unit::{Categories, Unit};
 
 /// See the module. An empty list lets everything through.
 #[derive(Clone, Default, Debug)]
@@ -38,35 +38,6 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
-    }
-}
-
-/// Categories as bits of a word, so that a unit can say which it holds. Those that found no bit share the last one.
-#[derive(Clone, Default, Debug, PartialEq)]
-pub struct Categories(Vec<Arc<str>>);
-
-impl Categories {
-    /// Of a unit of which nothing is known.
-    pub const ANY: u64 = u64::MAX;
-
-    const BITS: usize = 63;
-
-    pub fn new(names: Vec<Arc<str>>) -> Categories {
-        Categories(names)
-    }
-
-    pub fn names(&self) -> &[Arc<str>] {
-        &self.0
-    }
-
-    /// The bits of all that `takes` lets through.
-    fn mask(&self, takes: impl Fn(&str) -> bool) -> u64 {
-        let bits = self.0.iter().enumerate().filter(|(_, name)| takes(name)).map(|(i, _)| 1 << i.min(Categories::BITS));
-        bits.fold(0, |mask, bit: u64| mask | bit)
-    }
-
-    pub fn bit(&self, name: &str) -> u64 {
-        self.mask(|known| known == name)
     }
 }
 
@@ -108,7 +79,7 @@ impl<'a> Sieve<'a> {
 
     /// Looks up the categories that the units of a trace are known by.
     pub fn of_categories(mut self, known: &Categories) -> Sieve<'a> {
-        if !self.filter.cats.is_empty() && !known.0.is_empty() {
+        if !self.filter.cats.is_empty() && !known.names().is_empty() {
             self.categories = known.mask(|cat| self.takes_category(cat));
         }
         self
@@ -137,11 +108,7 @@ impl<'a> Sieve<'a> {
         match &self.procs {
             None => true,
             Some(procs) if procs.contains(&proc) => true,
-            Some(_) => self
-                .catalog
-                .processes()
-                .get(proc as usize)
-                .is_some_and(|process| self.filter.takes_process(process.pid, process.rank)),
+            Some(_) => self.catalog.is_process(proc, |process| self.filter.takes_process(process.pid, process.rank)),
         }
     }
 
@@ -193,7 +160,7 @@ impl<'a> Sieve<'a> {
     }
 
     fn kinds_from(&self, from: usize) -> Vec<bool> {
-        self.catalog.kinds()[from..].iter().map(|kind| self.takes_category(&kind.cat)).collect()
+        self.catalog.kinds_from(from).iter().map(|kind| self.takes_category(&kind.cat)).collect()
     }
 }
 

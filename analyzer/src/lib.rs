@@ -2,19 +2,34 @@
 //!
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
-//! Reading order: [`catalog`] and [`batch`] (what an event is), [`load`] (from files to batches), [`filter`], [`scan`] (all
-//! batches, in parallel), [`summary`] (what they mean), [`cache`] (not to count twice), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`command`] (the command line). Only
+//! Reading order: [`catalog`], [`names`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all
+//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`command`] (the command line). Only
 //! `tables` and `command` know DataFusion.
 #![forbid(unsafe_code)]
+
+/// A line on standard error, beside the work. That nobody listens ends nothing, as it does with `eprintln`.
+macro_rules! notice {
+    ($($text:tt)*) => {
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
+    };
+}
 
 pub mod batch;
 pub mod cache;
 pub mod catalog;
 pub mod command;
+pub mod compare;
+mod draft;
 pub mod filter;
+pub mod findings;
 pub mod grid;
+pub mod html;
 pub mod load;
+pub mod names;
 pub mod scan;
+pub mod schema;
 pub mod summary;
 pub mod tables;
+pub mod top;
+pub mod unit;
 pub mod viewer;

@@ -12,7 +12,7 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::model::Summary;
+use dlio_analyzer::summary::report::Summary;
 use generator::{Plan, file_of, generate};
 use support::Folder;
 

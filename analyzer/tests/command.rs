@@ -3,31 +3,18 @@
 mod generator;
 mod support;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::process::{Child, Command, Stdio};
 
 use generator::{Plan, generate};
 use support::Folder;
-
-fn analyze(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_dlio-analyze")).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use support::program::{analyze, printed, text};
 
 /// What is said of something that is refused.
 fn refused(arguments: &[&str]) -> String {
     let output = analyze(arguments);
     assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
     text(&output.stderr)
-}
-
-fn printed(arguments: &[&str]) -> String {
-    let output = analyze(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
 }
 
 fn made(name: &str) -> (Folder, String) {
@@ -53,6 +40,208 @@ fn a_wrong_query_is_answered_with_its_place_and_the_tables() {
     }
     assert!(["", "  ", ";", "\n"].iter().all(|sql| said(sql).contains("is empty")));
     assert!(printed(&[&trace, "--sql", "select count(*) from events", "--format", "csv"]).lines().count() == 2);
+}
+
+#[test]
+fn a_page_says_what_the_summary_says_and_replaces_nothing_unasked() {
+    let (_folder, trace) = made("page");
+    let elsewhere = Folder::new("page-elsewhere");
+    let path = elsewhere.path().join("report.html");
+    let page = path.display().to_string();
+    assert_eq!(printed(&[&trace, "--html", &page]), "", "a page is all that was asked for");
+    let written = std::fs::read_to_string(&path).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&printed(&[&trace, "--format", "json"])).unwrap();
+    for sentence in summary["verdict"].as_array().unwrap() {
+        let sentence = sentence.as_str().unwrap();
+        let (answer, figures) = sentence.split_once(": ").unwrap_or((sentence, ""));
+        assert!(written.contains(answer) && written.contains(figures), "{sentence}");
+    }
+    for section in ["functions", "files", "processes", "ranks"] {
+        assert!(written.contains(&format!("id=\"s-{section}\"")), "{section}");
+    }
+    assert!(refused(&[&trace, "--html", &page]).contains("exists"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+    assert!(printed(&[&trace, "--html", &page, "--force", "--summary"]).contains("Calls on files"));
+    assert!(refused(&[&trace, "--html", &format!("{trace}/report.html")]).contains("among"));
+    let names: Vec<_> = std::fs::read_dir(elsewhere.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["report.html"], "nothing half made is left");
+}
+
+#[test]
+fn queries_read_the_trace_and_nothing_else() {
+    let (_folder, trace) = made("read-only");
+    let elsewhere = Folder::new("read-only-elsewhere");
+    let csv = elsewhere.path().join("own.csv");
+    std::fs::write(&csv, "a\n1\n").unwrap();
+    let copy = format!("copy (select 7 as b) to '{}/copy.csv' stored as csv", elsewhere.path().display());
+    let table = format!("create external table own stored as csv location '{}'", csv.display());
+    for sql in [&copy, &table, &format!("explain analyze {copy}")] {
+        assert!(refused(&[&trace, "--sql", sql]).contains("--sql-files allows it"), "{sql}");
+    }
+    assert!(!elsewhere.path().join("copy.csv").exists());
+    let from_file = format!("select * from '{}'", csv.display());
+    assert!(refused(&[&trace, "--sql", &from_file]).contains("there is no table"));
+    for sql in [
+        "set datafusion.runtime.memory_limit = '64G'",
+        "set datafusion.execution.batch_size = 100000000",
+        "create schema other",
+        "with x as (select * from files) insert into files select * from x",
+    ] {
+        refused(&[&trace, "--sql", sql]);
+    }
+    // Tables of one's own are in memory, and allowed; so is everything with the option.
+    let own = ["create table mine as select 1 as a", "create view seen as select * from mine", "select * from seen"];
+    let words: Vec<&str> = own.iter().flat_map(|sql| ["--sql", sql]).collect();
+    assert!(printed(&[&[&*trace, "--format", "csv"][..], &words].concat()).ends_with("a\n1\n"));
+    let asked = ["--sql-files", "--format", "csv", "--sql", &table, "--sql", &copy, "--sql", "select * from own"];
+    assert!(printed(&[&[&*trace][..], &asked].concat()).ends_with("1\n"));
+    assert_eq!(std::fs::read_to_string(elsewhere.path().join("copy.csv")).unwrap(), "b\n7\n");
+}
+
+/// The most memory that a process has held so far, in KiB.
+fn peak(process: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process that runs");
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Without a bound it is twice as much.
+#[test]
+fn a_query_over_very_many_names_stays_within_its_memory() {
+    const NAMES: u64 = 400_000;
+    const MEMORY_KIB: u64 = 128 << 10;
+    let folder = Folder::new("many-names");
+    let path = folder.path().join("names.json");
+    let mut file = BufWriter::new(std::fs::File::create(&path).unwrap());
+    for i in 0..NAMES {
+        let line = format!(
+            "{{\"name\":\"step number {i}\",\"cat\":\"c\",\"ph\":\"X\",\"ts\":{i},\"dur\":1,\"pid\":1,\"tid\":1}}"
+        );
+        writeln!(file, "{line}").unwrap();
+    }
+    drop(file);
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .arg(&path)
+        .args(["--shell", "--no-cache", "--format", "csv", "--memory", &format!("{MEMORY_KIB}KiB")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+    let mut answer = |sql: &str| {
+        writeln!(shell.stdin.as_ref().unwrap(), "{sql};").unwrap();
+        lines.next().unwrap().unwrap();
+        (lines.next().unwrap().unwrap(), peak(&shell))
+    };
+    let (_, before) = answer("select 1 as one");
+    let grouped = "select name, count(*) n, sum(dur) from events group by name";
+    let (counted, after) = answer(&format!("select sum(n), count(*) from ({grouped})"));
+    drop(shell.stdin.take());
+    assert!(shell.wait().unwrap().success());
+    let (events, names) = counted.split_once(',').unwrap();
+    assert_eq!(events, NAMES.to_string(), "no event is lost where names find no room");
+    assert!(names.parse::<u64>().unwrap() > 10_000, "{names}");
+    assert!(after - before < MEMORY_KIB, "{before} KiB became {after}");
+}
+
+#[test]
+fn functions_stay_within_the_memory_that_queries_may_take() {
+    let (_folder, trace) = made("bounded");
+    for much in [
+        "length(repeat('x', 2000000000))",
+        "length(lpad('x', 2000000000))",
+        "length(rpad('x', 2000000000, 'ab'))",
+        "array_length(array_repeat(1, 2000000000))",
+        "array_length(generate_series(1, 9000000000))",
+        "array_length(range(9000000000))",
+        "array_length(array_resize(make_array(1), 2000000000))",
+        "length(replace(repeat('x', 100000), 'x', repeat('y', 100000)))",
+        "length(regexp_replace(repeat('x', 100000), 'x', repeat('y', 100000), 'g'))",
+        "sum(length(repeat(name, 10000000))) from events",
+    ] {
+        let began = std::time::Instant::now();
+        let said = refused(&[&trace, "--memory", "64MB", "--sql", &format!("select {much}")]);
+        assert!(said.contains("needs more memory than --memory allows"), "{much}: {said}");
+        assert!(began.elapsed().as_secs() < 20, "{much} took {:?}", began.elapsed());
+    }
+    let little = "select repeat('ab', 2) a, lpad('x', 3, '-') b, rpad('x', 2, '-') c, array_length(range(10)) d, \
+                  replace('aXb', 'X', '--') e, regexp_replace('aXb', 'X', '') f, array_to_string(make_array(1, 2), ';') g";
+    let rows = printed(&[&trace, "--memory", "64MB", "--format", "csv", "--sql", little]);
+    assert_eq!(rows, "a,b,c,d,e,f,g\nabab,--x,x-,10,a--b,ab,1;2\n");
+    let by_row = "select count(distinct repeat(name, 3)) n from events";
+    printed(&[&trace, "--memory", "64MB", "--sql", by_row]);
+}
+
+#[test]
+fn without_a_trace_the_one_in_this_folder_is_meant() {
+    let (folder, _) = made("default");
+    let run = |at: &std::path::Path| {
+        Command::new(env!("CARGO_BIN_EXE_dlio-analyze")).current_dir(at).args(["--format", "json"]).output().unwrap()
+    };
+    let none = run(folder.path());
+    assert!(!none.status.success() && text(&none.stderr).contains("dlio-trace: no such file or folder"));
+    let above = Folder::new("default-above");
+    generate(&above.path().join("dlio-trace"), &Plan { events: 1000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    assert!(text(&run(above.path()).stdout).contains("\"dlio-summary\""));
+}
+
+#[test]
+fn the_first_screen_fits_and_long_tables_come_on_request() {
+    let folder = Folder::new("screen");
+    let plan = Plan { processes: 40, events: 200_000, files: 3000, ..Plan::default() };
+    generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
+    let trace = folder.path().display().to_string();
+    let screen = printed(&[&trace]);
+    let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(screen.lines().count() < 40 && longest <= 80, "{} lines, {longest} wide\n{screen}", screen.lines().count());
+    for part in ["Training ", "\nFindings\n", "\nTime\n", "\nCalls on files\n", "--full", "--view"] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+    // Findings take the place of these tables where there are many.
+    let few = printed(&[&trace, "--ignore", "slow-start,input-bound,small-reads,straggler-rank,failing-io,trust"]);
+    assert!(few.contains("\nFolders\n") && few.contains("\nProcesses\n") && few.lines().count() < 40, "{few}");
+    let full = printed(&[&trace, "--full", "--top", "100"]);
+    assert!(full.contains("\nBy process\n") && full.contains("\nBy rank\n") && full.lines().count() > 150, "{full}");
+    let one = printed(&[&trace, "--section", "ranks"]);
+    assert!(one.starts_with("By rank\n") && !one.contains("By process"), "{one}");
+    assert!(printed(&[&trace, "--top", "20"]).lines().count() > 60);
+}
+
+#[test]
+fn runs_of_one_folder_are_told_apart() {
+    let folder = Folder::new("runs");
+    let (early, late) = (Plan { events: 1000, ..Plan::default() }, Plan { events: 5000, seed: 2, ..Plan::default() });
+    generate(folder.path(), &early, &|_, _, _| ()).unwrap();
+    generate(&folder.path().join("later"), &Plan { after_ns: 3_600_000_000_000, ..late }, &|_, _, _| ()).unwrap();
+    let trace = folder.path().display().to_string();
+    let count = |filters: &[&str]| {
+        let rows =
+            printed(&[&[&*trace, "--format", "csv", "--sql", "select count(*) n from events"][..], filters].concat());
+        rows.lines().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    assert!(printed(&[&trace]).contains("2 runs lie in this trace"));
+    let (first, last) = (count(&["--run", "1"]), count(&["--run", "last"]));
+    assert!(first > 0 && last > first && first + last == count(&[]) && last == count(&["--run", "2"]));
+    assert!(!printed(&[&trace, "--run", "last"]).contains("runs lie"));
+    assert!(refused(&[&trace, "--run", "3"]).contains("there are 2 runs in this trace"));
+}
+
+#[test]
+fn filters_that_nothing_passes_end_alike() {
+    let (_folder, trace) = made("alike");
+    for filters in
+        [&["--pid", "1"][..], &["--rank", "77"], &["--cat", "nosuch"], &["--from", "1h"], &["--epoch", "900"]]
+    {
+        for asked in
+            [&[][..], &["--format", "json"], &["--chrome", "/dev/null", "--force"], &["--sql", "select 1 from events"]]
+        {
+            let output = analyze(&[&[&*trace][..], filters, asked].concat());
+            let is_query = asked.first() == Some(&"--sql") && filters[0] == "--cat";
+            assert_eq!(output.status.code(), Some(!is_query as i32), "{filters:?} {asked:?}: {}", text(&output.stderr));
+        }
+    }
+    assert!(refused(&[&trace, "--from", "10"]).contains("10s is that long after the trace began"));
 }
 
 #[test]
@@ -102,11 +291,16 @@ fn queries_and_commands_come_through_a_pipe() {
 #[test]
 fn filters_that_nothing_passes_are_told_what_there_is() {
     let (_folder, trace) = made("filters");
-    let said = printed(&[&trace, "--cat", "process", "--min-dur", "1h"]);
+    let unmatched = |words: &[&str]| {
+        let output = analyze(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        text(&output.stdout).replace('\n', " ")
+    };
+    let said = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
     let parts = ["No event passes the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it begins at"];
     assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
-        let said = printed(&[&[&*trace][..], wrong].concat());
+        let said = unmatched(&[&[&*trace][..], wrong].concat());
         assert!(said.starts_with(&format!("No event passes the filters ({})", wrong[0])), "{said}");
     }
     let unknown = refused(&[&trace, "--cat", "nosuch"]);
@@ -115,4 +309,103 @@ fn filters_that_nothing_passes_are_told_what_there_is() {
     let before = refused(&[&trace, "--from", "-1s"]);
     assert!(before.contains("times count from the beginning of the trace"), "{before}");
     assert!(refused(&[&trace, "--window", "-1s..2s"]).contains("from the beginning of the trace"));
+}
+
+#[test]
+fn top_lists_as_many_files_as_it_says() {
+    let folder = Folder::new("top");
+    generate(folder.path(), &Plan { events: 20_000, files: 500, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let trace = folder.path().display().to_string();
+    for number in [3, 120] {
+        let listed = printed(&[&trace, "--section", "files", "--top", &number.to_string()]);
+        let rows = listed.lines().filter(|line| line.trim_start().starts_with("/data/")).count();
+        assert_eq!(rows, number, "{listed}");
+        assert!(listed.contains("more"), "{listed}");
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_for_what_it_is_and_a_file_on_standard_input_is_read() {
+    let (_folder, trace) = made("stdin");
+    let tables = Folder::new("stdin-fifo");
+    let fifo = tables.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let reason = "no file but a pipe or device, and a trace is read more than once; write it to a file first";
+    assert!(refused(&[&fifo.display().to_string()]).contains(reason));
+    let given = |input: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        command.arg("/dev/stdin").stdin(input).output().unwrap()
+    };
+    let (pipe, _writer) = std::io::pipe().unwrap();
+    let piped = given(pipe.into());
+    assert!(!piped.status.success() && text(&piped.stderr).contains(reason), "{}", text(&piped.stderr));
+    let native = std::fs::read_dir(&trace).unwrap().map(|entry| entry.unwrap().path());
+    let native = native.into_iter().find(|path| path.extension().is_some_and(|end| end == "dlt")).unwrap();
+    let read = given(std::fs::File::open(native).unwrap().into());
+    assert!(read.status.success() && text(&read.stdout).contains("events on"), "{}", text(&read.stderr));
+}
+
+#[test]
+fn nobody_is_told_of_a_pipe_that_was_closed_whatever_the_format() {
+    let (_folder, trace) = made("deserted");
+    let query = ["--sql", "select * from events"];
+    let (reports, tables) = (["text", "json", "csv"], ["text", "json", "csv", "ndjson", "parquet", "arrow"]);
+    let asked = reports.map(|form| vec!["--format", form]).into_iter();
+    let asked = asked.chain(tables.map(|form| vec!["--format", form, query[0], query[1]]));
+    for words in asked {
+        let (_, deserted) = std::io::pipe().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        let left = command.arg(&trace).args(&words).stdin(Stdio::null()).stdout(deserted).output().unwrap();
+        assert_eq!((left.status.code(), text(&left.stderr).as_str()), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[test]
+fn what_show_sql_prints_is_taken_as_a_query() {
+    let (_folder, trace) = made("shown");
+    let mut asked = 0;
+    for section in dlio_analyzer::summary::report::SECTIONS.iter().filter(|section| section.sql.is_some()) {
+        let query = printed(&["--show-sql", section.name]);
+        let rows: serde_json::Value =
+            serde_json::from_str(&printed(&[&trace, "--format", "json", "--sql", &query])).unwrap();
+        assert!(rows.is_array(), "{}: {rows}", section.name);
+        asked += 1;
+    }
+    assert!(asked > 8 && printed(&["--explain"]).contains("There is no SQL for it"));
+}
+
+#[test]
+fn damaged_parquet_is_one_sentence_that_says_what_to_do() {
+    let (_folder, trace) = made("parquet");
+    let tables = Folder::new("parquet-damaged");
+    let (whole, hurt) = (tables.path().join("whole"), tables.path().join("hurt"));
+    printed(&[&trace, "--parquet", &whole.display().to_string()]);
+    let part = "events/part-000.parquet";
+    let content = |file: &str| std::fs::read(whole.join(file)).unwrap();
+    let said = |file: &str, bytes: &[u8]| {
+        let _ = std::fs::remove_dir_all(&hurt);
+        std::fs::create_dir_all(hurt.join("events")).unwrap();
+        for name in [part, "files.parquet", "processes.parquet", "hosts.parquet"] {
+            std::fs::copy(whole.join(name), hurt.join(name)).unwrap();
+        }
+        std::fs::write(hurt.join(file), bytes).unwrap();
+        let output = analyze(&[&hurt.display().to_string(), "--no-cache"]);
+        let said = text(&output.stderr);
+        assert!(said.lines().count() <= 1 && !said.contains("panicked"), "{file}: {said}");
+        said
+    };
+    let events = content(part);
+    let cut = said(part, &events[..events.len() / 2]);
+    assert!(cut.contains(part) && cut.contains("does not read as Parquet; write it again"), "{cut}");
+    let processes = content("processes.parquet");
+    let unlisted = said("processes.parquet", &processes[..processes.len() / 2]);
+    assert!(unlisted.contains("hosts.parquet and processes.parquet that belong to it do not read"), "{unlisted}");
+    for at in (0..events.len() - 64).step_by(events.len() / 60) {
+        let mut flipped = events.clone();
+        flipped[at..at + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        said(part, &flipped);
+    }
+    let alone = tables.path().join("alone.parquet");
+    std::fs::write(&alone, &events).unwrap();
+    assert!(refused(&[&alone.display().to_string()]).contains("give the folder that --parquet wrote"));
 }

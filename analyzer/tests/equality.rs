@@ -9,8 +9,8 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::model::Summary;
 use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::tables::export;
 use dlio_analyzer::viewer::{self, Form};
 use dlio_schemas::native::ring;
@@ -39,7 +39,7 @@ fn summary(path: &Path) -> Summary {
 fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
     let found = inputs::find(&given(folder)).unwrap();
     let (filter, progress) = (Filter::default(), Progress::default());
-    let plan = viewer::Plan::new(&found, &filter, true, &progress).unwrap().unwrap();
+    let plan = viewer::Plan::new(&found, &filter, true, 2, &progress).unwrap().unwrap();
     plan.write(form, &path, &progress).unwrap();
     path
 }
@@ -54,6 +54,11 @@ fn split(summary: &Summary) -> [Option<i64>; 7] {
     let known = [time.total_ns, time.io_ns, time.other_ns].map(Some);
     let [total, io, other] = known;
     [total, time.compute_ns, time.app_io_ns, io, time.unoverlapped_io_ns, time.unoverlapped_compute_ns, other]
+}
+
+/// How long trainers waited.
+fn waits(summary: &Summary) -> Vec<(i64, Option<i64>, Option<i64>)> {
+    summary.training.iter().map(|group| (group.trained_ns, group.waited_ns, group.wait_io_ns)).collect()
 }
 
 fn moved(summary: &Summary) -> (u64, u64, u64) {
@@ -75,7 +80,9 @@ fn every_format_of_a_run_gives_the_same_figures() {
     for (name, form) in forms {
         let found = summary(&exported(folder.path(), form, exports.path().join(name)));
         assert_eq!(shown(&found.functions), shown(&truth.functions), "{name}");
+        assert_eq!(shown(&found.past_files), shown(&truth.past_files), "{name}");
         assert_eq!(shown(&found.spans), shown(&truth.spans), "{name}");
+        assert_eq!(waits(&found), waits(&truth), "{name}");
         assert_eq!(split(&found), split(&truth), "{name}");
         assert_eq!(moved(&found), moved(&truth), "{name}");
         if matches!(form, Form::Perfetto(_)) {
@@ -108,7 +115,7 @@ fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
     for (name, gzip) in [("t.pfw", false), ("t.pfw.gz", true)] {
         let found = summary(&exported(folder.path(), Form::Dftracer { gzip }, exports.path().join(name)));
         let counts = |summary: &Summary| {
-            let all = summary.functions.iter().chain(&summary.spans);
+            let all = summary.functions.iter().chain(&summary.past_files).chain(&summary.spans);
             let mut counts: Vec<_> = all
                 .map(|f| (f.cat.to_lowercase(), f.name.clone(), f.count, f.failed, f.bytes, shown(&f.size)))
                 .collect();
@@ -137,9 +144,9 @@ fn tables(folder: &Path, into: &Path) {
 
 #[test]
 fn an_export_among_its_own_files_is_passed_over_and_named() {
-    let folder = made("twins");
+    let folder = made("duplicates");
     let truth = summary(folder.path());
-    let exports = Folder::new("twins-exports");
+    let exports = Folder::new("duplicates-exports");
     let merged = exported(folder.path(), Form::Perfetto(Compression::Deflate), exports.path().join("all.pftrace"));
     tables(folder.path(), &exports.path().join("tables"));
     let inside = folder.path().join("all.pftrace");

@@ -12,8 +12,9 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::model::Summary;
 use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::report::Summary;
+use dlio_analyzer::summary::report::heat::Row;
 use dlio_analyzer::tables::query::Session;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::Record;
@@ -103,8 +104,8 @@ fn summary(trace: &Trace, filter: &Filter) -> Summary {
 fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(async {
-        let mut session = Session::new(trace.clone(), Filter::default(), THREADS, MEMORY).unwrap();
-        let (_, mut rows) = session.run(sql).await.unwrap();
+        let session = Session::new(trace.clone(), Filter::default(), THREADS, MEMORY).unwrap();
+        let (_, mut rows) = session.query(sql).run().await.unwrap();
         let mut found = Vec::new();
         while let Some(batch) = rows.next().await {
             let batch = batch.unwrap();
@@ -128,8 +129,8 @@ fn every_figure_of_a_known_trace_is_exact() {
     assert_eq!(summary.allocation.events, truth.events);
     assert_eq!((summary.allocation.processes, summary.allocation.threads, summary.allocation.hosts), (2, 6, 2));
     assert_eq!((summary.allocation.lost, summary.allocation.filtered), (14, 6));
-    assert_eq!(summary.functions.len(), truth.calls.len());
-    for function in &summary.functions {
+    assert_eq!(summary.functions.len() + summary.past_files.len(), truth.calls.len());
+    for function in summary.functions.iter().chain(&summary.past_files) {
         let known = &truth.calls[function.name.as_str()];
         let name = &function.name;
         assert_eq!(
@@ -191,7 +192,7 @@ fn quantiles_of_durations_are_exact_at_once_or_after_a_second_pass() {
     let summary = analysis.summary(&trace);
     assert!(at_once.is_exact() && summary.is_exact());
     assert_eq!(format!("{:?}", at_once.functions), format!("{:?}", summary.functions));
-    for function in &summary.functions {
+    for function in summary.functions.iter().chain(&summary.past_files) {
         let mut sorted = truth.calls[function.name.as_str()].durations.clone();
         sorted.sort_unstable();
         let found = &function.duration_ns;
@@ -207,46 +208,6 @@ fn quantiles_of_durations_are_exact_at_once_or_after_a_second_pass() {
         let by_sql = numbers(&trace, &sql)[0] as f64 / 1000.0;
         assert!((by_sql - function.duration_ns.p75).abs() < 0.01, "{}: {by_sql}", function.name);
     }
-}
-
-#[test]
-fn sql_gives_the_figures_of_the_summary() {
-    let (folder, _) = made("sql", &Plan::default());
-    let trace = opened(&folder);
-    let summary = summary(&trace, &Filter::default());
-    let time = &summary.time;
-    assert_eq!(
-        numbers(&trace, include_str!("../sql/time.sql")),
-        [
-            time.total_ns,
-            time.compute_ns.unwrap(),
-            time.app_io_ns.unwrap(),
-            time.io_ns,
-            time.unoverlapped_app_io_ns.unwrap(),
-            time.unoverlapped_app_compute_ns.unwrap(),
-            time.unoverlapped_io_ns.unwrap(),
-            time.unoverlapped_compute_ns.unwrap(),
-            time.other_ns,
-        ]
-    );
-    let who = &summary.allocation;
-    assert_eq!(
-        numbers(&trace, include_str!("../sql/allocation.sql")),
-        [
-            who.hosts,
-            who.processes,
-            who.pids,
-            who.killed,
-            who.threads,
-            who.io_threads,
-            who.compute_threads,
-            who.events,
-            who.lost,
-            who.filtered
-        ]
-        .map(|number| number as i64)
-    );
-    assert_eq!(numbers(&trace, include_str!("../sql/dataset.sql")), dataset(&summary));
 }
 
 fn dataset(summary: &Summary) -> [i64; 8] {
@@ -273,12 +234,38 @@ fn what_the_kernel_copies_is_read_from_one_file_and_written_to_the_other() {
     assert!(bytes("copy_file_range") > 0);
     assert_eq!(found.dataset.bytes_read, bytes("pread") + bytes("copy_file_range"));
     assert_eq!(found.dataset.bytes_written, bytes("pwrite") + bytes("copy_file_range"));
-    assert_eq!(numbers(&trace, include_str!("../sql/dataset.sql")), dataset(&found));
 
     let tables = Folder::new("copies-tables");
     let (all, progress) = (Filter::default(), Progress::default());
     dlio_analyzer::tables::export::write(&trace, &all, (THREADS, MEMORY), &progress, tables.path()).unwrap();
     assert_eq!(dataset(&summary(&opened(&tables), &all)), dataset(&found));
+}
+
+#[test]
+fn columns_of_time_add_up_to_the_figures_of_the_run() {
+    for plan in [Plan::default(), Plan { copies: true, events: 60_000, processes: 3, ..Plan::default() }] {
+        let (folder, truth) = made("columns-of-time", &plan);
+        let trace = opened(&folder);
+        let found = summary(&trace, &Filter::default());
+        let (line, time, what) = (&found.timeline, &found.time, &found.dataset);
+        let sum = |column: &[u64]| column.iter().sum::<u64>();
+        assert_eq!((sum(&line.bytes_read), sum(&line.bytes_written)), (what.bytes_read, what.bytes_written));
+        assert_eq!(sum(&line.calls), truth.io.len() as u64);
+        assert_eq!(sum(&line.io_ns), truth.io.iter().map(|(start, end)| end - start).sum::<u64>());
+        assert_eq!(
+            (sum(&line.busy_ns) as i64, line.compute_ns.as_deref().map(sum)),
+            (time.io_ns, time.compute_ns.map(|ns| ns as u64))
+        );
+        assert!(line.calls.len() <= 1000 && line.busy_ns.iter().all(|ns| *ns <= line.column_ns as u64));
+        assert!(line.start_ts <= time.start_ts && line.start_ts + line.column_ns > time.start_ts);
+        let heat = &found.heat;
+        assert!(heat.columns <= 200 && heat.rows.len() == plan.processes, "{} rows", heat.rows.len());
+        let cells = |of: fn(&Row) -> &Vec<u64>| heat.rows.iter().map(|row| sum(of(row))).sum::<u64>();
+        assert_eq!(cells(|row| &row.bytes), what.bytes_read + what.bytes_written);
+        assert_eq!(cells(|row| &row.io_ns), sum(&line.io_ns));
+        let alone = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap().summary(&trace);
+        assert_eq!(format!("{:?}{:?}", alone.timeline, alone.heat), format!("{line:?}{heat:?}"), "on one thread");
+    }
 }
 
 #[test]
@@ -418,7 +405,8 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
         "events are on files that found no row".to_string(),
     ];
     assert!(said.iter().all(|said| text.replace(',', "").contains(&said.replace(',', ""))), "{text}");
-    assert!(!dlio_analyzer::summary::text::print(&few, 10).contains("at least"));
+    let text = dlio_analyzer::summary::text::print(&few, 10);
+    assert!(text.contains("on 100 files, ") && !text.contains("on at least"), "{text}");
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn trace(folder: &Folder, plan: &Plan) -> String {
 #[test]
 fn what_a_filter_exports_is_what_it_counts() {
     let folder = Folder::new("filters");
-    let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
-    let filters: [&[&str]; 9] = [
+    let trace = trace(&folder, &Plan { events: 40_000, moments: true, ..Plan::default() });
+    let filters: [&[&str]; 11] = [
         &[],
         &["--window", "2ms..5ms"],
         &["--from", "2ms", "--to", "5ms"],
@@ -64,6 +64,8 @@ fn what_a_filter_exports_is_what_it_counts() {
         &["--cat", "Compute,posix"],
         &["--min-dur", "5us"],
         &["--window", "..4ms", "--cat", "posix", "--min-dur", "3us"],
+        &["--file", "*"],
+        &["--file", "/data/set3/*", "--min-dur", "1ns"],
     ];
     let all = count(&trace, &[]);
     for (i, filter) in filters.into_iter().enumerate() {
@@ -85,6 +87,23 @@ fn what_a_filter_exports_is_what_it_counts() {
             assert_eq!(count(&whole, filter), count(&trace, filter), "{whole} {filter:?}");
         }
     }
+}
+
+#[test]
+fn an_export_holds_each_process_once_and_takes_packed_traces() {
+    let folder = Folder::new("once");
+    let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
+    let all = count(&trace, &[]);
+    let named = |name: &str| folder.path().join(name).display().to_string();
+    let (one, again, packed, unpacked) = (named("1.pftrace"), named("2.pftrace"), named("1.zst"), named("3.pftrace"));
+    succeeds(&[&trace, "--perfetto", &one]);
+    // The same processes in another form, beside what that was made of.
+    std::fs::copy(&one, Path::new(&trace).join("all.pftrace")).unwrap();
+    succeeds(&[&trace, "--perfetto", &again]);
+    assert_eq!(count(&again, &[]), all);
+    std::fs::write(&packed, zstd::encode_all(&*std::fs::read(&one).unwrap(), 1).unwrap()).unwrap();
+    succeeds(&[&packed, "--perfetto", &unpacked]);
+    assert_eq!(count(&unpacked, &[]), all);
 }
 
 #[test]
@@ -115,8 +134,8 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
     assert!(export(&["--rank", "77"]).contains("the trace has 0, 1"));
     assert!(export(&["--cat", "nonsense"]).contains("no event has the category nonsense"));
     // Where nothing is exported the answer is empty, and why is said beside it.
-    assert!(succeeds(&[&trace, "--summary", "--window", "1h..2h"]).contains("nothing is in the window"));
-    assert!(succeeds(&[&trace, "--sql", "select 1 from events", "--rank", "9"]).contains("no process has such a rank"));
+    assert!(fails(&[&trace, "--summary", "--window", "1h..2h"]).contains("nothing is in the window"));
+    assert!(fails(&[&trace, "--sql", "select 1 from events", "--rank", "9"]).contains("no process has such a rank"));
     let wrong = run(&[&trace, "--window", "10s"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
@@ -228,9 +247,19 @@ impl Viewing {
         Viewing { child, url: url.trim().into() }
     }
 
+    /// Port and path of the trace, as the viewer reads them.
+    fn place(&self) -> (u16, String) {
+        let own = self.url.split("127.0.0.1%3A").last().unwrap().split('&').next().unwrap();
+        let (port, path) = own.split_once("%2F").unwrap();
+        (port.parse().unwrap(), format!("/{}", path.replace("%2F", "/")))
+    }
+
+    fn fetch_trace(&self) -> (String, Vec<u8>) {
+        self.fetch(&self.place().1)
+    }
+
     fn fetch(&self, path: &str) -> (String, Vec<u8>) {
-        let own = self.url.split("127.0.0.1").last().unwrap();
-        let port: u16 = own.trim_start_matches("%3A").split("%2F").next().unwrap().parse().unwrap();
+        let (port, _) = self.place();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").unwrap();
         let mut answer = Vec::new();
@@ -264,12 +293,26 @@ fn a_browser_is_given_the_trace_and_an_offline_viewer() {
     let viewing = Viewing::begin(&words, &[("BROWSER", &browser)]);
     assert_eq!(std::fs::read_to_string(&pipe).unwrap().trim(), viewing.url);
     assert_eq!(viewing.fetch("/").1, b"the viewer");
-    let (head, bytes) = viewing.fetch("/trace.pftrace");
+    let (head, bytes) = viewing.fetch_trace();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     let copy = folder.path().join("copy.pftrace");
     std::fs::write(&copy, bytes).unwrap();
     assert_eq!(count(copy.to_str().unwrap(), &[]), count(&trace, &["--rank", "1"]));
     assert!(viewing.fetch("/../browser").0.starts_with("HTTP/1.1 404"));
+}
+
+/// Another user who read the address off a command line asks for it. Only root can be another user.
+fn a_stranger_is_not_answered(place: &str) {
+    use std::os::unix::process::CommandExt;
+    if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0) {
+        eprintln!("not tried: only root can ask as another user");
+        return;
+    }
+    let script =
+        "exec 3<>/dev/tcp/127.0.0.1/9001; printf 'GET %s HTTP/1.1\r\nHost: 127.0.0.1:9001\r\n\r\n' \"$0\" >&3; cat <&3";
+    let stranger =
+        Command::new("bash").args(["-c", script, place]).uid(65534).gid(65534).current_dir("/").output().unwrap();
+    assert!(stranger.stdout.is_empty(), "{}", String::from_utf8_lossy(&stranger.stdout));
 }
 
 /// The viewer's policy knows one port, so that this is one test.
@@ -284,12 +327,23 @@ fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said
     let Ok(taken) = taken else { return };
     drop(taken);
     let mut viewing = Viewing::begin(&[&trace, "--view"], &[]);
-    assert_eq!(
-        viewing.url,
-        "https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2Ftrace.pftrace&referrer=dlio"
+    let (port, place) = viewing.place();
+    assert!(
+        viewing.url.starts_with("https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2F"),
+        "{}",
+        viewing.url
     );
-    let (head, _) = viewing.fetch("/trace.pftrace");
+    let token = place.trim_start_matches('/').strip_suffix("/trace.pftrace").unwrap_or_default();
+    assert!(port == 9001 && token.len() == 32 && token.bytes().all(|c| c.is_ascii_hexdigit()), "{place}");
+    // Whoever does not know the address gets nothing, and the viewer is still served.
+    for path in ["/trace.pftrace".into(), "/".into(), format!("/{}/trace.pftrace", "0".repeat(32))] {
+        assert!(viewing.fetch(&path).0.starts_with("HTTP/1.1 404"), "{path}");
+    }
+    a_stranger_is_not_answered(&place);
+    assert!(viewing.child.try_wait().unwrap().is_none(), "it ended although nobody fetched the trace");
+    let (head, bytes) = viewing.fetch_trace();
     assert!(head.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev\r\n"), "{head}");
+    assert!(!bytes.is_empty());
     assert!(viewing.child.wait().unwrap().success());
     let mut said = String::new();
     viewing.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

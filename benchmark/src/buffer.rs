@@ -148,7 +148,7 @@ unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
     pub fn new(slot: usize, count: usize) -> io::Result<SharedSlots> {
-        let length = slot * count;
+        let length = slot.checked_mul(count).ok_or(io::ErrorKind::OutOfMemory)?;
         if length == 0 {
             return Ok(SharedSlots { start: NonNull::dangling(), slot: 0, count: 0 });
         }

@@ -1,8 +1,10 @@
-//! What a shell needs to complete `dlio`: what its options say, and the names of workloads, which they do not.
+//! What a shell needs to complete `dlio`: what its options say, and what they do not: the names of workloads and of keys, and
+//! the options of `dlio analyze`, which another program knows.
 
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::keys::KEYS;
 use crate::workload::{ALIASES, WORKLOADS};
 
 /// The script of a shell, with names of workloads behind `workload=` and `workloads show`.
@@ -12,7 +14,7 @@ pub fn script(shell: Shell, command: &mut Command) -> String {
     let script = String::from_utf8_lossy(&script).into_owned();
     let names = names();
     match shell {
-        Shell::Bash => script + &BASH.replace("NAMES", &names.join(" ")),
+        Shell::Bash => script + &BASH.replace("NAMES", &names.join(" ")).replace("KEYS", &keys().join(" ")),
         Shell::Zsh => zsh(&script, &names),
         Shell::Fish => script + &fish(&names),
         _ => script,
@@ -26,13 +28,27 @@ fn names() -> Vec<&'static str> {
     names
 }
 
+/// As they are typed before their values.
+fn keys() -> Vec<String> {
+    KEYS.iter().map(|key| format!("workload.{}=", key.path)).collect()
+}
+
 /// Readline takes what stands behind an equals sign for a word of its own, unless it was told otherwise.
 const BASH: &str = r#"
 _dlio_workloads() {
     local typed="${COMP_LINE:0:COMP_POINT}"
     local word="${typed##*[[:space:]]}"
     local show='[[:space:]]workloads[[:space:]]+show[[:space:]]+[^[:space:]]*$'
-    if [[ "${word}" == workload=* ]]; then
+    if [[ "${COMP_WORDS[1]}" == analyze && ${COMP_CWORD} -gt 1 ]]; then
+        declare -F _dlio-analyze >/dev/null || source <(dlio-analyze completions bash 2>/dev/null)
+        declare -F _dlio-analyze >/dev/null || return 0
+        COMP_WORDS=(dlio-analyze "${COMP_WORDS[@]:2}")
+        COMP_CWORD=$((COMP_CWORD - 1))
+        _dlio-analyze dlio-analyze "$2" "$3"
+    elif [[ "${word}" =~ ^([+~]*)(workload[.][^=]*)$ ]]; then
+        COMPREPLY=( $(compgen -P "${BASH_REMATCH[1]}" -W "KEYS" -- "${BASH_REMATCH[2]}") )
+        compopt -o nospace 2>/dev/null
+    elif [[ "${word}" == workload=* ]]; then
         COMPREPLY=( $(compgen -W "NAMES" -- "${word#workload=}") )
         [[ "${COMP_WORDBREAKS}" == *=* ]] || COMPREPLY=( "${COMPREPLY[@]/#/workload=}" )
     elif [[ "${typed}" =~ ${show} ]]; then
@@ -44,9 +60,13 @@ _dlio_workloads() {
 complete -F _dlio_workloads -o bashdefault -o default dlio
 "#;
 
+/// What stands behind `analyze` is completed as a command line of its own.
+const FISH: &str = "complete -c dlio -n \"__fish_seen_subcommand_from analyze\" -a \"(complete -C\\\"dlio-analyze \\\"(commandline -ct))\"\n";
+
 /// The words that may stand in two places of the script.
 fn zsh(script: &str, names: &[&str]) -> String {
-    let assigned: Vec<_> = names.iter().map(|name| format!("workload={name}")).collect();
+    let assigned = names.iter().map(|name| format!("workload={name}"));
+    let assigned: Vec<_> = assigned.chain(keys().into_iter().map(|key| format!("++{key}"))).collect();
     let line = |line: &str| match line.contains("'::overrides -- ") {
         true => line.replace(":_default'", &format!(":({})'", assigned.join(" "))) + "\n",
         false => line.replace("':name:_default'", &format!("':name:({})'", names.join(" "))) + "\n",
@@ -55,10 +75,11 @@ fn zsh(script: &str, names: &[&str]) -> String {
 }
 
 fn fish(names: &[&str]) -> String {
-    let assigned: Vec<_> = names.iter().map(|name| format!("workload={name}")).collect();
+    let assigned = names.iter().map(|name| format!("workload={name}"));
+    let assigned: Vec<_> = assigned.chain(keys().into_iter().map(|key| format!("++{key}"))).collect();
     let row = |verb: &str, words: &[String]| {
         format!("complete -c dlio -n \"__fish_seen_subcommand_from {verb}\" -f -a \"{}\"\n", words.join(" "))
     };
     let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
-    row("bench", &assigned) + &row("show", &names)
+    row("bench", &assigned) + &row("show", &names) + FISH
 }

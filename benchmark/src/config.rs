@@ -5,9 +5,11 @@
 
 use crate::failure::Outcome;
 use crate::keys;
-use crate::pace::Spread;
+use crate::metrics::Excluded;
+use crate::pace::{Spread, seconds};
 use crate::value::{Value, parse_yaml};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -40,8 +42,8 @@ pub struct Model {
     pub name: String,
     pub transformer: bool,
     pub size_bytes: u64,
-    pub datatype_bytes: u64,
-    pub optimizer_datatype_bytes: u64,
+    pub datatype: Datatype,
+    pub optimizer_datatype: Datatype,
     pub optimization_groups: Vec<u64>,
     pub layers: i64,
     pub layer_parameters: Vec<u64>,
@@ -73,6 +75,8 @@ pub struct Dataset {
     pub prefix: String,
     pub files_train: u64,
     pub files_eval: u64,
+    /// How many files their names speak of, training and evaluation: a larger data set may be read in part.
+    pub named: [u64; 2],
     pub samples_per_file: u64,
     pub subfolders_train: u64,
     pub subfolders_eval: u64,
@@ -93,7 +97,7 @@ pub struct Dataset {
     pub parquet_columns: Vec<Value>,
     pub parquet_row_group: u64,
     pub parquet_partition: Option<String>,
-    pub settle_seconds: f64,
+    pub settle: Duration,
 }
 
 /// A NumPy element type.
@@ -132,6 +136,41 @@ impl Element {
 
     pub fn is_float(&self) -> bool {
         self.name.starts_with("float")
+    }
+}
+
+/// The type of the numbers of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datatype {
+    pub name: &'static str,
+    pub bytes: u64,
+    /// What holds such numbers in PyTorch.
+    pub storage: &'static str,
+    pub safetensors: &'static str,
+    /// The number one.
+    pub one: &'static [u8],
+}
+
+const DATATYPES: &[Datatype] = &[
+    Datatype { name: "int8", bytes: 1, storage: "CharStorage", safetensors: "I8", one: &[1] },
+    Datatype { name: "uint8", bytes: 1, storage: "ByteStorage", safetensors: "U8", one: &[1] },
+    Datatype { name: "fp16", bytes: 2, storage: "HalfStorage", safetensors: "F16", one: &[0, 0x3c] },
+    Datatype { name: "bf16", bytes: 2, storage: "BFloat16Storage", safetensors: "BF16", one: &[0x80, 0x3f] },
+    Datatype { name: "fp32", bytes: 4, storage: "FloatStorage", safetensors: "F32", one: &[0, 0, 0x80, 0x3f] },
+    Datatype {
+        name: "fp64",
+        bytes: 8,
+        storage: "DoubleStorage",
+        safetensors: "F64",
+        one: &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
+    },
+];
+
+impl Datatype {
+    pub const INT8: Datatype = DATATYPES[0];
+
+    pub fn named(name: &str) -> Datatype {
+        DATATYPES.iter().copied().find(|datatype| datatype.name == name).unwrap_or(DATATYPES[4])
     }
 }
 
@@ -203,16 +242,24 @@ pub struct Checkpoints {
     pub folder: PathBuf,
     pub after_epoch: u64,
     pub every_epochs: u64,
+    /// Within an epoch; 0: never, and not after epochs either.
     pub every_steps: Option<u64>,
     pub all_ranks: bool,
     pub fsync: bool,
-    pub pause_seconds: f64,
+    pub pause: Duration,
     pub writes: i64,
     pub reads: i64,
     pub rank_shift: bool,
     pub rank_sync: bool,
     pub subset: bool,
     pub random: bool,
+    pub safetensors: bool,
+    /// What is read is held against the checksums of what was written.
+    pub verify: bool,
+    /// Training goes on while they are written.
+    pub asynchronous: bool,
+    /// Where they are written first, to be copied to `folder` while training goes on.
+    pub fast_folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -221,6 +268,13 @@ pub struct Output {
     pub log_file: String,
     pub exclude_start: u64,
     pub exclude_end: u64,
+}
+
+impl Output {
+    /// Steps that figures leave out.
+    pub fn excluded(&self) -> Excluded {
+        Excluded { start: self.exclude_start as usize, end: self.exclude_end as usize }
+    }
 }
 
 /// The tree seen through the table of keys: what is absent has the table's default.
@@ -340,6 +394,11 @@ impl Config {
         })
     }
 
+    /// Whether there will be results: more is done than to generate.
+    pub fn measures(&self) -> bool {
+        self.workflow.train || self.workflow.checkpoint
+    }
+
     /// Whether the run writes and reads checkpoints and does nothing else.
     pub fn only_checkpoints(&self) -> bool {
         self.workflow.checkpoint && !self.workflow.train
@@ -351,22 +410,13 @@ fn classes(tree: &Tree) -> Vec<(&'static str, String)> {
     keys.into_iter().filter_map(|key| tree.optional(key).map(|class| (key, class))).collect()
 }
 
-fn datatype_bytes(name: &str) -> u64 {
-    match name {
-        "int8" | "uint8" => 1,
-        "fp16" | "bf16" => 2,
-        "fp64" => 8,
-        _ => 4,
-    }
-}
-
 fn model(tree: &Tree) -> Model {
     Model {
         name: tree.text("model.name"),
         transformer: tree.text("model.type") == "transformer",
         size_bytes: tree.count("model.model_size_bytes"),
-        datatype_bytes: datatype_bytes(&tree.text("model.model_datatype")),
-        optimizer_datatype_bytes: datatype_bytes(&tree.text("model.optimizer_datatype")),
+        datatype: Datatype::named(&tree.text("model.model_datatype")),
+        optimizer_datatype: Datatype::named(&tree.text("model.optimizer_datatype")),
         optimization_groups: tree.counts("model.optimization_groups"),
         layers: tree.whole("model.num_layers"),
         layer_parameters: tree.counts("model.layer_parameters"),
@@ -407,6 +457,7 @@ fn dataset(tree: &Tree, root: &std::path::Path) -> Dataset {
         prefix: tree.text("dataset.file_prefix"),
         files_train: tree.count("dataset.num_files_train"),
         files_eval: tree.count("dataset.num_files_eval"),
+        named: [tree.count("dataset.num_files_train"), tree.count("dataset.num_files_eval")],
         samples_per_file: tree.count("dataset.num_samples_per_file"),
         subfolders_train: tree.count("dataset.num_subfolders_train"),
         subfolders_eval: tree.count("dataset.num_subfolders_eval"),
@@ -425,7 +476,7 @@ fn dataset(tree: &Tree, root: &std::path::Path) -> Dataset {
         parquet_columns: tree.list("dataset.parquet.columns"),
         parquet_row_group: tree.count("dataset.parquet.row_group_size"),
         parquet_partition: tree.optional("dataset.parquet.partition_by"),
-        settle_seconds: tree.number("storage.post_generation_settle_seconds"),
+        settle: seconds(tree.number("storage.post_generation_settle_seconds")),
     }
 }
 
@@ -470,10 +521,10 @@ fn handed_bytes(tree: &Tree) -> u64 {
     let dims = tree.counts("reader.transformed_record_dims");
     if !dims.is_empty() {
         let element = Element::named(&tree.text("reader.transformed_record_element_type"));
-        return dims.iter().product::<u64>() * element.bytes;
+        return dims.iter().fold(element.bytes, |bytes, dim| bytes.saturating_mul(*dim));
     }
     let side = tree.number("dataset.record_length_bytes_resize").max(0.0).sqrt() as u64;
-    side * side
+    side.saturating_mul(side)
 }
 
 fn train(tree: &Tree) -> Outcome<Train> {
@@ -491,16 +542,20 @@ fn checkpoints(tree: &Tree, root: &std::path::Path) -> Checkpoints {
         folder: root.join(tree.text("checkpoint.checkpoint_folder").trim_end_matches('/')),
         after_epoch: tree.count("checkpoint.checkpoint_after_epoch"),
         every_epochs: tree.count("checkpoint.epochs_between_checkpoints"),
-        every_steps: u64::try_from(tree.whole("checkpoint.steps_between_checkpoints")).ok().filter(|steps| *steps > 0),
+        every_steps: u64::try_from(tree.whole("checkpoint.steps_between_checkpoints")).ok(),
         all_ranks: tree.text("checkpoint.type") == "all_ranks",
         fsync: tree.flag("checkpoint.fsync"),
-        pause_seconds: tree.number("checkpoint.time_between_checkpoints").max(0.0),
+        pause: seconds(tree.number("checkpoint.time_between_checkpoints")),
         writes: tree.whole("checkpoint.num_checkpoints_write"),
         reads: tree.whole("checkpoint.num_checkpoints_read"),
         rank_shift: tree.flag("checkpoint.recovery_rank_shift"),
         rank_sync: tree.flag("checkpoint.rank_sync"),
         subset: tree.text("checkpoint.mode") == "subset",
         random: tree.flag("checkpoint.randomize_tensor"),
+        safetensors: tree.text("checkpoint.format") == "safetensors",
+        verify: tree.flag("checkpoint.verify"),
+        asynchronous: tree.flag("checkpoint.asynchronous"),
+        fast_folder: tree.optional("checkpoint.fast_folder").map(|folder| root.join(folder.trim_end_matches('/'))),
     }
 }
 

@@ -2,9 +2,10 @@
 //! `iostat -x -o JSON`, which is what report tools of DLIO's runs read.
 
 use crate::failure::Outcome;
+use crate::host;
 use crate::outputs::RunFolder;
 use crate::system::{host_name, local_time};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,6 +14,15 @@ use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_secs(1);
 const SECTOR: f64 = 512.0;
+/// What `iostat -m` calls a megabyte, and its kilobyte.
+const MEGABYTE: f64 = 1024.0 * 1024.0;
+const KILOBYTE: f64 = 1024.0;
+
+/// "04/23/26 16:33:43", as iostat says it where nothing else was asked for.
+fn short_time() -> String {
+    let now = local_time();
+    format!("{}/{}/{} {}", &now[5..7], &now[8..10], &now[2..4], &now[11..19])
+}
 
 /// Fields of a line of /proc/diskstats after the name.
 type Counters = Vec<f64>;
@@ -28,21 +38,30 @@ fn counters(text: &str) -> BTreeMap<String, Counters> {
 
 /// Rates between two readings of one device.
 fn rates(name: &str, before: &Counters, after: &Counters, seconds: f64) -> Value {
-    let grown = |field: usize| after[field] - before[field];
+    // Older kernels say nothing of discards and flushes.
+    let of = |counters: &Counters, field: usize| counters.get(field).copied().unwrap_or(0.0);
+    let grown = |field: usize| of(after, field) - of(before, field);
     let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
-    json!({
-        "disk_device": name,
-        "r/s": grown(0) / seconds,
-        "w/s": grown(4) / seconds,
-        "rMB/s": grown(2) * SECTOR / 1e6 / seconds,
-        "wMB/s": grown(6) * SECTOR / 1e6 / seconds,
-        "rrqm/s": grown(1) / seconds,
-        "wrqm/s": grown(5) / seconds,
-        "r_await": mean(grown(3), grown(0)),
-        "w_await": mean(grown(7), grown(4)),
-        "aqu-sz": grown(10) / 1e3 / seconds,
-        "util": (grown(9) / 10.0 / seconds).min(100.0),
-    })
+    let hundredths = |number: f64| (number * 100.0).round() / 100.0;
+    let mut fields = Map::from_iter([("disk_device".to_string(), json!(name))]);
+    let mut put = |field: String, number: f64| fields.insert(field, json!(hundredths(number)));
+    // Of each kind: operations, merged ones, sectors, milliseconds.
+    let kinds = [("r", 0), ("w", 4), ("d", 11)];
+    for (kind, at) in kinds {
+        put(format!("{kind}/s"), grown(at) / seconds);
+    }
+    put("f/s".into(), grown(15) / seconds);
+    for (kind, at) in kinds {
+        put(format!("{kind}MB/s"), grown(at + 2) * SECTOR / MEGABYTE / seconds);
+        put(format!("{kind}rqm/s"), grown(at + 1) / seconds);
+        put(format!("{kind}rqm"), 100.0 * mean(grown(at + 1), grown(at) + grown(at + 1)));
+        put(format!("{kind}_await"), mean(grown(at + 3), grown(at)));
+        put(format!("{kind}areq-sz"), mean(grown(at + 2) * SECTOR / KILOBYTE, grown(at)));
+    }
+    put("f_await".into(), mean(grown(16), grown(15)));
+    put("aqu-sz".into(), grown(10) / 1e3 / seconds);
+    put("util".into(), (grown(9) / 10.0 / seconds).min(100.0));
+    Value::Object(fields)
 }
 
 /// user, nice, system, idle, iowait, irq, softirq, steal in ticks.
@@ -86,7 +105,7 @@ impl Reading {
             .filter(|(name, _)| named(name))
             .filter_map(|(name, after)| Some((name, before.devices.get(name)?, after)));
         let disks: Vec<Value> = both.map(|(name, before, after)| rates(name, before, after, seconds)).collect();
-        json!({"timestamp": local_time(), "avg-cpu": processor_shares(&before.processor, &self.processor), "disk": disks})
+        json!({"timestamp": short_time(), "avg-cpu": processor_shares(&before.processor, &self.processor), "disk": disks})
     }
 }
 
@@ -119,7 +138,17 @@ impl Sampler {
         // Ends also if the thread is gone; there is nothing more to wait for then.
         let _ = self.stop.send(());
         let samples = self.thread.join().unwrap_or_default();
-        let host = json!({"nodename": host_name(), "sysname": "Linux", "statistics": samples});
+        let kernel =
+            |what: &str| fs::read_to_string(format!("/proc/sys/kernel/{what}")).unwrap_or_default().trim().to_string();
+        let host = json!({
+            "nodename": host_name(),
+            "sysname": kernel("ostype"),
+            "release": kernel("osrelease"),
+            "machine": std::env::consts::ARCH,
+            "number-of-cpus": host::all_processors(),
+            "date": short_time().split(' ').next().unwrap_or_default(),
+            "statistics": samples,
+        });
         folder.write_json("iostat.json", &json!({"sysstat": {"hosts": [host]}}))
     }
 }
@@ -134,7 +163,17 @@ mod tests {
         let after = counters("   8       0 sda 300 0 6000 250 10 0 400 20 0 530 1070\n");
         let rates = rates("sda", &before["sda"], &after["sda"], 2.0);
         assert_eq!(rates["r/s"], 100.0);
-        assert_eq!(rates["rMB/s"], 1.024);
+        assert_eq!(rates["rMB/s"], 0.98);
+        assert_eq!((&rates["rareq-sz"], &rates["rrqm"], &rates["dMB/s"]), (&json!(10.0), &json!(0.0), &json!(0.0)));
+        let mut fields: Vec<&str> = rates.as_object().unwrap().keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        let mut asked: Vec<&str> =
+            "disk_device r/s w/s d/s f/s rMB/s wMB/s dMB/s rrqm/s wrqm/s drqm/s rrqm wrqm drqm r_await \
+            w_await d_await f_await rareq-sz wareq-sz dareq-sz aqu-sz util"
+                .split_whitespace()
+                .collect();
+        asked.sort_unstable();
+        assert_eq!(fields, asked);
         assert_eq!(rates["r_await"], 1.0);
         assert_eq!(rates["w_await"], 0.0);
         assert_eq!(rates["util"], 25.0);

@@ -1,12 +1,36 @@
 //! A file in the making: written under another name, renamed when complete. A crash, a full disk or Ctrl-C leaves
-//! either the whole file or none of it.
+//! either the whole file or none of it. What a kill leaves is named after its writer, and the next one removes it.
 
 use crate::failure::{Failure, Outcome};
+use crate::system::{self, host_name};
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The ending of unfinished files; the number of the process keeps two writers apart.
-pub const UNFINISHED: &str = ".partial";
+/// What the endings of unfinished files begin with: host and process follow, which keep two writers apart.
+pub const UNFINISHED: &str = ".partial-";
+
+fn ending() -> String {
+    format!("{UNFINISHED}{}-{}", host_name(), std::process::id())
+}
+
+/// Whether the writer of a file of this name is gone: a process of this host that lives no more.
+fn is_abandoned(name: &str) -> bool {
+    let writer = name.rsplit_once(UNFINISHED).and_then(|(_, writer)| writer.rsplit_once('-'));
+    let Some((host, process)) = writer else { return false };
+    let process: Option<u32> = process.parse().ok();
+    host == host_name() && process.is_some_and(|process| !system::lives(process))
+}
+
+/// Removes what killed writers left in a folder. One that cannot be listed or changed is left as it is.
+pub fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_abandoned(&entry.file_name().to_string_lossy()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
 
 pub struct Draft {
     /// Where it is written, and where it will be.
@@ -28,7 +52,7 @@ impl Draft {
     /// The temporary name of another file that appears together with the main one.
     pub fn companion(&mut self, path: &Path) -> PathBuf {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!("{UNFINISHED}{}", std::process::id()));
+        name.push(ending());
         let temporary = path.with_file_name(name);
         self.names.push((temporary.clone(), path.to_path_buf()));
         temporary
@@ -63,6 +87,15 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
     draft.commit()
 }
 
+/// The same for a file that is nobody else's business.
+pub fn write_whole_for_user(path: &Path, bytes: &[u8]) -> Outcome<()> {
+    let draft = Draft::new(path);
+    let created = File::options().write(true).create_new(true).mode(0o600).open(draft.path());
+    let written = created.and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| Failure::unwritable("writing", path, error))?;
+    draft.commit()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +110,22 @@ mod tests {
         fs::write(companion, b"half").unwrap();
         drop(draft);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_and_what_others_write_is_not() {
+        let dir = crate::scratch::Folder::new("swept");
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let (host, own) = (host_name(), std::process::id());
+        let names = [format!("{host}-{}", gone.id()), format!("{host}-{own}"), format!("{host}x-{}", gone.id())];
+        let names = names.map(|writer| format!("img_1_of_8.npz{UNFINISHED}{writer}"));
+        names.iter().for_each(|name| fs::write(dir.path().join(name), b"half").unwrap());
+        fs::write(dir.path().join("img_1_of_8.npz"), b"whole").unwrap();
+        sweep(dir.path());
+        let there = |name: &str| dir.path().join(name).exists();
+        assert_eq!([&names[0], &names[1], &names[2]].map(|name| there(name)), [false, true, true]);
+        assert!(there("img_1_of_8.npz"));
     }
 
     #[test]

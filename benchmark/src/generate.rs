@@ -5,15 +5,16 @@
 
 use crate::config::Dataset;
 use crate::content::Content;
-use crate::draft::Draft;
+use crate::draft::{self, Draft};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats::{self, Format};
 use crate::input::Access;
 use crate::layout::{FileSpec, Layout};
-use crate::system::{self, SharedCounter};
+use crate::system::{self, SharedNumbers};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// What one writer did, or all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,44 +87,59 @@ fn present_bytes(layout: &Layout) -> u64 {
     (0..layout.total_files()).filter_map(|number| fs::metadata(path(number)).ok()).map(|file| file.len()).sum()
 }
 
+/// Makes the folders, and removes what a killed generation left in them.
 pub fn make_folders(layout: &Layout) -> Outcome<()> {
     for folder in layout.folders() {
         fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
+        draft::sweep(&folder);
     }
     Ok(())
 }
 
-/// Writes this rank's files. `again` also those that are complete.
-pub fn generate(layout: &Layout, part: Part, again: bool, watch: Watch) -> Outcome<Generated> {
-    make_folders(layout)?;
+/// Which files that are there already stay.
+#[derive(Debug, Clone, Copy)]
+pub enum Keep {
+    Nothing,
+    /// Complete ones. By split: those of another program, which are looked at one by one.
+    Complete {
+        foreign: [bool; 2],
+    },
+}
+
+/// Writes this rank's files into folders that are there.
+pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcome<Generated> {
     in_parallel(part, layout.total_files(), watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
         let (mut shapes, mut scratch) = (layout.shapes(), Vec::new());
         for number in numbers {
-            let spec = layout.spec(number, shapes.at(number));
-            tell(one_file(format, &spec, &layout.dataset, again, &mut scratch)?)?;
+            let spec = layout.spec(number, shapes.at(layout.drawn(number)));
+            let foreign = |foreign: [bool; 2]| foreign[layout.split_of(number).0 as usize];
+            let stays = match keep {
+                Keep::Nothing => false,
+                Keep::Complete { foreign: who } if foreign(who) => is_as_asked(format, &spec, &layout.dataset),
+                Keep::Complete { .. } => is_complete(format, &spec, &layout.dataset),
+            };
+            tell(if stays { KEPT } else { one_file(format, &spec, &layout.dataset, &mut scratch)? })?;
         }
         Ok(())
     })
 }
 
-fn one_file(
-    format: &dyn Format,
-    spec: &FileSpec,
-    dataset: &Dataset,
-    again: bool,
-    scratch: &mut Vec<u8>,
-) -> Outcome<Generated> {
-    if !again && is_complete(format, spec, dataset) {
-        return Ok(Generated { kept: 1, ..Generated::default() });
-    }
+const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };
+
+fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &mut Vec<u8>) -> Outcome<Generated> {
     let mut draft = Draft::new(&spec.path);
     format.write(spec, dataset, &mut draft, scratch)?;
     draft.commit()?;
     Ok(Generated { written: 1, bytes: spec.payload_bytes(), kept: 0 })
 }
 
-/// Names appear only when files are complete; a size that differs belongs to another shape.
+/// Whoever made it: what is told apart is not what was asked for.
+fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
+    spec.path.exists() && format.differs(spec, dataset).is_none()
+}
+
+/// Names appear only when files are complete; a size that differs is that of one that was cut.
 fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
     let Ok(file) = fs::metadata(&spec.path) else { return false };
     format.file_bytes(spec, dataset).is_none_or(|expected| expected == file.len())
@@ -137,7 +153,7 @@ pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
             format.reader(&layout.dataset, Access { map: true, keep_open: true, check: true, ..Access::default() });
         let mut shapes = layout.shapes();
         for number in numbers {
-            let spec = layout.spec(number, shapes.at(number));
+            let spec = layout.spec(number, shapes.at(layout.drawn(number)));
             reader.open(&spec.path)?;
             for sample in 0..spec.samples {
                 reader.sample(sample)?;
@@ -219,7 +235,7 @@ fn of_record(record: &[u8; RECORD]) -> Outcome<Generated> {
 fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Generated> {
     let files = part.files(total);
     let failed = |error: io::Error| Failure::new(Kind::System, format!("starting a writer: {error}"));
-    let next = SharedCounter::new().map_err(failed)?;
+    let next = SharedNumbers::new(1).map_err(failed)?;
     let (receiver, sender) = io::pipe().map_err(failed)?;
     let mut receiver = Some(receiver);
     let mut writers = Vec::new();
@@ -243,11 +259,11 @@ fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Gene
     }
 }
 
-fn writer(part: Part, files: u64, next: &SharedCounter, mut sender: io::PipeWriter, work: Work) -> i32 {
+fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWriter, work: Work) -> i32 {
     // Files of a megabyte are told one by one, of a kilobyte by the hundred: a message costs as much as a small file.
     let (mut told, mut pending) = (std::time::Instant::now(), Generated::default());
     let mut numbers = std::iter::from_fn(|| {
-        let place = next.add(1);
+        let place = next.at(0).fetch_add(1, Ordering::Relaxed);
         (place < files && !system::interrupted()).then(|| part.number(place))
     });
     let gone = |_| Failure::interrupted();
@@ -273,14 +289,15 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     let mut all = Generated::default();
     let mut record = [0; RECORD];
     // A signal may have come to this process alone; the writers end when nobody listens any more.
-    while !system::interrupted() && receiver.read_exact(&mut record).is_ok() {
+    while !system::interrupted() && !system::lost_child() && receiver.read_exact(&mut record).is_ok() {
         let done = of_record(&record)?;
         all.written += done.written;
         all.bytes += done.bytes;
         all.kept += done.kept;
         watch(done.written + done.kept, done.bytes);
     }
-    if system::interrupted() { Err(Failure::interrupted()) } else { Ok(all) }
+    // Without the others there is nothing to generate for; the caller knows who is gone.
+    if system::interrupted() || system::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
 /// What the first missing file is called; None if first, middle and last of both splits are there. Looking at all

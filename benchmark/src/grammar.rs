@@ -10,7 +10,7 @@
 //! A backslash makes the next `\ ( ) [ ] { } : = ,` or blank an ordinary character of a word.
 
 use crate::failure::{Failure, Outcome};
-use crate::value::{Value, number};
+use crate::value::{DEPTH_MAX, Value, number};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -41,6 +41,9 @@ impl Override {
     }
 }
 
+/// Runs of a sweep: each has a folder, and nobody waits for more.
+pub const SWEEP_MAX: usize = 10_000;
+
 pub fn parse(typed: &str) -> Outcome<Override> {
     let (action, rest) = action_of(typed);
     let (key, value) = match rest.split_once('=') {
@@ -68,11 +71,19 @@ fn action_of(typed: &str) -> (Action, &str) {
 
 fn check_key(typed: &str, key: &str) -> Outcome<()> {
     let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || "_-/$".contains(c));
-    if key.split('.').all(plain) { Ok(()) } else { Err(wrong(typed, "that is not a key")) }
+    if key.split('.').all(plain) && key.split('.').count() <= DEPTH_MAX {
+        return Ok(());
+    }
+    Err(wrong(typed, "that is not a key"))
 }
 
 fn wrong(typed: &str, why: &str) -> Failure {
-    Failure::refused(format!("cannot read `{typed}`: {why}")).remedy(
+    // What was typed may be as long as an argument can be.
+    let (shown, more) = match typed.char_indices().nth(200) {
+        Some((end, _)) => (&typed[..end], "..."),
+        None => (typed, ""),
+    };
+    Failure::refused(format!("cannot read `{shown}{more}`: {why}")).remedy(
         "overrides look like ++workload.dataset.num_files_train=16; quote values with blanks or brackets for the shell",
     )
 }
@@ -82,20 +93,25 @@ struct Typed<'a> {
     whole: &'a str,
     text: Vec<char>,
     at: usize,
+    depth: usize,
 }
 
 impl<'a> Typed<'a> {
     fn new(whole: &'a str, text: &str) -> Typed<'a> {
-        Typed { whole, text: text.chars().collect(), at: 0 }
+        Typed { whole, text: text.chars().collect(), at: 0, depth: 0 }
     }
 
     fn sweep(mut self) -> Outcome<Vec<Value>> {
         if self.rest().is_empty() {
             return Ok(vec![Value::Text(String::new())]);
         }
-        if let Some(values) = self.function()? {
-            return Ok(values);
+        match self.function()? {
+            Some(values) => Ok(values),
+            None => self.values(),
         }
+    }
+
+    fn values(mut self) -> Outcome<Vec<Value>> {
         let mut values = vec![self.value("")?];
         while self.take(',') {
             values.push(self.value("")?);
@@ -111,7 +127,7 @@ impl<'a> Typed<'a> {
         let text = self.rest();
         let Some(inside) = text.strip_suffix(')') else { return Ok(None) };
         if let Some(choices) = inside.strip_prefix("choice(") {
-            return Typed::new(self.whole, choices).sweep().map(Some);
+            return Typed::new(self.whole, choices).values().map(Some);
         }
         match inside.strip_prefix("range(") {
             Some(bounds) => self.range(bounds).map(Some),
@@ -127,6 +143,10 @@ impl<'a> Typed<'a> {
             Some(&[start, stop, step]) if step > 0 => (start, stop, step),
             _ => return Err(self.wrong("range takes one to three whole numbers: range(start, stop, step)")),
         };
+        let values = (i128::from(stop) - i128::from(start) - 1).div_euclid(i128::from(step)) + 1;
+        if values > SWEEP_MAX as i128 {
+            return Err(self.wrong(&format!("that is a sweep of {values} values, and {SWEEP_MAX} are the most")));
+        }
         Ok((start..stop).step_by(step as usize).map(Value::Int).collect())
     }
 
@@ -157,12 +177,17 @@ impl<'a> Typed<'a> {
     /// One value; `closing` are the characters that end a word besides the comma.
     fn value(&mut self, closing: &str) -> Outcome<Value> {
         self.skip_blanks();
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.wrong("lists and maps are nested too deep"));
+        }
         let value = match self.peek() {
             Some('[') => self.list()?,
             Some('{') => self.map()?,
             Some(quote @ ('\'' | '"')) => Value::Text(self.quoted(quote)?),
             _ => self.word(closing)?,
         };
+        self.depth -= 1;
         self.skip_blanks();
         Ok(value)
     }
@@ -355,6 +380,23 @@ mod tests {
     #[test]
     fn a_value_may_hold_equal_signs_and_urls() {
         assert_eq!(value("s3://bucket/a=b"), text("s3://bucket/a=b"));
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        for typed in [
+            format!("k={}", "[".repeat(100_000)),
+            format!("k={}", "{a:".repeat(40_000)),
+            format!("k={}1", "choice(".repeat(10_000)),
+            format!("k={}1{}", "choice(".repeat(10_000), ")".repeat(10_000)),
+            format!("k{}=1", ".k".repeat(60_000)),
+            "k=range(0,9223372036854775807)".into(),
+            "k=range(-9223372036854775808,9223372036854775807)".into(),
+        ] {
+            // A word with parentheses in it is a word.
+            assert!(parse(&typed).is_err() || typed.contains("choice"), "{:.40}", typed);
+            assert!(parse(&typed).map_or_else(|refused| refused.what.len(), |_| 0) < 400);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! are reported when set, never dropped in silence.
 
 use crate::value::Value;
+use dlio_schemas::words::nearest;
 
 /// What may stand behind a key.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,18 +62,21 @@ const fn key(
 
 use Kind::*;
 
+/// What keys affect that are accepted and do nothing.
+pub const NOTHING: &str = "nothing";
+
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key("framework", Choice(&["tensorflow", "pytorch"]), "tensorflow", "the framework whose loading and checkpoints are imitated", "default checkpoint files, checks of the loader"),
 
     key("model.name", Text, "default", "label of the model", "the name of the run folder"),
-    key("model.type", Text, "null", "`transformer`: no plain model_states file is written", "checkpoint"),
+    key("model.type", Text, "null", "`transformer`: no plain model_states file is written; any other: one beside those of the layers", "checkpoint"),
     key("model.model_size_bytes", Whole, "10240", "bytes of the single model tensor of a checkpoint (`model.model_size` is taken as the same)", "checkpoint"),
     key("model.model_datatype", Choice(DATATYPES), "fp16", "element type of model tensors", "checkpoint"),
     key("model.optimizer_datatype", Choice(DATATYPES), "fp32", "element type of optimizer tensors", "checkpoint"),
-    key("model.optimization_groups", Wholes, "[]", "lengths of optimizer tensors, for models given by lists", "checkpoint"),
+    key("model.optimization_groups", Wholes, "[]", "numbers of optimizer tensors, a byte each, for models given by lists; every rank writes all of them", "checkpoint"),
     key("model.num_layers", Whole, "-1", "transformer layers", "checkpoint"),
-    key("model.layer_parameters", Wholes, "[]", "lengths of the tensors of a layer, divided by tensor parallelism", "checkpoint"),
+    key("model.layer_parameters", Wholes, "[]", "numbers of the tensors of a layer, a byte each, divided by tensor parallelism", "checkpoint"),
     key("model.parallelism.tensor", Whole, "1", "ranks that share a layer", "checkpoint"),
     key("model.parallelism.pipeline", Whole, "1", "ranks that share the layers", "checkpoint"),
     key("model.parallelism.data", Whole, "-1", "data-parallel ranks; -1: ranks / (tensor * pipeline)", "checkpoint"),
@@ -89,7 +93,7 @@ pub const KEYS: &[Key] = &[
     key("workflow.checkpoint", Flag, "false", "write checkpoints; without training: checkpoints only", "checkpoint"),
     key("workflow.profiling", Flag, "false", "sample the block devices", "iostat.json"),
     key("workflow.query", Text, "null", "print this key's value and stop", "nothing else runs"),
-    key("workflow.debug", Flag, "false", "accepted for old files; changes nothing", "nothing"),
+    key("workflow.debug", Flag, "false", "accepted for old files", NOTHING),
 
     key("storage.storage_type", Choice(&["local_fs", "parallel_fs", "direct_fs", "s3", "aistore"]), "local_fs", "where data and checkpoints are; object stores are refused for now", "every path"),
     key("storage.storage_root", Text, "./", "put in front of every path that is not absolute", "every path"),
@@ -102,7 +106,7 @@ pub const KEYS: &[Key] = &[
     key("dataset.record_length_bytes_resize", Number, "0", "bytes of the array handed to the trainer; 0: nothing is handed over", "loading"),
     key("dataset.record_dims", Wholes, "[]", "shape of a sample instead of a square", "generation"),
     key("dataset.record_element_type", Choice(ELEMENT_TYPES), "uint8", "NumPy type of the elements; images are uint8", "generation"),
-    key("dataset.record_element_bytes", Whole, "1", "derived from the type; accepted for old files", "nothing"),
+    key("dataset.record_element_bytes", Whole, "1", "derived from the type; accepted for old files", NOTHING),
     key("dataset.num_files_train", Whole, "8", "files in train/", "data set"),
     key("dataset.num_files_eval", Whole, "0", "files in valid/", "data set"),
     key("dataset.num_samples_per_file", Whole, "1", "samples in each file", "data set"),
@@ -115,19 +119,19 @@ pub const KEYS: &[Key] = &[
     key("dataset.compression_level", Whole, "4", "level of the compressor", "generation"),
     key("dataset.enable_chunking", Flag, "false", "hdf5: store in chunks of chunk_size bytes", "generation"),
     key("dataset.chunk_size", Whole, "0", "hdf5: bytes of a chunk with enable_chunking", "generation"),
-    key("dataset.generation_buffer_size", Number, "2147483648", "upper bound of the memory one writer may use", "generation"),
+    key("dataset.generation_buffer_size", Number, "2147483648", "accepted: files are streamed, whatever their size", NOTHING),
     key("dataset.keep_files", Flag, "true", "false: the data folder is removed at the end", "end of the run"),
     key("dataset.hdf5.chunk_dims", Wholes, "[]", "hdf5: shape of a chunk", "generation"),
     key("dataset.hdf5.num_dset_per_record", Whole, "1", "hdf5: data sets a sample is spread over (its first dimension is divided)", "generation, reader"),
-    key("dataset.hdf5.max_shape", Wholes, "[]", "hdf5: shape the data sets may grow to; needs chunks", "generation"),
-    key("dataset.skip_listing", Flag, "false", "accepted: no listing is ever made, names are computed", "nothing"),
-    key("dataset.listing_validation_interval", Whole, "1000", "accepted: no listing is ever made", "nothing"),
-    key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", "nothing"),
+    key("dataset.hdf5.max_shape", Wholes, "[]", "hdf5: shape the samples may grow to, with or without the number of samples in front", "generation"),
+    key("dataset.skip_listing", Flag, "false", "accepted: no listing is ever made, names are computed", NOTHING),
+    key("dataset.listing_validation_interval", Whole, "1000", "accepted: no listing is ever made", NOTHING),
+    key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", NOTHING),
     key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size}; without them one binary column `image`", "generation, reader"),
     key("dataset.parquet.row_group_size", Whole, "1024", "rows of a row group", "generation, reader"),
     key("dataset.parquet.partition_by", Text, "null", "partition column; refused for now", "generation"),
-    key("dataset.parquet.generation_batch_size", Whole, "0", "rows written at once; 0: a row group", "generation"),
-    key("dataset.parquet.use_s3dlio_gen", Flag, "false", "accepted: there is one generator", "nothing"),
+    key("dataset.parquet.generation_batch_size", Whole, "0", "accepted: a row group is written at once", NOTHING),
+    key("dataset.parquet.use_s3dlio_gen", Flag, "false", "accepted: there is one generator", NOTHING),
 
     key("reader.data_loader", Choice(&["tensorflow", "pytorch", "dali", "native_dali", "synthetic", "none"]), "tensorflow", "loader that is imitated: pytorch and dali sample by index, tensorflow and native_dali stream files through a shuffle buffer, none reads in the training process", "loading"),
     key("reader.data_loader_classname", Text, "null", "a Python class; refused, there is no Python here", "loading"),
@@ -136,7 +140,7 @@ pub const KEYS: &[Key] = &[
     key("reader.batch_size", Whole, "1", "samples of a step, on each rank", "training"),
     key("reader.batch_size_eval", Whole, "1", "samples of an evaluation step", "evaluation"),
     key("reader.read_threads", Whole, "1", "workers of a rank; 0: the training process reads itself (tensorflow: 1)", "loading"),
-    key("reader.computation_threads", Whole, "1", "workers that decode; here reading and decoding are one step", "nothing"),
+    key("reader.computation_threads", Whole, "1", "workers that decode; here reading and decoding are one step", NOTHING),
     key("reader.write_threads", Whole, "0", "writers of a rank while generating; 0: the processors at hand", "generation"),
     key("reader.prefetch_size", Whole, "2", "batches read ahead, shared by the workers", "loading"),
     key("reader.file_shuffle", Choice(SHUFFLES), "off", "order of files: off, seed (the same every run), random", "loading"),
@@ -147,8 +151,8 @@ pub const KEYS: &[Key] = &[
     key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),
     key("reader.preprocess_time", Time, "0", "time a worker spends on a sample after reading it", "loading"),
     key("reader.preprocess_time_stdev", Number, "0", "its spread, if preprocess_time is a number", "loading"),
-    key("reader.pin_memory", Flag, "true", "accepted: there is no device to pin memory for", "nothing"),
-    key("reader.multiprocessing_context", Choice(&["fork", "spawn", "forkserver"]), "fork", "workers are forked whatever this says; they start in a millisecond", "nothing"),
+    key("reader.pin_memory", Flag, "true", "accepted: there is no device to pin memory for", NOTHING),
+    key("reader.multiprocessing_context", Choice(&["fork", "spawn", "forkserver"]), "fork", "workers are forked whatever this says; they start in a millisecond", NOTHING),
     key("reader.dont_use_mmap", Flag, "false", "mmap_indexed_binary and dali: read instead of mapping", "loading"),
     key("reader.odirect", Flag, "false", "read past the page cache (npz, npy, indexed_binary)", "loading"),
     key("reader.transformed_record_dims", Wholes, "[]", "shape of the array handed to the trainer", "loading"),
@@ -166,11 +170,11 @@ pub const KEYS: &[Key] = &[
     key("evaluation.eval_after_epoch", Whole, "1", "first epoch followed by an evaluation", "evaluation"),
     key("evaluation.epochs_between_evals", Whole, "1", "epochs from one evaluation to the next", "evaluation"),
 
-    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written. pytorch: .pt, which torch.load takes, a rank's share as one tensor of int8; tensorflow: .pb, its bytes and nothing else", "checkpoint"),
+    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written. pytorch: .pt, the dictionary of tensors that torch.load takes; tensorflow: .pb, its bytes and nothing else", "checkpoint"),
     key("checkpoint.checkpoint_after_epoch", Whole, "1", "first epoch followed by a checkpoint", "checkpoint"),
     key("checkpoint.epochs_between_checkpoints", Whole, "1", "epochs from one checkpoint to the next", "checkpoint"),
-    key("checkpoint.steps_between_checkpoints", Whole, "-1", "steps from one checkpoint to the next; wins over epochs if >= 0", "checkpoint"),
-    key("checkpoint.type", Choice(&["rank_zero", "all_ranks"]), "rank_zero", "which ranks write the plain model file", "checkpoint"),
+    key("checkpoint.steps_between_checkpoints", Whole, "-1", "steps of an epoch from one checkpoint to the next; wins over epochs if >= 0, and 0 means none at all", "checkpoint"),
+    key("checkpoint.type", Choice(&["rank_zero", "all_ranks"]), "rank_zero", "all_ranks: with zero stage 0, data-parallel ranks write a plain model file of their own too", "checkpoint"),
     key("checkpoint.checkpoint_mechanism_classname", Text, "null", "a Python class; refused, there is no Python here", "checkpoint"),
     key("checkpoint.fsync", Flag, "false", "a checkpoint is on the device before the next step", "checkpoint"),
     key("checkpoint.time_between_checkpoints", Number, "-1", "pause before each checkpoint, checkpoints-only runs", "checkpoint"),
@@ -179,8 +183,12 @@ pub const KEYS: &[Key] = &[
     key("checkpoint.recovery_rank_shift", Flag, "false", "a rank reads what its neighbour wrote", "checkpoint reads"),
     key("checkpoint.rank_sync", Flag, "false", "ranks wait for each other inside a checkpoint's time", "checkpoint"),
     key("checkpoint.mode", Choice(&["default", "subset"]), "default", "subset: fewer ranks than the model's parallelism", "checkpoint"),
-    key("checkpoint.randomize_tensor", Flag, "true", "checkpoint bytes are random; false: zeros", "checkpoint"),
-    key("checkpoint.ksm", Free, "{}", "memory merging; accepted, tensors are never kept in memory here", "nothing"),
+    key("checkpoint.randomize_tensor", Flag, "true", "checkpoint numbers are random; false: ones", "checkpoint"),
+    key("checkpoint.format", Choice(&["framework", "safetensors"]), "framework", "framework: .pt or .pb, as the framework writes them; safetensors: .safetensors (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.verify", Flag, "true", "what is read back is held against the checksums of what was written (not a key of DLIO)", "checkpoint reads"),
+    key("checkpoint.asynchronous", Flag, "false", "training goes on while a checkpoint is written, and waits at the next one if it is not done (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.fast_folder", Text, "null", "a faster place: checkpoints are written there and copied to checkpoint_folder while training goes on; what is read is read from there if it is there (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.ksm", Free, "{}", "memory merging; accepted, tensors are never kept in memory here", NOTHING),
 
     key("output.folder", Text, "null", "run folder; null: hydra.run.dir", "outputs"),
     key("output.log_file", Text, "dlio.log", "name of the log", "outputs"),
@@ -280,31 +288,6 @@ pub fn suggestion(path: &str) -> Option<&'static str> {
     let last = path.rsplit('.').next().unwrap_or(path);
     let same_last = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last)).map(|key| key.path);
     same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
-}
-
-/// The word within a third of its length in edits, nearest first.
-pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = words.map(|word| (edits(wrong, word), word));
-    scored
-        .filter(|(distance, word)| *distance <= word.len().max(wrong.len()) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, word)| word)
-}
-
-/// Levenshtein's distance, one row at a time.
-fn edits(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, r) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(l != *r);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

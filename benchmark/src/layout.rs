@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! <folder>/train/<prefix>_<number, as wide as N>_of_<N>.<format>      with subfolders: train/<number mod S>/...
-//! <folder>/valid/...                                                  the evaluation files
+//! <folder>/valid/...                                                  the evaluation files; also there where none are
 //! <folder>/index/train/<file>.idx                                     tfrecord only
 //! ```
 
@@ -78,11 +78,47 @@ impl Layout {
         self.files(split) * self.dataset.samples_per_file
     }
 
+    /// The number of files that names speak of.
+    pub fn named(&self, split: Split) -> u64 {
+        self.dataset.named[split as usize]
+    }
+
     pub fn file_name(&self, split: Split, number: u64) -> String {
-        let total = self.files(split);
-        let width = total.to_string().len();
+        let width = self.named(split).to_string().len();
+        let (first, last) = self.name_ends(split);
+        format!("{first}{number:0width$}{last}")
+    }
+
+    /// What stands before and behind the number in the names of a split.
+    pub fn name_ends(&self, split: Split) -> (String, String) {
         let Dataset { prefix, format, .. } = &self.dataset;
-        format!("{prefix}_{number:0width$}_of_{total}.{format}{}", self.compressed_suffix())
+        let total = self.named(split);
+        (format!("{prefix}_"), format!("_of_{total}.{format}{}", self.compressed_suffix()))
+    }
+
+    /// The smallest data set in the folder that is named as this one and has more files: how many.
+    pub fn larger_set(&self, split: Split) -> Option<u64> {
+        let Dataset { prefix, format, .. } = &self.dataset;
+        let (first, last) = (format!("{prefix}_"), format!(".{format}{}", self.compressed_suffix()));
+        let folder = std::fs::read_dir(self.folders_of(split).first()?).ok()?;
+        let total = |entry: std::fs::DirEntry| -> Option<u64> {
+            let name = entry.file_name();
+            let between = name.to_str()?.strip_prefix(&first)?.strip_suffix(&last)?;
+            let (number, total) = between.split_once("_of_")?;
+            number.parse::<u64>().ok()?;
+            total.parse().ok()
+        };
+        folder.flatten().filter_map(total).filter(|total| *total > self.files(split)).min()
+    }
+
+    /// A name for all files of a split, unlike that of files with other names in the same folder.
+    pub fn set_name(&self, split: Split) -> String {
+        let (first, last) = self.name_ends(split);
+        let subfolders = match self.subfolders(split) {
+            0 | 1 => String::new(),
+            count => format!(".{count}"),
+        };
+        format!("{}{subfolders}.{}{last}", split.folder(), first.trim_end_matches('_'))
     }
 
     /// Text is compressed under the name that tells readers so; the other formats compress inside.
@@ -121,20 +157,27 @@ impl Layout {
         self.dataset.folder.join("index").join(self.folder(split, number)).join(name)
     }
 
-    /// Every folder that files will be in, index folders included where the format has them.
+    /// Every folder of the data set, index folders included where the format has them. DLIO lists both splits and
+    /// expects as many subfolders as were said, whether or not a file is in them.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for split in [Split::Train, Split::Valid] {
-            let count = self.subfolders(split).max(1).min(self.files(split));
-            for number in 0..count {
-                let folder = self.folder(split, number);
-                if self.dataset.format == "tfrecord" {
-                    folders.push(self.dataset.folder.join("index").join(&folder));
-                }
-                folders.push(self.dataset.folder.join(folder));
+            folders.extend(self.folders_of(split));
+            if self.dataset.format == "tfrecord" {
+                let index = self.dataset.folder.join("index");
+                folders.extend(self.subfolder_names(split).map(|folder| index.join(folder)));
             }
         }
         folders
+    }
+
+    /// The folders that the files of a split are in.
+    pub fn folders_of(&self, split: Split) -> Vec<PathBuf> {
+        self.subfolder_names(split).map(|folder| self.dataset.folder.join(folder)).collect()
+    }
+
+    fn subfolder_names(&self, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
+        (0..self.subfolders(split).max(1)).map(move |number| self.folder(split, number))
     }
 
     /// All files of both splits, training first, as one range of numbers: the order in which DLIO draws their sizes.
@@ -145,6 +188,14 @@ impl Layout {
     pub fn split_of(&self, number: u64) -> (Split, u64) {
         let train = self.dataset.files_train;
         if number < train { (Split::Train, number) } else { (Split::Valid, number - train) }
+    }
+
+    /// Which draw of sizes is that of a file: those of all training files come first, whether or not they are read.
+    pub fn drawn(&self, number: u64) -> u64 {
+        match self.split_of(number) {
+            (Split::Train, within) => within,
+            (Split::Valid, within) => self.named(Split::Train) + within,
+        }
     }
 
     pub fn spec(&self, number: u64, dims: Vec<u64>) -> FileSpec {
@@ -246,7 +297,9 @@ mod tests {
         let layout =
             layout("{dataset: {data_folder: d, format: tfrecord, num_files_train: 16, num_subfolders_train: 10}}");
         assert_eq!(layout.path(Split::Train, 13), PathBuf::from("./d/train/03/img_13_of_16.tfrecord"));
-        assert_eq!(layout.folders().len(), 20);
+        // With the evaluation's, where there is nothing.
+        assert_eq!(layout.folders().len(), 22);
+        assert_eq!(layout.set_name(Split::Train), "train.10.img_of_16.tfrecord");
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //! without the accelerator, and says how much of the accelerator's time the storage left usable.
 //!
 //! ```text
-//! grammar, value              what was typed, what files say
+//! grammar, value              what was typed, what files say; interpolation: values that say what others do
 //! keys, workload              the table of keys; the workloads compiled in
 //! config, rules               what it means; what cannot be
 //! layout, content, formats    names, sizes and bytes of a data set; one file a format
+//! fingerprint                 how the files that are there were made
 //! generate                    writes it
 //! loader                      order, workers, batches
 //! training, checkpoint        the loop
+//! communicator, activity      ranks that wait for each other, and what each is doing
 //! metrics, results, outputs   the numbers, and the files that say them
 //! bench                       a run from request to results
 //! terminal                    what is said meanwhile, whether or not anybody listens
@@ -16,6 +18,9 @@
 //!
 //! Not here: reading traces (the analyzer does) and hooks (the tracer does).
 
+pub mod activity;
+pub mod agreement;
+pub mod background;
 pub mod bench;
 pub mod buffer;
 pub mod catalog;
@@ -26,16 +31,23 @@ pub mod config;
 pub mod content;
 pub mod devices;
 pub mod draft;
+pub mod explain;
 pub mod failure;
+pub mod fingerprint;
 pub mod formats;
 pub mod generate;
 pub mod grammar;
 pub mod host;
 pub mod input;
+pub mod interpolation;
 pub mod keys;
+pub mod launched;
+pub mod launcher;
 pub mod layout;
 pub mod loader;
+pub mod local;
 pub mod locate;
+pub mod manual;
 pub mod metrics;
 pub mod outputs;
 pub mod pace;
@@ -44,11 +56,18 @@ pub mod progress;
 pub mod random;
 pub mod remarks;
 pub mod report;
+pub mod restored;
 pub mod results;
 pub mod rules;
+pub mod safetensors_file;
+pub mod socket;
 pub mod spans;
+pub mod star;
+pub mod submission;
 pub mod system;
+pub mod tensor_file;
 pub mod terminal;
+pub mod tiers;
 pub mod torch_file;
 pub mod trace;
 pub mod traced;

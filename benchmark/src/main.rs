@@ -1,18 +1,24 @@
 //! The program `dlio`: its verbs and their options, and nothing that works.
 //!
-//! `dlio X` runs the program `dlio-X` where X is no verb, so `dlio analyze` is `dlio-analyze`. Under the name
+//! `dlio X` runs the program `dlio-X` where X is no verb or is `analyze` or `top`. Under the name
 //! `dlio_benchmark` it takes DLIO's own arguments.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use dlio_benchmark::agreement;
 use dlio_benchmark::bench::{self, Request, Run};
-use dlio_benchmark::failure::Outcome;
+use dlio_benchmark::communicator::Communicator;
+use dlio_benchmark::failure::{Failure, Outcome};
+use dlio_benchmark::launched::Launched;
+use dlio_benchmark::launcher::World;
 use dlio_benchmark::loader::WorkerKind;
+use dlio_benchmark::submission::{self, Asked};
 use dlio_benchmark::training::Habits;
-use dlio_benchmark::{catalog, completion, locate, report, terminal, trace, traced};
+use dlio_benchmark::{catalog, completion, launcher, locate, manual, report, terminal, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 #[derive(Parser)]
 #[command(name = "dlio", version, about = "The I/O of deep-learning training: reproduced, traced, explained")]
@@ -20,7 +26,9 @@ use std::process::{Command, ExitCode};
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
-  dlio analyze trace/ --summary        any other verb runs the program dlio-VERB")]
+  dlio analyze                         what the trace in ./dlio-trace says
+  dlio top                             what programs that trace into ./dlio-trace are doing now
+Any other verb runs the program dlio-VERB.")]
 struct Dlio {
     #[command(subcommand)]
     verb: Verb,
@@ -32,6 +40,18 @@ enum Verb {
     Bench(Box<BenchVerb>),
     /// Run any program and record its I/O
     Trace(trace::Options),
+    /// Say where the time of a traced program went (`dlio analyze --help` lists its options)
+    #[command(disable_help_flag = true)]
+    Analyze {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
+        arguments: Vec<OsString>,
+    },
+    /// Show what traced programs are doing at this moment (`dlio top --help` lists its options)
+    #[command(disable_help_flag = true)]
+    Top {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
+        arguments: Vec<OsString>,
+    },
     /// What workloads there are, what they say, and what their keys mean
     Workloads {
         #[command(subcommand)]
@@ -39,6 +59,8 @@ enum Verb {
     },
     /// Print the completion script of a shell
     Completions { shell: clap_complete::Shell },
+    /// Write the pages of the manual into a folder
+    Man { folder: PathBuf },
 }
 
 // Without a word it would generate and read the gigabyte of the workload `default`: DLIO does.
@@ -53,6 +75,8 @@ enum Verb {
   dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
   dlio bench workload=llama_7b ++workload.model.num_layers=2
   dlio bench report hydra_log/unet3d/2026-11-21-00-08-48
+  dlio bench check hydra_log/unet3d/2026-11-21-00-08-48
+  dlio bench size workload=unet3d --accelerators 4 --memory 64
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
 5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole
@@ -75,6 +99,43 @@ enum BenchWhat {
         #[arg(long)]
         json: bool,
     },
+    /// Say which of MLPerf Storage's rules a finished run keeps, and which it breaks (then the exit code is 1)
+    Check {
+        /// The run's folder
+        folder: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say how much data MLPerf Storage's rules ask for, or what each process writes of a checkpoint
+    #[command(after_help = "Examples:
+  dlio bench size workload=unet3d --accelerators 4 --hosts 2 --memory 64
+  dlio bench size workload=llama3_1t --accelerators 1024")]
+    Size {
+        /// workload=NAME and overrides
+        #[arg(value_name = "OVERRIDE", required = true)]
+        overrides: Vec<String>,
+        /// A folder with workload/NAME.yaml files of one's own
+        #[arg(long, visible_alias = "cd", value_name = "DIR")]
+        config_dir: Option<PathBuf>,
+        /// Simulated accelerators
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        accelerators: u64,
+        /// Machines they are on
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        hosts: u64,
+        /// Memory of each of them in GiB; that of this machine where it is not said
+        #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+        memory: Option<f64>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn gibibytes(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches("GiB").trim().parse::<f64>().ok();
+    number.filter(|number| number.is_finite() && *number > 0.0).ok_or_else(|| "it takes a number of GiB, as 64".into())
 }
 
 #[derive(Subcommand)]
@@ -104,9 +165,12 @@ struct Options {
     /// Go on without keys that nobody knows, with a warning
     #[arg(long)]
     lenient: bool,
-    /// Simulated accelerators, each a process
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    ranks: u64,
+    /// Simulated accelerators, each a process; where mpirun, srun or torchrun started several of this, those are the ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ranks: Option<u64>,
+    /// After this long at a barrier, say which rank is missing and what it last did, and wait on
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    barrier_timeout: u64,
     /// Empty the page cache before each epoch
     #[arg(long)]
     drop_caches: bool,
@@ -176,16 +240,22 @@ fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 fn code_of(outcome: Outcome<i32>) -> i32 {
     outcome.unwrap_or_else(|failure| {
-        terminal::warn(format_args!("dlio: {failure}"));
+        // Without a word: another rank has said it.
+        if !failure.what.is_empty() {
+            terminal::warn(format_args!("dlio: {failure}"));
+        }
         failure.exit_code()
     })
 }
+
+/// The verbs that other programs carry out.
+const ELSEWHERE: [&str; 2] = ["analyze", "top"];
 
 /// Becomes `dlio-X` if the first word is no verb of ours and there is such a program.
 fn run_other_program(arguments: &[OsString]) {
     let Some(word) = arguments.get(1).and_then(|word| word.to_str()) else { return };
     let ours = Dlio::command().get_subcommands().any(|verb| verb.get_name() == word) || word == "help";
-    if ours || word.starts_with('-') {
+    if ours && !ELSEWHERE.contains(&word) || word.starts_with('-') {
         return;
     }
     if let Some(program) = locate::program(&format!("dlio-{word}")) {
@@ -194,13 +264,26 @@ fn run_other_program(arguments: &[OsString]) {
     }
 }
 
+fn missing(program: &str) -> Failure {
+    Failure::refused(format!("{program} is not there, neither beside this program nor on the PATH"))
+        .remedy("install it; it comes with dlio")
+}
+
 fn act(verb: Verb) -> Outcome<i32> {
     match verb {
         Verb::Bench(verb) => match verb.what {
             Some(BenchWhat::Report { folder, json }) => report::print(&folder, json).map(|()| 0),
+            Some(BenchWhat::Check { folder, json }) => submission::check(&folder, json),
+            Some(BenchWhat::Size { overrides, config_dir, accelerators, hosts, memory, json }) => {
+                let config = bench::configuration(overrides, config_dir)?;
+                submission::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
+            }
             None => run(&verb.options, false),
         },
         Verb::Trace(options) => trace::run(&options),
+        // With the program there it would not have come to this.
+        Verb::Analyze { .. } => Err(missing("dlio-analyze")),
+        Verb::Top { .. } => Err(missing("dlio-top")),
         Verb::Workloads { what } => {
             let told = match what.unwrap_or(Workloads::List) {
                 Workloads::List => catalog::list(),
@@ -209,14 +292,17 @@ fn act(verb: Verb) -> Outcome<i32> {
             };
             terminal::answer(&told).map(|()| 0)
         }
+        Verb::Man { folder } => manual::write(Dlio::command(), &ELSEWHERE, &folder).map(|()| 0),
         Verb::Completions { shell } => terminal::answer(&completion::script(shell, &mut Dlio::command())).map(|()| 0),
     }
 }
 
 impl Options {
-    fn request(&self, as_original: bool) -> Request {
+    /// What is asked of all ranks, as rank 0 understands it; the others say nothing.
+    fn request(&self, as_original: bool, world: Option<&World>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
         let verb = (!as_original).then(|| "bench".to_string());
+        let quiet = self.quiet || !is_first(world);
         Request {
             called: [program].into_iter().chain(verb).collect(),
             // The word after a bare `-c` is the first override.
@@ -227,55 +313,66 @@ impl Options {
                 drop_caches: self.drop_caches,
                 busy: self.busy_compute,
                 skip_failures: self.on_error == "skip",
-                shown: !self.quiet,
+                shown: !quiet,
             },
             original_order: self.dlio_order,
             workers: if self.workers == "threads" { WorkerKind::Threads } else { WorkerKind::Processes },
             verify: self.verify,
             regenerate: self.regenerate,
-            ranks: self.ranks,
+            ranks: world.map_or(self.ranks.unwrap_or(1), |world| world.size),
+            barrier_timeout: Duration::from_secs(self.barrier_timeout),
             multirun: self.multirun,
             as_original,
-            quiet: self.quiet,
+            quiet,
         }
     }
 }
 
+fn is_first(world: Option<&World>) -> bool {
+    world.is_none_or(|world| world.rank == 0)
+}
+
 fn run(options: &Options, as_original: bool) -> Outcome<i32> {
-    let request = options.request(as_original);
+    let world = launcher::world(options.ranks)?;
+    let request = options.request(as_original, world.as_ref());
     if options.cfg.is_some() {
-        return terminal::answer(&bench::configurations(&request)?.concat()).map(|()| 0);
+        return answer(&bench::configurations(&request)?.concat(), world.as_ref());
     }
-    let runs = bench::prepare(&request)?;
-    for run in &runs {
-        if let Some(answer) = run.answer() {
-            terminal::answer(&format!("{answer}\n"))?;
+    let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
+    let mut launched = Launched::meet(&world, &bench::shared_folder(&request), request.barrier_timeout)?;
+    let prepared = bench::prepare(&request);
+    let terms = |runs: &Vec<Run>| runs.iter().map(Run::terms).collect::<String>();
+    let outcome = agreement::all_prepared(&mut launched.star, prepared, terms)
+        .and_then(|runs| run_all(runs, options, &request, Some(&mut launched)));
+    launched.part(outcome)
+}
+
+fn answer(text: &str, world: Option<&World>) -> Outcome<i32> {
+    if is_first(world) { terminal::answer(text).map(|()| 0) } else { Ok(0) }
+}
+
+/// One run after another, alone or as a rank that a launcher started.
+fn run_all(runs: Vec<Run>, options: &Options, request: &Request, mut launched: Option<&mut Launched>) -> Outcome<i32> {
+    for mut run in runs {
+        if let Some(text) = run.answer() {
+            if launched.as_ref().is_none_or(|launched| launched.star.rank() == 0) {
+                terminal::answer(&format!("{text}\n"))?;
+            }
             continue;
         }
-        introduce(run, &request);
+        run.introduce(request);
+        let ranks = launched.as_mut().map(|launched| &mut launched.star as &mut dyn Communicator);
         if let Some(folder) = options.trace.as_ref().filter(|_| !locate::is_traced()) {
-            let code = traced::run(run, folder.as_deref())?;
+            let code = traced::run(&mut run, folder.as_deref(), ranks)?;
             if code != 0 {
                 return Ok(code);
             }
             continue;
         }
-        run.start(&request)?;
+        match ranks {
+            Some(ranks) => run.start_as(request, ranks)?,
+            None => run.start(request)?,
+        }
     }
     Ok(0)
-}
-
-fn introduce(run: &Run, request: &Request) {
-    if request.quiet || locate::is_traced() {
-        return;
-    }
-    if let Some(alias) = &run.composed.found.alias {
-        terminal::line(format_args!("workload {alias} is {}", run.composed.found.name));
-    }
-    if run.generate_first {
-        terminal::line(format_args!(
-            "there is no data set at {}; it is generated first",
-            run.config.dataset.folder.display()
-        ));
-    }
 }

@@ -8,7 +8,7 @@
 //! .hydra/{config,overrides,hydra}.yaml
 //! ```
 
-use crate::draft::{Draft, write_whole};
+use crate::draft::{self, Draft, write_whole};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::Override;
 use crate::system::local_time;
@@ -26,16 +26,39 @@ pub struct RunFolder {
 
 impl RunFolder {
     pub fn create(path: PathBuf) -> Outcome<RunFolder> {
-        let refused = |doing, error| {
-            Failure::unwritable(doing, &path, error).remedy("name another run folder with ++workload.output.folder=DIR")
-        };
-        fs::create_dir_all(&path).map_err(|error| refused("making the run folder", error))?;
+        let folder = RunFolder { path };
+        folder.make()?;
         // Found out before hours of work and not after them.
-        let probe = path.join(".writable");
+        let probe = folder.path.join(".writable");
         fs::write(&probe, b"")
             .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| refused("writing to the run folder", error))?;
-        Ok(RunFolder { path })
+            .map_err(|error| folder.refused("writing to the run folder", error))?;
+        draft::sweep(&folder.path);
+        Ok(folder)
+    }
+
+    pub fn make(&self) -> Outcome<()> {
+        fs::create_dir_all(&self.path).map_err(|error| self.refused("making the run folder", error))
+    }
+
+    fn refused(&self, doing: &str, error: io::Error) -> Failure {
+        let failure = Failure::unwritable(doing, &self.path, error);
+        failure.remedy("name another run folder with ++workload.output.folder=DIR")
+    }
+
+    /// Removes the results of a run that was here before: whoever reads them would take them for this one's.
+    pub fn clear(&self) -> Outcome<()> {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let of_rank = name.strip_suffix("_output.json").or_else(|| name.strip_suffix("_per_epoch_stats.json"));
+            let of_rank = of_rank.is_some_and(|rank| rank.parse::<u64>().is_ok());
+            if of_rank || name == "summary.json" || name == "iostat.json" {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(|error| Failure::unwritable("removing", &path, error))?;
+            }
+        }
+        Ok(())
     }
 
     pub fn write_json(&self, name: &str, json: &Value) -> Outcome<()> {

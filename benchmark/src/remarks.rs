@@ -8,7 +8,8 @@ pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Ve
     let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
     let trained = left_over(config, "", config.dataset.files_train, train, ranks);
     let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
-    [trained, evaluated, not_counted(config, train), forked(config)].into_iter().flatten().collect()
+    let all = [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config)];
+    all.into_iter().flatten().collect()
 }
 
 /// Samples that fill no batch: frameworks leave them out too, under the name of `drop_last`.
@@ -34,6 +35,12 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
              are left out, as DLIO does (workload.output.metric.exclude_start_steps=0 counts all)"
         )
     })
+}
+
+/// As in DLIO, where zero steps never pass and epochs no longer count.
+fn no_checkpoints(config: &Config) -> Option<String> {
+    let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
+    asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 stands for none (-1: after epochs)".into())
 }
 
 fn forked(config: &Config) -> Option<String> {

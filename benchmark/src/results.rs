@@ -2,9 +2,9 @@
 //! under `compat`.
 
 use crate::config::Config;
-use crate::failure::Failure;
-use crate::host;
-use crate::layout::Layout;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::host::{self, Host};
+use crate::layout::{Layout, Split};
 use crate::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
 use crate::system::{host_name, local_time};
 use serde_json::{Map, Value, json};
@@ -42,8 +42,23 @@ pub struct Saved {
     /// Seconds of the slowest rank.
     pub slowest: f64,
     pub bytes: u64,
+    pub fsyncs: u64,
     /// Bytes a second of the slowest rank.
     pub slowest_rank_rate: f64,
+}
+
+/// Checkpoints that were written or copied beside the training, by all ranks; times of the slowest.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    pub count: u64,
+    pub bytes: u64,
+    pub fsyncs: u64,
+    pub seconds: f64,
+    /// Of those seconds, the ones in which training went on, and the ones in which it waited.
+    pub hidden: f64,
+    pub waited: f64,
+    /// Checkpoints that the fast folder had no room for, and that went to the other one at once.
+    pub without_room: u64,
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -70,9 +85,24 @@ pub struct Epoch {
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
     pub bytes_all_ranks: u64,
+    /// It came to its end, on all ranks.
+    pub complete: bool,
+    /// Its figures are those of this rank alone, where there are others.
+    pub partial_ranks: bool,
 }
 
 impl Epoch {
+    /// Whether its figures say something: every step that had to be is in them, or it was left early with counted steps
+    /// behind it. Of an epoch left by several ranks only the figures of one are known.
+    pub fn counts(&self, excluded: Excluded) -> bool {
+        let counted = |(_, _, block): &Timed| block.steps.len() > excluded.start + excluded.end;
+        let stepped = |(_, _, block): &Timed| !block.steps.is_empty();
+        match self.complete {
+            true => self.blocks.iter().any(stepped),
+            false => !self.partial_ranks && self.blocks.iter().any(counted),
+        }
+    }
+
     pub fn train_figures(&self, of: impl Fn(&Block) -> Figures) -> Figures {
         metrics::weighted(&self.blocks.iter().map(|(_, _, block)| of(block)).collect::<Vec<_>>())
     }
@@ -97,16 +127,53 @@ impl Epoch {
     }
 }
 
+/// How a run stands or ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Status {
+    /// Also what a killed run leaves.
+    #[default]
+    Running,
+    Success,
+    Interrupted,
+    Failed(String),
+}
+
+impl Status {
+    pub fn of(outcome: &Outcome<()>) -> Status {
+        match outcome {
+            Ok(()) => Status::Success,
+            Err(failure) if failure.kind == Kind::Interrupted => Status::Interrupted,
+            Err(failure) => Status::Failed(failure.what.clone()),
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Success => "success",
+            Status::Interrupted => "interrupted",
+            Status::Failed(_) => "failed",
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        if let Status::Failed(reason) = self { Some(reason) } else { None }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Results {
+    pub status: Status,
     pub started: Moment,
+    /// The machines of all ranks.
+    pub hosts: Vec<Host>,
     pub epochs: Vec<Epoch>,
     pub checkpoint_bytes: u64,
+    pub beside: Option<Beside>,
     /// Samples that could not be read, and the first reasons.
     pub failed: u64,
     pub failures: Vec<String>,
     pub read_nanos: u64,
-    pub interrupted: bool,
 }
 
 /// Reasons kept: enough to see a pattern.
@@ -122,44 +189,102 @@ impl Results {
 
     pub fn summary(&self, config: &Config, ranks: u64) -> Value {
         let layout = Layout::new(&config.dataset);
-        let payload = layout.payload_bytes() as f64 / GIB;
-        let memory = host::memory_gibibytes();
+        // As DLIO counts it: what a host reads of the training files.
+        let own = [Host::own()];
+        let hosts = if self.hosts.is_empty() { &own[..] } else { &self.hosts };
+        let payload = layout.samples(Split::Train) as f64 * layout.record_bytes() / GIB / hosts.len() as f64;
+        let of_hosts = |of: fn(&Host) -> Value| hosts.iter().map(of).collect::<Vec<_>>();
+        let caching: Vec<u8> = hosts.iter().map(|host| u8::from(payload < host.memory_gibibytes)).collect();
         json!({
             "start": self.started.told,
             "num_accelerators": ranks,
-            "num_hosts": 1,
+            "num_hosts": hosts.len(),
             "hostname": host_name(),
             "metric": self.metric(config),
             "num_files_train": config.dataset.files_train,
             "num_files_eval": config.dataset.files_eval,
             "num_samples_per_file": config.dataset.samples_per_file,
-            "host_cpu_count": [host::processors()],
+            "host_cpu_count": of_hosts(|host| json!(host.processors)),
             "host_processor_name": "",
-            "potential_caching": [u8::from(payload <= memory)],
+            "potential_caching": caching,
             "host_cpuinfo": host::processor(),
             "host_meminfo": host::memory(),
-            "host_memory_GB": [memory],
+            "host_memory_GB": of_hosts(|host| json!(host.memory_gibibytes)),
             "data_size_per_host_GB": payload,
+            "status": self.status.name(),
+            "error": self.status.reason(),
+            "missing": self.missing(config),
             "epochs": self.epochs.len(),
             "epoch": self.epochs.iter().map(epoch_facts).collect::<Vec<_>>(),
             "failed_samples": self.failed,
             "failures": self.failures,
-            "interrupted": self.interrupted,
+            "interrupted": self.status == Status::Interrupted,
             "end": local_time(),
         })
+    }
+
+    /// What was asked for and is not in the results, in words.
+    pub fn missing(&self, config: &Config) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut of = |done: u64, all: u64, what: &str| {
+            if done < all {
+                missing.push(format!("{} of {all} {what}", all - done));
+            }
+        };
+        if config.workflow.train {
+            of(self.epochs.iter().filter(|epoch| epoch.complete).count() as u64, config.train.epochs, "epochs");
+        } else if config.workflow.checkpoint {
+            let done = |of: fn(&Epoch) -> &Vec<Saved>| self.epochs.iter().map(|epoch| of(epoch).len() as u64).sum();
+            of(done(|epoch| &epoch.saves), config.checkpoint.writes.max(0) as u64, "checkpoints to write");
+            of(done(|epoch| &epoch.loads), config.checkpoint.reads.max(0) as u64, "checkpoints to read");
+        }
+        if self.failed > 0 {
+            missing.push(format!("{} samples that could not be read", self.failed));
+        }
+        missing
+    }
+
+    /// Epochs whose training figures say something.
+    pub fn counted(&self, config: &Config) -> Vec<&Epoch> {
+        let excluded = config.output.excluded();
+        self.epochs.iter().filter(|epoch| epoch.counts(excluded)).collect()
     }
 
     fn metric(&self, config: &Config) -> Value {
         let mut metric = Map::new();
         self.checkpoint_keys(&mut metric);
-        let trained: Vec<&Epoch> = self.epochs.iter().filter(|epoch| !epoch.blocks.is_empty()).collect();
-        let evaluated: Vec<&Epoch> = self.epochs.iter().filter(|epoch| epoch.evaluation.is_some()).collect();
+        if let Some(beside) = &self.beside {
+            metric.insert(
+                "background_checkpoint".into(),
+                json!({
+                    "count": beside.count, "GB": beside.bytes as f64 / GIB, "fsyncs": beside.fsyncs,
+                    "seconds": beside.seconds, "hidden_seconds": beside.hidden, "waited_seconds": beside.waited,
+                    "without_room": beside.without_room,
+                }),
+            );
+        }
+        let trained = self.counted(config);
+        let evaluated: Vec<&Epoch> = self
+            .epochs
+            .iter()
+            .filter(|epoch| {
+                epoch.complete && epoch.evaluation.as_ref().is_some_and(|(.., block)| !block.steps.is_empty())
+            })
+            .collect();
         let mut compat = Map::new();
         for (into, train, eval) in [(&mut metric, 0, 2), (&mut compat, 1, 3)] {
             let figures =
                 |epochs: &[&Epoch], which| epochs.iter().map(|epoch| epoch.figures(which)).collect::<Vec<_>>();
             metrics::phase("train", &figures(&trained, train), config.au, into);
             metrics::phase("eval", &figures(&evaluated, eval), config.au, into);
+        }
+        for phase in ["train_au_meet_expectation", "eval_au_meet_expectation"] {
+            // An expectation of a whole run; a part of one does not meet it, however busy its accelerators were.
+            if self.status != Status::Success
+                && let Some(verdict) = metric.get_mut(phase)
+            {
+                *verdict = json!("fail");
+            }
         }
         if !compat.is_empty() {
             metric.insert("compat".into(), Value::Object(compat));
@@ -185,6 +310,11 @@ impl Results {
             metric.insert(format!("{word}_checkpoint_duration_mean_seconds"), json!(time));
             metric.insert(format!("{word}_checkpoint_duration_stdev_seconds"), json!(time_stdev));
             metric.insert(format!("{word}_checkpoint_slowest_rank_GB_per_second"), json!(slowest));
+            if word == "save" {
+                let beside = self.beside.as_ref().map_or(0, |beside| beside.fsyncs);
+                let fsyncs = done.iter().map(|saved| saved.fsyncs).sum::<u64>() + beside;
+                metric.insert("save_checkpoint_fsyncs".into(), json!(fsyncs));
+            }
             metric.insert("checkpoint_size_GB".into(), json!(self.checkpoint_bytes as f64 / GIB));
         }
     }
@@ -198,9 +328,10 @@ impl Results {
     /// in the run's memory.
     pub fn write_output(&self, config: &Config, out: &mut impl Write) -> io::Result<()> {
         let facts = json!({
-            "host_memory_GB": [host::memory_gibibytes()],
-            "host_cpu_count": [host::processors()],
+            "host_memory_GB": host::memory_gibibytes(),
+            "host_cpu_count": host::all_processors(),
             "host_processor_name": "",
+            "potential_caching": self.summary(config, 1)["potential_caching"][0],
             "host_cpuinfo": host::processor(),
             "host_meminfo": host::memory(),
             "hostname": host_name(),
@@ -255,7 +386,7 @@ fn epoch_stats(epoch: &Epoch) -> Value {
 }
 
 fn write_epoch(epoch: &Epoch, config: &Config, out: &mut impl Write) -> io::Result<()> {
-    let excluded = Excluded { start: config.output.exclude_start as usize, end: config.output.exclude_end as usize };
+    let excluded = config.output.excluded();
     let blocks = epoch.blocks.iter().enumerate();
     let mut parts: Vec<Part> =
         blocks.map(|(number, (_, _, block))| Part { name: format!("block{}", number + 1), block, excluded }).collect();

@@ -4,12 +4,19 @@
 use crate::checkpoint::Shards;
 use crate::config::{Config, Element, Framework, LoaderKind};
 use crate::failure::Failure;
+use crate::formats::hdf5;
 use crate::layout::{Layout, Split};
+use crate::value::Value;
 use std::path::Path;
 
 /// Everything that is wrong with this configuration on so many ranks.
 pub fn complaints(config: &Config, ranks: u64) -> Vec<Failure> {
     let mut list = List(Vec::new());
+    quantities(config, ranks, &mut list);
+    if !list.0.is_empty() {
+        // What follows counts with these numbers.
+        return list.0;
+    }
     storage(config, &mut list);
     if config.workflow.generate || config.workflow.train {
         dataset(config, &mut list);
@@ -36,6 +43,65 @@ impl List {
     }
 }
 
+/// Bytes, samples and numbers up to here are counted exactly, with room for the sums that are made of them.
+const COUNTABLE: f64 = (1u64 << 62) as f64;
+
+/// Processes, threads, layers and folders: more than any machine or model has.
+const PROCESSES_MAX: u64 = 4096;
+const LAYERS_MAX: i64 = 100_000;
+const SUBFOLDERS_MAX: u64 = 1_000_000;
+/// Bytes of a value of a Parquet column: its pages count in 32 bits.
+const VALUE_MAX: i64 = i32::MAX as i64;
+
+/// Numbers so large that what is made of them could not be counted, or would not end.
+fn quantities(config: &Config, ranks: u64, list: &mut List) {
+    let mut at_most = |what: &str, number: f64, most: f64| {
+        list.refuse(number > most, format!("{what} would be {number:.3e}, and {most:.3e} is the most"), "");
+    };
+    let (dataset, reader, model) = (&config.dataset, &config.reader, &config.model);
+    let side = dataset.record_bytes.sqrt();
+    // A drawn size is never further from the mean than this.
+    let widest = side + 10.0 * dataset.record_bytes_stdev / 2.0 / side.max(1.0);
+    let elements = match dataset.record_dims.is_empty() {
+        true => widest * widest,
+        false => dataset.record_dims.iter().map(|dim| *dim as f64).product(),
+    };
+    let samples = (dataset.files_train as f64 + dataset.files_eval as f64) * dataset.samples_per_file as f64;
+    at_most("the samples of the data set (num_files * num_samples_per_file)", samples, COUNTABLE);
+    let bytes = samples.max(1.0) * elements * dataset.element.bytes as f64;
+    at_most("the bytes of the data set", bytes, COUNTABLE);
+    let handed = reader.batch.max(reader.batch_eval) as f64 * reader.handed_bytes as f64;
+    at_most("the bytes handed over at once", handed * reader.prefetch.max(2) as f64, COUNTABLE);
+    at_most("the samples of a step (batch_size * ranks)", reader.batch as f64 * ranks as f64, COUNTABLE);
+    let evaluated = reader.batch_eval as f64 * ranks as f64;
+    at_most("the samples of an evaluation step (batch_size_eval * ranks)", evaluated, COUNTABLE);
+    at_most("workload.reader.shuffle_size", reader.shuffle_size as f64, COUNTABLE);
+    at_most("workload.reader.prefetch_size", reader.prefetch as f64, COUNTABLE);
+    at_most("workload.reader.read_threads", reader.workers as f64, PROCESSES_MAX as f64);
+    at_most("--ranks", ranks as f64, PROCESSES_MAX as f64);
+    for (key, count) in [("train", dataset.subfolders_train), ("eval", dataset.subfolders_eval)] {
+        at_most(&format!("workload.dataset.num_subfolders_{key}"), count as f64, SUBFOLDERS_MAX as f64);
+    }
+    for column in &dataset.parquet_columns {
+        if let Some(Value::Int(size)) = column.get("size") {
+            at_most("the size of a Parquet column", *size as f64, VALUE_MAX as f64);
+        }
+    }
+    at_most("workload.model.num_layers", model.layers as f64, LAYERS_MAX as f64);
+    let (hidden, heads) = (model.hidden as f64, model.heads.max(1) as f64);
+    let layer = hidden * (2.0 + 2.0 * hidden + 2.0 * hidden / heads * model.kv_heads as f64 + 3.0 * model.ffn as f64);
+    let listed: f64 =
+        model.layer_parameters.iter().chain(&model.optimization_groups).map(|numbers| *numbers as f64).sum();
+    let numbers = 2.0 * model.vocab as f64 * hidden + model.layers.max(1) as f64 * (layer + listed);
+    let copies = 4.0 * 8.0 * ranks as f64;
+    at_most("the bytes of a checkpoint", model.size_bytes as f64 * ranks as f64 + numbers * copies, COUNTABLE);
+    at_most("model.parallelism", model.tensor as f64 * model.pipeline as f64 * model.data.max(1) as f64, COUNTABLE);
+    let checkpoints = config.checkpoint.writes as f64 + config.checkpoint.reads as f64;
+    at_most("the checkpoints of the run", checkpoints, COUNTABLE);
+    let excluded = config.output.exclude_start as f64 + config.output.exclude_end as f64;
+    at_most("the steps left out of the figures", excluded, COUNTABLE);
+}
+
 fn is_url(path: &Path) -> bool {
     path.to_string_lossy().contains(":/")
 }
@@ -44,7 +110,9 @@ fn storage(config: &Config, list: &mut List) {
     let object_store = matches!(config.storage_type.as_str(), "s3" | "aistore");
     let what = format!("workload.storage.storage_type={}: object stores are not supported yet", config.storage_type);
     list.refuse(object_store, what, "use local_fs, with a mounted bucket if need be");
-    let url = is_url(&config.dataset.folder) || is_url(&config.checkpoint.folder);
+    let fast = config.checkpoint.fast_folder.as_ref();
+    let url =
+        is_url(&config.dataset.folder) || is_url(&config.checkpoint.folder) || fast.is_some_and(|fast| is_url(fast));
     let what = format!("{} is no path", config.dataset.folder.display());
     list.refuse(url && !object_store, what, "give a folder of a mounted file system");
     for (key, class) in &config.classes {
@@ -107,16 +175,24 @@ fn hdf5(config: &Config, list: &mut List) {
         "workload.dataset.hdf5.num_dset_per_record needs samples of one size",
         "set ++workload.dataset.record_length_bytes_stdev=0",
     );
-    let dims = if dataset.record_dims.is_empty() { 2 } else { dataset.record_dims.len() };
+    let shape = hdf5::part_shape(&Layout::new(dataset).shapes().at(0), dataset.samples_per_file, dataset);
+    let dims = shape.len();
     list.refuse(
-        dataset.chunk_dims.len() > dims + 1,
+        dataset.chunk_dims.len() > dims,
         "workload.dataset.hdf5.chunk_dims has more dimensions than the data sets",
-        format!("it takes up to {}: samples, then the sample's own", dims + 1),
+        format!("it takes up to {dims}: samples, then the sample's own"),
     );
     list.refuse(
-        !dataset.max_shape.is_empty() && dataset.max_shape.len() != dims + 1,
+        !dataset.max_shape.is_empty() && !(dims - 1..=dims).contains(&dataset.max_shape.len()),
         "workload.dataset.hdf5.max_shape has another number of dimensions than the data sets",
-        format!("it takes {}: samples, then the sample's own", dims + 1),
+        format!("it takes the sample's own {}, or those behind the number of samples", dims - 1),
+    );
+    let smallest = if dataset.max_shape.len() < dims { &shape[1..] } else { &shape[..] };
+    let too_small = dataset.max_shape.iter().zip(smallest).any(|(limit, dim)| *limit < *dim as u64);
+    list.refuse(
+        too_small,
+        format!("workload.dataset.hdf5.max_shape is smaller than the data sets, {smallest:?}"),
+        "make it as large or larger",
     );
 }
 
@@ -233,6 +309,11 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     let checkpoint = &config.checkpoint;
     let parallel = model.tensor.max(1) * model.pipeline.max(1);
     list.refuse(
+        checkpoint.fast_folder.as_ref() == Some(&checkpoint.folder),
+        "workload.checkpoint.fast_folder is the checkpoint folder itself",
+        "name a folder of a faster disk, or leave it out",
+    );
+    list.refuse(
         model.pipeline > 1 && model.zero_stage == 3,
         "zero stage 3 and pipeline parallelism exclude each other",
         "set ++workload.model.parallelism.pipeline=1 or another zero_stage",
@@ -321,6 +402,44 @@ mod tests {
             ),
         ] {
             assert!(refused(typed, 1).contains(word), "{typed:?} gave: {}", refused(typed, 1));
+        }
+    }
+
+    /// Whatever number is typed behind a key, it is refused or possible: nothing wraps, panics or fills the memory.
+    #[test]
+    fn no_number_is_too_large_to_be_refused() {
+        for key in crate::keys::KEYS {
+            let text = match key.kind {
+                crate::keys::Kind::Whole => "9223372036854775807",
+                crate::keys::Kind::Number | crate::keys::Kind::Time => "1e300",
+                crate::keys::Kind::Wholes => "[9223372036854775807,9223372036854775807,3]",
+                _ => continue,
+            };
+            for workload in ["unet3d", "default", "llama_7b", "megatron"] {
+                let typed = [format!("workload={workload}"), format!("++workload.{}={text}", key.path)];
+                let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
+                let Ok(config) = Config::read(&compose(&overrides, None).unwrap().workload) else { continue };
+                complaints(&config, 3);
+            }
+        }
+    }
+
+    #[test]
+    fn products_that_cannot_be_counted_are_refused() {
+        for typed in [
+            &["++workload.dataset.num_samples_per_file=9223372036854775807"][..],
+            &["++workload.dataset.num_files_train=4294967296", "++workload.dataset.num_samples_per_file=4294967296"],
+            &[
+                "++workload.dataset.record_dims=[4294967296,4294967296]",
+                "++workload.dataset.record_length_bytes_stdev=0",
+            ],
+            &["++workload.dataset.record_length_bytes=1e300"],
+            &["++workload.dataset.record_length_bytes_stdev=1e300"],
+            &["++workload.reader.batch_size=9223372036854775807"],
+            &["++workload.reader.read_threads=1000000000"],
+        ] {
+            let said = refused(&[&["workload=unet3d"], typed].concat(), 3);
+            assert!(said.contains("is the most"), "{typed:?}: {said}");
         }
     }
 

@@ -8,19 +8,24 @@
 //! | data | fetch (the trainer waits for a batch), preprocess |
 //! | compute | compute |
 //! | reader | reader.open, reader.read, reader.close |
-//! | checkpoint | checkpoint.save, checkpoint.load |
+//! | checkpoint | checkpoint.save, checkpoint.load, checkpoint.settle (the end waits for what is written beside) |
+//! | communication | barrier (ranks wait for each other after a step, before a checkpoint) |
 
 pub const PIPELINE: &str = "pipeline";
 pub const DATA: &str = "data";
 pub const COMPUTE: &str = "compute";
 pub const READER: &str = "reader";
 pub const CHECKPOINT: &str = "checkpoint";
+pub const COMMUNICATION: &str = "communication";
+
+use crate::activity;
 
 pub use dlio_tracer::span::Span;
 
 /// Begins a span of this thread, which lasts until it is dropped. Costs two loads unless the process is traced.
 #[inline]
 pub fn span(name: &'static str, category: &'static str, values: &[(&'static str, u64)]) -> Span {
+    activity::note(name, values);
     let mut span = Span::begin(name, category);
     values.iter().for_each(|(key, value)| span.set(key, *value));
     span

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// When the first request to stop came, in milliseconds of the monotonic clock; 0 before.
@@ -26,11 +28,15 @@ extern "C" fn note_signal(signal: libc::c_int) {
     }
 }
 
-fn monotonic_millis() -> i64 {
+pub fn monotonic_millis() -> i64 {
+    monotonic_nanos() / 1_000_000
+}
+
+fn monotonic_nanos() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the one timespec it is given; safe in a signal handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// From now on Ctrl-C, termination and the end of the terminal are noted and the run ends at its next step; a second one
@@ -132,20 +138,122 @@ pub fn interrupted() -> bool {
     STOP_ASKED.load(Ordering::Relaxed) != 0
 }
 
-/// Sleeps to a deadline on the monotonic clock; comes back early when interrupted.
+/// The longest that a sleep goes on after a signal that came just before it.
+const NAP: i64 = 250_000_000;
+
+/// Sleeps to a deadline on the monotonic clock; comes back early when interrupted, or when a watched child is lost.
 pub fn sleep(duration: Duration) {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the one timespec it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    let nanos = now.tv_nsec + i64::from(duration.subsec_nanos());
-    let until = libc::timespec {
-        tv_sec: now.tv_sec + duration.as_secs() as i64 + nanos / 1_000_000_000,
-        tv_nsec: nanos % 1_000_000_000,
-    };
-    // SAFETY: reads the one timespec it is given; the remainder is not asked for with an absolute time.
-    let wait =
-        || unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
-    while wait() == libc::EINTR && !interrupted() {}
+    let until = monotonic_nanos().saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+    while !interrupted() && !lost_child() {
+        let end = until.min(monotonic_nanos() + NAP);
+        let time = libc::timespec { tv_sec: end / 1_000_000_000, tv_nsec: end % 1_000_000_000 };
+        // SAFETY: reads the one timespec it is given; the remainder is not asked for with an absolute time.
+        let ended =
+            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
+        if ended == 0 && end == until {
+            return;
+        }
+        if ended == 0 {
+            look_at_processes();
+        }
+    }
+}
+
+/// The children whose end is watched, and whether one ended badly.
+static WATCHED: OnceLock<Vec<libc::pid_t>> = OnceLock::new();
+static LOST_CHILD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_child(_: libc::c_int) {
+    // SAFETY: the place of this thread's errno, which the call below may change under the code that was interrupted.
+    let errno = unsafe { *libc::__errno_location() };
+    let watched = WATCHED.get().map_or(&[][..], Vec::as_slice);
+    if watched.iter().any(|child| ended_badly(*child)) {
+        LOST_CHILD.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// What is known of a child's end without waiting for it: the way it ended and its status. Safe in a signal handler.
+fn end_of(child: libc::pid_t) -> Option<(libc::c_int, libc::c_int)> {
+    // SAFETY: `waitid` writes the one siginfo it is given, which is valid when zeroed; with WNOWAIT the child stays to be
+    // waited for. Process and status are what it fills in for a child that ended.
+    unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let known = libc::waitid(libc::P_PID, child as libc::id_t, &mut about, options) == 0 && about.si_pid() == child;
+        known.then(|| (about.si_code, about.si_status()))
+    }
+}
+
+pub fn ended_badly(child: libc::pid_t) -> bool {
+    end_of(child).is_some_and(|(how, status)| how != libc::CLD_EXITED || status != 0)
+}
+
+/// From now on a sleep ends early when one of these children ends otherwise than well. Once in a process.
+pub fn watch_children(children: &[libc::pid_t]) {
+    if WATCHED.set(children.to_vec()).is_ok() {
+        let handler = note_child as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        set_handler(libc::SIGCHLD, handler, libc::SA_RESTART | libc::SA_NOCLDSTOP);
+        // One may have ended before.
+        note_child(libc::SIGCHLD);
+    }
+}
+
+/// Processes of this machine that are no children of ours, whose end nobody tells: they are looked at now and then.
+static LOOKED_AT: OnceLock<Vec<u32>> = OnceLock::new();
+
+/// From now on a sleep ends early when one of these processes is gone. Once in a process.
+pub fn look_at(processes: Vec<u32>) {
+    let _ = LOOKED_AT.set(processes);
+}
+
+fn look_at_processes() {
+    if LOOKED_AT.get().is_some_and(|processes| processes.iter().any(|process| !lives(*process))) {
+        LOST_CHILD.store(true, Ordering::Relaxed);
+    }
+}
+
+pub fn lost_child() -> bool {
+    LOST_CHILD.load(Ordering::Relaxed)
+}
+
+/// Whether there is a process of this number that is still at work: one that nobody has waited for is not.
+pub fn lives(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+pub fn has_ended(child: libc::pid_t) -> bool {
+    end_of(child).is_some()
+}
+
+/// How a child ended, as [`wait`] says it; it is given some time to do so, and then ended.
+pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
+    until_ended(&[child], patience);
+    match end_of(child) {
+        Some((libc::CLD_EXITED, status)) => status,
+        Some((_, signal)) => 128 + signal,
+        None => {
+            tell(child, libc::SIGKILL);
+            128 + libc::SIGKILL
+        }
+    }
+}
+
+/// Tells children to end, and ends those that have not within the time given.
+pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
+    children.iter().for_each(|child| tell(*child, libc::SIGTERM));
+    until_ended(children, patience);
+    children.iter().filter(|child| !has_ended(**child)).for_each(|child| tell(*child, libc::SIGKILL));
+}
+
+fn until_ended(children: &[libc::pid_t], patience: Duration) {
+    let begun = std::time::Instant::now();
+    while !children.iter().all(|child| has_ended(*child)) && begun.elapsed() < patience {
+        // The end of a child is a signal, which ends the wait before its time.
+        readable(&[] as &[&File], Duration::from_millis(10));
+    }
 }
 
 /// Forks. `work` runs in the child, which then exits with its result; the parent gets the child's id.
@@ -181,11 +289,13 @@ pub fn wait(child: libc::pid_t) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
-/// Waits until the file can be read without blocking, at most so long. Whether it can.
-pub fn readable_within(file: &impl AsRawFd, limit: Duration) -> bool {
-    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd, as the count says.
-    unsafe { libc::poll(&mut poll, 1, limit.as_millis() as libc::c_int) > 0 }
+/// Waits until one of the files can be read without blocking, or a signal comes, at most so long. Which can.
+pub fn readable(files: &[&impl AsRawFd], limit: Duration) -> Vec<bool> {
+    let poll = |file: &&_| libc::pollfd { fd: AsRawFd::as_raw_fd(*file), events: libc::POLLIN, revents: 0 };
+    let mut polls: Vec<libc::pollfd> = files.iter().map(poll).collect();
+    // SAFETY: as many pollfds as the count says; none are read where there are none.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, limit.as_millis() as libc::c_int) };
+    polls.iter().map(|poll| poll.revents != 0).collect()
 }
 
 /// Bytes an unprivileged user may still write to the file system that holds `path`.
@@ -218,33 +328,89 @@ pub fn drop_page_cache() -> io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-/// Numbers that several processes add to.
-pub struct SharedCounter(*const AtomicU64);
+/// The user whose process made the other end of a socket of this machine.
+pub fn user_at_the_other_end(stream: &UnixStream) -> io::Result<u32> {
+    let mut about = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: writes at most as many bytes as the length says into the ucred it is given.
+    let answered = unsafe {
+        let into = (&raw mut about).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &mut length)
+    };
+    if answered == 0 { Ok(about.uid) } else { Err(io::Error::last_os_error()) }
+}
 
-// SAFETY: the pointer is to a mapping that lives as long as the value, and an atomic may be used from everywhere.
-unsafe impl Sync for SharedCounter {}
+pub fn user() -> u32 {
+    // SAFETY: asks for a number of this process, and cannot fail.
+    unsafe { libc::geteuid() }
+}
 
-impl SharedCounter {
-    pub fn new() -> io::Result<SharedCounter> {
-        // SAFETY: a new anonymous mapping of one page overlaps nothing; it is zeroed, which is a valid atomic.
-        let raw = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), 4096, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-        };
-        if raw == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(SharedCounter(raw.cast())) }
+/// Numbers that several processes see and change, zero at first.
+pub struct SharedNumbers {
+    start: *const AtomicU64,
+    count: usize,
+}
+
+// SAFETY: the pointer is to a mapping that lives as long as the value, and atomics may be used from everywhere.
+unsafe impl Sync for SharedNumbers {}
+// SAFETY: as above; the mapping belongs to no thread.
+unsafe impl Send for SharedNumbers {}
+
+impl SharedNumbers {
+    /// For this process and those it forks.
+    pub fn new(count: usize) -> io::Result<SharedNumbers> {
+        SharedNumbers::mapped(count, libc::MAP_ANONYMOUS, -1)
     }
 
-    /// The number before.
-    pub fn add(&self, number: u64) -> u64 {
-        // SAFETY: the mapping is alive, aligned to a page, and holds an atomic.
-        unsafe { &*self.0 }.fetch_add(number, Ordering::Relaxed)
+    /// In a file without a name, which other processes open as `/proc/PROCESS/fd/DESCRIPTOR`.
+    pub fn in_memory_file(count: usize) -> io::Result<(SharedNumbers, File)> {
+        // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and nobody else's.
+        let file = unsafe {
+            match libc::memfd_create(c"dlio-numbers".as_ptr(), libc::MFD_CLOEXEC) {
+                -1 => return Err(io::Error::last_os_error()),
+                descriptor => File::from_raw_fd(descriptor),
+            }
+        };
+        file.set_len((count * size_of::<AtomicU64>()) as u64)?;
+        Ok((SharedNumbers::mapped(count, 0, file.as_raw_fd())?, file))
+    }
+
+    /// Those of another process.
+    pub fn of_file(count: usize, path: &Path) -> io::Result<SharedNumbers> {
+        let file = File::options().read(true).write(true).open(path)?;
+        // Beyond the end of a file nothing may be touched.
+        if file.metadata()?.len() < (count * size_of::<AtomicU64>()) as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        SharedNumbers::mapped(count, 0, file.as_raw_fd())
+    }
+
+    fn mapped(count: usize, kind: libc::c_int, descriptor: libc::c_int) -> io::Result<SharedNumbers> {
+        // SAFETY: a new mapping overlaps nothing; it is of zeroes, or of a file that is long enough and that only ranks of
+        // this run know, who change it as atomics. Any bytes are valid atomics.
+        let raw = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let shared = libc::MAP_SHARED | kind;
+            libc::mmap(std::ptr::null_mut(), count * size_of::<AtomicU64>(), access, shared, descriptor, 0)
+        };
+        if raw == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(SharedNumbers { start: raw.cast(), count })
+        }
+    }
+
+    pub fn at(&self, place: usize) -> &AtomicU64 {
+        assert!(place < self.count, "one of the numbers");
+        // SAFETY: inside the mapping, as just checked, which is alive and aligned to a page.
+        unsafe { &*self.start.add(place) }
     }
 }
 
-impl Drop for SharedCounter {
+impl Drop for SharedNumbers {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; no reference outlives `add`.
-        unsafe { libc::munmap(self.0.cast_mut().cast(), 4096) };
+        // SAFETY: mapped by `new` with this length; no reference outlives a borrow of this value.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.count * size_of::<AtomicU64>()) };
     }
 }
 

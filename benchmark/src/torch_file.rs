@@ -1,68 +1,130 @@
-//! The file that `torch.save` makes of a dictionary with one tensor, so that a checkpoint has the size, the layout and
-//! the readers of a real one.
+//! The file that `torch.save` makes of a dictionary of tensors, so that a checkpoint has the size, the layout and the
+//! readers of a real one.
 //!
 //! ```text
-//! STEM/data.pkl     pickle 2: {"a": tensor of int8 whose storage is "0"}
+//! STEM/data.pkl     pickle 2: {"a": tensor whose storage is "0", "1": {"0": tensor of storage "1", ...}}
 //! STEM/byteorder    little
-//! STEM/data/0       the tensor, stored, at a multiple of 64 bytes
+//! STEM/data/0       the first tensor, stored, at a multiple of 64 bytes
+//! STEM/data/1 ...   the others
 //! STEM/version      3
 //! directory
 //! ```
 //!
-//! Everything but the tensor is made here; whoever writes the tensor streams it between `head` and `tail`.
+//! Everything but the tensors is made here; whoever writes the tensors streams them, each behind [`TorchFile::before`].
 
+use crate::config::Datatype;
 use crate::formats::zip::{self, Member, Method};
+use crate::tensor_file::TensorFile;
 
 /// Tensors begin at a multiple of this, so that they can be used where they are mapped.
 const ALIGNMENT: u64 = 64;
+
+/// What stands behind a key of a dictionary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// One of the tensors, by its number. Several entries may be the same tensor.
+    Tensor(usize),
+    Dictionary(Vec<(String, Entry)>),
+}
+
+/// A dictionary of tensors of one type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub datatype: Datatype,
+    /// How many numbers each has.
+    pub tensors: Vec<u64>,
+    pub entries: Vec<(String, Entry)>,
+}
+
+impl State {
+    pub fn new(datatype: Datatype) -> State {
+        State { datatype, tensors: Vec::new(), entries: Vec::new() }
+    }
+
+    /// Tensors by name; those without a number are left out.
+    pub fn of(datatype: Datatype, named: &[(&str, u64)]) -> State {
+        let mut state = State::new(datatype);
+        for (name, numbers) in named.iter().filter(|(_, numbers)| *numbers > 0) {
+            state.entries.push((name.to_string(), Entry::Tensor(state.tensors.len())));
+            state.tensors.push(*numbers);
+        }
+        state
+    }
+}
 
 pub struct TorchFile {
     stem: String,
     head: Vec<u8>,
     before: Vec<Member>,
-    tensor: Member,
+    tensors: Vec<Member>,
 }
 
 impl TorchFile {
-    /// A file whose name without its ending is `stem`, with a tensor of `bytes`.
-    pub fn new(stem: &str, bytes: u64) -> TorchFile {
+    /// A file whose name without its ending is `stem`.
+    pub fn new(stem: &str, state: &State) -> TorchFile {
         let mut head = Vec::new();
         let before = vec![
-            small(format!("{stem}/data.pkl"), &pickle(bytes), 0, &mut head),
+            small(format!("{stem}/data.pkl"), &pickle(state), 0, &mut head),
             small(format!("{stem}/byteorder"), b"little", 0, &mut head),
         ];
-        let name = format!("{stem}/data/0");
-        let at = head.len() as u64;
-        let tensor = Member { name, method: Method::Stored, crc: 0, packed: bytes, size: bytes, at };
-        head.extend(zip::aligned_local_header(&tensor, ALIGNMENT));
-        TorchFile { stem: stem.into(), head, before, tensor }
+        let mut at = head.len() as u64;
+        let tensor = |(number, numbers): (usize, &u64)| {
+            let size = numbers * state.datatype.bytes;
+            let name = format!("{stem}/data/{number}");
+            let member = Member { name, method: Method::Stored, crc: 0, packed: size, size, at };
+            at += zip::aligned_local_header(&member, ALIGNMENT).len() as u64 + size;
+            member
+        };
+        let tensors = state.tensors.iter().enumerate().map(tensor).collect();
+        TorchFile { stem: stem.into(), head, before, tensors }
     }
 
-    /// What stands before the tensor.
-    pub fn head(&self) -> &[u8] {
+    fn tail_at(&self) -> u64 {
+        self.tensors.last().map_or(self.head.len() as u64, |last| {
+            last.at + zip::aligned_local_header(last, ALIGNMENT).len() as u64 + last.size
+        })
+    }
+}
+
+impl TensorFile for TorchFile {
+    fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// The header in front of the tensor once its checksum is known, and where it belongs.
-    pub fn tensor_header(&self, crc: u32) -> (u64, Vec<u8>) {
-        let tensor = Member { crc, ..self.tensor.clone() };
-        (tensor.at, zip::aligned_local_header(&tensor, ALIGNMENT))
+    fn tensors(&self) -> usize {
+        self.tensors.len()
     }
 
-    /// What stands behind the tensor.
-    pub fn tail(&self, crc: u32) -> Vec<u8> {
-        let behind = self.head.len() as u64 + self.tensor.size;
+    fn tensor_bytes(&self, tensor: usize) -> u64 {
+        self.tensors[tensor].size
+    }
+
+    /// Its header, without a checksum yet.
+    fn before(&self, tensor: usize) -> Vec<u8> {
+        zip::aligned_local_header(&self.tensors[tensor], ALIGNMENT)
+    }
+
+    fn set_crc(&mut self, tensor: usize, crc: u32) {
+        self.tensors[tensor].crc = crc;
+    }
+
+    /// The header with its checksum.
+    fn afterwards(&self, tensor: usize) -> Option<(u64, Vec<u8>)> {
+        Some((self.tensors[tensor].at, self.before(tensor)))
+    }
+
+    fn tail(&self) -> Vec<u8> {
+        let behind = self.tail_at();
         let mut tail = Vec::new();
         let version = small(format!("{}/version", self.stem), b"3\n", behind, &mut tail);
-        let tensor = Member { crc, ..self.tensor.clone() };
-        let members = [&self.before[..], &[tensor, version]].concat();
+        let members = [&self.before[..], &self.tensors, &[version]].concat();
         let start = behind + tail.len() as u64;
         tail.extend(zip::directory(&members, start));
         tail
     }
 
-    pub fn file_bytes(&self) -> u64 {
-        self.head.len() as u64 + self.tensor.size + self.tail(0).len() as u64
+    fn file_bytes(&self) -> u64 {
+        self.tail_at() + self.tail().len() as u64
     }
 }
 
@@ -75,24 +137,41 @@ fn small(name: String, bytes: &[u8], from: u64, into: &mut Vec<u8>) -> Member {
     member
 }
 
-/// `{"a": _rebuild_tensor_v2(storage 0 of `bytes` int8 on the CPU, offset 0, (bytes,), (1,), False, OrderedDict())}`.
-fn pickle(bytes: u64) -> Vec<u8> {
-    let mut code = b"\x80\x02}".to_vec();
-    text("a", &mut code);
-    global("torch._utils", "_rebuild_tensor_v2", &mut code);
+fn pickle(state: &State) -> Vec<u8> {
+    let mut code = b"\x80\x02".to_vec();
+    dictionary(&state.entries, state, &mut code);
+    code.push(b'.');
+    code
+}
+
+fn dictionary(entries: &[(String, Entry)], state: &State, code: &mut Vec<u8>) {
+    code.extend(b"}(");
+    for (name, entry) in entries {
+        text(name, code);
+        match entry {
+            Entry::Tensor(number) => tensor(*number, state, code),
+            Entry::Dictionary(below) => dictionary(below, state, code),
+        }
+    }
+    code.push(b'u');
+}
+
+/// `_rebuild_tensor_v2(storage on the CPU, offset 0, (numbers,), (1,), False, OrderedDict())`.
+fn tensor(number: usize, state: &State, code: &mut Vec<u8>) {
+    let numbers = state.tensors[number];
+    global("torch._utils", "_rebuild_tensor_v2", code);
     code.extend(b"((");
-    text("storage", &mut code);
-    global("torch", "CharStorage", &mut code);
-    text("0", &mut code);
-    text("cpu", &mut code);
-    integer(bytes, &mut code);
+    text("storage", code);
+    global("torch", state.datatype.storage, code);
+    text(&number.to_string(), code);
+    text("cpu", code);
+    integer(numbers, code);
     // The tuple becomes the storage; then its offset, the shape, the stride, no gradient, no hooks.
     code.extend(b"tQK\x00");
-    integer(bytes, &mut code);
+    integer(numbers, code);
     code.extend(b"\x85K\x01\x85\x89");
-    global("collections", "OrderedDict", &mut code);
-    code.extend(b")RtRs.");
-    code
+    global("collections", "OrderedDict", code);
+    code.extend(b")RtR");
 }
 
 fn text(text: &str, code: &mut Vec<u8>) {
@@ -124,19 +203,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tensor_is_aligned_and_the_size_known_beforehand() {
-        for bytes in [0, 1, 10_240, 499_153_191, 5 << 32] {
-            let file = TorchFile::new("model_states-0", bytes);
-            assert_eq!(file.head().len() as u64 % ALIGNMENT, 0);
-            assert_eq!(file.file_bytes(), file.head().len() as u64 + bytes + file.tail(77).len() as u64);
-            assert_eq!(file.tensor_header(9).1.len() as u64 + file.tensor_header(9).0, file.head().len() as u64);
+    fn tensors_are_aligned_and_the_size_known_beforehand() {
+        for bytes in [1, 10_240, 499_153_191, 5 << 32] {
+            let state = State::of(Datatype::named("fp16"), &[("a", bytes), ("none", 0), ("b", 3)]);
+            let file = TorchFile::new("model_states-0", &state);
+            assert_eq!(file.tensors(), 2);
+            let mut at = file.head().len() as u64;
+            for tensor in 0..file.tensors() {
+                assert_eq!(file.afterwards(tensor).unwrap().0, at);
+                at += file.before(tensor).len() as u64;
+                assert!(at.is_multiple_of(ALIGNMENT));
+                at += file.tensor_bytes(tensor);
+            }
+            assert_eq!(file.file_bytes(), at + file.tail().len() as u64);
         }
     }
 
     #[test]
     fn the_members_are_found_by_their_names() {
-        let file = TorchFile::new("x", 3);
-        let bytes = [file.head(), b"abc", &file.tail(crc32fast::hash(b"abc"))].concat();
+        let mut file = TorchFile::new("x", &State::of(Datatype::INT8, &[("a", 3)]));
+        file.set_crc(0, crc32fast::hash(b"abc"));
+        let bytes = [file.head(), &file.before(0), b"abc", &file.tail()].concat();
         let of = |wanted: &str| {
             let found = zip::find(std::path::Path::new("x.pt"), &bytes, |name| name == wanted).unwrap();
             (found.packed.to_vec(), found.crc)

@@ -3,22 +3,29 @@
 //! The command's output, its exit status and its signals are its own. Nothing of the trace is read here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use dlio_schemas::env;
 use dlio_schemas::ops::{Layer, OPS};
+use dlio_tracer::programs::{self, Loading};
+use dlio_tracer::spool::{self, Stranded};
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::{locate, system, terminal};
+use crate::{explain, locate, system, terminal};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   dlio trace -- python3 train.py
+  dlio trace --report report.html -- python3 train.py      and a page that says where its time went
   dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
   dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, no events
@@ -47,6 +54,12 @@ pub struct Options {
     /// Record also /proc, /sys, /dev, shared libraries, interpreter and package files
     #[arg(long)]
     all: bool,
+    /// Let everybody read the trace; without it, it is yours alone (DLIO_TRACE_UMASK=022)
+    #[arg(long)]
+    share: bool,
+    /// Write the report of what was recorded as a page for a browser (replaced if it exists); dlio-analyze does
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Say nothing afterwards
     #[arg(short, long)]
     quiet: bool,
@@ -73,20 +86,68 @@ pub fn run(options: &Options) -> Outcome<i32> {
         return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
     };
     let library = locate::library().ok_or_else(missing_library)?;
-    let folder = usable_folder(&options.output)?;
+    let analyzer = options.report.is_some().then(|| explain::analyzer().ok_or_else(missing_analyzer)).transpose()?;
+    let folder = usable_folder(&options.output, options.umask())?;
     let before = images(&folder);
+    let loading = loading(program);
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_PRELOAD", locate::preload(&library)).env(env::DIR, &folder);
+    command.args(arguments).env(env::DIR, &folder);
+    if loading.is_harmless() {
+        command.env("LD_PRELOAD", locate::preload(&library));
+    }
+    if let Some(reason) = obstacle(loading) {
+        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
+    }
     options.pass_on(&mut command);
     let code = match system::run_in_front(&mut command) {
         Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
         Err(error) => return Ok(not_started(program, &error)),
     };
-    dlio_tracer::spool::bring_home(&folder);
+    let stranded = spool::bring_home(&folder);
     if !options.quiet {
-        report(&folder, &before);
+        report(&folder, &before, loading, stranded.is_some());
+    }
+    if let Some(stranded) = stranded {
+        say_stranded(&stranded, &folder);
+    }
+    if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()) {
+        wait_for_ends(&folder);
+        explain::run(&analyzer, &folder, false, Some(page));
     }
     Ok(code)
+}
+
+/// Said even where nothing else is: it is a part of the trace that is missing from it.
+fn say_stranded(stranded: &Stranded, folder: &Path) {
+    let processes = many(stranded.rings, "process was", "processes were");
+    let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
+    terminal::warn(format_args!("dlio: {processes} killed or found no room, and the events recorded lie in {spool}:"));
+    terminal::warn(format_args!("      they cannot be carried to {folder} ({reason})."));
+    terminal::warn(format_args!("      Make room, and the next `dlio trace -o {folder}` does it"));
+}
+
+fn missing_analyzer() -> Failure {
+    Failure::refused("--report needs dlio-analyze, which is neither beside this program nor on the PATH")
+        .remedy("install it; it comes with dlio")
+}
+
+fn loading(program: &OsString) -> Loading {
+    let name = CString::new(program.as_bytes());
+    name.map_or(Loading::Works, |name| programs::loading_of_command(&name))
+}
+
+/// Why a program will leave no trace, said before it runs.
+fn obstacle(loading: Loading) -> Option<&'static str> {
+    match loading {
+        Loading::Works | Loading::Privileged => None,
+        Loading::Static => {
+            Some("is a static program: no library can be put before it. Only programs that it starts are traced")
+        }
+        Loading::OtherLibrary => {
+            Some("is built for another C library (musl) than the tracer and would not start with it: it runs untraced")
+        }
+        Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
+    }
 }
 
 impl Options {
@@ -106,8 +167,22 @@ impl Options {
         if self.all {
             command.env(env::ALL, "1");
         }
+        if self.share {
+            command.env(env::UMASK, format!("{SHARED:03o}"));
+        }
+    }
+
+    /// Rights that others do not get on the trace folder: as the tracer takes the variable, which says what is wrong with it.
+    fn umask(&self) -> u32 {
+        let digits = std::env::var(env::UMASK).ok();
+        let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
+        if self.share { SHARED } else { asked.unwrap_or(PRIVATE) }
     }
 }
+
+/// What others do not get: everything; or writing.
+const PRIVATE: u32 = 0o077;
+const SHARED: u32 = 0o022;
 
 fn missing_library() -> Failure {
     Failure::refused(format!("{} is neither beside this program nor in ../lib", locate::LIBRARY))
@@ -115,14 +190,14 @@ fn missing_library() -> Failure {
 }
 
 /// Made, absolute, and proved by a file: better before a run of hours than after it.
-fn usable_folder(folder: &Path) -> Outcome<PathBuf> {
+fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
     let cannot = |error| {
         Failure::new(Kind::System, format!("cannot write to the trace folder {}: {error}", folder.display()))
             .remedy("name another one with -o DIR")
     };
-    fs::create_dir_all(folder).map_err(cannot)?;
-    let probe = folder.join(format!(".dlio-{}", std::process::id()));
-    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(cannot)?;
+    fs::DirBuilder::new().recursive(true).mode(0o777 & !umask).create(folder).map_err(cannot)?;
+    let probe = folder.join(format!(".dlio-{}-{:x}", std::process::id(), RandomState::new().hash_one(folder)));
+    fs::File::create_new(&probe).and_then(|_| fs::remove_file(&probe)).map_err(cannot)?;
     folder.canonicalize().map_err(cannot)
 }
 
@@ -147,6 +222,22 @@ fn images(folder: &Path) -> Images {
     images
 }
 
+/// How long what a command leaves behind may take to end before its report is made without it.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// Waits for processes that outlive the command by a moment: until they have ended, their traces are incomplete.
+fn wait_for_ends(folder: &Path) {
+    let is_alive = |file: &PathBuf| {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let pid = stem.rsplit('-').nth(1).unwrap_or_default().to_string();
+        ends(file, "ring") && !pid.is_empty() && Path::new("/proc").join(pid).exists()
+    };
+    let start = Instant::now();
+    while start.elapsed() < ENDING && images(folder).values().flatten().any(is_alive) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// How many processes images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and process id. A
 /// process id that comes twice in one run is not told apart from that: when it began stands in the trace only.
 fn processes<'a>(stems: impl Iterator<Item = &'a String>) -> usize {
@@ -158,15 +249,24 @@ fn many(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-fn report(folder: &Path, before: &Images) {
+fn report(folder: &Path, before: &Images, loading: Loading, is_elsewhere: bool) {
     let mut new = images(folder);
     new.retain(|stem, _| !before.contains_key(stem));
     let shown = shown_path(folder);
     if new.is_empty() {
-        terminal::warn(
-            "dlio: nothing was recorded. Static programs cannot be traced, and by default /proc, /sys, /dev,",
-        );
-        terminal::warn("      libraries and interpreter files are left out: `dlio trace --all` records them too.");
+        match loading {
+            Loading::Works if is_elsewhere => {}
+            Loading::Works => {
+                terminal::warn(
+                    "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
+                );
+                terminal::warn("      are left out: `dlio trace --all` records them too.");
+            }
+            Loading::Privileged => terminal::warn(
+                "dlio: nothing was recorded. The program gains rights when it starts (setuid): the loader gives it no library.",
+            ),
+            _ => terminal::warn("dlio: nothing was recorded."),
+        }
         return;
     }
     let files = || new.values().flatten();
@@ -174,9 +274,11 @@ fn report(folder: &Path, before: &Images) {
     terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes)));
     match files().filter(|file| ends(file, "ring")).count() {
         0 => {}
-        1 => terminal::warn("      1 process was killed or found no room for its trace; all it recorded is there"),
+        1 => terminal::warn(
+            "      1 process ended by a signal, or found no room for its trace; all it recorded is there",
+        ),
         more => terminal::warn(format_args!(
-            "      {more} processes were killed or found no room for their traces; all they recorded is there"
+            "      {more} processes ended by a signal, or found no room for their traces; all they recorded is there"
         )),
     }
     if !before.is_empty() {
@@ -185,10 +287,9 @@ fn report(folder: &Path, before: &Images) {
             "      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart"
         ));
     }
-    terminal::warn(format_args!("      next: dlio-analyze {shown} --summary"));
-    if let Some(file) = files().find(|file| ends(file, "pftrace")) {
-        terminal::warn(format_args!("      or open {} in ui.perfetto.dev", shown_path(file)));
-    }
+    let shown = typed(&shown);
+    terminal::warn(format_args!("      next: dlio-analyze {shown}"));
+    terminal::warn(format_args!("      or on a timeline, all processes at once: dlio-analyze {shown} --view"));
 }
 
 fn ends(file: &Path, ending: &str) -> bool {
@@ -207,6 +308,12 @@ fn shown_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let relative = path.strip_prefix(&here).ok().filter(|rest| !rest.as_os_str().is_empty());
     relative.unwrap_or(path).display().to_string()
+}
+
+/// As a shell takes it for one word.
+fn typed(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 fn human(bytes: u64) -> String {
@@ -237,7 +344,8 @@ fn shown_default(variable: &env::Variable) -> &str {
 /// What this tracer cannot see, and why.
 const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
-    ("static programs, Go programs", "no library can be put before them"),
+    ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
+    ("programs of musl, of other machines", "they do not start with the library and run without it"),
     ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
     (
         "calls inside the C library",
@@ -247,6 +355,18 @@ const UNSEEN: &[(&str, &str)] = &[
     (
         "calls that are none",
         "getc_unlocked and putc_unlocked are compiled into the program; their buffer's I/O is inside the library",
+    ),
+    (
+        "waits of less than 10 us",
+        "polls and semaphores that did not block: counted as left out (DLIO_TRACE_ALL=1 records them)",
+    ),
+    (
+        "waits without a call of their own",
+        "mutexes, reader-writer locks, spinning, the futexes of OpenMP, Rust and Go, std::atomic::wait",
+    ),
+    (
+        "messages of sockets and queues",
+        "connect, send, recv, msgrcv, mq_receive; read and write on a socket are recorded",
     ),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
@@ -259,7 +379,8 @@ fn operations() -> String {
         out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(&names));
     }
     out += "\nNot recorded:\n\n";
-    UNSEEN.iter().for_each(|(what, why)| out += &format!("  {what:<30}{why}\n"));
+    let column = UNSEEN.iter().map(|(what, _)| what.len()).max().unwrap_or(0) + 2;
+    UNSEEN.iter().for_each(|(what, why)| out += &format!("  {what:<column$}{why}\n"));
     out
 }
 

@@ -1,29 +1,39 @@
-//! `dlio bench --trace`: the same run again as a child under the tracing library, then the analyzer's summary.
+//! `dlio bench --trace`: the same run again as a child under the tracing library, then the analyzer's summary and page.
 //!
 //! The library must be there before the first file is opened, and a library is only preloaded by starting a program.
 
+use crate::agreement;
 use crate::bench::Run;
+use crate::communicator::{Communicator, Single};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::locate;
-use crate::{system, terminal};
+use crate::{explain, locate, system, terminal};
 use dlio_schemas::env;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub fn run(run: &Run, folder: Option<&Path>) -> Outcome<i32> {
+/// Where a launcher started the ranks each of them runs its own part again; `ranks` are the others.
+pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communicator>) -> Outcome<i32> {
     let library = locate::library().ok_or_else(|| {
         Failure::refused(format!("--trace needs {}, which is not beside this program", locate::LIBRARY))
             .remedy("install it, or set DLIO_LIB to where it is")
     })?;
+    let mut alone = Single;
+    let ranks = ranks.unwrap_or(&mut alone);
+    let first = ranks.rank() == 0;
+    let reserved = first.then(|| run.check_disk().and_then(|()| run.reserve_folder()));
+    let said = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
+    run.folder = PathBuf::from(agreement::told_by_first(ranks, said)?);
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
-    run.check_disk()?;
     let code = child(run, &library, &trace)?;
-    if trace.exists() {
-        summarize(&trace);
+    ranks.barrier()?;
+    if first {
+        if trace.exists() {
+            summarize(&trace, &run.folder.join(PAGE));
+        }
+        terminal::line(format_args!("trace: {}", trace.display()));
+        terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
     }
-    terminal::line(format_args!("trace: {}", trace.display()));
-    terminal::line(format_args!("  for ui.perfetto.dev: dlio-analyze {} --perfetto all.pftrace", trace.display()));
     Ok(code)
 }
 
@@ -31,7 +41,11 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
+    // Under the name that we were called by: it decides how the words after it are taken.
     command.args(arguments(run));
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
     // The time in its name would be another one in the child.
     command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
     command.env("LD_PRELOAD", locate::preload(library)).env(env::DIR, trace);
@@ -55,15 +69,16 @@ fn arguments(run: &Run) -> Vec<String> {
     [kept, missing].concat()
 }
 
-fn summarize(trace: &Path) {
-    let Some(analyzer) = locate::program("dlio-analyze") else {
+/// The report of a run as a page, in its folder.
+const PAGE: &str = "report.html";
+
+fn summarize(trace: &Path, page: &Path) {
+    let Some(analyzer) = explain::analyzer() else {
         terminal::line(format_args!(
             "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
             trace.display()
         ));
         return;
     };
-    if let Err(error) = system::run_in_front(Command::new(&analyzer).arg(trace).arg("--summary")) {
-        terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
-    }
+    explain::run(&analyzer, trace, true, Some(page));
 }

@@ -3,7 +3,7 @@
 //! Every rank runs this. What it measures is kept as it happens and handed to `results` after each epoch, so that a run
 //! that is stopped keeps what it has.
 
-use crate::checkpoint::{self, Mechanism, Shard, Shards, Streamed};
+use crate::checkpoint::{self, Mechanism, Moved, Shard, Shards};
 use crate::communicator::{Communicator, as_bytes, numbers};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
@@ -17,10 +17,11 @@ use crate::page_cache;
 use crate::progress::Progress;
 use crate::random::mixed;
 use crate::remarks;
-use crate::results::{Epoch, Moment, Results, Saved};
+use crate::results::{Beside, Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::system;
 use crate::terminal;
+use crate::tiers::Tiered;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -34,6 +35,9 @@ pub struct Habits {
     pub shown: bool,
 }
 
+/// Steps whose memory is taken beforehand.
+const STEPS_RESERVED: u64 = 1 << 16;
+
 pub struct Trainer<'a> {
     pub config: &'a Config,
     pub habits: Habits,
@@ -43,7 +47,7 @@ pub struct Trainer<'a> {
     layout: Layout,
     shares: [Share; 2],
     checkpoints: Vec<Shard>,
-    mechanism: Streamed,
+    mechanism: Tiered,
     saved: u64,
     steps_done: u64,
 }
@@ -53,6 +57,7 @@ impl<'a> Trainer<'a> {
         config: &'a Config,
         habits: Habits,
         terms: Terms,
+        mechanism: Tiered,
         communicator: &'a mut dyn Communicator,
         log: &'a mut Log,
         results: &'a mut Results,
@@ -69,7 +74,7 @@ impl<'a> Trainer<'a> {
             layout: Layout::new(&config.dataset),
             shares: [plan.share(Split::Train), plan.share(Split::Valid)],
             checkpoints: shards.of(terms.rank),
-            mechanism: Streamed { fsync: config.checkpoint.fsync, random: config.checkpoint.random },
+            mechanism,
             config,
             habits,
             communicator,
@@ -101,12 +106,49 @@ impl<'a> Trainer<'a> {
             self.tell_end(&epoch);
             let figures = self.own_figures(&epoch);
             // A rank that stopped early cannot wait for the others: they are elsewhere.
-            let all = if outcome.is_ok() { self.communicator.exchange(&figures)? } else { vec![figures] };
-            take_figures(&mut epoch, &all);
+            let all = outcome.and_then(|()| self.communicator.exchange(&figures));
+            epoch.complete = all.is_ok();
+            epoch.partial_ranks = !epoch.complete && self.communicator.size() > 1;
+            take_figures(&mut epoch, all.as_deref().unwrap_or(&[figures]));
             self.results.epochs.push(epoch);
+            all?;
             after_epoch(self.results)?;
-            outcome?;
         }
+        self.settle_checkpoints()
+    }
+
+    /// A run is over when its last checkpoint is where it stays.
+    fn settle_checkpoints(&mut self) -> Outcome<()> {
+        if !self.mechanism.has_one_beside() {
+            return Ok(());
+        }
+        let _span = spans::span("checkpoint.settle", spans::CHECKPOINT, &[]);
+        let hidden = self.mechanism.settle()?;
+        let own = [
+            hidden.count as f64,
+            hidden.moved.bytes as f64,
+            hidden.moved.fsyncs as f64,
+            hidden.seconds,
+            hidden.waited.min(hidden.seconds),
+            self.mechanism.direct as f64,
+        ];
+        let ranks = numbers(&self.communicator.exchange(&as_bytes(&own))?);
+        let sum = |place: usize| ranks.iter().map(|rank| rank[place]).sum::<f64>() as u64;
+        let most = |place: usize| ranks.iter().map(|rank| rank[place]).fold(0.0, f64::max);
+        let (seconds, waited) = (most(3), most(4));
+        self.results.beside = Some(Beside {
+            // Each rank has a part of each.
+            count: most(0) as u64,
+            bytes: sum(1),
+            fsyncs: sum(2),
+            seconds,
+            hidden: seconds - waited,
+            waited,
+            without_room: most(5) as u64,
+        });
+        self.log.output(&format!(
+            "Checkpoints beside the training: {seconds:.4} s, of which training waited {waited:.4} s"
+        ));
         Ok(())
     }
 
@@ -158,12 +200,12 @@ impl<'a> Trainer<'a> {
         loader.begin(Split::Train, epoch.number)?;
         let mut left = steps;
         while left > 0 {
-            let due = self.block_steps(left);
             let done = steps - left;
+            let due = self.block_steps(done, left);
             self.block(epoch, done..done + due, loader, compute, &progress)?;
             left -= due;
-            if self.checkpoint_by_steps() {
-                self.save(epoch)?;
+            if self.checkpoint_by_steps(done + due) {
+                self.save(epoch, done + due)?;
             }
         }
         drop(progress);
@@ -171,22 +213,27 @@ impl<'a> Trainer<'a> {
             self.evaluate(epoch, loader, evaluate)?;
         }
         if self.checkpoint_by_epoch(epoch.number) {
-            self.save(epoch)?;
+            // DLIO names it after the step that would come next.
+            self.save(epoch, steps + 1)?;
         }
         Ok(())
     }
 
     /// A block ends where a checkpoint is due, or the epoch ends.
-    fn block_steps(&self, left: u64) -> u64 {
-        match self.config.checkpoint.every_steps.filter(|_| self.config.workflow.checkpoint) {
-            Some(every) => left.min(every - self.steps_done % every),
+    fn block_steps(&self, done: u64, left: u64) -> u64 {
+        match self.steps_between_checkpoints() {
+            Some(every) => left.min(every - done % every),
             None => left,
         }
     }
 
-    fn checkpoint_by_steps(&self) -> bool {
-        let every = self.config.checkpoint.every_steps;
-        self.config.workflow.checkpoint && every.is_some_and(|every| self.steps_done.is_multiple_of(every))
+    /// Steps are counted anew in each epoch.
+    fn checkpoint_by_steps(&self, done: u64) -> bool {
+        self.steps_between_checkpoints().is_some_and(|every| done.is_multiple_of(every))
+    }
+
+    fn steps_between_checkpoints(&self) -> Option<u64> {
+        self.config.checkpoint.every_steps.filter(|every| *every > 0 && self.config.workflow.checkpoint)
     }
 
     fn checkpoint_by_epoch(&self, epoch: u64) -> bool {
@@ -234,12 +281,15 @@ impl<'a> Trainer<'a> {
         pace: &mut Pace,
         progress: &Progress,
     ) -> Outcome<()> {
-        block.steps.reserve_exact((steps.end - steps.start) as usize);
+        // A run without input may have steps without end.
+        block.steps.reserve_exact((steps.end - steps.start).min(STEPS_RESERVED) as usize);
+        pace.rest();
         let begun = Instant::now();
         for number in steps {
             if system::interrupted() {
                 return Err(Failure::interrupted());
             }
+            self.communicator.check()?;
             block.steps.push(self.step([("epoch", epoch), ("step", number)], begun, loader, pace)?);
             progress.advance(1);
         }
@@ -268,7 +318,7 @@ impl<'a> Trainer<'a> {
             self.results.note_failures(batch.failed, failure);
         }
         self.results.read_nanos += batch.read_nanos;
-        self.communicator.barrier()?;
+        self.wait_for_all(&place)?;
         Ok(Step {
             load: load.as_secs_f64(),
             compute: compute.as_secs_f64(),
@@ -276,6 +326,13 @@ impl<'a> Trainer<'a> {
             samples: batch.samples,
             bytes: batch.bytes,
         })
+    }
+
+    /// What the gradients of a real step would be exchanged in: the slowest rank is the one that waits least.
+    fn wait_for_all(&mut self, place: &[(&'static str, u64)]) -> Outcome<()> {
+        let together = self.communicator.size() > 1;
+        let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
+        self.communicator.barrier()
     }
 
     fn evaluate(&mut self, epoch: &mut Epoch, loader: &mut dyn Loader, pace: &mut Pace) -> Outcome<()> {
@@ -294,9 +351,9 @@ impl<'a> Trainer<'a> {
         outcome
     }
 
-    fn save(&mut self, epoch: &mut Epoch) -> Outcome<()> {
+    fn save(&mut self, epoch: &mut Epoch, step: u64) -> Outcome<()> {
         self.saved += 1;
-        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, self.steps_done);
+        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, step);
         self.log.output(&format!(
             "Starting saving checkpoint {} after total step {} for epoch {}",
             self.saved, self.steps_done, epoch.number
@@ -317,12 +374,13 @@ impl<'a> Trainer<'a> {
     }
 
     /// A checkpoint is as slow as its slowest rank, and as large as all of them.
-    fn timed(&mut self, work: impl FnOnce(&mut Trainer<'a>) -> Outcome<u64>) -> Outcome<Saved> {
-        self.communicator.barrier()?;
+    fn timed(&mut self, work: impl FnOnce(&mut Trainer<'a>) -> Outcome<Moved>) -> Outcome<Saved> {
+        self.wait_for_all(&[])?;
         let started = Moment::now();
-        let bytes = work(self)?;
+        let moved = work(self)?;
         let own = Moment::now().since(&started);
-        let ranks = numbers(&self.communicator.exchange(&as_bytes(&[own, bytes as f64]))?);
+        let figures = [own, moved.bytes as f64, moved.fsyncs as f64];
+        let ranks = numbers(&self.communicator.exchange(&as_bytes(&figures))?);
         let of = |place: usize| ranks.iter().map(move |rank| rank[place]);
         let ended = Moment::now();
         let slowest_rate = ranks
@@ -333,6 +391,7 @@ impl<'a> Trainer<'a> {
         Ok(Saved {
             slowest: of(0).fold(0.0, f64::max),
             bytes: of(1).sum::<f64>() as u64,
+            fsyncs: of(2).sum::<f64>() as u64,
             slowest_rank_rate: if slowest_rate.is_finite() { slowest_rate } else { 0.0 },
             started,
             ended,
@@ -343,7 +402,7 @@ impl<'a> Trainer<'a> {
     pub fn checkpoints_only(&mut self) -> Outcome<()> {
         let checkpoint = &self.config.checkpoint;
         let (writes, reads) = (checkpoint.writes.max(0) as u64, checkpoint.reads.max(0) as u64);
-        let pause = std::time::Duration::from_secs_f64(checkpoint.pause_seconds);
+        let pause = checkpoint.pause;
         let below = checkpoint.folder.clone();
         let read_shards = self.shards_to_read();
         let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
@@ -355,7 +414,7 @@ impl<'a> Trainer<'a> {
             }
             let writing = number < writes;
             let which = if writing { number } else { number - writes };
-            let folder = checkpoint::folder(&below, which + 1, which + 1);
+            let folder = checkpoint::folder(&below, 1, which + 1);
             let name = if writing { "checkpoint.save" } else { "checkpoint.load" };
             let _span = spans::span(name, spans::CHECKPOINT, &[("checkpoint", which + 1)]);
             let done = self.timed(|trainer| match writing {
@@ -377,6 +436,7 @@ impl<'a> Trainer<'a> {
             progress.advance(1);
             Ok(())
         });
+        let outcome = outcome.and_then(|()| self.settle_checkpoints());
         epoch.ended = Moment::now();
         self.results.epochs.push(epoch);
         outcome
@@ -395,12 +455,8 @@ impl<'a> Trainer<'a> {
         shards.of((rank + shift) % ranks)
     }
 
-    fn excluded(&self) -> Excluded {
-        Excluded { start: self.config.output.exclude_start as usize, end: self.config.output.exclude_end as usize }
-    }
-
     fn tell_block(&mut self, epoch: u64, number: usize, block: &Block) {
-        let figures = block.corrected(self.excluded());
+        let figures = block.corrected(self.config.output.excluded());
         let name = format!("Epoch {epoch} - Block {number} [Training]");
         let steps = block.steps.len();
         self.log.output(&format!("Ending block {number} - {steps} steps completed in {:.2} s", block.duration));
@@ -424,7 +480,7 @@ impl<'a> Trainer<'a> {
 
     /// What the other ranks learn about this one's epoch.
     fn own_figures(&self, epoch: &Epoch) -> Vec<u8> {
-        let (excluded, reader) = (self.excluded(), &self.config.reader);
+        let (excluded, reader) = (self.config.output.excluded(), &self.config.reader);
         let record = self.layout.record_bytes();
         let own = [
             epoch.train_figures(|block| block.corrected(excluded)),

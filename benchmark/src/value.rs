@@ -102,6 +102,17 @@ impl Value {
         }
     }
 
+    /// Roughly the bytes it takes.
+    fn weight(&self) -> usize {
+        const NODE: usize = size_of::<Value>();
+        match self {
+            Value::Text(text) => NODE + text.len(),
+            Value::List(items) => NODE + items.iter().map(Value::weight).sum::<usize>(),
+            Value::Map(entries) => NODE + entries.iter().map(|(key, value)| key.len() + value.weight()).sum::<usize>(),
+            _ => NODE,
+        }
+    }
+
     pub fn kind_name(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -251,7 +262,7 @@ pub fn number(text: &str) -> Option<Value> {
 
 /// Reads one YAML document. `name` is what an error calls it.
 pub fn parse_yaml(name: &str, text: &str) -> Outcome<Value> {
-    let mut reader = YamlReader { events: Parser::new_from_str(text), name, anchors: Vec::new() };
+    let mut reader = YamlReader { events: Parser::new_from_str(text), name, anchors: Vec::new(), copied: 0, depth: 0 };
     loop {
         match reader.event()? {
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
@@ -261,10 +272,22 @@ pub fn parse_yaml(name: &str, text: &str) -> Outcome<Value> {
     }
 }
 
+/// What anchors and their aliases may copy, in bytes or so: a workload's hundred keys copy some kilobytes. Aliases of
+/// aliases double with every line, and a page of them would fill any memory.
+const COPIED_MAX: usize = 1 << 20;
+
+/// Levels of lists and maps within each other: a workload has four.
+pub const DEPTH_MAX: usize = 64;
+
+/// Characters of a key.
+const KEY_MAX: usize = 256;
+
 struct YamlReader<'a> {
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
     name: &'a str,
     anchors: Vec<(usize, Value)>,
+    copied: usize,
+    depth: usize,
 }
 
 impl<'a> YamlReader<'a> {
@@ -276,25 +299,41 @@ impl<'a> YamlReader<'a> {
         }
     }
 
+    fn refused(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::refused(format!("{}: {what}", self.name))
+    }
+
     fn node(&mut self, event: Event<'a>) -> Outcome<Value> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.refused(format_args!("lists and maps are nested more than {DEPTH_MAX} deep")));
+        }
         let (anchor, value) = match event {
             Event::Scalar(text, style, anchor, _) => (anchor, resolved(&text, style)),
             Event::SequenceStart(anchor, _) => (anchor, self.list()?),
             Event::MappingStart(anchor, _) => (anchor, self.map()?),
             Event::Alias(anchor) => (0, self.anchored(anchor)?),
-            other => return Err(Failure::refused(format!("{}: unexpected {other:?}", self.name))),
+            other => return Err(self.refused(format_args!("unexpected {other:?}"))),
         };
+        self.depth -= 1;
         if anchor > 0 {
+            self.copy(&value)?;
             self.anchors.push((anchor, value.clone()));
         }
         Ok(value)
     }
 
-    fn anchored(&self, anchor: usize) -> Outcome<Value> {
-        let known = self.anchors.iter().find(|(name, _)| *name == anchor);
-        known
-            .map(|(_, value)| value.clone())
-            .ok_or_else(|| Failure::refused(format!("{}: alias of an unknown anchor", self.name)))
+    fn anchored(&mut self, anchor: usize) -> Outcome<Value> {
+        let known = self.anchors.iter().rev().find(|(name, _)| *name == anchor);
+        let value = known.map(|(_, value)| value.clone()).ok_or_else(|| self.refused("alias of an unknown anchor"))?;
+        self.copy(&value)?;
+        Ok(value)
+    }
+
+    fn copy(&mut self, value: &Value) -> Outcome<()> {
+        self.copied += value.weight();
+        let what = "anchors and aliases copy more than a megabyte; write out what they stand for";
+        if self.copied > COPIED_MAX { Err(self.refused(what)) } else { Ok(()) }
     }
 
     fn list(&mut self) -> Outcome<Value> {
@@ -312,8 +351,11 @@ impl<'a> YamlReader<'a> {
         loop {
             let key = match self.event()? {
                 Event::MappingEnd => return Ok(entries),
+                Event::Scalar(text, ..) if text.len() > KEY_MAX => {
+                    return Err(self.refused(format_args!("a key has {} characters", text.len())));
+                }
                 Event::Scalar(text, ..) => text.to_string(),
-                other => return Err(Failure::refused(format!("{}: a key must be a word, not {other:?}", self.name))),
+                other => return Err(self.refused(format_args!("a key must be a word, not {other:?}"))),
             };
             let first = self.event()?;
             let value = self.node(first)?;
@@ -355,6 +397,26 @@ mod tests {
     fn anchors_are_followed() {
         let tree = parse_yaml("t", "a: &x {n: 1}\nb: *x\n").unwrap();
         assert_eq!(tree.at(&["b", "n"]), Some(&Value::Int(1)));
+    }
+
+    /// Ten of ten of ten ...: a kilobyte that would be a billion words.
+    #[test]
+    fn aliases_of_aliases_are_refused_before_they_fill_the_memory() {
+        let ten = |of: usize| vec![format!("*a{of}"); 10].join(",");
+        let mut text = "a0: &a0 lol\n".to_string();
+        (1..10).for_each(|level| text += &format!("a{level}: &a{level} [{}]\n", ten(level - 1)));
+        let refused = parse_yaml("laughs.yaml", &text).unwrap_err();
+        assert!(refused.what.contains("laughs.yaml: anchors and aliases copy more"), "{refused}");
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(10_000), vec!["*a"; 1000].join(","));
+        assert!(parse_yaml("long.yaml", &long).is_err());
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for text in ["[".repeat(100_000), "{a: ".repeat(100_000), format!("{}: 1", "a.".repeat(300))] {
+            assert!(parse_yaml("deep.yaml", &text).is_err());
+        }
+        assert!(parse_yaml("deep.yaml", &format!("{}1{}", "[".repeat(40), "]".repeat(40))).is_ok());
     }
 
     #[test]

@@ -4,8 +4,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::grammar::{Action, Override};
+use crate::interpolation;
 use crate::keys;
 use crate::value::{Value, parse_yaml};
+use dlio_schemas::words::nearest;
 use std::path::{Path, PathBuf};
 
 macro_rules! compiled_in {
@@ -77,7 +79,7 @@ fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
 
 fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
     let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
-    let guess = keys::nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
+    let guess = nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
     let place = config_dir.map(|dir| format!(" in {} or", dir.display())).unwrap_or_default();
     Failure::refused(format!("there is no workload `{name}`{place} among those built in"))
         .remedy(format!("{guess}`dlio workloads` lists them"))
@@ -87,8 +89,13 @@ fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
 #[derive(Debug)]
 pub struct Composed {
     pub found: Found,
+    /// What it means, with interpolations resolved.
     pub workload: Value,
+    /// What was written and typed, as Hydra keeps it.
+    pub written: Value,
     pub hydra: Value,
+    /// What was typed and changes nothing, a line each.
+    pub ignored: Vec<String>,
     /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
     /// The keys complained about.
@@ -105,18 +112,24 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
         });
     let found = find(&name, config_dir)?;
     let mut composed = Composed {
-        workload: renamed(&found.tree),
+        workload: Value::empty(),
+        written: renamed(&found.tree),
         found,
         hydra: Value::empty(),
+        ignored: Vec::new(),
         complaints: Vec::new(),
         doubtful: Vec::new(),
     };
     for typed in overrides {
         composed.apply(typed)?;
     }
+    composed.resolve()?;
     composed.complain();
     Ok(composed)
 }
+
+/// What of Hydra's own configuration means something here.
+const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.output_subdir"];
 
 /// The tree under present names.
 fn renamed(tree: &Value) -> Value {
@@ -132,11 +145,14 @@ impl Composed {
     fn apply(&mut self, typed: &Override) -> Outcome<()> {
         match typed.path().as_slice() {
             ["workload"] => Ok(()),
-            ["hydra", rest @ ..] => {
-                self.hydra.put(rest, typed.value().clone());
+            [first, ..] if *first == "hydra" || first.starts_with("hydra/") => {
+                self.say_to_hydra(typed);
                 Ok(())
             }
-            ["workload", ..] => self.change(typed),
+            ["workload", ..] => {
+                self.note_without_effect(typed);
+                self.change(typed)
+            }
             _ => {
                 self.complaints.push(unknown_key(&typed.typed, &typed.key));
                 Ok(())
@@ -144,10 +160,43 @@ impl Composed {
         }
     }
 
+    fn say_to_hydra(&mut self, typed: &Override) {
+        if let ["hydra", rest @ ..] = typed.path().as_slice() {
+            self.hydra.put(rest, typed.value().clone());
+        }
+        if !HYDRA_KEYS.contains(&typed.key.as_str()) {
+            self.ignored.push(format!("`{}` is said to Hydra and changes nothing here", typed.typed));
+        }
+    }
+
+    /// Keys that are accepted and do nothing are told where they were typed; files are full of them.
+    fn note_without_effect(&mut self, typed: &Override) {
+        let path = keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
+        if let Some(key) = keys::find(&path).filter(|key| key.affects == keys::NOTHING) {
+            self.ignored.push(format!("`{}` changes nothing here: {}", typed.typed, key.meaning));
+        }
+    }
+
+    /// Follows interpolations, and takes Python's word for nothing as YAML's.
+    fn resolve(&mut self) -> Outcome<()> {
+        let hydra = self.hydra.clone();
+        let root = Value::Map(vec![("workload".into(), self.written.clone()), ("hydra".into(), hydra)]);
+        self.workload = interpolation::resolved(&root, &self.written, &["workload"])?;
+        let nothing = |(path, value): (String, &Value)| {
+            let takes_text = keys::find(&path).is_none_or(|key| key.kind == keys::Kind::Text && key.default != "null");
+            (*value == Value::Text("None".into()) && !takes_text).then_some(path)
+        };
+        let paths: Vec<String> = self.workload.leaves().into_iter().filter_map(nothing).collect();
+        for path in paths {
+            self.workload.put(&path.split('.').collect::<Vec<_>>(), Value::Null);
+        }
+        Ok(())
+    }
+
     fn change(&mut self, typed: &Override) -> Outcome<()> {
         let path = keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
         let path: Vec<&str> = path.split('.').collect();
-        let present = self.workload.at(&path).is_some();
+        let present = self.written.at(&path).is_some();
         match typed.action {
             Action::Add if present => {
                 let remedy = format!("write ++{}=… to change it", typed.key);
@@ -155,14 +204,14 @@ impl Composed {
                     Failure::refused(format!("`{}`: the workload has that key already", typed.typed)).remedy(remedy)
                 );
             }
-            Action::Remove if !self.workload.remove(&path) => {
+            Action::Remove if !self.written.remove(&path) => {
                 return Err(Failure::refused(format!("`{}`: the workload has no such key", typed.typed)));
             }
             Action::Remove => {}
             _ => {
                 let mut upper = Value::empty();
                 upper.put(&path, typed.value().clone());
-                self.workload.merge(renamed(&upper));
+                self.written.merge(renamed(&upper));
             }
         }
         Ok(())
@@ -171,7 +220,9 @@ impl Composed {
     /// Leaves out every key complained about; what it was is the caller's to tell.
     pub fn take_complaints(&mut self) -> Vec<Failure> {
         for path in std::mem::take(&mut self.doubtful) {
-            self.workload.remove(&path.split('.').collect::<Vec<_>>());
+            let path: Vec<&str> = path.split('.').collect();
+            self.workload.remove(&path);
+            self.written.remove(&path);
         }
         std::mem::take(&mut self.complaints)
     }
@@ -266,6 +317,34 @@ mod tests {
         let merged = composed(&["workload=unet3d", "++workload.reader={batch_size: 2}"]).unwrap();
         assert_eq!(merged.workload.at(&["reader", "batch_size"]), Some(&Value::Int(2)));
         assert_eq!(merged.workload.at(&["reader", "read_threads"]), Some(&Value::Int(4)));
+    }
+
+    #[test]
+    fn a_value_that_says_another_is_kept_as_written_and_meant_as_the_other() {
+        let folder = "++workload.dataset.data_folder=data/${workload.model.name}";
+        let said =
+            composed(&["workload=unet3d", folder, "++workload.reader.batch_size=${workload.train.epochs}"]).unwrap();
+        assert_eq!(said.workload.at(&["dataset", "data_folder"]), Some(&Value::Text("data/unet3d".into())));
+        assert_eq!(said.workload.at(&["reader", "batch_size"]), Some(&Value::Int(5)));
+        assert!(said.written.to_yaml().contains("data/${workload.model.name}"));
+        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
+    }
+
+    #[test]
+    fn pythons_none_is_nothing_said_but_for_names() {
+        let typed = ["workload=unet3d", "++workload.reader.multiprocessing_context=None", "++workload.model.name=None"];
+        let said = composed(&[&typed[..], &["++workload.reader.transfer_size=None"]].concat()).unwrap();
+        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
+        assert_eq!(said.workload.at(&["model", "name"]), Some(&Value::Text("None".into())));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told() {
+        let typed = ["workload=unet3d", "++hydra.run.dir=x", "hydra.job.chdir=true", "hydra/job_logging=disabled"];
+        let said = composed(&[&typed[..], &["++workload.reader.pin_memory=false"]].concat()).unwrap();
+        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
+        assert_eq!(said.ignored.len(), 3, "{:?}", said.ignored);
+        assert!(said.ignored[0].contains("hydra.job.chdir") && said.ignored[2].contains("no device to pin"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod program;
 
+use dlio_benchmark::system::lives;
 use program::{Folder, command, dlio, stderr, stdout};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
@@ -291,7 +292,7 @@ fn ctrl_c_keeps_what_was_measured() {
     let begun = Instant::now();
     while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3")) {
         assert!(begun.elapsed() < Duration::from_secs(60), "the run reaches its third epoch");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let output = child.wait_with_output().unwrap();
@@ -318,7 +319,7 @@ fn a_killed_worker_is_an_error_and_not_a_hang() {
             break found;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "the run has a worker");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     };
     Command::new("kill").args(["-KILL", &worker]).status().unwrap();
     let output = child.wait_with_output().unwrap();
@@ -447,6 +448,9 @@ fn help_has_examples_and_every_shell_a_completion() {
     }
     assert_eq!(dlio(&folder, &["--completions", "zsh"]).stdout, dlio(&folder, &["completions", "zsh"]).stdout);
     assert_eq!(dlio(&folder, &["nonsense"]).status.code(), Some(2));
+    assert!(stdout(&dlio(&folder, &["--help"])).contains("\n  analyze "));
+    let slip = dlio(&folder, &["analyse"]);
+    assert!(slip.status.code() == Some(2) && stderr(&slip).contains("'analyze'"), "{}", stderr(&slip));
 }
 
 #[test]
@@ -461,11 +465,23 @@ fn shells_complete_the_names_of_workloads() {
              _dlio_workloads dlio \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo ${{COMPREPLY[@]}}",
             line.len()
         );
-        stdout(&Command::new("bash").current_dir(folder.path()).args(["-c", &script]).output().unwrap())
+        let path = format!("{}:/bin:/usr/bin", folder.text());
+        stdout(
+            &Command::new("bash").current_dir(folder.path()).env("PATH", path).args(["-c", &script]).output().unwrap(),
+        )
     };
     assert!(completed("dlio bench workload=u", "dlio bench workload = u").contains("unet3d unet3d_a100"));
     assert!(completed("dlio workloads show un", "dlio workloads show un").contains("unet3d_h100"));
     assert_eq!(completed("dlio wor", "dlio wor"), "workloads\n");
+    let keys = completed("dlio bench ++workload.dataset.num_f", "dlio bench ++workload.dataset.num_f");
+    assert!(keys.split_whitespace().any(|key| key == "++workload.dataset.num_files_train="), "{keys}");
+    assert!(keys.split_whitespace().all(|key| key.starts_with("++workload.dataset.num_f")), "{keys}");
+    // What stands behind `analyze` the other program completes.
+    let other = folder.path().join("dlio-analyze");
+    std::fs::write(&other, "#!/bin/sh\necho '_dlio-analyze() { COMPREPLY=(\"$1 $2 ${COMP_WORDS[COMP_CWORD]}\"); }'\n")
+        .unwrap();
+    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(completed("dlio analyze t --fu", "dlio analyze t --fu"), "dlio-analyze --fu --fu\n");
     let others = ["zsh", "fish"].map(|shell| stdout(&dlio(&folder, &["completions", shell])));
     assert!(others.iter().all(|script| script.contains("workload=unet3d ") && script.contains(" unet3d_h100")));
 }
@@ -633,7 +649,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -642,11 +658,6 @@ fn descendants(process: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let children: Vec<u32> = children.split_whitespace().map(|id| id.parse().unwrap()).collect();
     children.iter().flat_map(|child| [vec![*child], descendants(*child)].concat()).collect()
-}
-
-fn lives(process: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 fn signal(name: &str, process: u32) {

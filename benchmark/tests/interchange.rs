@@ -103,6 +103,7 @@ fn we_read_what_python_writes_in_the_same_layout() {
     script("write_datasets.py", &[folder.text(), "6", "4", "40"]);
     let mut formats =
         vec!["npz", "npy", "hdf5", "csv", "jpeg", "png", "indexed_binary", "mmap_indexed_binary", "tfrecord"];
+    formats.extend(["hdf5-gzip", "hdf5-lzf", "hdf5-chunks", "hdf5-one"]);
     if cfg!(feature = "parquet") {
         formats.extend(["parquet", "parquet-pandas"]);
     }
@@ -157,6 +158,36 @@ fn a_checkpoint_is_a_file_that_torch_loads() {
         ],
     );
     assert!(output.status.success(), "{}", stderr(&output));
-    let file = folder.path().join("checkpoints/unet3d/global_epoch1_step2/model_states-0.pt");
+    let file = folder.path().join("checkpoints/unet3d/global_epoch1_step3/model_states-0.pt");
     script("read_checkpoint.py", &[file.to_str().unwrap(), "3000001"]);
+}
+
+#[test]
+fn chunks_that_h5py_packs_are_read_to_the_last_byte() {
+    let folder = Folder::new("repacked");
+    generated(&folder, "hdf5", "none", 4, 5, 2500);
+    script("repack_hdf5.py", &[&format!("{}/hdf5/train", folder.text())]);
+    // Now they are another program's.
+    std::fs::remove_dir_all(folder.path().join("hdf5/.dlio")).unwrap();
+    let data = format!("++workload.dataset.data_folder={}/hdf5", folder.text());
+    let output = dlio(
+        &folder,
+        &[
+            "bench",
+            "-q",
+            "workload=unet3d",
+            "--verify",
+            "++workload.workflow.checkpoint=false",
+            &data,
+            "++workload.dataset.format=hdf5",
+            "++workload.dataset.num_files_train=4",
+            "++workload.dataset.num_samples_per_file=5",
+            "++workload.dataset.record_length_bytes=2500",
+            "++workload.dataset.record_length_bytes_stdev=0",
+            "++workload.reader.batch_size=2",
+            "++workload.train.epochs=1",
+            "++workload.train.computation_time=0",
+        ],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
 }

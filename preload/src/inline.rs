@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Off unless `DLIO_TRACE_INLINE=1`: code is written into the C library before `main`, once. A function that cannot be
-//! patched is left as it is, and said. What does the patching stands behind [`Patch`], so that another one can.
+//! patched is left as it is, and said. What does the patching is a library of its own, [`Patcher`], so that what it brings
+//! is in no process that did not ask for it.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_tracer::calls::{leaves_out, on_file};
@@ -21,27 +22,47 @@ use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::{posix, process};
 
-/// Something that can lead the calls of a function elsewhere.
-trait Patch {
+/// What leads the calls of a function elsewhere: lies beside this library.
+struct Patcher {
+    redirect: Redirect,
+}
+
+type Redirect = unsafe extern "C" fn(*mut c_void, *const c_void) -> *const c_void;
+
+const LIBRARY: &[u8] = b"libdliotrace_inline.so";
+
+impl Patcher {
+    /// Loads it; `None` where it is not there.
+    fn load() -> Option<Patcher> {
+        let path = beside_this_library(LIBRARY)?;
+        // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature.
+        unsafe {
+            let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            let found = if library.is_null() { library } else { libc::dlsym(library, c"dlio_redirect_v1".as_ptr()) };
+            (!found.is_null()).then(|| Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found) })
+        }
+    }
+
     /// The way to the function as it was; `None` where it cannot be patched.
     ///
     /// # Safety
-    /// `function` and `instead` are functions of one signature.
-    unsafe fn redirect(function: *mut c_void, instead: *const ()) -> Option<*const ()>;
+    /// `function` is null or a function, and `instead` one of the same signature.
+    unsafe fn redirect(&self, function: *mut c_void, instead: *const ()) -> Option<*const ()> {
+        // SAFETY: by the contract.
+        let original = unsafe { (self.redirect)(function, instead.cast()) };
+        (!original.is_null()).then_some(original.cast())
+    }
 }
 
-/// Overwrites the first instructions with a jump and keeps a copy of them.
-struct Detour;
-
-impl Patch for Detour {
-    unsafe fn redirect(function: *mut c_void, instead: *const ()) -> Option<*const ()> {
-        // SAFETY: by the contract; a detour that is never dropped stays for good.
-        unsafe {
-            let detour = std::mem::ManuallyDrop::new(retour::RawDetour::new(function.cast(), instead).ok()?);
-            detour.enable().ok()?;
-            Some(std::ptr::from_ref(detour.trampoline()))
-        }
-    }
+fn beside_this_library(name: &[u8]) -> Option<CString> {
+    // SAFETY: a struct of pointers that the call fills in; the path it points to lives as long as this library.
+    let own = unsafe {
+        let mut object: libc::Dl_info = std::mem::zeroed();
+        let found = libc::dladdr((&raw const PATCHED).cast(), &mut object);
+        (found != 0 && !object.dli_fname.is_null()).then(|| CStr::from_ptr(object.dli_fname).to_bytes())?
+    };
+    let folder = own.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    CString::new([&own[..folder], name].concat()).ok()
 }
 
 /// A function of the C library and the way to what it was.
@@ -58,12 +79,15 @@ pub fn start() {
     if libc.is_null() {
         return engine::say(&[b"libc.so.6 is not there: nothing is patched"]);
     }
+    let Some(patcher) = Patcher::load() else {
+        return engine::say(&[LIBRARY, b" is not beside libdliotrace.so: nothing is patched"]);
+    };
     engine::patched();
     for patched in PATCHED {
         // SAFETY: a terminated name.
         let function = unsafe { libc::dlsym(libc, patched.name.as_ptr()) };
         // SAFETY: the list pairs each name with a function of its signature.
-        match unsafe { Detour::redirect(function, (patched.instead)()) } {
+        match unsafe { patcher.redirect(function, (patched.instead)()) } {
             Some(original) if !function.is_null() => patched.original.store(original.cast_mut(), Release),
             _ => engine::say(&[b"the C library's ", patched.name.to_bytes(), b" cannot be patched here"]),
         }
@@ -73,7 +97,7 @@ pub fn start() {
 /// `name: our hook, what a stream's own call of it is recorded as`.
 macro_rules! patches {
     ($($name:ident($($arg:ident: $of:ty),*) -> $ret:ty: $hook:path, $inner:expr;)*) => {
-        const PATCHED: &[Patched] = &[$(Patched {
+        static PATCHED: &[Patched] = &[$(Patched {
             name: crate::c_name!($name),
             instead: || $name::instead as *const (),
             original: &$name::ORIGINAL,

@@ -2,6 +2,8 @@
 //!
 //! A row finds the real function, calls it and reports (see [`row`]); everything else is the tracer's.
 
+use std::ffi::{c_char, c_int};
+
 mod memory;
 mod next;
 mod row;
@@ -11,13 +13,16 @@ mod inline;
 mod posix;
 mod process;
 mod stdio;
+mod wait;
 
 /// Runs when the library is loaded, before the program's own constructors.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = {
-    extern "C" fn start() {
+static START: extern "C" fn(c_int, *const *const c_char) = {
+    extern "C" fn start(count: c_int, arguments: *const *const c_char) {
         memory::link();
+        // SAFETY: glibc hands the arguments of the program to every initializer.
+        unsafe { dlio_tracer::engine::note_command(count, arguments) };
         std::panic::set_hook(Box::new(say_where));
         // SAFETY: registers a function that lives as long as the process.
         unsafe {
@@ -28,7 +33,7 @@ static START: extern "C" fn() = {
         }
         dlio_tracer::engine::start();
         if dlio_tracer::engine::wants_patches() {
-            inline::start();
+            dlio_tracer::stack::with_room(inline::start);
         }
         process::watch_quick_exit();
     }

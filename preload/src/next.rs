@@ -1,7 +1,9 @@
 //! The function a hook stands before: found once, kept for good.
 
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+
+use dlio_tracer::stack::with_room;
 
 /// The next definition of a name in the order of loading.
 pub struct Next {
@@ -23,11 +25,60 @@ impl Next {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // SAFETY: a terminated name; two threads that ask at once find the same.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        // The loader takes some kilobytes of stack, which the caller may not have.
+        let found = with_room(|| self.search());
         self.found.store(found, Relaxed);
         found
     }
+
+    fn search(&self) -> *mut c_void {
+        let version = VERSIONS.iter().find(|(name, _)| *name == self.name);
+        // SAFETY: terminated names; two threads that ask at once find the same.
+        unsafe {
+            let of_version = version.map(|(name, version)| dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()));
+            match of_version.filter(|found| !found.is_null()) {
+                Some(found) => found,
+                None => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
+            }
+        }
+    }
+}
+
+/// Finds every function that a hook stands before. Searching takes a lock of the loader, which a thread may hold that loads
+/// a library and waits, in one of its constructors, for a second one: said before there is a second one.
+pub fn find_all() {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" {
+        #[link_name = "__start_dlio_next"]
+        static FIRST: *const c_void;
+        #[link_name = "__stop_dlio_next"]
+        static END: *const c_void;
+    }
+    if !FOUND.swap(true, Relaxed) {
+        // SAFETY: the linker gathers the references of that section into one array and names both of its ends.
+        let all = unsafe {
+            let (first, end) = ((&raw const FIRST).cast::<&Next>(), (&raw const END).cast::<&Next>());
+            std::slice::from_raw_parts(first, end.offset_from(first) as usize)
+        };
+        with_room(|| all.iter().for_each(|next| _ = next.get()));
+    }
+}
+
+/// Names of which the C library keeps an older function for programs of twenty years ago. Until version 2.36 of it a search
+/// for "the next one" found that, and an older `pthread_cond_wait` takes a smaller variable for something else.
+#[cfg(target_arch = "x86_64")]
+const VERSIONS: &[(&CStr, &CStr)] = &[
+    (c"pthread_cond_wait", c"GLIBC_2.3.2"),
+    (c"pthread_cond_timedwait", c"GLIBC_2.3.2"),
+    (c"posix_spawn", c"GLIBC_2.15"),
+    (c"posix_spawnp", c"GLIBC_2.15"),
+    (c"fmemopen", c"GLIBC_2.22"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const VERSIONS: &[(&CStr, &CStr)] = &[];
+
+unsafe extern "C" {
+    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
 /// What a hook returns where the real function does not exist.

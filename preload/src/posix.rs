@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use dlio_tracer::calls::*;
 use dlio_tracer::descriptors;
+use dlio_tracer::folders;
 use dlio_tracer::mappings;
 use dlio_tracer::ops::Op;
 use dlio_tracer::paths;
@@ -29,16 +30,16 @@ unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
 rows! { Posix
     // The third argument is there only if the flags ask for it; as an integer register it can be read either way.
     [open open64] (path: *const c_char, flags: c_int, mode: mode_t) -> c_int; {
-        |done, fd| opened(done, Op::OPEN, paths::of(path), mode as i64, flags, fd)
+        |done, fd| { opened(done, Op::OPEN, paths::of(path), mode as i64, flags, fd); paths::opened(libc::AT_FDCWD, path, flags, fd) }
     }
     [__open_2 __open64_2] (path: *const c_char, flags: c_int) -> c_int; {
         |done, fd| opened(done, Op::OPEN, paths::of(path), 0, flags, fd)
     }
     [openat openat64] (dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int; {
-        |done, fd| opened(done, Op::OPENAT, paths::of_at(dir, path), mode as i64, flags, fd)
+        |done, fd| { opened(done, Op::OPENAT, paths::of_at(dir, path), mode as i64, flags, fd); paths::opened(dir, path, flags, fd) }
     }
     [__openat_2 __openat64_2] (dir: c_int, path: *const c_char, flags: c_int) -> c_int; {
-        |done, fd| opened(done, Op::OPENAT, paths::of_at(dir, path), 0, flags, fd)
+        |done, fd| { opened(done, Op::OPENAT, paths::of_at(dir, path), 0, flags, fd); paths::opened(dir, path, flags, fd) }
     }
     [creat creat64] (path: *const c_char, mode: mode_t) -> c_int; {
         |done, fd| opened(done, Op::CREAT, paths::of(path), mode as i64, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, fd)
@@ -291,13 +292,18 @@ rows! { Posix
 
 rows! { Posix
     [rename] (from: *const c_char, to: *const c_char) -> c_int; {
-        |done, ret| on_path(done, Op::RENAME, paths::of(from), second(paths::of(to)), 0, ret as i64)
+        |done, ret| { on_path(done, Op::RENAME, paths::of(from), second(paths::of(to)), 0, ret as i64); paths::renamed(from, ret) }
     }
     [renameat] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char) -> c_int; {
-        |done, ret| on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), 0, ret as i64)
+        |done, ret| { on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), 0, ret as i64); paths::renamed(from, ret) }
     }
     [renameat2] (from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char, flags: c_uint) -> c_int; {
-        |done, ret| on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), flags as i64, ret as i64)
+        |done, ret| {
+            on_path(done, Op::RENAMEAT, paths::of_at(from_dir, from), second(paths::of_at(to_dir, to)), flags as i64, ret as i64);
+            // Two that change places are both renamed.
+            paths::renamed(from, ret);
+            paths::renamed(to, ret)
+        }
     }
     [link] (from: *const c_char, to: *const c_char) -> c_int; {
         |done, ret| on_path(done, Op::LINK, paths::of(from), second(paths::of(to)), 0, ret as i64)
@@ -365,10 +371,10 @@ rows! { Posix
     }
     [chdir] (path: *const c_char) -> c_int; {
         with file = paths::of(path);
-        |done, ret| { paths::moved(); on_path(done, Op::CHDIR, file, 0, 0, ret as i64) }
+        |done, ret| { if ret == 0 { paths::moved() } on_path(done, Op::CHDIR, file, 0, 0, ret as i64) }
     }
     [fchdir] (fd: c_int) -> c_int; {
-        |done, ret| { paths::moved(); on_descriptor(done, Op::FCHDIR, fd, 0, 0, ret as i64) }
+        |done, ret| { if ret == 0 { folders::moved_to(fd) } on_descriptor(done, Op::FCHDIR, fd, 0, 0, ret as i64) }
     }
 
     [opendir] (path: *const c_char) -> *mut DIR; {
@@ -540,15 +546,14 @@ fn read_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, reques
 }
 
 fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, (at, flags): (off_t, c_int), requested: i64, ret: i64) {
-    match at {
-        -1 if flags & libc::RWF_APPEND != 0 => {
-            descriptors::lose_position(fd);
-            wrote_here(done, Op::PWRITEV2, fd, requested, ret);
-        }
-        _ if flags & libc::RWF_APPEND != 0 => moved_at(done, Op::PWRITEV2, fd, POS_UNKNOWN, requested, ret),
-        -1 => wrote_here(done, Op::PWRITEV2, fd, requested, ret),
-        _ => moved_at(done, Op::PWRITEV2, fd, at, requested, ret),
+    let appends = flags & libc::RWF_APPEND != 0;
+    if at != -1 {
+        return moved_at(done, Op::PWRITEV2, fd, if appends { POS_UNKNOWN } else { at }, requested, ret);
     }
+    if appends {
+        descriptors::lose_position(fd);
+    }
+    wrote_here(done, Op::PWRITEV2, fd, requested, ret);
 }
 
 /// Bytes went from one descriptor to another inside the kernel. A side without a place of its own moves its position.

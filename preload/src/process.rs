@@ -2,24 +2,20 @@
 //!
 //! Most are written out: what they do to the process is more than an event.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 
 use dlio_tracer::calls::*;
-use dlio_tracer::engine::{self, Ending};
+use dlio_tracer::engine;
+use dlio_tracer::finish::Ending;
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::{descriptors, environment, image, names, paths, process};
+use dlio_tracer::{descriptors, environment, folders, held, image, names, paths, process};
 use libc::{FILE, pid_t};
 
 use crate::next::Missing;
 use crate::{real, rows};
 
 // ---- descriptors that go away -------------------------------------------------------------------------------------
-
-/// The tracer's own descriptor, where it has to hold one, is not there for the program.
-fn is_ours(fd: c_int) -> bool {
-    fd >= 0 && fd == image::held()
-}
 
 fn bad_descriptor() -> c_int {
     <c_int as Missing>::missing();
@@ -33,7 +29,8 @@ fn bad_descriptor() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     real!(next: close(c_int) -> c_int);
-    if is_ours(fd) {
+    // Not there for the program.
+    if held::holds(fd) {
         return bad_descriptor();
     }
     // SAFETY: the argument goes on as it came.
@@ -51,7 +48,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     real!(next: dup2(c_int, c_int) -> c_int);
-    image::move_held(to);
+    held::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
         let Some(call) = engine::begin(Layer::Posix) else { return next(from, to) };
@@ -66,7 +63,7 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     real!(next: dup3(c_int, c_int, c_int) -> c_int);
-    image::move_held(to);
+    held::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
         let Some(call) = engine::begin(Layer::Posix) else { return next(from, to, flags) };
@@ -82,20 +79,20 @@ pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     real!(next: close_range(c_uint, c_uint, c_int) -> c_int);
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
-    // SAFETY: the arguments go on as they came, around the tracer's own descriptor if there is one.
+    // SAFETY: the arguments go on as they came, around the tracer's own descriptors if there are any.
     unsafe {
         let Some(call) = engine::begin(Layer::Posix) else { return next(first, last, flags) };
         if flags & CLOSE_RANGE_CLOEXEC == 0 {
             descriptors::closed_range(first, last);
         }
-        let ret = match image::held() {
-            held if held >= 0 && (first..=last).contains(&(held as u32)) => {
-                let held = held as u32;
-                let below = if held > first { next(first, held - 1, flags) } else { 0 };
-                if below == 0 && held < last { next(held + 1, last, flags) } else { below }
-            }
-            _ => next(first, last, flags),
-        };
+        let (mut from, mut ret) = (first, 0);
+        while let Some(held) = held::first_held(from, last) {
+            ret |= if held > from { next(from, held - 1, flags) } else { 0 };
+            from = held + 1;
+        }
+        if from <= last || first > last {
+            ret |= next(from, last, flags);
+        }
         on_nothing(call.end(), Op::CLOSE_RANGE, first as i64, last as i64, ret as i64);
         ret
     }
@@ -106,8 +103,8 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closefrom(first: c_int) {
     real!(next: closefrom(c_int) -> ());
-    if image::held() >= first.max(0) {
-        // SAFETY: does the same, around the tracer's own descriptor.
+    if held::first_held(first.max(0) as c_uint, c_uint::MAX).is_some() {
+        // SAFETY: does the same, around the tracer's own descriptors.
         unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
         return;
     }
@@ -181,6 +178,42 @@ holding! {
     setegid(group: c_uint);
     setregid(real_group: c_uint, group: c_uint);
     setresgid(real_group: c_uint, group: c_uint, saved: c_uint);
+    setfsuid(user: c_uint);
+    setfsgid(group: c_uint);
+    initgroups(user: *const c_char, group: c_uint);
+    setgroups(count: usize, groups: *const c_uint);
+    capset(header: *mut c_void, data: *const c_void);
+    unshare(flags: c_int);
+    setns(fd: c_int, kind: c_int);
+}
+
+// ---- walks through folders, which change the working directory inside the C library --------------------------------------
+
+macro_rules! walking {
+    ($($name:ident ($($arg:ident: $of:ty),*) -> $ret:ty;)*) => {$(
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $of),*) -> $ret {
+            real!(next: $name($($of),*) -> $ret);
+            folders::wander(true);
+            // SAFETY: the arguments go on as they came.
+            let result = unsafe { next($($arg),*) };
+            folders::wander(false);
+            result
+        }
+    )*};
+}
+
+walking! {
+    nftw(path: *const c_char, visit: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    nftw64(path: *const c_char, visit: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    fts_read(walk: *mut c_void) -> *mut c_void;
+    fts64_read(walk: *mut c_void) -> *mut c_void;
+    fts_children(walk: *mut c_void, options: c_int) -> *mut c_void;
+    fts64_children(walk: *mut c_void, options: c_int) -> *mut c_void;
+    fts_close(walk: *mut c_void) -> c_int;
+    fts64_close(walk: *mut c_void) -> c_int;
 }
 
 // ---- new processes ------------------------------------------------------------------------------------------------
@@ -213,6 +246,23 @@ pub unsafe extern "C" fn fork() -> pid_t {
         }
         child
     }
+}
+
+/// No event; see [`crate::next::find_all`].
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut c_ulong,
+    attributes: *const c_void,
+    function: *const c_void,
+    argument: *mut c_void,
+) -> c_int {
+    real!(next: pthread_create(*mut c_ulong, *const c_void, *const c_void, *mut c_void) -> c_int);
+    crate::next::find_all();
+    // SAFETY: the arguments go on as they came.
+    unsafe { next(thread, attributes, function, argument) }
 }
 
 /// The child of vfork borrows its parent's memory and stack. The return address is kept in a register across the system
@@ -316,13 +366,15 @@ unsafe fn spawn(
     // SAFETY: the caller's pointers are as the C library takes them; it may be given none for the child's number.
     unsafe {
         let place = if child.is_null() { &raw mut id } else { child };
-        environment::with_carried(variables, |variables| {
+        let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
+        environment::with_carried(program, variables, |variables| {
             let Some(call) = engine::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
-            let file = if paths::is_readable(path) { paths::of(path) } else { names::NONE };
+            let named = error != libc::EFAULT || paths::is_readable(path);
+            let file = if named { paths::of(path) } else { names::NONE };
             process::spawned(done, file, result);
             error
         })
@@ -344,10 +396,11 @@ unsafe fn exec(
 ) -> c_int {
     // SAFETY: the caller's pointers are as the C library takes them.
     unsafe {
-        if paths::is_readable(path) {
-            process::before_exec(CStr::from_ptr(path));
+        let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
+        if let Some(program) = program {
+            process::before_exec(program);
         }
-        let result = environment::with_carried(variables, next);
+        let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, next);
         engine::exec_failed();
         result
     }

@@ -1,26 +1,27 @@
 //! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
 //!
-//! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace, OUT.pftrace, OUT.json.gz and
-//! OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
+//! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace,
+//! OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
 
 #[path = "support/figures.rs"]
 mod figures;
 
 use std::collections::BTreeMap;
 
-use dlio_schemas::chrome::{self, Form};
 use dlio_schemas::clock::Anchor;
-use dlio_schemas::native::block::{Codec, Header, Kind, Opener};
-use dlio_schemas::native::columns::{EVENTS_MAX, Events, RAW_MAX, encode};
+use dlio_schemas::export::{Exporter, export, export_image};
+use dlio_schemas::native::block::{Codec, Header, Kind};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
-use dlio_schemas::native::file::{Image, decode, file_header};
+use dlio_schemas::native::file::{Image, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::bundle;
-use dlio_schemas::perfetto::pack::Compression;
+use dlio_schemas::perfetto::pack::{Compression, Sink};
 use dlio_schemas::perfetto::read::Reader;
-use dlio_schemas::perfetto::write::{Options, Writer, export};
+use dlio_schemas::perfetto::write::{Options, Writer};
 use dlio_schemas::record::{MetaKind, Record, pack_steps, word};
+use dlio_schemas::{chrome, dftracer};
 
 use figures::Figures;
 
@@ -272,7 +273,8 @@ fn hosts(stem: &str, events: u64) {
             out.extend_from_slice(bytes);
             Ok(())
         };
-        export(&image, &native, &mut sink, &Options { machines: true, ..Options::default() }).expect("memory");
+        let writer = Writer::new(&mut sink, &Options { machines: true, ..Options::default() }).expect("memory");
+        export(&image, &native, Box::new(writer)).expect("memory");
         std::fs::write(format!("{stem}-{}.dlt", machine.name), &native).expect("a writable folder");
         packed.push(out);
         members.push((format!("{}.pftrace", machine.name), image, native));
@@ -297,30 +299,23 @@ fn hosts(stem: &str, events: u64) {
     let unix_offset_ns = members.iter().map(|(_, image, _)| clock(image).real_offset_ns).min();
     let mut writer = Writer::new(&mut sink, &Options { unix_offset_ns, ..Options::default() }).expect("memory");
     for (_, image, native) in &members {
-        let (clock, mut events) = (clock(image), Events::default());
-        let first = image.anchors.iter().map(|anchor| anchor.boot_ns).min().expect("anchors");
-        let last = clock.boot_ns(image.last_tick());
-        let process = writer.process(&image.fields, &clock, first, last).expect("memory");
-        for block in &image.blocks {
-            decode(block, native, &mut Opener::new().expect("memory"), &mut events).expect("whole");
-            writer.batch(process, block.header.tid, &events, &clock, &image.names).expect("memory");
-        }
+        export_image(image, native, &mut writer).expect("memory");
     }
-    writer.finish().expect("memory");
+    Box::new(writer).finish().expect("memory");
     std::fs::write(format!("{stem}.one.pftrace"), one).expect("a writable folder");
     std::fs::write(format!("{stem}.one.figures.json"), one_file.to_json()).expect("a writable folder");
     std::fs::write(format!("{stem}.tar"), tar).expect("a writable folder");
     std::fs::write(format!("{stem}.figures.json"), figures.to_json()).expect("a writable folder");
 }
 
-fn chrome_of(image: &Image, native: &[u8], form: Form) -> Vec<u8> {
+/// The file that an exporter makes of an image.
+fn exported(image: &Image, native: &[u8], exporter: for<'a> fn(&'a mut Sink<'a>) -> Box<dyn Exporter + 'a>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sink = |bytes: &[u8]| {
         out.extend_from_slice(bytes);
         Ok(())
     };
-    chrome::export(image, native, &mut sink, &chrome::Options { form, gzip: true, zero_unix_ns: None })
-        .expect("memory");
+    export(image, native, exporter(&mut sink)).expect("memory");
     out
 }
 
@@ -356,16 +351,12 @@ fn main() {
     // Room for all of it: what is measured is the export and not the growing of this.
     let mut out = Vec::with_capacity(80 * image.events() as usize);
     let began = cpu_ns();
-    let summary = export(
-        &image,
-        &native,
-        &mut |bytes| {
-            out.extend_from_slice(bytes);
-            Ok(())
-        },
-        &Options { compression, level, ..Options::default() },
-    )
-    .expect("memory");
+    let mut sink = |bytes: &[u8]| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    let writer = Writer::new(&mut sink, &Options { compression, level, ..Options::default() }).expect("memory");
+    let summary = export(&image, &native, Box::new(writer)).expect("memory");
     let took = cpu_ns() - began;
     let began = cpu_ns();
     let mut reader = Reader::default();
@@ -387,8 +378,13 @@ fn main() {
         ("dlt", native.clone()),
         ("pftrace", out),
         ("figures.json", figures.to_json().into_bytes()),
-        ("json.gz", chrome_of(&image, &native, Form::Chrome)),
-        ("pfw.gz", chrome_of(&image, &native, Form::Dftracer)),
+        (
+            "json.gz",
+            exported(&image, &native, |sink| {
+                Box::new(chrome::Writer::new(sink, &chrome::Options { gzip: true, zero_unix_ns: None }))
+            }),
+        ),
+        ("pfw.gz", exported(&image, &native, |sink| Box::new(dftracer::Writer::new(sink, true)))),
     ];
     for (end, bytes) in written {
         std::fs::write(format!("{stem}.{end}"), bytes).expect("a writable folder");

@@ -10,13 +10,12 @@ use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dlio_schemas::native::block::Opener;
-use dlio_schemas::native::columns::Events;
+use dlio_schemas::export::{Exporter, export_image};
 use dlio_schemas::native::fields::key;
-use dlio_schemas::native::file::{Image, decode};
+use dlio_schemas::native::file::Image;
 use dlio_schemas::native::ring::Ring;
 use dlio_schemas::perfetto::read::Reader;
-use dlio_schemas::perfetto::write::{Options, Writer, complete_fields};
+use dlio_schemas::perfetto::write::{Options, Writer};
 
 use figures::Figures;
 
@@ -68,10 +67,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut writer = Writer::new(&mut sink, &Options { total: Some((first, last)), ..Options::default() })?;
     let mut figures = Figures::default();
     for process in &loaded {
-        write(&mut writer, process)?;
+        export_image(&process.image, &process.bytes, &mut writer)?;
         figures.add_image(&process.image, &process.bytes)?;
     }
-    let summary = writer.finish()?;
+    let summary = Box::new(writer).finish()?;
     std::fs::write(format!("{out}.figures.json"), figures.to_json())?;
     println!("{} events of {} processes in {} bytes", summary.events, loaded.len(), summary.bytes);
     Ok(())
@@ -96,21 +95,4 @@ fn read(path: &Path) -> Result<Figures, Box<dyn Error>> {
         return Err(format!("{}: {} pieces damaged, {} skipped", path.display(), reader.damaged, reader.skipped).into());
     }
     Ok(figures)
-}
-
-fn write(writer: &mut Writer, process: &Loaded) -> Result<(), Box<dyn Error>> {
-    let image = &process.image;
-    let clock = image.clock().ok_or("no clock")?;
-    let first = image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0);
-    let id = writer.process(&complete_fields(image), &clock, first, clock.boot_ns(image.last_tick()))?;
-    let (mut opener, mut events) = (Opener::new()?, Events::default());
-    for block in &image.blocks {
-        decode(block, &process.bytes, &mut opener, &mut events)?;
-        writer.batch(id, block.header.tid, &events, &clock, &image.names)?;
-    }
-    for left in &image.leftovers {
-        writer.batch(id, left.tid, &left.events, &clock, &image.names)?;
-    }
-    writer.open_spans(id, &image.open_spans, image.last_tick(), &clock, &image.names)?;
-    Ok(())
 }

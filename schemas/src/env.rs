@@ -1,5 +1,7 @@
 //! The environment variables of a traced program: one list, printed by `dlio trace --help-env`.
 
+use crate::words::edits;
+
 /// One variable.
 pub struct Variable {
     pub name: &'static str,
@@ -23,8 +25,14 @@ pub const ALL: &str = "DLIO_TRACE_ALL";
 pub const LAYERS: &str = "DLIO_TRACE_LAYERS";
 pub const MIN_US: &str = "DLIO_TRACE_MIN_US";
 pub const SPOOL: &str = "DLIO_TRACE_SPOOL";
+pub const UMASK: &str = "DLIO_TRACE_UMASK";
 pub const INLINE: &str = "DLIO_TRACE_INLINE";
 pub const LABEL: &str = "DLIO_TRACE_LABEL";
+
+/// Where the tracer looks for a place for rings when the trace folder is on a network file system, in this order; and how
+/// the folder there is called, before the number of its user.
+pub const SPOOL_ROOTS: [&std::ffi::CStr; 2] = [c"/dev/shm", c"/tmp"];
+pub const SPOOL_NAME: &str = "dlio-spool-";
 
 pub const VARIABLES: &[Variable] = &[
     Variable {
@@ -73,9 +81,14 @@ pub const VARIABLES: &[Variable] = &[
         name: ALL,
         values: "0|1",
         default: "0",
-        meaning: "1 records what is left out by default: /proc, /sys, /dev, shared libraries, interpreter and package files.",
+        meaning: "1 records what is left out by default: /proc, /sys, /dev, shared libraries, interpreter and package files, and waits of less than 10 microseconds.",
     },
-    Variable { name: LAYERS, values: "posix,stdio,process,app", default: "all", meaning: "Record only these layers." },
+    Variable {
+        name: LAYERS,
+        values: "posix,stdio,process,app,wait",
+        default: "all",
+        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep.",
+    },
     Variable {
         name: MIN_US,
         values: "MICROSECONDS",
@@ -89,6 +102,12 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Folder for the memory-mapped rings while a process runs.",
     },
     Variable {
+        name: UMASK,
+        values: "OCTAL",
+        default: "077",
+        meaning: "Rights that others do not get on files and folders of the trace: 022 lets all read them, 027 those of the group.",
+    },
+    Variable {
         name: INLINE,
         values: "0|1",
         default: "0",
@@ -99,25 +118,8 @@ pub const VARIABLES: &[Variable] = &[
 
 /// The known name closest to a mistyped one.
 pub fn suggestion(name: &str) -> Option<&'static str> {
-    let close = |variable: &&Variable| edits(name.as_bytes(), variable.name.as_bytes());
+    let close = |variable: &&Variable| edits(name, variable.name);
     VARIABLES.iter().min_by_key(close).filter(|variable| close(variable) <= 3).map(|variable| variable.name)
-}
-
-/// Edit distance, in place: names are shorter than the row.
-fn edits(a: &[u8], b: &[u8]) -> usize {
-    let mut row = [0usize; 64];
-    let b = &b[..b.len().min(row.len() - 1)];
-    (0..=b.len()).for_each(|i| row[i] = i);
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + (x != y) as usize;
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -4,15 +4,21 @@
 //! modules inside a stranger's process, so whatever runs there allocates nothing.
 //!
 //! Reading order: [`ops`] (what can happen), [`record`] (one event), [`clock`] (ticks to time), [`native`] (the files a
-//! traced process leaves), [`perfetto`] and [`chrome`] (the files people look at), [`tables`] (the columns people query), [`env`] (the
-//! variables people set).
+//! traced process leaves), [`export`] with [`perfetto`], [`chrome`] and [`dftracer`] (the files people look
+//! at), [`tables`] (the columns people query), [`mod@env`] (the
+//! variables people set), [`secrets`] (what command lines are shown without).
 #![forbid(unsafe_code)]
 
 pub mod chrome;
 pub mod clock;
+pub mod dftracer;
 pub mod env;
+pub mod export;
+mod json;
 pub mod native;
 pub mod ops;
 pub mod perfetto;
 pub mod record;
+pub mod secrets;
 pub mod tables;
+pub mod words;

@@ -23,6 +23,7 @@ pub enum Layer {
     Stdio,
     Process,
     App,
+    Wait,
 }
 
 /// What the call is for; the column `class`.
@@ -34,6 +35,8 @@ pub enum Class {
     Sync,
     Compute,
     Other,
+    /// Nothing moves: the caller waits for something to happen.
+    Wait,
 }
 
 /// What one of the two argument numbers of an event means.
@@ -97,10 +100,10 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 4] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App];
+    pub const ALL: [Layer; 5] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app"][self as usize]
+        ["posix", "stdio", "process", "app", "wait"][self as usize]
     }
 
     pub fn from_name(name: &str) -> Option<Layer> {
@@ -109,10 +112,11 @@ impl Layer {
 }
 
 impl Class {
-    pub const ALL: [Class; 6] = [Class::Read, Class::Write, Class::Metadata, Class::Sync, Class::Compute, Class::Other];
+    pub const ALL: [Class; 7] =
+        [Class::Read, Class::Write, Class::Metadata, Class::Sync, Class::Compute, Class::Other, Class::Wait];
 
     pub fn name(self) -> &'static str {
-        ["read", "write", "metadata", "sync", "compute", "other"][self as usize]
+        ["read", "write", "metadata", "sync", "compute", "other", "wait"][self as usize]
     }
 }
 
@@ -344,6 +348,51 @@ operations! {
         306 SYSTEM "system" Other None None Status;
         307 POPEN "popen" Other None None Fd;
         308 PCLOSE "pclose" Other None None Status;
+    }
+    // Calls that wait for others and move nothing. `fd` is what was waited on where that is one descriptor; a result is what
+    // the call returned, or what went wrong, which a time that ran out is too.
+    Wait {
+        320 POLL "poll" Wait Count None Status;
+        321 PPOLL "ppoll" Wait Count None Status;
+        322 SELECT "select" Wait Count None Status;
+        323 PSELECT "pselect" Wait Count None Status;
+        324 EPOLL_WAIT "epoll_wait" Wait Count None Status;
+        325 EPOLL_PWAIT "epoll_pwait" Wait Count None Status;
+        326 ACCEPT "accept" Wait None None Fd;
+        327 ACCEPT4 "accept4" Wait None Flags Fd;
+
+        330 WAIT "wait" Wait None None Status;
+        331 WAITPID "waitpid" Wait None Flags Status;
+        332 WAITID "waitid" Wait None Flags Status;
+        333 WAIT3 "wait3" Wait None Flags Status;
+        334 WAIT4 "wait4" Wait None Flags Status;
+
+        340 SLEEP "sleep" Wait Count None Status;
+        341 USLEEP "usleep" Wait Count None Status;
+        342 NANOSLEEP "nanosleep" Wait None None Status;
+        343 CLOCK_NANOSLEEP "clock_nanosleep" Wait Count Flags Status;
+        344 PAUSE "pause" Wait None None Status;
+        345 SIGSUSPEND "sigsuspend" Wait None None Status;
+        346 SIGWAIT "sigwait" Wait None None Status;
+        347 SIGWAITINFO "sigwaitinfo" Wait None None Status;
+        348 SIGTIMEDWAIT "sigtimedwait" Wait None None Status;
+
+        360 PTHREAD_COND_WAIT "pthread_cond_wait" Wait None None Status;
+        361 PTHREAD_COND_TIMEDWAIT "pthread_cond_timedwait" Wait None None Status;
+        362 PTHREAD_COND_CLOCKWAIT "pthread_cond_clockwait" Wait None None Status;
+        363 PTHREAD_JOIN "pthread_join" Wait None None Status;
+        364 PTHREAD_TIMEDJOIN "pthread_timedjoin_np" Wait None None Status;
+        365 PTHREAD_CLOCKJOIN "pthread_clockjoin_np" Wait None None Status;
+        366 PTHREAD_BARRIER_WAIT "pthread_barrier_wait" Wait None None Status;
+        367 SEM_WAIT "sem_wait" Wait None None Status;
+        368 SEM_TIMEDWAIT "sem_timedwait" Wait None None Status;
+        369 SEM_CLOCKWAIT "sem_clockwait" Wait None None Status;
+        370 SEMOP "semop" Wait Count None Status;
+        371 SEMTIMEDOP "semtimedop" Wait Count None Status;
+        372 CND_WAIT "cnd_wait" Wait None None Status;
+        373 CND_TIMEDWAIT "cnd_timedwait" Wait None None Status;
+        374 THRD_JOIN "thrd_join" Wait None None Status;
+        375 THRD_SLEEP "thrd_sleep" Wait None None Status;
     }
     App {
         // `file` is the name, `fd` the category.

@@ -75,6 +75,16 @@ for number in range(FILES):
     with h5py.File(place("hdf5", number), "w", libver="latest") as file:
         file.create_dataset("records_0", data=samples.transpose(2, 0, 1))
         file.create_dataset("labels", data=labels)
+    # Since its version 3.16 h5py writes chunks in a layout that older libraries cannot open.
+    for name, packed in {
+        "hdf5-gzip": {"compression": "gzip", "compression_opts": 4},
+        "hdf5-lzf": {"compression": "lzf", "shuffle": True},
+        "hdf5-chunks": {"chunks": (2, 7, SIDE), "fletcher32": True},
+        "hdf5-one": {"chunks": (SAMPLES, SIDE, SIDE), "compression": "gzip"},
+    }.items():
+        with h5py.File(place(name, number).with_suffix(".hdf5"), "w", libver="latest") as file:
+            file.create_dataset("records_0", data=samples.transpose(2, 0, 1), **packed)
+            file.create_dataset("labels", data=labels)
     rows = pd.DataFrame([samples[..., sample].ravel() for sample in range(SAMPLES)])
     rows.to_csv(place("csv", number), index=False, header=False)
     Image.fromarray(samples[..., 0]).save(place("jpeg", number))

@@ -7,7 +7,7 @@
 //= says: runs untraced
 //= case: no right
 //= run: drop
-//= env: DLIO_TRACE_DIR=/root/no/such/folder
+//= env: DLIO_TRACE_DIR=/no/such/folder
 //= says: no permission
 //= case: unknown variable
 //= env: DLIO_TRACE_DRI=x

@@ -1,7 +1,6 @@
-/* Threads go on reading while the process ends: what they do after that is nobody's, and no second image is begun. */
+/* Threads go on reading while the process ends: what they begin then does not come back before the end, nothing is lost,
+ * and no second image is begun. */
 //= among: open=1
-//= lost: *
-//= may-say: events are lost
 #include <fcntl.h>
 #include <pthread.h>
 #include "expect.h"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The preloaded library, or a sentence with the command that builds it.
 pub fn library() -> Result<PathBuf, String> {
     let path = named("DLIO_PRELOAD").unwrap_or_else(|| target().join("preload/libdliotrace.so"));
-    existing(path, "cargo build --profile preload --package dlio-preload", "DLIO_PRELOAD")
+    existing(path, "cargo build --profile preload --package dlio-preload --package dlio-inline", "DLIO_PRELOAD")
 }
 
 /// One of the commands, or a sentence with the command that builds it.

@@ -11,7 +11,7 @@
 //! | `library: FILE` | a C file of `tests/libraries`, built as a shared object next to the program | |
 //! | `needs: COMMAND` | a command, or `root`, without which the case cannot run here and says so | |
 //! | `exit: N` or `exit: signal N` | how it ends, traced or not | 42 |
-//! | `events: NAME=N ...` | exactly these events, over all its processes | not checked |
+//! | `events: NAME=N ...` | exactly these events, over all its processes; waits may be there unless they are named | not checked |
 //! | `among: NAME=N ...` | of these operations exactly so many; others are not looked at | |
 //! | `on SUFFIX: NAME=N ...` | exactly these events on files whose path ends so | |
 //! | `bytes: NAME=N ...` | bytes moved by all events of a name | |

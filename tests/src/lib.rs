@@ -8,10 +8,13 @@
 //! it left is read back through the native format and through Perfetto ([`seen`]); and both are held against each other
 //! ([`verdict`]). Adding a test is adding one small file. Nothing here looks into the tracer: the bench knows the
 //! contracts in `dlio-schemas` and two built artefacts ([`artefacts`]).
+//!
+//! [`imports`] serves the checks of the sources themselves.
 
 pub mod artefacts;
 pub mod compile;
 pub mod directives;
+pub mod imports;
 pub mod sandbox;
 pub mod seen;
 pub mod verdict;

@@ -110,7 +110,8 @@ fn native(seen: &mut Seen, dlt: &Path, ring: &Path) {
         Err(_) if bytes.is_empty() => Image::default(),
         Err(damage) => return fault(damage.to_string()),
     };
-    let has_ring = ring.exists();
+    // An empty one says nothing: the way to it was lost, and the trace is whole without it.
+    let has_ring = ring.metadata().is_ok_and(|facts| facts.len() > 0);
     if has_ring {
         match std::fs::read(ring).map_err(|e| e.to_string()).and_then(|b| Ring::parse(&b).map_err(|e| e.to_string())) {
             Ok(ring) => image.add_ring(&ring),

@@ -28,13 +28,14 @@ fn events_that_were_only_counted_are_said_to_be_in_no_row() {
     let sandbox = Sandbox::new("commands.counted").unwrap();
     let program = compiled(&sandbox, "loops_in_threads_are_recorded_call_for_call.c");
     for (mode, folder) in [(["--mode", "summary"], "counted"), (["--max-mb", "1"], "full")] {
-        let line = ["trace", "-o", folder, mode[0], mode[1], "--", &program, "mixed", "1", "500000"];
+        let line = ["trace", "-o", folder, mode[0], mode[1], "--", &program, "mixed", "1", "1000000"];
         run(&sandbox, "dlio", &line);
         let (exit, rows, said) = run(&sandbox, "dlio-analyze", &[folder, "--format", "csv", "--sql", COUNT]);
         let rows: u64 = rows.lines().nth(1).unwrap().parse().unwrap();
         let missing: u64 = said.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
         assert!(said.contains("events were counted and not recorded") && said.lines().count() == 1, "{said}");
-        assert_eq!((exit.as_str(), rows + missing), ("0", 500_001), "{said}");
+        // One more where the thread that was joined had to be waited for.
+        assert!(exit == "0" && (1_000_001..=1_000_002).contains(&(rows + missing)), "{exit}, {rows}: {said}");
         assert_eq!(run(&sandbox, "dlio-analyze", &[folder]).2, "", "a summary has all of them");
     }
     let (_, _, said) = run(&sandbox, "dlio-analyze", &["full", "--parquet", "tables"]);
@@ -55,10 +56,29 @@ fn processes_are_counted_once_whatever_they_run() {
     let programs =
         said.strip_prefix("dlio: 4 processes (").and_then(|rest| rest.split_once(" programs) recorded in trace ("));
     let (programs, _) = programs.unwrap_or_else(|| panic!("{said}"));
-    let summary = run(&sandbox, "dlio-analyze", &["trace"]).1;
+    let summary = run(&sandbox, "dlio-analyze", &["trace"]).1.replace('\n', " ");
     assert!(summary.contains(&format!(" 4 processes ({programs} programs) made ")), "{summary}");
     let json = run(&sandbox, "dlio-analyze", &["trace", "--format", "json"]).1;
     assert!(json.contains(&format!("\"processes\": {programs},")) && json.contains("\"pids\": 4,"), "{json}");
+}
+
+#[test]
+fn a_traced_command_leaves_the_page_that_was_asked_for() {
+    let sandbox = Sandbox::new("commands.page").unwrap();
+    std::fs::write(sandbox.work().join("<b>data"), "some").unwrap();
+    // What goes on in the background has begun when the command ends, and ends a moment later.
+    let line = "mkfifo begun; cat '<b>data'; (exec 3< '<b>data'; echo > begun; sleep 0.3; cat '<b>data') > /dev/null & \
+                read nothing < begun";
+    let (exit, printed, said) =
+        run(&sandbox, "dlio", &["trace", "-o", "trace", "--report", "report.html", "--", "sh", "-c", line]);
+    assert_eq!((exit.as_str(), printed.as_str()), ("0", "some"), "{said}");
+    assert!(said.contains("the report is report.html"), "{said}");
+    let page = std::fs::read_to_string(sandbox.work().join("report.html")).unwrap();
+    assert!(page.contains("Nothing lost, nothing damaged"), "{page}");
+    assert!(page.contains("&lt;b&gt;data") && !page.contains("<b>data"), "{page}");
+    let summary = run(&sandbox, "dlio-analyze", &["trace"]).1.replace('\n', " ");
+    let (volume, _) = summary.split_once(". ").unwrap();
+    assert!(page.contains(volume), "the page does not say {volume}");
 }
 
 #[test]
@@ -71,12 +91,47 @@ fn an_earlier_run_in_the_folder_is_told_of() {
 }
 
 #[test]
+fn each_run_in_a_folder_can_be_shown_alone() {
+    let sandbox = Sandbox::new("commands.runs").unwrap();
+    let mut command = Command::new("sh");
+    let dlio = artefacts::command("dlio").unwrap().display().to_string();
+    // The kernel knows to a hundredth of a second when a process began: runs closer than that are one.
+    let line = "for run in 1 2; do \"$0\" trace --all -o trace -- cat /dev/null; sleep 0.1; done";
+    command.args(["-c", line, &dlio]).env("DLIO_LIB", artefacts::library().unwrap());
+    assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
+    let reported = |arguments: &[&str]| {
+        let (exit, report, said) = run(&sandbox, "dlio-analyze", &[&["trace", "--format", "json"], arguments].concat());
+        assert_eq!(exit, "0", "{said}");
+        let pids = report.split_once("\"pids\": ").map(|(_, rest)| rest.split(',').next().unwrap().to_string());
+        pids.unwrap_or_else(|| panic!("{report}"))
+    };
+    let (both, first, last) = (reported(&[]), reported(&["--run", "1"]), reported(&["--run", "last"]));
+    let number = |text: String| text.parse::<u64>().unwrap();
+    assert_eq!(number(both), number(first) + number(last));
+    let (exit, _, said) = run(&sandbox, "dlio-analyze", &["trace", "--run", "3"]);
+    assert!(exit == "1" && said.contains("--run 1 to 2"), "{exit}: {said}");
+}
+
+#[test]
+fn nobody_who_listens_to_what_is_said_is_no_panic() {
+    let sandbox = Sandbox::new("commands.deaf").unwrap();
+    traced(&sandbox, "cat /dev/null");
+    let mut command = Command::new("sh");
+    let analyze = artefacts::command("dlio-analyze").unwrap().display().to_string();
+    // The pipe's reader is gone before anything is said.
+    let line = "mkfifo pipe; exec 3<>pipe 4>pipe 3<&-; \"$0\" nothing 2>&4; \"$0\" trace --html page.html 2>&4";
+    let run = sandbox.run(command.args(["-c", line, &analyze]), true).unwrap();
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    assert!(sandbox.work().join("page.html").exists());
+}
+
+#[test]
 fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
     let sandbox = Sandbox::new("commands.killed").unwrap();
     let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
     let (exit, _, said) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
     assert_eq!(exit, "137");
-    assert!(said.contains("1 process was killed or found no room") && !said.contains("(0 B)"), "{said}");
+    assert!(said.contains("1 process ended by a signal, or found no room") && !said.contains("(0 B)"), "{said}");
 }
 
 #[test]
@@ -92,7 +147,41 @@ fn an_option_nobody_knows_is_not_run() {
 fn what_goes_through_pipes_is_said_beside_the_data_set() {
     let sandbox = Sandbox::new("commands.pipes").unwrap();
     traced(&sandbox, "seq 100000 | cat | wc -c");
-    let summary = run(&sandbox, "dlio-analyze", &["trace"]).1;
+    let summary = run(&sandbox, "dlio-analyze", &["trace", "--full"]).1;
     assert!(summary.contains("MB through pipes, sockets and terminals."), "{summary}");
     assert!(summary.contains("written through pipes, sockets and terminals\n"), "{summary}");
+}
+
+#[test]
+fn a_stream_before_an_open_file_is_no_further_open() {
+    const FILES: usize = 128;
+    const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        FILE *stream = fdopen(open(argv[i], O_RDONLY), "r");
+        if (!stream || fgetc(stream) != 'x' || fclose(stream)) return 1;
+    }
+    return 0;
+}
+"#;
+    let sandbox = Sandbox::new("commands.fdopen").unwrap();
+    let (source, binary) = (sandbox.root().join("streams.c"), sandbox.root().join("streams"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    compile(&source, &binary, &[]).unwrap();
+    let (binary, names) = (binary.display().to_string(), (0..FILES).map(|i| format!("data{i}")).collect::<Vec<_>>());
+    names.iter().for_each(|name| std::fs::write(sandbox.work().join(name), "x").unwrap());
+    let line = ["trace", "-o", "trace", "--", &binary].into_iter().chain(names.iter().map(String::as_str));
+    assert_eq!(run(&sandbox, "dlio", &line.collect::<Vec<_>>()).0, "0");
+    let ask = |sql: &str| {
+        let (_, printed, said) = run(&sandbox, "dlio-analyze", &["trace", "--format", "csv", "--sql", sql]);
+        printed.lines().nth(1).unwrap_or_else(|| panic!("{sql}: {said}")).to_string()
+    };
+    assert_eq!(ask("select count(*) from events where name = 'fdopen'"), FILES.to_string());
+    assert_eq!(ask("select sum(opens) from files where path like '%/data%'"), FILES.to_string());
+    let (_, json, _) = run(&sandbox, "dlio-analyze", &["trace", "--format", "json"]);
+    let metadata = json.split_once("\"group\": \"open\"").expect("a row of opens").1;
+    let count = metadata.split_once("\"count\": ").unwrap().1.split_once(',').unwrap().0;
+    assert_eq!(count, FILES.to_string(), "{json}");
 }

@@ -33,6 +33,8 @@ impl Program {
         self.sandbox.clear().unwrap();
         let mut command = Command::new(&self.binary);
         command.args(arguments).env("LD_PRELOAD", &self.preload).env("DLIO_TRACE_FORMAT", "native");
+        // Whether a call waited long enough to be an event is the machine's affair.
+        command.env("DLIO_TRACE_LAYERS", "posix,stdio,process,app");
         command.env("DLIO_TRACE_DIR", self.sandbox.trace()).envs(variables.iter().copied());
         self.sandbox.run(&mut command, true).unwrap().exit
     }
@@ -96,6 +98,19 @@ fn ten_million_spans_from_four_threads_are_all_there() {
     assert_eq!(program.run(&["4", "2500000"], &[]), "42");
     let images = program.images();
     assert_eq!((images.len(), images[0].events(), images[0].lost), (1, 10_000_000, 0));
+}
+
+#[test]
+fn quantiles_of_counts_are_marked_in_every_report() {
+    let program = Program::new("counting.marked", "loops_in_threads_are_recorded_call_for_call.c");
+    program.run(&["mixed", "1", "4000"], &[("DLIO_TRACE_MODE", "summary")]);
+    for words in [&[][..], &["--full"], &["--section", "functions"]] {
+        let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+        let output = command.arg(program.sandbox.trace()).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+        assert!(said.contains("~ is off by a sixteenth at most"), "{words:?}: {said}");
+        assert!(said.matches(" ~").count() > 3, "{words:?}: {said}");
+    }
 }
 
 #[test]

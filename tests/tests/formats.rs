@@ -1,5 +1,6 @@
 //! One stored file of every version ever written, and what is in it. Both were left by one program, killed the first time:
-//! it opens `sample`, begins the span `epoch` (7) and in it `fetch` (samples = 3) around three reads of 8 bytes.
+//! it opens `sample`, begins the span `epoch` (7) and in it `fetch` (samples = 3) around three reads of 8 bytes; since version 2
+//! also around a `poll` whose time runs out.
 
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::Events;
@@ -26,19 +27,38 @@ fn check(image: &Image, events: &Events) {
     assert_eq!((image.names.text(events.file[meta]).unwrap().as_ref(), events.a[meta]), ("samples", 3));
 }
 
-#[test]
-fn a_native_file_of_version_1_is_read() {
-    let bytes = stored("v1.dlt");
+fn polls(events: &Events) -> usize {
+    (0..events.len()).filter(|&i| Op(events.op[i]) == Op::POLL).count()
+}
+
+fn native_file_is_read(name: &str) -> Events {
+    let bytes = stored(name);
     let image = Image::from_dlt(&bytes).unwrap();
     let mut events = Events::default();
     decode(&image.blocks[0], &bytes, &mut Opener::new().unwrap(), &mut events).unwrap();
     check(&image, &events);
     assert_eq!((image.fields.ending(), image.fields.get(key::PROGRAM)), (Ending::Exit(0), Some("reader")));
+    events
+}
+
+#[test]
+fn native_files_of_every_version_are_read() {
+    assert_eq!(polls(&native_file_is_read("v1.dlt")), 0);
+    assert_eq!(polls(&native_file_is_read("v2.dlt")), 1);
 }
 
 #[test]
 fn a_ring_of_version_1_is_read() {
-    let image = Image::from_ring(&Ring::parse(&stored("v1.ring")).unwrap());
+    check_ring("v1.ring");
+}
+
+#[test]
+fn a_ring_of_version_2_is_read() {
+    check_ring("v2.ring");
+}
+
+fn check_ring(name: &str) {
+    let image = Image::from_ring(&Ring::parse(&stored(name)).unwrap());
     check(&image, &image.leftovers[0].events);
     assert_eq!(image.fields.ending(), Ending::Killed);
     let [epoch] = image.open_spans[..] else { panic!("one open span") };

@@ -9,8 +9,8 @@ use dlio_schemas::record::{MetaKind, STEP_NONE, pack_steps};
 
 use crate::engine::{self, Done};
 use crate::local::local;
-use crate::ring::Thread;
-use crate::{clock, image, ring};
+use crate::thread_state::Thread;
+use crate::{clock, header_page, image, ring};
 
 /// A pair of metadata: `key` is a name's number, and so is `value` where the kind is text.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,11 @@ impl OpenSpan {
     pub fn is_open(&self) -> bool {
         self.start != 0
     }
+
+    /// Gives it another name and category, where only its end shows what it was.
+    pub fn rename(&mut self, name: u32, category: u32) {
+        (self.name, self.category) = (name, category);
+    }
 }
 
 /// Begins a span of this thread; [`OpenSpan::NONE`] while spans are not recorded.
@@ -75,11 +80,13 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
 pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     let span = std::mem::replace(span, OpenSpan::NONE);
     if !span.is_open() || span.generation != image::generation() {
-        return;
+        return if span.is_open() {
+            engine::await_end()
+        };
     }
     let line = local();
     if span.line != line as usize {
-        return image::count_misused_span();
+        return header_page::count_misused_span();
     }
     let done = Done { start: span.start, duration: clock::ticks() - span.start };
     // Spans that began within this one and are still open end with it. Those of interleaved tasks end in any order: one

@@ -7,7 +7,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::engine::Done;
-use crate::{descriptors, image, names};
+use crate::{descriptors, header_page, names};
 
 /// An argument that says nothing.
 const NOTHING: (i64, bool) = (0, true);
@@ -35,7 +35,7 @@ fn known(position: i64) -> (i64, bool) {
 pub fn leaves_out(fd: i32) -> bool {
     let filtered = descriptors::is_filtered(fd);
     if filtered {
-        image::count_filtered();
+        header_page::count_filtered();
     }
     filtered
 }
@@ -89,14 +89,15 @@ pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
     done.record(op, names::NONE, -1, (a, true), b, outcome(ret));
 }
 
-/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in. The mode is there only where a file may have been made.
+/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in. The mode
+/// is there only where a file may have been made.
 #[inline(always)]
 pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
     let file = if nameless && file != names::FILTERED { crate::paths::object(b"<temporary>") } else { file };
     descriptors::opened(fd, file, flags);
     if file == names::FILTERED {
-        return image::count_filtered();
+        return header_page::count_filtered();
     }
     let makes = nameless || flags & libc::O_CREAT != 0;
     done.record(op, file, fd, (mode, makes), flags as i64, outcome(fd as i64));

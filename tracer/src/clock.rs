@@ -50,10 +50,15 @@ pub fn anchor() -> Anchor {
     Anchor { ticks: before + (after - before) / 2, boot_ns, real_ns }
 }
 
+/// How long ago [`start`] was.
+pub fn age_ns(now: &Anchor) -> u64 {
+    now.boot_ns.saturating_sub(STARTED[1].load(Relaxed))
+}
+
 /// Ticks a second, from the time since [`start`]: rough after a millisecond, good after a second.
 pub fn rate_hz(now: &Anchor) -> u64 {
     let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));
-    let ns = now.boot_ns.saturating_sub(STARTED[1].load(Relaxed));
+    let ns = age_ns(now);
     match SWITCHES.tsc.load(Relaxed) && ns > 0 {
         true => (ticks as u128 * 1_000_000_000 / ns as u128) as u64,
         false => 1_000_000_000,

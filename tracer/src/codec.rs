@@ -18,6 +18,9 @@ const LEVEL: i32 = -10;
 /// but the noise of these times is left, on which a compressor spends seven nanoseconds to save a byte.
 const SMALL_EVENT: f64 = 3.5;
 
+/// Payloads that are shorter are stored as they are: a file takes whole pages, and a compressor's tables are more.
+const SMALL_PAYLOAD: usize = 3 << 10;
+
 /// Opaque.
 #[repr(C)]
 struct Context {
@@ -55,7 +58,8 @@ pub struct BlockMaker<const RAW: usize> {
 impl<const RAW: usize> BlockMaker<RAW> {
     /// The whole block. A payload that is small already, or does not shrink, is stored as it is.
     pub fn make(&mut self, header: &mut Header, payload: &[u8]) -> &[u8] {
-        let small = header.kind == Kind::Events && payload.len() as f64 <= SMALL_EVENT * header.count as f64;
+        let small = payload.len() <= SMALL_PAYLOAD
+            || header.kind == Kind::Events && payload.len() as f64 <= SMALL_EVENT * header.count as f64;
         let compressed = if small { None } else { self.compress(payload) };
         let (codec, length) = match compressed {
             Some(length) => (Codec::Zstd, length),

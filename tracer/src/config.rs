@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
+use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 
 use crate::filter::Filter;
@@ -38,6 +39,8 @@ pub struct Config {
     pub counts: bool,
     /// Size of the trace beyond which events are counted.
     pub max_bytes: u64,
+    /// Whether waits too short to have waited are recorded too.
+    pub short_waits: bool,
     pub label: Vec<u8>,
     dir: Vec<u8>,
     spool: Vec<u8>,
@@ -64,13 +67,24 @@ pub fn load() -> &'static Config {
 impl Config {
     fn from_environment() -> Config {
         complain_of_unknown();
-        let mut buffer = [0; PATH_MAX];
-        let cwd = sys::working_dir(&mut buffer).to_vec();
-        let dir = absolute(&text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec()), &cwd);
-        let spool = spool_of(&dir);
+        if let Some(mask) = umask() {
+            sys::set_umask(mask);
+        }
         let list = |name| text(name).unwrap_or_default();
-        let own = vec![dir.clone(), spool.clone()];
-        let filter = Filter::new(&list(env::INCLUDE), &list(env::EXCLUDE), &cwd, own, switch(env::ALL, false));
+        let (include, exclude) = (list(env::INCLUDE), list(env::EXCLUDE));
+        let dir = text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec());
+        // Where paths count from is asked for only if one does.
+        let mut buffer = [0; PATH_MAX];
+        let cwd = match dir.starts_with(b"/") && include.is_empty() && exclude.is_empty() {
+            true => Vec::new(),
+            false => sys::working_dir(&mut buffer).to_vec(),
+        };
+        let dir = absolute(&dir, &cwd);
+        let spool = spool_of(&dir);
+        let mut own = vec![dir.clone(), spool.clone()];
+        own.dedup();
+        let all = switch(env::ALL, false);
+        let filter = Filter::new(&include, &exclude, &cwd, own, all);
         Config {
             on: switch(env::SWITCH, true),
             format: format(),
@@ -82,6 +96,7 @@ impl Config {
                 0 => u64::MAX,
                 megabytes => megabytes.saturating_mul(1_000_000),
             },
+            short_waits: all,
             label: list(env::LABEL),
             dir,
             spool,
@@ -111,10 +126,13 @@ impl Config {
         &self.filter
     }
 
-    /// Makes the folders, with those above them.
-    pub fn make_dirs(&self) -> Result<(), i32> {
-        make_dir(&self.dir)?;
-        if self.spool == self.dir { Ok(()) } else { make_dir(&self.spool) }
+    /// Makes the folders, with those above them; else the one that cannot be had, and why.
+    pub fn make_dirs(&self) -> Result<(), (&[u8], i32)> {
+        make_dir(&self.dir).map_err(|errno| (self.dir(), errno))?;
+        match self.has_spool() {
+            true => make_spool(&self.spool).map_err(|errno| (self.spool(), errno)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -126,17 +144,52 @@ pub fn spool_of(dir: &[u8]) -> Vec<u8> {
 
 fn make_dir(path: &[u8]) -> Result<(), i32> {
     let mut part = PathBuffer::new();
-    let mut result = 0;
+    // The slash has a file refused that has the name of a folder.
+    part.push(path).push(b"/");
+    if sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK) {
+        return Ok(());
+    }
+    part.clear();
+    // What stopped the first of them is the reason; that the next has no folder to be in is not.
+    let mut reason = libc::EEXIST;
     for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
         part.push(b"/").push(name);
-        result = sys::make_dir(part.as_c_str());
+        let errno = -sys::make_dir(part.as_c_str()) as i32;
+        if reason == libc::EEXIST && errno != 0 && !sys::accessible(part.as_c_str(), libc::F_OK) {
+            reason = errno;
+        }
     }
     let usable = sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK);
-    match -result as i32 {
+    match reason {
         _ if usable => Ok(()),
-        0 | libc::EEXIST => Err(libc::EACCES),
+        libc::EEXIST => Err(not_writable(part.as_c_str())),
         errno => Err(errno),
     }
+}
+
+/// Why a folder that is there cannot be written to.
+fn not_writable(path: &CStr) -> i32 {
+    match sys::found_at(path) {
+        Some(found) if !found.is_folder => libc::ENOTDIR,
+        _ if sys::is_read_only(path) => libc::EROFS,
+        _ => libc::EACCES,
+    }
+}
+
+/// The folder of rings. One that the tracer chose itself has to be this user's alone: it lies where everybody can make one.
+fn make_spool(path: &[u8]) -> Result<(), i32> {
+    make_dir(path)?;
+    let mut place = PathBuffer::new();
+    place.push(path);
+    let chosen = text(env::SPOOL).is_none();
+    if chosen && !is_own(place.as_c_str()) { Err(libc::EACCES) } else { Ok(()) }
+}
+
+/// Whether a folder, not a link to one, is this user's and nobody else can write to it.
+fn is_own(path: &CStr) -> bool {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    sys::found_at(path)
+        .is_some_and(|found| found.is_folder && found.owner == sys::user_id() && found.mode & WRITABLE_BY_OTHERS == 0)
 }
 
 fn text(name: &str) -> Option<Vec<u8>> {
@@ -198,6 +251,17 @@ fn number(name: &str) -> u64 {
     })
 }
 
+/// Rights taken from others, as octal digits.
+fn umask() -> Option<u32> {
+    let value = text(env::UMASK)?;
+    let mask = std::str::from_utf8(&value).ok().and_then(|digits| u32::from_str_radix(digits, 8).ok());
+    let valid = mask.filter(|mask| *mask <= 0o777 && mask & 0o700 == 0);
+    if valid.is_none() {
+        complain(env::UMASK, &value, "octal digits from 000 to 077");
+    }
+    valid
+}
+
 fn format() -> Format {
     match text(env::FORMAT).as_deref() {
         None | Some(b"auto") => Format::Auto,
@@ -230,7 +294,7 @@ fn layers() -> u32 {
         match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
             Some(layer) => bits |= 1 << layer as u32,
             None if name == b"all" => bits = ALL,
-            None => complain(env::LAYERS, name, "posix, stdio, process, app or all"),
+            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait or all"),
         }
     }
     if bits == 0 { ALL } else { bits }
@@ -241,20 +305,31 @@ fn layers() -> u32 {
 fn spool_for(dir: &[u8]) -> Vec<u8> {
     let mut existing = PathBuffer::new();
     existing.push(dir);
-    while !sys::accessible(existing.as_c_str(), libc::F_OK) && existing.as_bytes().len() > 1 {
+    let mut found = sys::file_system(existing.as_c_str());
+    while found.is_none() && existing.as_bytes().len() > 1 {
         let parent = existing.as_bytes().len() - existing.file_name().len() - 1;
         existing.truncate(parent.max(1));
+        found = sys::file_system(existing.as_c_str());
     }
-    match sys::file_system(existing.as_c_str()) {
-        Some(kind) if NETWORK.contains(&kind) => local_spool(),
+    match found {
+        Some(kind) if NETWORK.contains(&kind) => local_spool(&env::SPOOL_ROOTS).unwrap_or_else(|| dir.to_vec()),
         _ => dir.to_vec(),
     }
 }
 
-fn local_spool() -> Vec<u8> {
+/// A folder of this user's in the first of these that has one; `None` where others hold the names of all.
+fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
+    let mut digits = [0; 20];
+    let user = decimal(sys::user_id() as i64, &mut digits);
+    let named = |root: &CStr| {
+        let mut path = PathBuffer::new();
+        path.push(root.to_bytes()).push(b"/").push(env::SPOOL_NAME.as_bytes()).push(user);
+        path
+    };
     let writable = |path: &&CStr| sys::accessible(path, libc::W_OK | libc::X_OK);
-    let root = [c"/dev/shm", c"/tmp"].into_iter().find(writable).unwrap_or(c"/tmp");
-    [root.to_bytes(), b"/dlio-spool"].concat()
+    let free = |path: &PathBuffer| sys::found_at(path.as_c_str()).is_none() || is_own(path.as_c_str());
+    let found = roots.iter().copied().filter(writable).map(named).find(free);
+    found.map(|path| path.as_bytes().to_vec())
 }
 
 /// Magic numbers of network and parallel file systems, and of FUSE, below which many of them hide.
@@ -275,6 +350,39 @@ const NETWORK: &[i64] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spool_that_somebody_else_made_is_not_used() {
+        use std::fs;
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let root = std::env::temp_dir().join(format!("dlio-config-{}", std::process::id()));
+        let folders = ["first", "second"].map(|name| root.join(name));
+        folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let names = folders.each_ref().map(|f| std::ffi::CString::new(f.as_os_str().as_bytes()).unwrap());
+        let chosen = || local_spool(&[&names[0], &names[1]]);
+        let [own, other] = folders.each_ref().map(|folder| folder.join(format!("dlio-spool-{}", sys::user_id())));
+        let bytes = |path: &Path| Some(path.as_os_str().as_bytes().to_vec());
+        assert_eq!(chosen(), bytes(&own));
+        symlink(&root, &own).unwrap();
+        assert_eq!(chosen(), bytes(&other), "a link");
+        fs::remove_file(&own).unwrap();
+        fs::write(&own, "").unwrap();
+        assert_eq!(chosen(), bytes(&other), "a file");
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(chosen(), bytes(&own), "made by an earlier run");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(chosen(), bytes(&other), "open to all");
+        fs::write(&other, "").unwrap();
+        assert_eq!(chosen(), None, "both taken");
+        if sys::user_id() == 0 {
+            fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+            chown(&own, Some(61_002), None).unwrap();
+            assert_eq!(chosen(), None, "somebody else's");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn relative_folders_are_resolved_and_slashes_at_the_end_go() {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*}
 
 use dlio_schemas::record::POS_UNKNOWN;
 
-use crate::{names, paths, sys};
+use crate::{folders, names, paths, sys};
 
 const CHUNK: usize = 1024;
 /// Descriptors that are followed; behind them lie spare descriptions.
@@ -24,6 +24,8 @@ const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
 struct Slot {
     /// File id in the lower half; in the upper the slot of its description, plus one. Zero is a descriptor never seen.
     descriptor: AtomicU64,
+    /// Where it is a folder whose path is known, that path's hash: see [`crate::folders`].
+    folder: AtomicU64,
     description: Description,
 }
 
@@ -147,7 +149,30 @@ fn first_sight(fd: i32) -> u32 {
 pub fn opened(fd: i32, file: u32, flags: i32) {
     let Some(slot) = place_made(fd) else { return };
     let description = if file == names::FILTERED { 0 } else { take_description(fd, slot, flags) };
+    slot.folder.store(folders::UNKNOWN, Relaxed);
     release(slot.descriptor.swap(file as u64 | (description as u64) << 32, AcqRel));
+}
+
+/// The hash of a folder's path, as far as it is known.
+#[inline(always)]
+pub fn folder(fd: i32) -> u64 {
+    place(fd).map_or(folders::UNKNOWN, |slot| slot.folder.load(Relaxed))
+}
+
+/// A folder's path has become known, or is not known any more.
+pub fn set_folder(fd: i32, hash: u64) {
+    if let Some(slot) = place_made(fd) {
+        slot.folder.store(hash, Relaxed);
+    }
+}
+
+/// No folder's path is known any more.
+pub fn forget_folders() {
+    TABLE.for_each(|slot| {
+        if slot.folder.load(Relaxed) != folders::UNKNOWN {
+            slot.folder.store(folders::UNKNOWN, Relaxed);
+        }
+    });
 }
 
 /// `to` is now a duplicate of `from`.
@@ -160,6 +185,7 @@ pub fn duplicated(from: i32, to: i32) {
         description.holders.fetch_add(1, Relaxed);
     }
     if let Some(slot) = place_made(to) {
+        slot.folder.store(folder(from), Relaxed);
         release(slot.descriptor.swap(entry, AcqRel));
     }
 }
@@ -169,6 +195,7 @@ pub fn duplicated(from: i32, to: i32) {
 #[inline]
 pub fn closed(fd: i32) {
     if let Some(slot) = place(fd) {
+        slot.folder.store(folders::UNKNOWN, Relaxed);
         release(slot.descriptor.swap(0, AcqRel));
     }
 }
@@ -318,7 +345,8 @@ pub fn shared_with_child() {
 pub fn forget_files() {
     TABLE.for_each(|slot| {
         let seen = slot.descriptor.load(Relaxed);
-        if seen as u32 != names::FILTERED {
+        // A forked child shares the pages that it does not write to.
+        if seen as u32 != names::FILTERED && seen as u32 != names::NONE {
             slot.descriptor.store(seen & !0xffff_ffff, Relaxed);
         }
     });

@@ -1,29 +1,42 @@
 //! The life of the tracer in a process: start, fork, exec, end; and the question every hook asks first.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 use dlio_schemas::record::{DEPTH_MAX, Record, word};
 
-use crate::local::local;
+use crate::finish::Ending;
+use crate::local::{forget_own_id, local, own_id};
 use crate::ops::Op;
 use crate::switches::SWITCHES;
 use crate::{
-    clock, config, descriptors, engines, environment, finish, image, mappings, names, ring, spool, stack, sys,
+    clock, config, descriptors, environment, facts, finish, folders, header_page, image, mappings, names, ring, spool,
+    stack, sys, thread_end, vdso,
 };
 
 /// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
 const STARTED: u32 = 1 << 31;
+/// The mode while the image is being closed and afterwards: calls wait, see [`await_end`]. Like zero it is less than
+/// [`STARTED`], so that one comparison tells both from all others.
+const CLOSED: u32 = 1 << 30;
 
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// Zero, or the thread that closes the image just now, or [`ENDED`].
 static ENDING: AtomicU32 = AtomicU32::new(0);
 const ENDED: u32 = u32::MAX;
-/// What [`MODE`] was before an exec that has not succeeded yet; else zero.
+/// The thread that closes the image or has closed it.
+static ENDER: AtomicU32 = AtomicU32::new(0);
+/// Whether the process lives on long after its image was closed: nobody waits for its end any more.
+static OVERDUE: AtomicBool = AtomicBool::new(false);
+
+/// How long after its image was closed a process is gone at the latest. Only a thread that waits with a lock which the
+/// exit needs can make it last longer.
+const END_LASTS_NS: u64 = 1_000_000_000;
+/// What the mode was before the image was closed.
+static BEFORE_END: AtomicU32 = AtomicU32::new(0);
+/// The same while the image is closed for an exec that has not succeeded yet; else zero.
 static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
-static IMAGE: AtomicU64 = AtomicU64::new(0);
-static THREAD_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// A traced call that has begun.
 #[derive(Clone, Copy)]
@@ -46,30 +59,40 @@ pub fn begin(layer: Layer) -> Option<Call> {
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
         return begin_oddly(layer, mode);
     }
-    if SWITCHES.patched.load(Relaxed) {
-        Inside::enter(layer);
-    }
-    Some(Call { start: clock::ticks() })
+    Some(Call::now(layer))
 }
 
 /// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
 #[cold]
 fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
-    if mode == 0 {
-        return begin_first(layer);
+    if mode < STARTED {
+        return begin_outside(layer, mode);
     }
     let recorded = mode & 1 << layer as u32 != 0 && !is_passing();
-    recorded.then(|| Call { start: clock::ticks() })
+    recorded.then(|| Call::now(layer))
 }
 
-/// A call before the library's own constructor: another constructor's, or a program's that starts threads early.
+/// A call before the library's own constructor (another constructor's, or a program's that starts threads early), or one
+/// after the image was closed.
 #[cold]
-fn begin_first(layer: Layer) -> Option<Call> {
-    start();
-    (SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0).then(|| Call { start: clock::ticks() })
+fn begin_outside(layer: Layer, mode: u32) -> Option<Call> {
+    match mode {
+        CLOSED => await_end(),
+        _ => start(),
+    }
+    let recorded = SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0 && !is_passing();
+    recorded.then(|| Call::now(layer))
 }
 
 impl Call {
+    #[inline(always)]
+    fn now(layer: Layer) -> Call {
+        if SWITCHES.patched.load(Relaxed) {
+            Inside::enter(layer);
+        }
+        Call { start: clock::ticks() }
+    }
+
     /// A call that began at a moment taken before.
     pub fn since(start: u64) -> Call {
         Call { start }
@@ -110,7 +133,12 @@ impl Inside {
 
     #[cold]
     pub fn enter(layer: Layer) {
-        let kind = if layer == Layer::Stdio { 2 } else { 1 };
+        // Nothing that is patched goes on inside a wait, but for what a handler does there.
+        let kind = match layer {
+            Layer::Wait => 0,
+            Layer::Stdio => 2,
+            _ => 1,
+        };
         // SAFETY: the line is this thread's own.
         unsafe { (*local()).inside = (*local()).inside << 2 | kind };
     }
@@ -149,7 +177,7 @@ impl Done {
     #[inline(always)]
     pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
         if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == names::FILTERED {
-            return image::count_filtered();
+            return header_page::count_filtered();
         }
         // SAFETY: the line is this thread's own.
         let depth = unsafe { (*local()).depth }.min(DEPTH_MAX as u32) as u8;
@@ -157,15 +185,30 @@ impl Done {
     }
 }
 
+/// The loader has told what the program was called with.
+///
+/// # Safety
+/// `arguments` are `count` strings that live as long as the process.
+pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
+    // SAFETY: by the contract above.
+    unsafe { facts::note_command(count, arguments) };
+}
+
 /// Reads the configuration and registers for the process's end. Later calls do nothing.
 pub fn start() {
-    if STARTING.swap(true, AcqRel) {
-        return;
+    if !STARTING.swap(true, AcqRel) {
+        // The first thread may have a small stack too.
+        stack::with_room(start_with_room);
     }
-    IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
+}
+
+fn start_with_room() {
+    vdso::find();
+    facts::note_start();
     clock::start();
     let config = config::load();
     if config.on {
+        sys::allow_barriers();
         environment::remember(config);
         if config.has_spool() {
             spool::bring_home(config.dir_path());
@@ -176,29 +219,31 @@ pub fn start() {
     set_mode(STARTED | if config.on { config.layers } else { 0 });
 }
 
-/// Starts the engine where nothing is preloaded, if the environment asks for a trace.
-pub extern "C" fn start_linked() {
-    let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
-    if asked {
-        engines::stay();
-        start();
-    }
-}
-
+/// Span APIs look at a switch of their own. It stays as it is while the image is closed, so that spans wait as calls do.
 fn set_mode(mode: u32) -> u32 {
-    SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
+    if mode != CLOSED {
+        SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
+    }
     SWITCHES.mode.swap(mode, AcqRel)
 }
 
 /// Whether a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
+    let mode = SWITCHES.mode.load(Relaxed);
+    mode & 1 << layer as u32 != 0 || mode == CLOSED && records_again(layer)
+}
+
+/// Whether a layer is recorded once the image is no longer closed.
+#[cold]
+fn records_again(layer: Layer) -> bool {
+    await_end();
     SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0
 }
 
 /// Whether any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
-    SWITCHES.mode.load(Relaxed) & !STARTED != 0
+    SWITCHES.mode.load(Relaxed) & !(STARTED | CLOSED) != 0
 }
 
 /// Where span APIs find whether spans are recorded.
@@ -229,30 +274,13 @@ fn register() {
     extern "C" fn thread_ends(_: *mut libc::c_void) {
         ring::end_thread();
     }
-    let mut key = 0;
     // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
     // before the loader's, so ours run last, after every destructor.
     unsafe {
         on_exit(at_exit, std::ptr::null_mut());
         libc::pthread_atfork(None, None, Some(after_fork_in_child));
-        if libc::pthread_key_create(&mut key, Some(thread_ends)) == 0 {
-            THREAD_KEY.store(key, Release);
-        }
     }
-}
-
-/// This thread has a ring; it is to be asked for it back when the thread ends.
-pub fn watch_thread() {
-    let key = THREAD_KEY.load(Acquire);
-    if key != u32::MAX {
-        // SAFETY: the key exists; any pointer but null makes the destructor run.
-        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) };
-    }
-}
-
-/// Boot time at which this image of the process was loaded.
-pub fn image_number() -> u64 {
-    IMAGE.load(Relaxed)
+    thread_end::register(thread_ends);
 }
 
 /// Something makes tracing impossible: one sentence, and the program runs on untraced.
@@ -272,42 +300,45 @@ pub extern "C" fn after_fork_in_child() {
         (*line).depth = 0;
         (*line).inside = 0;
     }
+    forget_own_id();
     ENDING.store(0, Relaxed);
-    if let mode @ 1.. = BEFORE_EXEC.swap(0, Relaxed) {
-        set_mode(mode);
+    OVERDUE.store(false, Relaxed);
+    BEFORE_EXEC.store(0, Relaxed);
+    if is_closed() {
+        // Another thread of the parent closed its image while this one was forking.
+        set_mode(BEFORE_END.load(Relaxed));
     }
-    IMAGE.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
+    facts::note_start();
     image::forget();
+    folders::after_fork_in_child();
     descriptors::forget_files();
     mappings::forget_files();
     descriptors::shared_with_child();
 }
 
-/// How this image ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    Exit(i32),
-    Exec,
-    /// The process is about to end where nobody is asked, and a child of it goes on.
-    Detach,
-}
-
 /// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
 /// nothing is done: what was recorded lies in the ring, where a reader finds it.
+///
+/// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
+/// what was asked for would be time in which they did more, and none of it would be in the trace.
 pub fn end(ending: Ending) {
     if is_passing() || !begin_end() {
         return;
     }
-    let mode = set_mode(STARTED);
+    let mode = SWITCHES.mode.load(Relaxed);
     if mode & !STARTED != 0 {
-        stack::with_room(|| finish::finish(ending));
+        BEFORE_END.store(mode, Relaxed);
+        set_mode(CLOSED);
+        if finish::is_needed() {
+            stack::with_room(|| finish::finish(ending));
+        }
         image::forget();
         descriptors::forget_files();
         mappings::forget_files();
     }
     match ending {
         Ending::Exit(_) => ENDING.store(ENDED, Release),
-        // Other threads run on until the kernel stops them; what they do now would begin an image without an end.
+        // Other threads wait on until the kernel takes them away, or the program that was to be executed could not be.
         Ending::Exec => BEFORE_EXEC.store(mode, Release),
         Ending::Detach => resume(mode),
     }
@@ -315,7 +346,7 @@ pub fn end(ending: Ending) {
 
 /// The exec this thread has closed the image for has failed: the program goes on, and so do we.
 pub fn exec_failed() {
-    if BEFORE_EXEC.load(Acquire) != 0 && ENDING.load(Acquire) == sys::thread_id() {
+    if BEFORE_EXEC.load(Acquire) != 0 && ENDING.load(Acquire) == own_id() {
         resume(BEFORE_EXEC.swap(0, AcqRel));
     }
 }
@@ -323,23 +354,54 @@ pub fn exec_failed() {
 fn resume(mode: u32) {
     set_mode(mode);
     ENDING.store(0, Release);
+    sys::wake_all(&ENDING);
+}
+
+/// Waits while another thread closes the image, and until the process has ended or become another program. Returns where
+/// the image was not closed for good, or where that thread itself asks.
+#[cold]
+pub fn await_end() {
+    let me = sys::thread_id();
+    let mut late_at = 0;
+    loop {
+        let (state, ender) = (ENDING.load(Acquire), ENDER.load(Acquire));
+        // A process made by the kernel's call alone has this memory and not that thread.
+        if state == 0 || ender == me || OVERDUE.load(Relaxed) || is_passing() || !sys::thread_exists(ender) {
+            return;
+        }
+        if state == ENDED || BEFORE_EXEC.load(Acquire) != 0 {
+            let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
+            late_at = if late_at == 0 { now + END_LASTS_NS } else { late_at };
+            if now > late_at {
+                OVERDUE.store(true, Relaxed);
+                return;
+            }
+        }
+        sys::wait_on(&ENDING, state, END_LASTS_NS / 10);
+    }
+}
+
+/// Whether calls of this thread wait for the end.
+pub fn is_closed() -> bool {
+    SWITCHES.mode.load(Acquire) == CLOSED
 }
 
 /// Whether it is this thread's task to close the image.
 fn begin_end() -> bool {
-    let me = sys::thread_id();
+    let me = own_id();
     while ENDING.compare_exchange(0, me, AcqRel, Acquire).is_err() {
         if !another_is_ending(me) {
             return false;
         }
         sys::yield_now();
     }
+    ENDER.store(me, Release);
     true
 }
 
 /// Another thread closes the image just now; the caller is about to take the process away from under it, and waits.
 pub fn let_another_end() {
-    let me = if ENDING.load(Acquire) == 0 { 0 } else { sys::thread_id() };
+    let me = if ENDING.load(Acquire) == 0 { 0 } else { own_id() };
     while another_is_ending(me) {
         sys::yield_now();
     }
@@ -353,18 +415,6 @@ fn another_is_ending(me: u32) -> bool {
 /// Whether the image is being closed, or has been for good.
 pub fn is_ending() -> bool {
     ENDING.load(Acquire) != 0
-}
-
-/// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
-pub fn record_cost_ns() -> f64 {
-    const ROUNDS: u64 = 64;
-    const FILL_NS: f64 = 5.0;
-    let began = clock::ticks();
-    (0..ROUNDS).for_each(|_| {
-        std::hint::black_box(clock::ticks());
-    });
-    let ticks = (clock::ticks() - began) as f64 / ROUNDS as f64;
-    2.0 * ticks * 1e9 / clock::rate_hz(&clock::anchor()).max(1) as f64 + FILL_NS
 }
 
 /// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace. Who

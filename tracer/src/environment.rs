@@ -9,7 +9,7 @@ use dlio_schemas::env;
 
 use crate::config::Config;
 use crate::path_buffer::PathBuffer;
-use crate::{stack, sys};
+use crate::{programs, stack, sys};
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -50,25 +50,30 @@ pub fn is_traced() -> bool {
 /// Entries an environment on the stack can take. A larger one is passed on as it is.
 const ENTRIES_MAX: usize = 4096;
 
-const PAGE: usize = 4096;
-
-/// Calls `exec` with the environment it was given and what that lacks. One that cannot be read is passed on as it is, for
-/// the kernel to refuse. Allocates nothing: the caller may be the child of a vfork.
+/// Calls `exec` with the environment it was given and what that lacks, for the program of this name, where that can be read.
+/// A list that cannot be read is passed on as it is, for the kernel to refuse. A program that the library would keep from
+/// starting gets it taken out. Allocates nothing: the caller may be the child of a vfork.
 ///
 /// # Safety
 /// `given` is null or a null-terminated list of strings.
-pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*const *const c_char) -> T) -> T {
+pub unsafe fn with_carried<T>(
+    program: Option<&CStr>,
+    given: *const *const c_char,
+    exec: impl FnOnce(*const *const c_char) -> T,
+) -> T {
     let carried = CARRIED.load(Acquire);
     // SAFETY: set once, to a leaked box.
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
     let Some(room) = Room::of_this_thread() else { return exec(given) };
     let Room { list, preload } = room;
+    let is_harmless = |program: &CStr| stack::with_room(|| programs::loading_of_found(program, preload).is_harmless());
+    let loads = program.is_none_or(is_harmless);
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
     unsafe {
         while !given.is_null() {
             let place = given.add(used);
-            let unseen = used == 0 || place.addr().is_multiple_of(PAGE);
+            let unseen = used == 0 || place.addr().is_multiple_of(sys::PAGE);
             if unseen && !sys::are_readable(&[place.cast()]) {
                 return exec(given);
             }
@@ -84,10 +89,12 @@ pub unsafe fn with_carried<T>(given: *const *const c_char, exec: impl FnOnce(*co
         if !sys::are_readable(&list[..used]) {
             return exec(given);
         }
-        list[..used].iter_mut().for_each(|entry| *entry = preloading(*entry, &carried.library, preload));
+        for entry in &mut list[..used] {
+            *entry = if loads { preloading(*entry, &carried.library, preload) } else { without(*entry, preload) };
+        }
     }
     let given_entries = used;
-    for variable in &carried.variables {
+    for variable in carried.variables.iter().skip(!loads as usize) {
         let name = variable.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
         // SAFETY: the entries are strings.
         let has = |entry: &&*const c_char| unsafe { is_variable(**entry, name) };
@@ -138,5 +145,19 @@ unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer
     }
     into.clear();
     into.push(b"LD_PRELOAD=").push(library).push(b":").push(value);
+    into.as_c_str().as_ptr()
+}
+
+/// The entry, or in its place one that names all libraries but ours.
+unsafe fn without(entry: *const c_char, into: &mut PathBuffer) -> *const c_char {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let Some(value) = text.strip_prefix(b"LD_PRELOAD=") else { return entry };
+    into.clear();
+    into.push(b"LD_PRELOAD=");
+    let others = value.split(|byte| b": ".contains(byte)).filter(|library| !library.ends_with(LIBRARY.as_bytes()));
+    for library in others {
+        into.push(library).push(b":");
+    }
     into.as_c_str().as_ptr()
 }

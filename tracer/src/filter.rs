@@ -2,6 +2,8 @@
 //!
 //! Asked once for each path, never for each call: the answer is remembered with the path's number.
 
+use crate::path_buffer::any_place;
+
 /// Patterns over absolute paths.
 #[derive(Default, Debug)]
 pub struct Filter {
@@ -17,7 +19,8 @@ pub struct Filter {
 const KERNEL: &[&str] = &["/proc/", "/sys/", "/dev/"];
 const KERNEL_DATA: &[&str] = &["/dev/shm/", "/dev/hugepages/"];
 
-/// Parts of paths that belong to a loader, an interpreter or its packages.
+/// Beginnings of components that belong to a loader, an interpreter or its packages, with the slash before them. Beside
+/// these, files of shared objects.
 const PROGRAM_PARTS: &[&str] = &[
     "/lib/python",
     "/lib64/python",
@@ -26,12 +29,39 @@ const PROGRAM_PARTS: &[&str] = &[
     "/__pycache__",
     "/pyvenv.cfg",
     "/pybuilddir.txt",
-    "._pth",
     "/bin/python",
     "/perl5/",
     "/share/perl/",
     "/perl-base/",
+    "/lib/ruby/",
+    "/lib64/ruby/",
+    "/x86_64-linux-gnu/ruby/",
+    "/aarch64-linux-gnu/ruby/",
+    "/lib/gems/",
+    "/share/ruby",
+    "/site_ruby/",
+    "/vendor_ruby/",
+    "/rubygems-integration/",
+    "/share/gems/",
+    "/share/gem/ruby/",
+    "/vendor/bundle/",
+    "/.gem/",
+    "/.rbenv/versions/",
+    "/.rvm/rubies/",
+    "/bin/ruby",
+    "/lib/jvm/",
+    "/jre/lib/",
+    "/share/java/",
+    "/hsperfdata_",
+    "/.hotspot",
+    "/.java_pid",
+    "/META-INF/services/",
+    "/bin/java",
     "/node_modules/",
+    "/share/nodejs/",
+    "/lib/node/",
+    "/package.json",
+    "/bin/node",
     "/share/locale/",
     "/lib/locale/",
     "/share/zoneinfo/",
@@ -39,7 +69,18 @@ const PROGRAM_PARTS: &[&str] = &[
     "/lib/ssl/",
     "/terminfo/",
 ];
-const PROGRAM_STARTS: &[&str] = &["/etc/ld.so.", "/etc/ld-", "/etc/localtime", "/etc/locale"];
+const PROGRAM_STARTS: &[&str] = &[
+    "/etc/ld.so.",
+    "/etc/ld-",
+    "/etc/localtime",
+    "/etc/locale",
+    "/etc/java-",
+    "/var/lib/gems/",
+    "/etc/ssl/openssl.cnf",
+];
+
+/// Compiled classes and archives of them; what tells Java its machine, and Python its path.
+const PROGRAM_ENDINGS: &[&str] = &[".jar", ".class", ".jsa", ".jmod", "/jvm.cfg", "/lib/modules", "._pth"];
 
 impl Filter {
     /// Lists are separated by colons; a relative pattern counts from `cwd`.
@@ -67,19 +108,88 @@ fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Bytes of a part behind its slash, or of an ending, by which most paths are told from all of them at once.
+const KEY: usize = 4;
+
+/// Keys of [`PROGRAM_PARTS`] and of [`PROGRAM_ENDINGS`].
+const PART_KEYS: [u32; PROGRAM_PARTS.len()] = keys(PROGRAM_PARTS, false);
+const ENDING_KEYS: [u32; PROGRAM_ENDINGS.len()] = keys(PROGRAM_ENDINGS, true);
+
+const fn keys<const N: usize>(texts: &[&str], of_ends: bool) -> [u32; N] {
+    let (mut keys, mut i) = ([0; N], 0);
+    while i < N {
+        let text = texts[i].as_bytes();
+        // A folder is asked about without the slash behind it, too.
+        assert!(of_ends || text[0] == b'/' && text.len() > KEY + 1);
+        let at = if of_ends { text.len() - KEY } else { 1 };
+        keys[i] = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
+        i += 1;
+    }
+    keys
+}
+
+/// A bit for what the key of each part comes to: of other components four in a hundred have one of these.
+const PART_BITS: [u64; BITS / 64] = {
+    let (mut bits, mut i) = ([0; BITS / 64], 0);
+    while i < PART_KEYS.len() {
+        let bit = bit_of(PART_KEYS[i]);
+        bits[bit / 64] |= 1 << (bit % 64);
+        i += 1;
+    }
+    bits
+};
+const BITS: usize = 1024;
+
+const fn bit_of(key: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - BITS.ilog2())) as usize
+}
+
 fn is_program_part(path: &[u8]) -> bool {
     let starts = |list: &[&str]| list.iter().any(|start| path.starts_with(start.as_bytes()));
-    let holds = |part: &&str| path.windows(part.len()).any(|window| window == part.as_bytes());
-    (starts(KERNEL) && !starts(KERNEL_DATA))
-        || starts(PROGRAM_STARTS)
-        || is_shared_object(path)
-        || PROGRAM_PARTS.iter().any(holds)
+    match path.get(1) {
+        Some(b'p' | b's' | b'd') if starts(KERNEL) && !starts(KERNEL_DATA) => true,
+        Some(b'e') if starts(PROGRAM_STARTS) => true,
+        _ => holds_program_part(path),
+    }
+}
+
+/// One way through the path: asked for every new file, this is most of what a filter costs.
+fn holds_program_part(path: &[u8]) -> bool {
+    let mut name = path;
+    let is_part = |at: usize| {
+        name = &path[at..];
+        let key = name[1..].first_chunk::<KEY>();
+        key.is_some_and(|key| begins_program_part(name, u32::from_le_bytes(*key)))
+    };
+    if any_place(path, b'/', is_part) {
+        return true;
+    }
+    let Some(key) = path.last_chunk::<KEY>().map(|key| u32::from_le_bytes(*key)) else { return false };
+    let ends = |(known, ending): (&u32, &&str)| *known == key && path.ends_with(ending.as_bytes());
+    is_shared_object(name) || ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
+}
+
+/// Whether a part begins here; `key` is what stands behind the slash.
+#[inline(always)]
+fn begins_program_part(name: &[u8], key: u32) -> bool {
+    let bit = bit_of(key);
+    PART_BITS[bit / 64] >> (bit % 64) & 1 != 0 && begins_one_of(name, key)
+}
+
+#[inline(never)]
+fn begins_one_of(name: &[u8], key: u32) -> bool {
+    // The folder itself is asked about as well as what lies below it.
+    let is_folder = |part: &str| part.strip_suffix('/').is_some_and(|folder| folder.as_bytes() == name);
+    let begins = |(known, part): (&u32, &&str)| *known == key && (name.starts_with(part.as_bytes()) || is_folder(part));
+    PART_KEYS.iter().zip(PROGRAM_PARTS).any(begins)
 }
 
 /// `libx.so` and `libx.so.6`.
-fn is_shared_object(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    name.ends_with(b".so") || name.windows(4).any(|window| window == b".so.")
+fn is_shared_object(name: &[u8]) -> bool {
+    any_place(name, b'.', |at| match &name[at..] {
+        [b'.', b's', b'o', rest @ ..] => rest.first().is_none_or(|byte| *byte == b'.'),
+        _ => false,
+    })
 }
 
 /// `*` and `?` stay within a component, `**` crosses them; a pattern that names a folder takes what lies below it too.
@@ -138,16 +248,49 @@ mod tests {
     #[test]
     fn what_a_program_is_made_of_is_left_out_unless_asked_for() {
         let filter = filter("", "");
-        for path in
-            ["/proc/self/maps", "/usr/lib/libc.so.6", "/x/libm.so", "/usr/lib/python3.11/json/__init__.py", "/dev/null"]
-        {
+        for path in [
+            "/proc/self/maps",
+            "/usr/lib/libc.so.6",
+            "/x/libm.so",
+            "/usr/lib/python3.11/json/__init__.py",
+            "/dev/null",
+            "/x/python311._pth",
+            "/usr/share/locale/de/x",
+        ] {
             assert!(filter.leaves_out(path.as_bytes()), "{path}");
         }
-        for path in ["/data/a.npz", "/dev/shm/x", "/etc/passwd", "/home/u/train.py", "/data/also.solid"] {
+        for path in [
+            "/data/a.npz",
+            "/dev/shm/x",
+            "/etc/passwd",
+            "/home/u/train.py",
+            "/data/also.solid",
+            "/data/so",
+            "/usr/share/x",
+            "/",
+        ] {
             assert!(!filter.leaves_out(path.as_bytes()), "{path}");
         }
         let all = Filter::new(b"", b"", b"/home/u", vec![], true);
         assert!(!all.leaves_out(b"/proc/self/maps"));
+    }
+
+    #[test]
+    fn each_part_is_found_wherever_it_stands() {
+        let filter = filter("", "");
+        let left_out = |path: String| filter.leaves_out(path.as_bytes());
+        for part in PROGRAM_PARTS {
+            assert!(left_out(format!("/x{part}")) && left_out(format!("/data/deep/down{part}x/y.bin")), "{part}");
+            let (folder, other) = (part.trim_end_matches('/'), part.replacen('/', "/_", 1));
+            assert!(left_out(format!("/data{folder}")) && !left_out(format!("/data{other}x")), "{part}");
+            assert!(!left_out(format!("/data{}", &part[..part.len() - 2])), "{part}");
+        }
+        for ending in PROGRAM_ENDINGS {
+            assert!(left_out(format!("/data/x{ending}")) && !left_out(format!("/data/x{ending}_")), "{ending}");
+        }
+        for short in ["/", "/a", "/ab", "/abc", "/a/b/c/d", "//", "/s/l", "/lib"] {
+            assert!(!left_out(short.into()), "{short}");
+        }
     }
 
     #[test]

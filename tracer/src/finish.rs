@@ -7,21 +7,35 @@
 use std::ffi::CStr;
 use std::io;
 
+use dlio_schemas::export::export;
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::{chrome, perfetto};
 
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
-use crate::engine::Ending;
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
-use crate::{image, names, sys};
+use crate::{blocks, chunk, closing, header_page, ring_file, sys, trouble};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
 /// a thread. Measured: 2.3 MB for any number of events.
 const CONVERTING: usize = 6 << 20;
 const CONVERTING_NAME: usize = 384;
 const CONVERTING_THREAD: usize = 16 << 10;
+
+/// How this image ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    Exit(i32),
+    Exec,
+    /// The process is about to end where nobody is asked, and a child of it goes on.
+    Detach,
+}
+
+/// Whether there is anything to write, or to say: most short processes make no event.
+pub fn is_needed() -> bool {
+    !header_page::page().is_null() || header_page::lost_early() > 0
+}
 
 /// Closes the image and converts it.
 pub fn finish(ending: Ending) {
@@ -32,11 +46,11 @@ pub fn finish(ending: Ending) {
         Ending::Detach => text.push(b"exit 0"),
         Ending::Exit(status) => text.push(b"exit ").push(decimal(status as i64 & 0xff, &mut digits)),
     };
-    let Some(closed) = image::close(text.as_bytes()) else { return complain_of_nothing() };
+    let Some(closed) = closing::close(text.as_bytes()) else { return complain_of_nothing() };
     complain(&closed);
-    let few = image::events() <= AUTO_EVENTS_MAX;
+    let few = blocks::events() <= AUTO_EVENTS_MAX;
     match config::get().format {
-        _ if !closed.written || image::has_counted() || !image::may_be_exported() => {}
+        _ if !closed.written || blocks::has_counted() || !blocks::may_be_exported() => {}
         Format::Perfetto => convert(closed.dlt, b".pftrace", to_perfetto),
         Format::Auto if few => convert(closed.dlt, b".pftrace", to_perfetto),
         Format::Chrome => convert(closed.dlt, b".json.gz", to_chrome),
@@ -48,25 +62,31 @@ pub fn finish(ending: Ending) {
 type Conversion = fn(&Image, &[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
 
 fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    perfetto::write::export(image, bytes, sink, &Default::default()).map(|_| ())
+    let writer = perfetto::write::Writer::new(sink, &Default::default())?;
+    whole(export(image, bytes, Box::new(writer))?.damaged)
+}
+
+fn whole(damaged: u64) -> io::Result<()> {
+    if damaged == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let options = chrome::Options { gzip: true, ..Default::default() };
-    chrome::export(image, bytes, sink, &options).map(|_| ())
+    whole(export(image, bytes, Box::new(chrome::Writer::new(sink, &options)))?.damaged)
 }
 
 /// Puts a converted file in the place of the native one, if all of it can be written.
 fn convert(dlt: &CStr, ending: &[u8], conversion: Conversion) {
     let stem = dlt.to_bytes().strip_suffix(b".dlt").unwrap_or(dlt.to_bytes());
-    let (mut part, mut whole) = (PathBuffer::new(), PathBuffer::new());
+    let (mut part, mut whole, mut digits) = (PathBuffer::new(), PathBuffer::new(), [0; 20]);
     whole.push(stem).push(ending);
-    part.push(stem).push(ending).push(b".part");
-    let room = CONVERTING + names::given() * CONVERTING_NAME + image::threads() * CONVERTING_THREAD;
+    part.push(stem).push(ending).push(b".").push(decimal((sys::random() >> 1) as i64, &mut digits)).push(b".part");
+    let room = CONVERTING + chunk::given() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
     let Some(_reserve) = Reserve::of(room) else { return };
     let Some(bytes) = read(dlt) else { return };
-    let Ok(found) = Image::from_dlt(bytes) else { return };
-    let written = write(part.as_c_str(), |sink| conversion(&found, bytes, sink));
+    // What is damaged stays as it is: a reader can say what is missing of it, another form cannot.
+    let whole_in = Image::from_dlt(bytes).ok().filter(|image| image.damage.is_empty());
+    let written = whole_in.is_some_and(|image| write(part.as_c_str(), |sink| conversion(&image, bytes, sink)));
     if written && sys::rename(part.as_c_str(), whole.as_c_str()) == 0 {
         sys::unlink(dlt);
     } else {
@@ -86,7 +106,7 @@ fn read(path: &CStr) -> Option<&'static [u8]> {
 
 /// Runs `content` with a sink that appends to a new file.
 fn write(path: &CStr, content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>) -> bool {
-    let fd = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) as i32;
+    let fd = sys::open(path, libc::O_WRONLY | libc::O_CREAT) as i32;
     if fd < 0 {
         return false;
     }
@@ -100,30 +120,26 @@ fn write(path: &CStr, content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<(
 }
 
 /// Says once what was lost, and why.
-fn complain(closed: &image::Closed) {
+fn complain(closed: &closing::Closed) {
     if closed.lost == 0 && closed.written {
         return;
     }
     let (mut lost, mut errno) = ([0; 20], [0; 20]);
-    let reason: &[u8] = match closed.trouble {
-        0 => b"no room in the ring",
-        libc::ENOMEM => b"no memory",
-        libc::ENOSPC | libc::EDQUOT => b"no space left",
-        libc::EFBIG => b"the file size limit",
-        libc::ENOENT => b"the folder is gone",
-        libc::EMFILE | libc::ENFILE => b"no descriptor left",
-        libc::EACCES | libc::EPERM => b"no permission",
-        other => decimal(other as i64, &mut errno),
-    };
     let count = decimal(closed.lost as i64, &mut lost);
-    sys::say(&[count, b" events are lost (", reason, b"); the trace is ", closed.dlt.to_bytes()]);
+    sys::say(&[
+        count,
+        b" events are lost (",
+        trouble::reason(closed.trouble, &mut errno),
+        b"); the trace is ",
+        closed.dlt.to_bytes(),
+    ]);
 }
 
 /// Where no image could be made at all, nothing but this sentence tells of it.
 fn complain_of_nothing() {
     let mut lost = [0; 20];
-    if !image::exists() && image::lost_early() > 0 {
-        let count = decimal(image::lost_early() as i64, &mut lost);
+    if header_page::page().is_null() && !trouble::is_told() && header_page::lost_early() > 0 {
+        let count = decimal(header_page::lost_early() as i64, &mut lost);
         sys::say(&[count, b" events are lost (no memory for a ring); there is no trace of this process"]);
     }
 }

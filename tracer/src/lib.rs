@@ -3,18 +3,19 @@
 //! ```text
 //! hook or span -> engine (on? layer? time) -> calls (file, position, result) -> ring (one slot, no lock)
 //!                                               |                                |  half full
-//!                            descriptors, paths, names                  codec -> image (the .dlt)
+//!                            descriptors, paths, names                  codec -> blocks (the .dlt)
 //!                                                                                |  process ends
-//!                                                                       finish (what was asked for)
+//!                                                     closing (what is left) -> finish (what was asked for)
 //! ```
 //!
 //! Three rules hold everywhere. The traced program never sees another result, errno, descriptor, signal or hang because of
 //! us. What happens on every call allocates nothing, locks nothing and calls nothing of the C library that could be hooked.
 //! What cannot be recorded is counted.
 //!
-//! `unsafe` stands in the modules that deal with the kernel ([`sys`]), with the program's pointers ([`paths`],
-//! [`environment`], [`facts`]) and with memory shared with the future ([`ring`], [`image`], [`names`], [`descriptors`],
-//! [`mappings`], [`codec`], [`local`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`span`], [`table`])
+//! `unsafe` stands in the modules that deal with the kernel ([`sys`], [`vdso`]), with the program's pointers ([`paths`],
+//! [`environment`], [`variables`]) and with memory shared with the future ([`ring`], [`image`], [`header_page`],
+//! [`ring_file`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`descriptors`], [`mappings`], [`codec`], [`local`],
+//! [`slots`], [`chunk`], [`thread_state`], [`thread_end`], [`emptying`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`mod@span`], [`table`])
 //! or looked for ([`engines`]).
 
 pub mod span;
@@ -31,30 +32,47 @@ pub mod local;
 pub mod ring;
 
 pub mod descriptors;
+pub mod folders;
 pub mod mappings;
 pub mod names;
 pub mod paths;
+pub mod waits;
 
 pub mod environment;
+pub mod finish;
+pub mod held;
 pub mod image;
 pub mod memory;
 pub mod process;
+pub mod programs;
 pub mod spool;
+pub mod stack;
 
+mod blocks;
+mod chunk;
 mod clock;
+mod closing;
 mod codec;
 mod config;
+mod emptying;
 mod facts;
+mod files;
 mod filter;
-mod finish;
+mod header_page;
 mod lock;
 mod path_buffer;
+mod ring_file;
+mod slots;
 mod spill;
-mod stack;
 mod switches;
 mod sys;
 mod tail;
 mod tally;
+mod thread_end;
 mod thread_names;
+mod thread_state;
+mod trouble;
+mod variables;
+mod vdso;
 
 pub use dlio_schemas::{ops, record};

@@ -3,7 +3,8 @@
 //! `thread_local!` costs 5 ns more a call, because a library's ordinary thread-local storage is found through a function.
 //! The line is all zeros in a new thread, and zero means "nothing yet".
 
-use crate::ring::Thread;
+use crate::sys;
+use crate::thread_state::Thread;
 
 /// The line. Plain fields: only its own thread touches it.
 #[repr(C, align(64))]
@@ -22,7 +23,12 @@ pub struct Local {
     pub scratch: *mut u8,
     /// Hooks this thread is inside of, two bits each, the innermost lowest: see [`crate::engine::Inside`].
     pub inside: u32,
-    spare: [u32; 5],
+    /// Names this thread is adding, itself and in handlers that interrupted it: see [`crate::names`].
+    pub naming: u32,
+    /// The thread's number, once it was asked for: see [`own_id`].
+    id: u32,
+    /// Signals the program itself holds back, while those of [`crate::stack`] are held back too.
+    pub held_before: u64,
 }
 
 const _: () = assert!(size_of::<Local>() == 64);
@@ -64,4 +70,24 @@ pub fn local() -> *mut Local {
             out(reg) line, out(reg) _, options(pure, readonly, nostack));
     }
     line
+}
+
+/// A number that tells this thread from the others of its process, without asking the kernel each time. A child made by the
+/// kernel's call alone has that of the thread that made it, which serves as well: for what is written down ask the kernel.
+#[inline]
+pub fn own_id() -> u32 {
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        if (*line).id == 0 {
+            (*line).id = sys::thread_id();
+        }
+        (*line).id
+    }
+}
+
+/// In a forked child the thread has another number.
+pub fn forget_own_id() {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).id = 0 };
 }

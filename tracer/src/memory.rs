@@ -1,21 +1,41 @@
 //! Pages from the kernel, for an allocator of the tracer's own, and a reserve of them: the program may have taken all the
 //! memory it is allowed, and an allocation that fails inside a library would be the end of it.
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 
-use crate::sys;
-pub use crate::sys::{unmap, yield_now};
-
-const PAGE: usize = 4096;
+pub use crate::sys::yield_now;
+use crate::sys::{self, PAGE};
 
 /// What is left of the reserve: where it begins, and how many bytes.
 static START: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
+/// The first pages asked for, which most processes never go beyond: there without a system call.
+#[repr(align(4096))]
+struct First([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
+const FIRST_SIZE: usize = 64 << 10;
+static FIRST: First = First([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
+static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Fresh zeroed pages: from the kernel, and where that has none from the [`Reserve`]; null without either.
 pub fn map(length: usize) -> *mut u8 {
+    if length <= FIRST_SIZE && !FIRST_IS_TAKEN.swap(true, AcqRel) {
+        return first();
+    }
     let memory = sys::map_memory(length);
     if memory.is_null() { from_reserve(length.next_multiple_of(PAGE)) } else { memory }
+}
+
+fn first() -> *mut u8 {
+    FIRST.0.as_ptr().cast_mut().cast()
+}
+
+/// Gives pages back.
+pub fn unmap(memory: *mut u8, length: usize) {
+    // Those of the library itself stay its own.
+    if memory != first() {
+        sys::unmap(memory, length);
+    }
 }
 
 /// The end of what is left, so that the rest stays where it is.

@@ -60,9 +60,55 @@ impl PathBuffer {
     }
 }
 
+/// Where a byte stands in a text, eight at a time: paths are looked through for their slashes whenever one is new. Ends
+/// with the first place that is the one looked for.
+#[inline(always)]
+pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let pattern = ONES * byte as u64;
+    let mut start = 0;
+    let mut is_in = |word: u64, start: usize| {
+        let difference = word ^ pattern;
+        // The top bit of every byte that is zero.
+        let mut found = !(((difference & LOWER) + LOWER) | difference | LOWER);
+        while found != 0 {
+            if is_meant(start + found.trailing_zeros() as usize / 8) {
+                return true;
+            }
+            found &= found - 1;
+        }
+        false
+    };
+    let (words, rest) = text.as_chunks::<8>();
+    for word in words {
+        if is_in(u64::from_le_bytes(*word), start) {
+            return true;
+        }
+        start += 8;
+    }
+    let last = rest.iter().rfold(!pattern, |word, byte| word << 8 | *byte as u64);
+    is_in(last, start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_found_wherever_they_stand() {
+        let text: Vec<u8> = (0..70).map(|i| if i % 7 == 3 || i == 64 || i == 65 { b'/' } else { 128 + i }).collect();
+        for length in 0..text.len() {
+            let simply: Vec<usize> = (0..length).filter(|at| text[*at] == b'/').collect();
+            let mut found = Vec::new();
+            assert!(!any_place(&text[..length], b'/', |at| {
+                found.push(at);
+                false
+            }));
+            assert_eq!(found, simply);
+            assert_eq!(any_place(&text[..length], b'/', |at| at == 10), length > 10);
+        }
+    }
 
     #[test]
     fn pieces_join_and_overlong_ones_are_cut() {

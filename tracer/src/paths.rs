@@ -1,23 +1,26 @@
 //! From what a program passes to the name a trace shows: absolute, with a kind in place of a path where there is none.
 //!
 //! A path is looked up by the hash of its spelling and of the folder it is relative to, so that opening the same file
-//! again costs one hash and no system call. Only a spelling seen for the first time is made absolute. `..` stays: what it
-//! means depends on links.
+//! again costs one hash. A spelling seen for the first time is made absolute; that takes no system call either where the
+//! folder is known (see [`crate::folders`]), and no copy where it is absolute already. `..` stays: what it means depends
+//! on links.
 
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use dlio_schemas::native::names::NameKind;
 
-use crate::path_buffer::PathBuffer;
-use crate::{config, descriptors, names, stack, sys};
+use crate::path_buffer::{PATH_MAX, PathBuffer, any_place};
+use crate::{config, descriptors, folders, names, stack, sys};
 
-/// Counts changes of the working directory; a relative path means something else after each.
-static MOVES: AtomicU32 = AtomicU32::new(0);
+/// Seed of the hash of absolute paths; that of others is their folder's hash.
+const ABSOLUTE: u64 = 0;
 
-/// The working directory has changed.
+/// What is put together on the caller's stack; longer paths take the long way.
+const SHORT: usize = 512;
+
+/// The working directory has changed, to where nobody knows yet.
 pub fn moved() {
-    MOVES.fetch_add(1, Relaxed);
+    folders::moved_to(-1);
 }
 
 /// The name of a path relative to the working directory.
@@ -44,15 +47,15 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     if text.is_empty() {
         return if dir >= 0 { descriptors::file(dir) } else { names::NONE };
     }
-    let seed = match (text[0], dir) {
-        (b'/', _) => 0,
-        (_, libc::AT_FDCWD) => 1 << 32 | MOVES.load(Relaxed) as u64,
-        _ => 2 << 32 | descriptors::file(dir) as u64,
-    };
-    let hash = names::hash(text, seed);
+    if text[0] == b'/' {
+        let hash = names::hash(text, ABSOLUTE);
+        return names::find(hash).unwrap_or_else(|| new_absolute(text, hash));
+    }
+    let folder = folders::known(dir);
+    let hash = names::hash(text, folder);
     match names::find(hash) {
-        Some(id) => id,
-        None => stack::with_room(|| new_spelling(dir, text, hash)),
+        Some(id) if folder != folders::UNKNOWN => id,
+        _ => new_relative(dir, text),
     }
 }
 
@@ -68,27 +71,83 @@ pub fn is_readable(path: *const c_char) -> bool {
     !path.is_null() && sys::is_readable(path.cast())
 }
 
-#[cold]
 #[inline(never)]
-fn new_spelling(dir: i32, text: &[u8], hash: u64) -> u32 {
-    let mut path = PathBuffer::new();
-    if text[0] != b'/' {
-        folder(dir, &mut path);
+fn new_absolute(text: &[u8], hash: u64) -> u32 {
+    match is_clean(&text[1..]) && !is_of_kernel(text) {
+        true => new_name(text, hash),
+        false => stack::with_room(|| new_spelling(libc::AT_FDCWD, text)),
     }
-    append_clean(&mut path, text);
-    let id = match path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/")) {
-        Some(number) => parse(number).map_or(names::NONE, descriptors::file),
-        None => intern_path(path.as_bytes()),
-    };
-    if id != names::NONE && !is_descriptor_path(path.as_bytes()) {
-        names::remember(hash, id);
-    }
-    id
 }
 
-/// Names that lead to whatever a descriptor happens to be may not be remembered by their spelling.
-fn is_descriptor_path(path: &[u8]) -> bool {
-    path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/self/fd/") || path.starts_with(b"/dev/std")
+#[inline(never)]
+fn new_relative(dir: i32, text: &[u8]) -> u32 {
+    let folder = folders::known(dir);
+    if let Some(above) = folders::path(folder)
+        && is_clean(text)
+        && folders::LENGTH_MAX + 1 + text.len() <= SHORT
+    {
+        let mut whole = [0; SHORT];
+        let mut length = 0;
+        let slash: &[u8] = if above.as_bytes() == b"/" { b"" } else { b"/" };
+        for part in [above.as_bytes(), slash, text] {
+            whole[length..length + part.len()].copy_from_slice(part);
+            length += part.len();
+        }
+        if !is_of_kernel(&whole[..length]) {
+            return new_name(&whole[..length], names::hash(text, folder));
+        }
+    }
+    stack::with_room(|| new_spelling(dir, text))
+}
+
+/// Whether a path, what follows its first slash if it begins with one, has no component that says nothing.
+fn is_clean(text: &[u8]) -> bool {
+    let says = |start: usize, end: usize| end - start > 1 || end > start && text[start] != b'.';
+    let mut start = 0;
+    let is_idle = |end: usize| {
+        let idle = !says(start, end);
+        start = end + 1;
+        idle
+    };
+    !any_place(text, b'/', is_idle) && says(start, text.len())
+}
+
+/// Folders in which names may lead to whatever a descriptor happens to be. What lies in /dev/shm is data.
+fn is_of_kernel(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/")
+}
+
+/// The number of an absolute path that has none, or [`names::FILTERED`].
+fn new_name(path: &[u8], hash: u64) -> u32 {
+    if config::get().filter().leaves_out(path) {
+        names::remember(hash, names::FILTERED);
+        return names::FILTERED;
+    }
+    names::intern(NameKind::Path, path, hash)
+}
+
+#[cold]
+fn new_spelling(dir: i32, text: &[u8]) -> u32 {
+    let mut path = PathBuffer::new();
+    let folder = if text[0] == b'/' { ABSOLUTE } else { push_folder(dir, &mut path) };
+    let above = path.as_bytes().len();
+    append_clean(&mut path, text);
+    if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
+    {
+        return parse(number).map_or(names::NONE, descriptors::file);
+    }
+    if text[0] != b'/' && folder == folders::UNKNOWN {
+        return intern_path(path.as_bytes());
+    }
+    // The same path may have been spelled better before.
+    let below =
+        if above == 0 { path.as_bytes() } else { path.as_bytes()[above..].strip_prefix(b"/").unwrap_or_default() };
+    let hash = names::hash(below, folder);
+    let id = names::find(hash).unwrap_or_else(|| new_name(path.as_bytes(), hash));
+    if below != text && id != names::NONE && !path.as_bytes().starts_with(b"/dev/std") {
+        names::remember(names::hash(text, folder), id);
+    }
+    id
 }
 
 fn parse(number: &[u8]) -> Option<i32> {
@@ -97,25 +156,20 @@ fn parse(number: &[u8]) -> Option<i32> {
 
 /// The number of an absolute path, or [`names::FILTERED`].
 fn intern_path(path: &[u8]) -> u32 {
-    let hash = names::hash(path, 3 << 32);
-    match names::find(hash) {
-        Some(id) => id,
-        None if config::get().filter().leaves_out(path) => {
-            names::remember(hash, names::FILTERED);
-            names::FILTERED
-        }
-        None => names::intern(NameKind::Path, path, hash),
-    }
+    let hash = names::hash(path, ABSOLUTE);
+    names::find(hash).unwrap_or_else(|| new_name(path, hash))
 }
 
-/// The path of a folder a relative path starts from.
-fn folder(dir: i32, into: &mut PathBuffer) {
-    let mut buffer = [0; crate::path_buffer::PATH_MAX];
-    let text = match dir {
-        libc::AT_FDCWD => sys::working_dir(&mut buffer),
-        _ => sys::read_link(descriptor_link(dir).as_c_str(), &mut buffer),
-    };
-    into.push(text);
+/// The path of a folder a relative path starts from, and its hash.
+fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
+    let hash = folders::known(dir);
+    match folders::path(hash) {
+        Some(path) => {
+            into.push(path.as_bytes());
+            hash
+        }
+        None => folders::ask(dir, into),
+    }
 }
 
 /// Appends a path without its empty and `.` components.
@@ -131,11 +185,28 @@ fn append_clean(path: &mut PathBuffer, text: &[u8]) {
     }
 }
 
-fn descriptor_link(fd: i32) -> PathBuffer {
-    let mut link = PathBuffer::new();
-    let mut digits = [0; 20];
-    link.push(b"/proc/self/fd/").push(dlio_schemas::native::fields::decimal(fd as i64, &mut digits));
-    link
+/// A path was opened. A folder that was not reached through a link is known from now on, if the one above it is.
+///
+/// # Safety
+/// `path` was just opened as `fd`, where that is one.
+#[inline(always)]
+pub unsafe fn opened(dir: i32, path: *const c_char, flags: i32, fd: i32) {
+    const NO_LINK: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    if flags & NO_LINK == NO_LINK && fd >= 0 {
+        // SAFETY: the kernel has read it.
+        folders::opened_below(dir, unsafe { CStr::from_ptr(path) }.to_bytes(), fd);
+    }
+}
+
+/// Something was renamed; or could not be, if `ret` is not zero.
+///
+/// # Safety
+/// `path` is what it was called, as the C library takes it.
+pub unsafe fn renamed(path: *const c_char, ret: i32) {
+    if ret == 0 {
+        // SAFETY: the kernel has read it.
+        folders::renamed(unsafe { CStr::from_ptr(path) }.to_bytes());
+    }
 }
 
 /// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
@@ -144,18 +215,18 @@ pub fn of_descriptor(fd: i32) -> u32 {
 }
 
 fn ask_for_name(fd: i32) -> u32 {
-    let mut buffer = [0; crate::path_buffer::PATH_MAX];
-    let text = sys::read_link(descriptor_link(fd).as_c_str(), &mut buffer);
+    let mut buffer = [0; PATH_MAX];
+    let text = sys::read_link(sys::descriptor_link(fd, &mut [0; 32]), &mut buffer);
     match kind_of(text) {
         Some(kind) => object(kind),
         None if text.is_empty() => names::NONE,
-        None => intern_path(text.strip_suffix(b" (deleted)").unwrap_or(text)),
+        None => intern_path(folders::without_mark(text)),
     }
 }
 
 /// The number of something that has no path.
 pub fn object(kind: &[u8]) -> u32 {
-    stack::with_room(|| names::intern(NameKind::Object, kind, names::hash(kind, 4 << 32)))
+    names::intern(NameKind::Object, kind, names::hash(kind, 4 << 32))
 }
 
 /// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.
@@ -190,6 +261,16 @@ mod tests {
         assert_eq!(clean(b"/", b"x"), b"/x");
         assert_eq!(clean(b"/data", b"../x"), b"/data/../x");
         assert_eq!(clean(b"", b"/"), b"/");
+    }
+
+    #[test]
+    fn a_path_is_clean_if_cleaning_changes_nothing() {
+        for text in
+            ["a", "a/b", "..", "a/../b", ".a", "a./b", "...", ".../x", "", ".", "a/", "a//b", "./a", "a/.", "a/./b"]
+        {
+            let cleaned = clean(b"", text.as_bytes());
+            assert_eq!(is_clean(text.as_bytes()), cleaned[1..] == *text.as_bytes() && !text.is_empty(), "{text}");
+        }
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::ffi::CStr;
 
 use dlio_schemas::ops::{Layer, Op};
 
-use crate::engine::{self, Call, Done, Ending};
+use crate::engine::{self, Call, Done};
+use crate::finish::Ending;
 use crate::path_buffer::PathBuffer;
-use crate::{calls, clock, descriptors, environment, facts, image, paths, stack, sys};
+use crate::{calls, clock, descriptors, image, paths, programs, stack, sys};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -49,7 +50,7 @@ fn finish_for_exec(path: &CStr) {
     let possible = match path.to_bytes() {
         b"" => true,
         bytes if bytes.contains(&b'/') => sys::accessible(path, libc::X_OK),
-        name => is_in_path(name),
+        _ => programs::search(path, &mut PathBuffer::new()),
     };
     if !possible {
         return;
@@ -62,22 +63,9 @@ fn finish_for_exec(path: &CStr) {
     engine::end(Ending::Exec);
 }
 
-/// Whether the search for a program's name will end somewhere.
-fn is_in_path(name: &[u8]) -> bool {
-    // What the C library searches where the variable is missing.
-    const DEFAULT: &[u8] = b"/bin:/usr/bin";
-    let folders = facts::variable("PATH").unwrap_or(DEFAULT);
-    let mut path = PathBuffer::new();
-    folders.split(|&byte| byte == b':').any(|folder| {
-        path.clear();
-        path.push(if folder.is_empty() { b"." } else { folder }).push(b"/").push(name);
-        sys::accessible(path.as_c_str(), libc::X_OK)
-    })
-}
-
 /// The program is about to give up rights or its root directory, and with them the way to the trace folder.
 pub fn loses_rights() {
-    if environment::is_traced() {
+    if engine::records_anything() {
         image::hold();
     }
 }

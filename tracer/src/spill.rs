@@ -2,14 +2,15 @@
 //!
 //! The handler can neither use the half that is being taken out of service nor wait for the frame it interrupted. It leaves
 //! its event here, and that frame records it on its way out. One pool for all threads, because a thread that makes its first
-//! event has no memory of its own yet.
+//! event has no memory of its own yet. While an event waits it counts as lost: a kill would leave nothing else of it.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use dlio_schemas::record::Record;
 
-use crate::{image, sys};
+use crate::header_page;
+use crate::local::own_id;
 
 /// Events that may wait at once: handlers that make more than a few calls in the microseconds of a slow path are lost and
 /// counted.
@@ -38,11 +39,12 @@ static WAITING: AtomicU32 = AtomicU32::new(0);
 /// Keeps an event for the frame this one interrupted.
 pub fn keep(record: &Record) {
     let free = |place: &&Place| place.owner.compare_exchange(0, BEING_WRITTEN, Acquire, Relaxed).is_ok();
-    let Some(place) = POOL.iter().find(free) else { return image::count_lost(1) };
+    header_page::count_lost(1);
+    let Some(place) = POOL.iter().find(free) else { return };
     WAITING.fetch_add(1, Relaxed);
     // SAFETY: the place was free and is ours now.
     unsafe { *place.record.get() = *record };
-    place.owner.store(sys::thread_id(), Release);
+    place.owner.store(own_id(), Release);
 }
 
 /// Hands this thread's waiting events to `put`.
@@ -50,7 +52,7 @@ pub fn take_back(put: impl Fn(Record)) {
     if WAITING.load(Relaxed) == 0 {
         return;
     }
-    let me = sys::thread_id();
+    let me = own_id();
     for place in &POOL {
         if place.owner.compare_exchange(me, BEING_WRITTEN, Acquire, Relaxed).is_ok() {
             // SAFETY: the place was this thread's and is being emptied by it alone.
@@ -58,6 +60,7 @@ pub fn take_back(put: impl Fn(Record)) {
             WAITING.fetch_sub(1, Relaxed);
             place.owner.store(0, Release);
             put(record);
+            header_page::take_back_lost(1);
         }
     }
 }

@@ -4,11 +4,23 @@
 //! While it is in use signals wait. A handler would run on it otherwise, and a collector of garbage that stops threads by
 //! signals would look for their variables on a stack it does not know.
 
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
 use crate::local::{Local, local};
-use crate::{engine, sys};
+use crate::{sys, thread_end};
 
 /// Converting a finished trace takes the most; pages that are not needed are never touched.
 const SIZE: usize = 256 << 10;
+
+/// The stack of the first thread that needs one, most often the only one: there without a system call.
+#[repr(align(4096))]
+struct First(UnsafeCell<[MaybeUninit<u8>; SIZE]>);
+// SAFETY: used by the thread alone that has taken it.
+unsafe impl Sync for First {}
+static FIRST: First = First(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
+static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs `work` with room to spare.
 pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
@@ -25,6 +37,7 @@ pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
             return work();
         }
         (*line).on_own_stack = 1;
+        (*line).held_before = mask;
         let mut task = Task { work: Some(work), result: None };
         call_on(stack.add(SIZE), run::<F, R>, (&raw mut task).cast());
         (*line).on_own_stack = 0;
@@ -44,9 +57,15 @@ pub fn give_back() {
     let line = local();
     // SAFETY: as above; nothing runs on the stack now.
     unsafe {
-        if !(*line).scratch.is_null() && (*line).on_own_stack == 0 {
-            sys::unmap((*line).scratch, SIZE);
-            (*line).scratch = std::ptr::null_mut();
+        let stack = (*line).scratch;
+        if stack.is_null() || (*line).on_own_stack != 0 {
+            return;
+        }
+        (*line).scratch = std::ptr::null_mut();
+        if stack == FIRST.0.get().cast() {
+            FIRST_IS_TAKEN.store(false, Release);
+        } else {
+            sys::unmap(stack, SIZE);
         }
     }
 }
@@ -55,11 +74,28 @@ unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
     // SAFETY: the caller's line is its thread's own.
     unsafe {
         if (*line).scratch.is_null() {
-            (*line).scratch = sys::map_memory(SIZE);
-            engine::watch_thread();
+            let is_first = !FIRST_IS_TAKEN.swap(true, AcqRel);
+            (*line).scratch = if is_first { FIRST.0.get().cast() } else { sys::map_memory(SIZE) };
+            thread_end::watch();
         }
         (*line).scratch
     }
+}
+
+/// Makes a call that may raise a signal in this thread when it fails with an error, and takes that signal away unseen.
+pub fn without_signal(signal: i32, error: i32, call: impl FnOnce() -> isize) -> isize {
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    let (is_held, before) = unsafe { ((*line).on_own_stack != 0, (*line).held_before) };
+    // One that the program holds back itself may have been waiting before.
+    if !is_held || before & 1 << (signal - 1) != 0 {
+        return sys::without_signal(signal, call);
+    }
+    let result = call();
+    if result == -error as isize {
+        sys::take_signal(signal);
+    }
+    result
 }
 
 struct Task<F, R> {

@@ -5,8 +5,15 @@
 
 use std::arch::asm;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use dlio_schemas::native::fields::decimal;
 use libc::{c_int, c_long};
+
+use crate::vdso;
+
+/// What memory is given out and protected by.
+pub const PAGE: usize = 4096;
 
 /// # Safety
 /// The arguments must be what the kernel expects of this call.
@@ -47,9 +54,92 @@ macro_rules! kernel {
     }};
 }
 
-/// Opens a file, never to be inherited by a program that is executed.
+/// Rights that others do not get on what is made; and whether that was asked for, against the process's own mask.
+static UMASK: AtomicU32 = AtomicU32::new(UMASK_DEFAULT);
+static UMASK_ASKED: AtomicBool = AtomicBool::new(false);
+pub const UMASK_DEFAULT: u32 = 0o077;
+
+pub fn set_umask(mask: u32) {
+    UMASK.store(mask & 0o777, Relaxed);
+    UMASK_ASKED.store(true, Relaxed);
+}
+
+/// Opens a file, never to be inherited by a program that is executed. In a folder that others can write to anything may lie
+/// under any name: links are not followed, a pipe is not waited for, and what is made was not there before.
 pub fn open(path: &CStr, flags: c_int) -> isize {
-    kernel!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags | libc::O_CLOEXEC, 0o644)
+    open_at(libc::AT_FDCWD, path, flags)
+}
+
+/// The same relative to an open folder.
+pub fn open_at(folder: c_int, path: &CStr, flags: c_int) -> isize {
+    let creates = flags & libc::O_CREAT != 0;
+    let always = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | if creates { libc::O_EXCL } else { 0 };
+    let mode = 0o666 & !UMASK.load(Relaxed);
+    let fd = kernel!(SYS_openat, folder as isize, path.as_ptr(), flags | always, mode);
+    if creates && fd >= 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmod, fd, mode);
+    }
+    fd
+}
+
+/// Opens a program to be looked at: where links lead is what would be started.
+pub fn open_program(path: &CStr) -> isize {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    kernel!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags)
+}
+
+/// Reads what there is of a file at a place.
+pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
+    let length = kernel!(SYS_pread64, fd, into.as_mut_ptr(), into.len(), at);
+    &into[..length.max(0) as usize]
+}
+
+/// What an open file is, or what a path leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub is_file: bool,
+    pub is_folder: bool,
+    pub owner: u32,
+    /// Rights of the owner, the group and the others.
+    pub mode: u32,
+    pub size: u64,
+    /// Device and number: no two files share it.
+    pub identity: [u64; 2],
+}
+
+/// Of an open file.
+pub fn found(fd: c_int) -> Option<Found> {
+    look(fd, c"", libc::AT_EMPTY_PATH)
+}
+
+/// Of what lies at a path itself, not of what a link there leads to.
+pub fn found_at(path: &CStr) -> Option<Found> {
+    look(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
+    // SAFETY: stat is a struct of integers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    if kernel!(SYS_newfstatat, folder as isize, path.as_ptr(), &raw mut stat, flags) != 0 {
+        return None;
+    }
+    let kind = stat.st_mode & libc::S_IFMT;
+    Some(Found {
+        is_file: kind == libc::S_IFREG,
+        is_folder: kind == libc::S_IFDIR,
+        owner: stat.st_uid,
+        mode: stat.st_mode & 0o7777,
+        size: stat.st_size as u64,
+        identity: [stat.st_dev, stat.st_ino],
+    })
+}
+
+/// A number nobody can foresee.
+pub fn random() -> u64 {
+    let mut number = 0u64;
+    let got = kernel!(SYS_getrandom, &raw mut number, 8, libc::GRND_NONBLOCK);
+    // Early in the life of a machine there is none; a name that is taken is refused anyway.
+    if got == 8 { number } else { clock_ns(libc::CLOCK_MONOTONIC) ^ (process_id() as u64) << 40 }
 }
 
 pub fn close(fd: c_int) {
@@ -72,6 +162,36 @@ pub fn write_all(fd: c_int, mut bytes: &[u8]) -> isize {
         }
     }
     0
+}
+
+/// Writes pieces one after another, at once where the file takes them at once; says what stopped it. Where the file took
+/// them in parts and somebody else has appended in between, they are torn, which is an error, too.
+pub fn write_pieces<const N: usize>(fd: c_int, pieces: [&[u8]; N]) -> isize {
+    let list = pieces.map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
+    let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let mut written = match kernel!(SYS_writev, fd, list.as_ptr(), N) {
+        n if n == -libc::EINTR as isize => 0,
+        error if error < 0 => return error,
+        n => n as usize,
+    };
+    if written == whole {
+        return 0;
+    }
+    let (from, rest) = (position(fd), whole - written);
+    for piece in pieces {
+        let done = written.min(piece.len());
+        written -= done;
+        match write_all(fd, &piece[done..]) {
+            0 => {}
+            error => return error,
+        }
+    }
+    // Nothing written yet is nothing torn.
+    if rest == whole || position(fd) == from + rest as isize { 0 } else { -libc::EIO as isize }
+}
+
+fn position(fd: c_int) -> isize {
+    kernel!(SYS_lseek, fd, 0, libc::SEEK_CUR)
 }
 
 /// Size of an open file.
@@ -111,11 +231,30 @@ pub fn rename(from: &CStr, to: &CStr) -> isize {
 }
 
 pub fn unlink(path: &CStr) -> isize {
-    kernel!(SYS_unlinkat, libc::AT_FDCWD as isize, path.as_ptr(), 0)
+    unlink_at(libc::AT_FDCWD, path)
+}
+
+pub fn unlink_at(folder: c_int, path: &CStr) -> isize {
+    kernel!(SYS_unlinkat, folder as isize, path.as_ptr(), 0)
+}
+
+/// An empty file, without a descriptor. One that is there stays as it is.
+pub fn make_empty(path: &CStr) -> isize {
+    let (here, mode) = (libc::AT_FDCWD as isize, 0o666 & !UMASK.load(Relaxed));
+    let made = kernel!(SYS_mknodat, here, path.as_ptr(), libc::S_IFREG | mode, 0);
+    if made == 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmodat, here, path.as_ptr(), mode);
+    }
+    made
 }
 
 pub fn make_dir(path: &CStr) -> isize {
-    kernel!(SYS_mkdirat, libc::AT_FDCWD as isize, path.as_ptr(), 0o777)
+    let (here, mode) = (libc::AT_FDCWD as isize, 0o777 & !UMASK.load(Relaxed));
+    let made = kernel!(SYS_mkdirat, here, path.as_ptr(), mode);
+    if made == 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmodat, here, path.as_ptr(), mode);
+    }
+    made
 }
 
 /// Whether the file may be executed (`X_OK`), read (`R_OK`) and so on.
@@ -127,6 +266,19 @@ pub fn accessible(path: &CStr, mode: c_int) -> bool {
 pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
     let length = kernel!(SYS_readlinkat, libc::AT_FDCWD as isize, path.as_ptr(), into.as_mut_ptr(), into.len());
     &into[..length.max(0) as usize]
+}
+
+/// The link in /proc that leads to what a descriptor refers to.
+pub fn descriptor_link(fd: c_int, room: &mut [u8; 32]) -> &CStr {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    let mut digits = [0; 20];
+    let digits = decimal(fd as i64, &mut digits);
+    room.fill(0);
+    room[..FOLDER.len()].copy_from_slice(FOLDER);
+    // A negative number leads nowhere, however long it is.
+    let length = digits.len().min(room.len() - 1 - FOLDER.len());
+    room[FOLDER.len()..FOLDER.len() + length].copy_from_slice(&digits[..length]);
+    CStr::from_bytes_until_nul(room).unwrap_or_default()
 }
 
 /// The working directory; empty where it cannot be told.
@@ -153,6 +305,11 @@ pub fn file_system(path: &CStr) -> Option<i64> {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     let result = kernel!(SYS_statfs, path.as_ptr(), &raw mut found);
     (result == 0).then_some(found.f_type as i64)
+}
+
+/// Whether nobody may write to the file system a path lies on.
+pub fn is_read_only(path: &CStr) -> bool {
+    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), libc::W_OK) == -libc::EROFS as isize
 }
 
 pub fn process_id() -> i32 {
@@ -201,9 +358,9 @@ pub fn unmap(memory: *mut u8, length: usize) {
     kernel!(SYS_munmap, memory, length);
 }
 
-/// A forked child, however it was made, finds this memory zeroed.
-pub fn wipe_on_fork(memory: *mut u8, length: usize) {
-    kernel!(SYS_madvise, memory, length, libc::MADV_WIPEONFORK);
+/// A forked child, however it was made, finds this memory zeroed. `false` where the kernel cannot see to that.
+pub fn wipe_on_fork(memory: *mut u8, length: usize) -> bool {
+    kernel!(SYS_madvise, memory, length, libc::MADV_WIPEONFORK) == 0
 }
 
 /// Holds a signal back while `work` runs; one that `work` itself raised is taken away unseen.
@@ -216,11 +373,16 @@ pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
     let mut now = 0u64;
     kernel!(SYS_rt_sigpending, &raw mut now, 8);
     if now & bit != 0 && pending & bit == 0 {
-        let at_once = [0u64; 2];
-        kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
+        take_signal(signal);
     }
     kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
     result
+}
+
+/// Takes away a signal that is held back, if it is there.
+pub fn take_signal(signal: c_int) {
+    let (bit, at_once) = (1u64 << (signal - 1), [0u64; 2]);
+    kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
 }
 
 /// Holds back every signal that can be; returns those that were held back before.
@@ -271,11 +433,39 @@ pub fn yield_now() {
     kernel!(SYS_sched_yield);
 }
 
-/// Nanoseconds of one of the kernel's clocks, through the vDSO.
+/// Sleeps while a number is as given, until somebody calls [`wake_all`], a signal comes or the time is over.
+pub fn wait_on(number: &AtomicU32, expected: u32, ns: u64) {
+    let time = [ns / 1_000_000_000, ns % 1_000_000_000];
+    kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected, time.as_ptr());
+}
+
+/// Wakes who sleeps on a number.
+pub fn wake_all(number: &AtomicU32) {
+    kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
+}
+
+const MEMBARRIER_EXPEDITED: usize = 1 << 3;
+const MEMBARRIER_REGISTER_EXPEDITED: usize = 1 << 4;
+
+/// To be said before [`barrier_for_all`]: at once while there is one thread, tens of milliseconds later on.
+pub fn allow_barriers() {
+    kernel!(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0);
+}
+
+/// Has every running thread of the process pass a barrier: what they stored before can be seen here afterwards, and they
+/// see what was stored here. A kernel without the call gives them time.
+pub fn barrier_for_all() {
+    if kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) != 0 {
+        (0..3).for_each(|_| yield_now());
+    }
+}
+
+/// Nanoseconds of one of the kernel's clocks.
 pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is ours; the function touches errno only for clocks that do not exist.
-    unsafe { libc::clock_gettime(clock, &mut now) };
+    if !vdso::clock(clock, &mut now) {
+        kernel!(SYS_clock_gettime, clock, &raw mut now);
+    }
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

@@ -56,7 +56,7 @@ pub static OWN: Table = Table {
     instant,
     counter,
     describe,
-    start: engine::start_linked,
+    start: start_linked,
 };
 
 static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -136,4 +136,13 @@ unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
 unsafe fn list<'a>(meta: *const Meta, count: usize) -> &'a [Meta] {
     // SAFETY: by the caller's word.
     if meta.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(meta, count) } }
+}
+
+/// Starts the engine where nothing is preloaded, if the environment asks for a trace.
+extern "C" fn start_linked() {
+    let asked = [dlio_schemas::env::DIR, dlio_schemas::env::SWITCH].iter().any(|name| std::env::var_os(name).is_some());
+    if asked {
+        engines::stay();
+        engine::start();
+    }
 }

@@ -6,58 +6,81 @@
 //!                    ^ end of what stays
 //! ```
 
-use dlio_schemas::native::block::{HEADER_SIZE, Header, Kind};
-use dlio_schemas::native::columns::RAW_MAX;
+use dlio_schemas::native::block::{HEADER_SIZE, Header, Kind, MAGIC};
 use dlio_schemas::native::file::FILE_HEADER;
-use dlio_schemas::native::ring::NAMES_CHUNK;
 
-/// Blocks that may be given up at a time.
-const BLOCKS_MAX: usize = 64;
+/// Pieces that may be given up at a time.
+const PIECES_MAX: usize = 64;
 
 /// What a file system may keep of the room that was freed.
 const KEPT: usize = 8 << 10;
 
-/// The last blocks of a file.
+/// A whole block, or what a full disk has left of one.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: usize,
+    /// What giving it up costs: nothing where it is torn, for that is lost already. `None`: it stays.
+    events: Option<u64>,
+}
+
+/// The last pieces of a file.
 pub struct Tail {
-    blocks: [(usize, Header); BLOCKS_MAX],
+    pieces: [Piece; PIECES_MAX],
     count: usize,
-    /// Where the last whole one ends.
-    end: usize,
     /// Where the file ends.
     length: usize,
 }
 
 impl Tail {
     pub fn of(bytes: &[u8]) -> Tail {
-        let blocks = [(0, Header::new(Kind::Names)); BLOCKS_MAX];
-        let mut tail = Tail { blocks, count: 0, end: FILE_HEADER, length: bytes.len() };
-        while let Some(header) = bytes.get(tail.end..).and_then(|rest| Header::from_bytes(rest).ok()) {
-            if tail.end + header.size() > bytes.len() {
-                break;
-            }
-            tail.blocks[tail.count % BLOCKS_MAX] = (tail.end, header);
+        let none = Piece { at: FILE_HEADER, events: None };
+        let mut tail = Tail { pieces: [none; PIECES_MAX], count: 0, length: bytes.len() };
+        let mut at = FILE_HEADER;
+        while at < bytes.len() {
+            let (end, events) = match whole_block(bytes, at) {
+                Some(header) => (at + header.size(), (header.kind == Kind::Events).then_some(header.count as u64)),
+                None => (next_block(bytes, at + 1), Some(0)),
+            };
+            tail.pieces[tail.count % PIECES_MAX] = Piece { at, events };
             tail.count += 1;
-            tail.end += header.size();
+            at = end;
         }
         tail
     }
 
-    /// Where the file is to end so that so much room is free, and how many events that costs. Only events are given up,
-    /// and nothing where the file is torn in its middle.
+    /// Where the file is to end so that so much room is free, and how many events that costs. Only events are given up.
     pub fn give_up(&self, needed: usize) -> Option<(usize, u64)> {
-        let (mut end, mut events) = (self.end, 0);
-        if self.length.checked_sub(end)? > HEADER_SIZE + NAMES_CHUNK.max(RAW_MAX) {
-            return None;
-        }
-        for back in 0..BLOCKS_MAX.min(self.count) {
-            let (at, header) = &self.blocks[(self.count - 1 - back) % BLOCKS_MAX];
-            if self.length - end >= needed + KEPT || header.kind != Kind::Events {
+        let (mut end, mut cost) = (self.length, 0);
+        for back in 0..PIECES_MAX.min(self.count) {
+            let piece = self.pieces[(self.count - 1 - back) % PIECES_MAX];
+            let Some(events) = piece.events else { break };
+            if self.length - end >= needed + KEPT {
                 break;
             }
-            (end, events) = (*at, events + header.count as u64);
+            (end, cost) = (piece.at, cost + events);
         }
-        (end < self.length).then_some((end, events))
+        (end < self.length).then_some((end, cost))
     }
+}
+
+/// A header that proves itself, of a block that ends within the file.
+fn header_at(bytes: &[u8], at: usize) -> Option<Header> {
+    let header = Header::from_bytes(bytes.get(at..at + HEADER_SIZE)?).ok()?;
+    (at + header.size() <= bytes.len()).then_some(header)
+}
+
+/// As a reader sees it: of a block that was cut short others take the place of the rest, so that one behind which none
+/// begins has to prove itself.
+fn whole_block(bytes: &[u8], at: usize) -> Option<Header> {
+    let header = header_at(bytes, at)?;
+    let end = at + header.size();
+    (header_at(bytes, end).is_some() || header.proved(&bytes[at..end]).is_ok()).then_some(header)
+}
+
+fn next_block(bytes: &[u8], from: usize) -> usize {
+    let magic = MAGIC.to_le_bytes();
+    let begins = |at: &usize| bytes[*at..].starts_with(&magic) && header_at(bytes, *at).is_some();
+    (from..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
 #[cfg(test)]
@@ -86,5 +109,16 @@ mod tests {
         let torn = [&whole[..], &whole[whole.len() - one..][..8900]].concat();
         assert_eq!(Tail::of(&torn).give_up(100), Some((whole.len(), 0)));
         assert_eq!(Tail::of(&file(&[(Kind::Process, 100)])).give_up(100), None);
+    }
+
+    #[test]
+    fn a_torn_block_costs_nothing_wherever_it_stands() {
+        let events = |length| file(&[(Kind::Events, length)])[FILE_HEADER..].to_vec();
+        let head = file(&[(Kind::Process, 100)]);
+        for cut in 1..9000 + HEADER_SIZE {
+            // A small block found the room that the large one before it did not.
+            let bytes = [&head[..], &events(9000)[..cut], &events(50)].concat();
+            assert_eq!(Tail::of(&bytes).give_up(9000), Some((head.len(), 10)), "cut at {cut}");
+        }
     }
 }

@@ -104,6 +104,11 @@ pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
     written
 }
 
+/// The table is given up; how many events it held.
+pub fn take_events() -> u64 {
+    EVENTS.swap(0, Relaxed)
+}
+
 /// The image is gone.
 pub fn forget() {
     LOCK.reset();

@@ -65,6 +65,9 @@ pub fn note_own() {
 
 /// A thread that may have ended long ago, as the process is about to.
 pub fn note_other(tid: u32) {
+    if tid == sys::process_id() as u32 {
+        return;
+    }
     let (mut path, mut digits) = (PathBuffer::new(), [0; 20]);
     path.push(b"/proc/self/task/").push(decimal(tid as i64, &mut digits)).push(b"/comm");
     note(tid, read(path.as_c_str()));

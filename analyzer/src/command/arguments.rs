@@ -1,13 +1,16 @@
 //! What can be typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::explain::Section;
+use super::explain::{sections, sections_with_sql};
+use super::runs::{RunChoice, parse_run};
 use super::size::parse_size;
 use super::when::{When, parse_duration, parse_when};
 use super::window::{Numbers, Window, parse_numbers, parse_window};
+use crate::compare::gate::Limit;
 use crate::filter::Filter;
 use crate::tables::output::Format;
 use crate::viewer::serve::Ui;
@@ -19,17 +22,42 @@ use crate::viewer::serve::Ui;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "dlio-analyze", version, max_term_width = 100, after_help = AFTER)]
 pub struct Arguments {
-    /// Trace files, folders or patterns
-    #[arg(required_unless_present_any = ["completions", "explain", "show_sql", "tables"], value_name = "TRACE")]
+    /// Trace files, folders or patterns [default: dlio-trace]
+    #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
 
     /// Print the summary (the default where nothing else is asked for)
     #[arg(long)]
     pub summary: bool,
 
+    /// Print all tables of the summary, and not what fits one screen
+    #[arg(long)]
+    pub full: bool,
+
+    /// Print these sections of the summary alone, in full
+    #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = sections())]
+    pub section: Vec<String>,
+
+    /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules that
+    /// did not fire with what they measured
+    #[arg(long)]
+    pub findings: bool,
+
+    /// Change limits of the rules by lines like `input-bound.wait = 0.1`
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+
+    /// Do not judge by this rule (repeatable, or separated by commas)
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+
     /// Run a query over the tables events, files, processes, hosts; @FILE reads it from a file, - from standard input
-    #[arg(long, value_name = "QUERY")]
+    #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
+
+    /// Let queries read and write other files too: CREATE EXTERNAL TABLE, COPY TO
+    #[arg(long)]
+    pub sql_files: bool,
 
     /// List the tables and what their columns hold; needs no trace
     #[arg(long)]
@@ -39,9 +67,13 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 
-    /// Write results here instead of to standard output
+    /// Write results here instead of to standard output; what was there is replaced when they are complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Write the report as a page for a browser, one file that needs no other and no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 
     /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
     #[arg(long, value_name = "DIR")]
@@ -87,17 +119,39 @@ pub struct Arguments {
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows shown of each table of the summary
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    pub top: usize,
+    /// Rows shown of each table of the summary [default: what fits one screen; 15 with --full and --section]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
 
     /// Say what each section of the summary means
     #[arg(long)]
     pub explain: bool,
 
     /// Print the SQL that gives a section of the summary
-    #[arg(long, value_name = "SECTION", value_enum)]
-    pub show_sql: Option<Section>,
+    #[arg(long, value_name = "SECTION", value_parser = sections_with_sql())]
+    pub show_sql: Option<String>,
+
+    /// Compare with these runs. TRACE is as above, or a report written with --format json. The side that is typed first is
+    /// the one before; several runs a side know how much runs differ: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
+    #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
+    pub compare: Vec<String>,
+
+    /// Whether the side of --compare was typed first.
+    #[arg(skip)]
+    pub compared_first: bool,
+
+    /// Fail with status 1 where a figure is beyond this: 'wait.share > 5%', and with --compare 'io.s > +10%', 'wall_s > +2'
+    /// (repeatable; --explain lists the figures)
+    #[arg(long, value_name = "LIMIT", value_parser = Limit::parse, help_heading = "Comparing")]
+    pub fail_if: Vec<Limit>,
+
+    /// Succeed where the runs do not tell whether a limit is kept
+    #[arg(long, requires = "fail_if", help_heading = "Comparing")]
+    pub lenient: bool,
+
+    /// Only the run with this number, counted from 1, or the last one, where a folder holds several
+    #[arg(long, value_name = "N|last", value_parser = parse_run, help_heading = "Filters")]
+    pub run: Option<RunChoice>,
 
     /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
@@ -131,7 +185,7 @@ pub struct Arguments {
     #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
     pub file: Vec<glob::Pattern>,
 
-    /// Only these categories: posix, stdio, process, app, or those of spans
+    /// Only these categories: posix, stdio, process, wait, app, or those of spans
     #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
     pub cat: Vec<String>,
 
@@ -139,7 +193,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Filters")]
     pub min_dur: Option<i64>,
 
-    /// Fail with status 3 where any part of the trace is damaged
+    /// Fail with status 3 where part of the trace is damaged or events are lost
     #[arg(long)]
     pub strict: bool,
 
@@ -164,25 +218,33 @@ pub struct Arguments {
     /// Print what a shell needs to complete this command
     #[arg(long, value_name = "SHELL", value_enum)]
     pub completions: Option<clap_complete::Shell>,
+
+    /// Write the page of the manual into a folder
+    #[arg(long, value_name = "FOLDER")]
+    pub man: Option<PathBuf>,
 }
 
 const AFTER: &str = "\
 Examples:
-  dlio-analyze dlio-trace/
+  dlio-analyze                          the trace in ./dlio-trace
+  dlio-analyze dlio-trace/ --full
   dlio-analyze dlio-trace/ --from 10s --to 20s --cat posix
   dlio-analyze dlio-trace/ --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\"
+  dlio-analyze dlio-trace/ --html report.html
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
   dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
   dlio-analyze trace/ --view --epoch 2 --rank 0
+  dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
 
 Exit status:
   0  done; damage, if any, is named in the report
-  1  nothing could be read, a query failed, or a result could not be written
+  1  nothing could be read, nothing passes the filters, a query failed, or a result could not be written
   2  the command line is wrong
-  3  done, but part of the trace is damaged, and --strict was given";
+  3  done, but part of the trace is damaged or events are lost, and --strict was given
+With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 the runs do not tell (0 with --lenient)";
 
 impl Arguments {
     pub fn threads(&self) -> usize {
@@ -191,7 +253,32 @@ impl Arguments {
     }
 
     pub fn wants_summary(&self) -> bool {
-        self.summary || !self.wants_rows()
+        self.prints_summary() || self.html.is_some()
+    }
+
+    /// Whether it is printed: it is what one gets without asking for anything.
+    pub fn prints_summary(&self) -> bool {
+        let asked = self.summary || self.full || self.findings || !self.section.is_empty();
+        asked || !(self.wants_rows() || self.wants_comparison()) && self.html.is_none()
+    }
+
+    /// Whether everything that is asked for is known without a trace.
+    pub fn needs_no_trace(&self) -> bool {
+        self.tables || self.show_sql.is_some() || self.explain && self.traces.is_empty()
+    }
+
+    /// Whether runs are compared, or one is held against limits.
+    pub fn wants_comparison(&self) -> bool {
+        !self.compare.is_empty() || !self.fail_if.is_empty()
+    }
+
+    /// Parses a command line; which side of a comparison was typed first is known from the order alone.
+    pub fn parse_in_order(typed: Vec<OsString>) -> Arguments {
+        let matches = Arguments::command().get_matches_from(typed);
+        let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let first = |name: &str| matches.indices_of(name).and_then(|mut indices| indices.next());
+        arguments.compared_first = first("compare").is_some_and(|at| first("traces").is_none_or(|traces| at < traces));
+        arguments
     }
 
     /// Whether single events are asked for: as rows, or as an export.
@@ -220,7 +307,7 @@ impl Arguments {
     /// until they have become moments they filter nothing, but are a filter.
     pub fn filter(&self, start: i64) -> Filter {
         let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
-        let numbered = (self.epoch.is_some() || self.step.is_some()).then_some(i64::MIN);
+        let numbered = (self.epoch.is_some() || self.step.is_some() || self.run.is_some()).then_some(i64::MIN);
         Filter {
             from: window.from.map(|when| when.ts(start)).or(numbered),
             to: window.to.map(|when| when.ts(start)),
@@ -236,7 +323,6 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -251,8 +337,20 @@ mod tests {
         assert!(!parsed(&["trace", "--view"]).unwrap().wants_summary());
         assert!(parsed(&["trace", "--ui", "http://127.0.0.1:10000"]).is_err());
         assert!(parsed(&["trace", "--window", "1s..2s", "--from", "1s"]).is_err());
-        assert!(parsed(&[]).is_err());
+        assert!(parsed(&[]).unwrap().wants_summary() && !parsed(&[]).unwrap().needs_no_trace());
         assert!(parsed(&["--explain"]).is_ok());
+    }
+
+    #[test]
+    fn the_side_that_is_typed_first_is_the_one_before() {
+        let parsed = |words: &[&str]| {
+            let words = [&["dlio-analyze"], words].concat();
+            let arguments = Arguments::parse_in_order(words.into_iter().map(OsString::from).collect());
+            (arguments.compared_first, arguments.traces.len(), arguments.compare.len())
+        };
+        assert_eq!(parsed(&["a", "--compare", "b"]), (false, 1, 1));
+        assert_eq!(parsed(&["--compare", "a1", "a2", "--", "b1", "b2", "b3"]), (true, 3, 2));
+        assert_eq!(parsed(&["--compare", "a"]), (true, 0, 1));
     }
 
     #[test]

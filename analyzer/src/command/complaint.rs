@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::error::DataFusionError;
 use dlio_schemas::tables::TABLES;
+use dlio_schemas::words::edits;
 
 /// Names further apart than this are not slips of one another.
 const SLIPS_MAX: usize = 3;
@@ -16,6 +16,10 @@ pub fn complaint(sql: &str, error: &DataFusionError) -> String {
             format!("the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}")
         }
         DataFusionError::SQL(unread, _) => unreadable(sql, &unread.to_string()),
+        DataFusionError::Internal(said) if said.contains("Map(") => format!(
+            "the query failed: args is a map, which has no smallest and no largest; ask for one of its keys: \
+             min(args['key'])\n  {sql}"
+        ),
         _ => format!("the query failed: {}\n  {sql}", plain(error)),
     }
 }
@@ -23,6 +27,7 @@ pub fn complaint(sql: &str, error: &DataFusionError) -> String {
 /// The reason without the library's wrappings.
 fn plain(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
+    let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or_default().to_string();
     let known =
         ["SQL error: ", "Schema error: ", "Error during planning: ", "DataFusion error: ", "datafusion.public."];
     let text = known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""));
@@ -32,7 +37,7 @@ fn plain(error: &DataFusionError) -> String {
 
 fn no_table(name: &str) -> String {
     let tables = TABLES.map(|table| table.name);
-    let slips = |table: &&str| levenshtein(table, &name.to_lowercase());
+    let slips = |table: &&str| edits(table, &name.to_lowercase());
     let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
     let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
     format!("there is no table {name}{meant} The tables are {}", tables.join(", "))

@@ -1,15 +1,26 @@
 //! The command `dlio-analyze`: what was typed becomes a scan, a report, queries, files.
 
+mod answer;
 mod arguments;
+mod comparison;
 mod complaint;
 mod explain;
+mod exports;
+mod failure;
+mod html;
+mod input;
+mod interrupts;
+mod limits;
 mod listing;
-mod nothing;
-mod picture;
+mod no_events;
+mod outcome;
+mod period;
 mod progress;
 mod run;
+mod runs;
 mod shell;
 mod size;
+mod stdout;
 mod when;
 mod window;
 
@@ -18,12 +29,18 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
+use crate::compare::gate::Verdict;
 pub use arguments::Arguments;
+use outcome::Outcome;
 
 /// Exit status when damage was found and `--strict` asked for it.
 const DAMAGED: u8 = 3;
+
+/// Exit statuses where limits are asked about and not answered.
+const UNUSABLE: u8 = 2;
+const UNDECIDED: u8 = 3;
 
 /// `dlio-analyze completions bash` is how dlio says it; a trace of that name is one.
 fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
@@ -34,27 +51,37 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Made in memory first: the generator takes every write for granted.
-fn print_completions(shell: clap_complete::Shell) -> Result<(), run::Failure> {
+fn print_completions(shell: clap_complete::Shell) -> Result<(), failure::Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut script);
     let mut out = std::io::stdout().lock();
-    out.write_all(&script).and_then(|()| out.flush()).map_err(run::Failure::Write)
+    out.write_all(&script).and_then(|()| out.flush()).map_err(failure::Failure::Write)
+}
+
+/// What `--help` says, for `man`.
+fn write_manual(folder: &Path) -> Result<(), failure::Failure> {
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
+    written.map_err(|error| failure::Failure::Output(folder.to_path_buf(), error))
 }
 
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(plain(std::env::args_os().collect()));
-    let outcome = match arguments.completions {
-        Some(shell) => print_completions(shell).map(|()| false),
-        None => run::run(&arguments),
+    let arguments = Arguments::parse_in_order(plain(std::env::args_os().collect()));
+    let outcome = match (arguments.completions, &arguments.man) {
+        (Some(shell), _) => print_completions(shell).map(|()| Outcome::default()),
+        (None, Some(folder)) => write_manual(folder).map(|()| Outcome::default()),
+        (None, None) => run::run(&arguments),
     };
     match outcome {
-        Ok(damaged) if damaged && arguments.strict => ExitCode::from(DAMAGED),
+        Ok(Outcome { limits: Some(Verdict::Exceeded), .. }) => ExitCode::FAILURE,
+        Ok(Outcome { limits: Some(Verdict::Undecided), .. }) if !arguments.lenient => ExitCode::from(UNDECIDED),
+        Ok(outcome) if outcome.lacking && arguments.strict => ExitCode::from(DAMAGED),
+        Ok(outcome) if outcome.nothing_passed => ExitCode::FAILURE,
         Ok(_) => ExitCode::SUCCESS,
         // `dlio-analyze ... | head` is no error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dlio-analyze: {error}");
-            ExitCode::FAILURE
+            notice!("dlio-analyze: {error}");
+            if arguments.fail_if.is_empty() { ExitCode::FAILURE } else { ExitCode::from(UNUSABLE) }
         }
     }
 }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
+use super::failure::Failure;
+use super::interrupts::Interrupts;
 use super::listing;
-use super::run::Failure;
 
 const HELP: &str = "\
 A query ends with a semicolon.
@@ -26,17 +27,24 @@ pub enum Step {
     Leave,
 }
 
-/// Carries out each step; a query that fails is said and forgotten.
-pub fn run(mut act: impl FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut said = |step: &Step| match act(step) {
+/// Carries out each step, which Ctrl-C interrupts; a query that fails is said and forgotten.
+pub fn run(
+    mut interrupts: Interrupts,
+    mut act: impl FnMut(&Step, &mut Interrupts) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut said = |step: &Step, interrupts: &mut Interrupts| match act(step, interrupts) {
         Err(error) if error.is_broken_pipe() => Err(error),
         Err(error) => {
-            eprintln!("{error}");
+            notice!("{error}");
             Ok(())
         }
         Ok(()) => Ok(()),
     };
-    if std::io::stdin().is_terminal() { edited(&mut said) } else { piped(&mut said) }
+    if std::io::stdin().is_terminal() {
+        edited(&mut interrupts, &mut said)
+    } else {
+        piped(&mut |step| said(step, &mut interrupts))
+    }
 }
 
 fn piped(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -52,15 +60,20 @@ fn piped(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failur
     typed.rest().map_or(Ok(()), |step| act(&step))
 }
 
-fn edited(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failure> {
+fn edited(
+    interrupts: &mut Interrupts,
+    act: &mut dyn FnMut(&Step, &mut Interrupts) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let wrong = |error: ReadlineError| Failure::Write(std::io::Error::other(error.to_string()));
     let mut editor = DefaultEditor::new().map_err(wrong)?;
     let history = history();
     // Without a history yet there is nothing to load.
     let _ = history.as_ref().map(|path| editor.load_history(path));
-    act(&Step::Say(HELP.into()))?;
+    act(&Step::Say(HELP.into()), interrupts)?;
     let mut typed = Typed::default();
     'lines: loop {
+        // One that came after an answer was for that answer. While a line is typed Ctrl-C is a key and no signal.
+        interrupts.forget();
         let line = match editor.readline(if typed.is_empty() { "sql> " } else { "...> " }) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
@@ -76,11 +89,11 @@ fn edited(act: &mut dyn FnMut(&Step) -> Result<(), Failure>) -> Result<(), Failu
                 Step::Ask(sql) => editor.add_history_entry(format!("{sql};")).map_err(wrong)?,
                 Step::Say(_) => editor.add_history_entry(&line).map_err(wrong)?,
             };
-            act(&step)?;
+            // A history that cannot be kept is no reason to fail, and one is kept however this ends.
+            let _ = history.as_ref().map(|path| editor.append_history(path));
+            act(&step, interrupts)?;
         }
     }
-    // A history that cannot be kept is no reason to fail.
-    let _ = history.map(|path| editor.save_history(&path));
     Ok(())
 }
 

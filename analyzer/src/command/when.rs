@@ -31,6 +31,9 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
     }
 }
 
+/// Unix seconds before 1973 are meant as something else.
+const SECONDS_MIN: i64 = 100_000_000;
+
 /// A duration since the beginning, Unix seconds, Unix nanoseconds, or a date and time in UTC.
 pub fn parse_when(text: &str) -> Result<When, String> {
     if text.trim_start().starts_with('-') {
@@ -45,6 +48,9 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let wrong = || "use 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
     let whole: i64 = seconds.parse().map_err(|_| wrong())?;
+    if fraction.is_empty() && (0..SECONDS_MIN).contains(&whole) {
+        return Err(format!("{whole} has no unit: {whole}s is that long after the trace began"));
+    }
     // No trace is from a year of twelve digits: that many are nanoseconds.
     if fraction.is_empty() && whole.unsigned_abs() >= 1_000_000_000_000_000 {
         return Ok(When::Unix(whole));
@@ -108,9 +114,10 @@ mod tests {
     fn nonsense_is_refused() {
         for text in ["", "soon", "10", "-5s", "2026-13-01T00:00", "1e400s", "12.x"] {
             let read = parse_when(text);
-            assert!(read.is_err() || text == "10", "{text}: {read:?}");
+            assert!(read.is_err(), "{text}: {read:?}");
         }
         assert!(parse_duration("5").is_err());
+        assert_eq!(parse_when("10"), Err("10 has no unit: 10s is that long after the trace began".into()));
         assert!(parse_when("-1s").unwrap_err().contains("from the beginning of the trace"));
     }
 }

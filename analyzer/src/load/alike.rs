@@ -8,8 +8,9 @@
 //!
 //! Which objects are alike is the affair of [`super::shapes`], what their keys mean that of [`super::json`].
 
-use super::json::Column;
-use super::pull::Json;
+use super::calls::Beside;
+use super::columns::{Column, meta, whole};
+use super::pull::{Json, Scale};
 use super::shapes::Shape;
 use crate::batch::{Row, Value};
 use crate::catalog::Catalog;
@@ -53,6 +54,8 @@ pub enum Slot {
 pub struct Like<'a> {
     /// Its file is still to be looked up.
     pub row: Row,
+    pub beside: Beside,
+    pub scale: Scale,
     /// Whether it has a time: it is no event without.
     pub timed: bool,
     pub pid: i64,
@@ -68,7 +71,7 @@ impl<'a> Plan<'a> {
     #[inline]
     fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
         let (like, slots) = (&mut self.like, &self.slots);
-        like.row = self.row;
+        (like.row, like.beside) = (self.row, Beside::NOTHING);
         self.shape.fill(text, |i, value, number| like.set(slots[i], value, number, catalog))
     }
 }
@@ -80,26 +83,20 @@ impl<'a> Like<'a> {
         let integer = || number.or_else(|| value.integer());
         match slot {
             Slot::Ts => {
-                let ts = microseconds(value, number);
+                let ts = self.scale.moment(value, number);
                 (self.timed, self.row.ts) = (ts.is_some(), ts.unwrap_or(0));
             }
-            Slot::Dur => self.row.dur = microseconds(value, number).unwrap_or(0).max(0),
+            Slot::Dur => self.row.dur = self.scale.length(value, number).unwrap_or(0).max(0),
             Slot::Pid => self.pid = integer().unwrap_or(0),
             Slot::Tid => self.tid = integer().unwrap_or(0),
             Slot::Host => self.host = value.raw(),
             Slot::Column(column) if column.is_file() => self.file = Some((column, value)),
-            Slot::Column(column) => column.set(&mut self.row, number.or_else(|| super::json::whole(value))),
-            Slot::Arg(at) => self.args[at].1 = super::json::meta(value, catalog),
+            Slot::Column(column) => {
+                column.set(&mut self.row, &mut self.beside, number.or_else(|| whole(value)));
+            }
+            Slot::Arg(at) => self.args[at].1 = meta(value, catalog),
             Slot::Nowhere => {}
         }
-    }
-}
-
-#[inline(always)]
-fn microseconds(value: Json, number: Option<i64>) -> Option<i64> {
-    match number {
-        Some(us) => us.checked_mul(1000),
-        None => value.microseconds(),
     }
 }
 

@@ -1,53 +1,109 @@
 //! What `darshan-dxt-parser` prints: reads and writes of each file and rank, in seconds since the job began.
 //!
 //! ```text
+//! # darshan log version: 3.41
+//! # exe: ./ior -a POSIX
+//! # jobid: 4233209
 //! # start_time: 1700000000
 //! # DXT, file_id: 945779606880, file_name: /data/a
 //! # DXT, rank: 0, hostname: node7
 //! # Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)
-//!  X_POSIX       0   read        0               0         4096      0.0023      0.0024
+//!  X_POSIX       0   read        0               0         4096      0.0023      0.0024     [ 12]
 //! ```
+//!
+//! A rank of a job is a process. Logs one behind the other are jobs of their own. Newer versions say which thread it was, in
+//! a column that the head of the table names.
 
-use super::text::{Parser, Threads, lines};
+use std::collections::HashMap;
+
+use std::path::PathBuf;
+
+use super::parser::{Parser, Threads, lines};
+use super::source::{Format, Opening, Sources};
+use super::text;
 use crate::batch::Row;
+use crate::catalog::FILE_NONE;
+use crate::names::readable;
+
+/// See the module.
+pub const FORMAT: Format = Format {
+    name: "darshan-dxt-parser",
+    recognises: |head| is_dxt(&String::from_utf8_lossy(head)).into(),
+    open: |paths: &[PathBuf], opening: &mut Opening| -> Sources {
+        text::open_all(paths, opening, |_| Box::new(DxtParser::default()))
+    },
+    names_processes: false,
+};
+
+fn is_dxt(text: &str) -> bool {
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    start.starts_with("# darshan") || start.contains("DXT_POSIX") || start.starts_with("# DXT")
+}
 
 #[derive(Default)]
 pub struct DxtParser {
-    start_ns: i64,
-    command: Option<String>,
+    job: Job,
+    /// How many logs stood before this one.
+    before: i64,
     file: u32,
     host: String,
+    /// Place of the column with the thread, where there is one.
+    thread: Option<usize>,
+    /// Numbers of threads whose ids are none, such as addresses, in the order in which they come.
+    threads: HashMap<(i32, u64), i32>,
+}
+
+/// What the head of a log says.
+#[derive(Default)]
+struct Job {
+    id: Option<String>,
+    command: Option<String>,
+    start_ns: i64,
+    end_ns: Option<i64>,
 }
 
 impl Parser for DxtParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
-        lines(text, last, |line| self.line(&String::from_utf8_lossy(line), into))
+        lines(text, last, |line| self.line(line, into))
     }
 }
 
 impl DxtParser {
-    fn line(&mut self, line: &str, into: &mut Threads) {
-        let line = line.trim();
-        if let Some(fact) = line.strip_prefix('#') {
-            self.fact(fact.trim(), into);
-        } else if !line.is_empty() && self.segment(line, into).is_none() {
+    fn line(&mut self, line: &[u8], into: &mut Threads) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(fact) = line.trim_ascii_start().strip_prefix(b"#") {
+            self.fact(&readable(fact.trim_ascii_start()), into);
+        } else if !line.trim_ascii().is_empty() && self.segment(&String::from_utf8_lossy(line), into).is_none() {
             into.broken += 1;
         }
     }
 
     fn fact(&mut self, fact: &str, into: &mut Threads) {
-        if let Some(seconds) = fact.strip_prefix("start_time:") {
-            self.start_ns = seconds.trim().parse().map_or(0, seconds_ns);
+        if fact.starts_with("darshan log version:") {
+            self.before += 1;
+            (self.job, self.file, self.host) = (Job::default(), FILE_NONE, String::new());
+        } else if let Some(id) = fact.strip_prefix("jobid:") {
+            self.job.id = Some(id.trim().into());
+        } else if let Some(seconds) = fact.strip_prefix("start_time:") {
+            self.job.start_ns = seconds.trim().parse().map_or(0, seconds_ns);
+        } else if let Some(seconds) = fact.strip_prefix("end_time:") {
+            // The last second is part of the job.
+            self.job.end_ns = seconds.trim().parse().ok().map(|seconds: f64| seconds_ns(seconds + 1.0));
         } else if let Some(command) = fact.strip_prefix("exe:") {
-            self.command = Some(command.trim().into());
-        } else if let Some((_, name)) = fact.split_once("file_name:") {
-            self.file = into.catalog.file(name.trim());
-        } else if let Some((_, host)) = fact.split_once("hostname:") {
-            self.host = host.trim().into();
+            self.job.command = Some(command.trim().into());
+        } else if let Some(columns) = fact.strip_prefix("Module") {
+            let is_thread = |name: &str| name.to_ascii_lowercase().contains("thread");
+            self.thread = columns.split_whitespace().position(is_thread).map(|place| place + 1);
+        } else if let Some(fact) = fact.strip_prefix("DXT, ") {
+            if let Some((_, name)) = fact.split_once("file_name: ") {
+                self.file = into.catalog.file(name);
+            } else if let Some((_, host)) = fact.split_once("hostname:") {
+                self.host = host.trim().into();
+            }
         }
     }
 
-    fn segment(&self, line: &str, into: &mut Threads) -> Option<()> {
+    fn segment(&mut self, line: &str, into: &mut Threads) -> Option<()> {
         let mut words = line.split_whitespace();
         let layer = words.next()?.strip_prefix("X_")?.to_ascii_lowercase();
         let rank: i32 = words.next()?.parse().ok()?;
@@ -57,19 +113,35 @@ impl DxtParser {
         let length: i64 = words.next()?.parse().ok()?;
         let start: f64 = words.next()?.parse().ok()?;
         let end: f64 = words.next()?.parse().ok()?;
-        let command = &self.command;
-        let proc = into.process(&self.host, rank, |process| {
-            process.rank = Some(rank);
-            process.command = command.clone();
+        let thread = self.thread.and_then(|place| line.split_whitespace().nth(place)?.parse().ok());
+        let job = &self.job;
+        let proc = into.process_of_run(&self.host, rank, self.before, |process| {
+            (process.rank, process.job, process.command) = (Some(rank), job.id.clone(), job.command.clone());
+            process.program = job.command.as_deref().and_then(program);
+            if job.start_ns > 0 {
+                (process.start_ts, process.end_ts) = (Some(job.start_ns), job.end_ns);
+            }
         });
         let kind = into.catalog.moving(name, &layer);
-        let ts = self.start_ns.saturating_add(seconds_ns(start));
+        let ts = self.job.start_ns.saturating_add(seconds_ns(start));
         let dur = seconds_ns(end - start).max(0);
         let file = self.file;
         let row = Row { file, pos, requested: length, bytes: length, ret: length, ..Row::new(ts, dur, kind) };
-        into.event(proc, rank, &row, []);
+        let tid = thread.map_or(rank, |id| self.thread_number(rank, id));
+        into.event(proc, tid, &row, []);
         Some(())
     }
+
+    fn thread_number(&mut self, rank: i32, id: u64) -> i32 {
+        let next = self.threads.len() as i32 + 1;
+        i32::try_from(id).unwrap_or_else(|_| *self.threads.entry((rank, id)).or_insert(next))
+    }
+}
+
+/// The program of a command line.
+fn program(command: &str) -> Option<String> {
+    let path = command.split_whitespace().next()?;
+    Some(path.rsplit('/').next().unwrap_or(path).into())
 }
 
 /// Seconds as nanoseconds; what is no time is none.

@@ -3,96 +3,79 @@
 //! Folders are searched to the bottom, patterns are expanded, and a file's kind is told from its first bytes. A file given
 //! by name must be a trace; one found in a folder that is none is passed over.
 
-use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dlio_schemas::native::{Damage, file, ring};
 
 use super::copies::Copies;
-use super::twins::PassedOver;
-use super::{LoadError, Note};
+use super::duplicates::PassedOver;
+use super::errors::{LoadError, Note};
+use super::formats::FORMATS;
+use super::parts::{Export, NativeFiles, changed_just_now, stem};
+use super::source::{Format, Recognised};
 
 /// Bytes looked at to tell what a file is.
 const HEAD: usize = 4096;
 
-/// Files of one process image: they share a stem.
-#[derive(Clone, Default, Debug)]
-pub struct NativeFiles {
-    pub dlt: Option<PathBuf>,
-    pub ring: Option<PathBuf>,
-    /// The same process as a trace for viewers: a kill can leave both.
-    pub export: Option<PathBuf>,
-}
-
-impl NativeFiles {
-    /// Each of its own files, with the trace for viewers that can stand in for it.
-    pub fn exported(&self) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
-        let export = self.export.as_ref();
-        [&self.dlt, &self.ring].into_iter().flatten().filter_map(move |own| Some((own, export?)))
-    }
-}
+/// How the names of files end in which this program keeps what it counted: see [`crate::cache`].
+pub const CACHE_NAME: &str = ".dlio-cache";
 
 /// What was found.
 #[derive(Default, Debug)]
 pub struct Found {
     pub natives: Vec<NativeFiles>,
-    pub perfettos: Vec<PathBuf>,
-    pub parquets: Vec<PathBuf>,
-    pub texts: Vec<(PathBuf, Text)>,
+    /// Files of other formats.
+    pub others: Vec<(PathBuf, &'static Format)>,
     pub files: Vec<PathBuf>,
     pub notes: Vec<Note>,
     /// Copies of files among the others.
     pub copies: Vec<PassedOver>,
-    /// Files in folders that are no traces but ought to be: named where there is nothing else.
-    pub hollow: Vec<(PathBuf, Hollow)>,
+    /// Files that are no traces but ought to be, and why: named where there is nothing else.
+    pub useless: Vec<(PathBuf, &'static str)>,
 }
 
-/// Why a file is no trace that seems to be meant for one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hollow {
-    /// It has a trace's name and holds nothing.
-    Empty,
-    /// What strace prints where nobody asked for times.
-    Timeless,
+impl Found {
+    /// The files of a format.
+    pub fn of(&self, format: &Format) -> Vec<PathBuf> {
+        self.others.iter().filter(|(_, of)| *of == format).map(|(path, _)| path.clone()).collect()
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Content {
     Dlt,
     Ring,
-    Perfetto,
-    Parquet,
-    Text(Text),
-    Hollow(Hollow),
+    Other(&'static Format),
+    Empty,
+    Useless(&'static str),
     Unknown,
 }
 
-/// Formats of lines and objects.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Text {
-    /// Chrome's trace events, DFTracer's lines among them.
-    Json,
-    /// What `darshan-dxt-parser` prints.
-    Dxt,
-    /// What `strace -f -ttt -T` prints.
-    Strace,
-}
+/// What is said of a file with a trace's name that holds nothing.
+const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
 
 pub fn find(given: &[String]) -> Result<Found, LoadError> {
     tell(expand(given)?)
 }
 
 /// Tells the kinds of files apart.
-pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
+///
+/// Processes may end meanwhile: a file found in a folder that is gone has become its next form, which is looked for.
+pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     let mut found = Found::default();
+    let (mut gone, mut beginning) = (Gone::default(), Beginning::default());
     let mut natives: BTreeMap<PathBuf, NativeFiles> = BTreeMap::new();
-    let mut exports: Vec<(PathBuf, Content)> = Vec::new();
+    let mut others: Vec<(PathBuf, &Format)> = Vec::new();
     let (mut empty, mut copies) = (Vec::new(), Copies::default());
-    for (path, named) in files {
+    files.reverse();
+    while let Some((path, named)) = files.pop() {
         let (content, original) = match look(&path, &mut copies) {
             Ok(None) => continue,
             Ok(Some(seen)) => seen,
+            Err(error) if error.kind() == ErrorKind::NotFound && !named && gone.has_next(&path, &mut files) => continue,
             Err(error) if named => return Err(LoadError::Unreadable(path, error)),
             Err(_) => {
                 let what = Damage::Broken("the file cannot be read; check its permissions");
@@ -108,16 +91,26 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
         match content {
             Content::Dlt => natives.entry(stem(&path)).or_default().dlt = Some(path.clone()),
             Content::Ring => natives.entry(stem(&path)).or_default().ring = Some(path.clone()),
-            Content::Parquet => found.parquets.push(path.clone()),
-            Content::Perfetto | Content::Text(_) => exports.push((path.clone(), content)),
-            Content::Hollow(why) => {
-                if why == Hollow::Empty && is_ours(&path) {
-                    empty.push(path.clone());
-                } else if named {
+            Content::Other(format) => others.push((path.clone(), format)),
+            Content::Empty if lost_in_name(&path).is_some() => {
+                natives.entry(stem(&path)).or_default().lost = lost_in_name(&path).map(|lost| (path.clone(), lost));
+            }
+            Content::Empty if is_ours(&path) && beginning.comes_to_something(&path) => {
+                files.push((path, named));
+                continue;
+            }
+            Content::Empty if is_ours(&path) => {
+                empty.push(path.clone());
+                found.useless.push((path, EMPTY));
+                continue;
+            }
+            Content::Empty | Content::Useless(_) => {
+                if named {
                     let what = Damage::Broken("nothing in it can be used");
                     found.notes.push(Note { path: path.clone(), what, events_max: Some(0) });
                 }
-                found.hollow.push((path, why));
+                let why = if let Content::Useless(why) = content { why } else { EMPTY };
+                found.useless.push((path, why));
                 continue;
             }
             Content::Unknown if named => {
@@ -128,11 +121,10 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
         }
         found.files.push(path);
     }
-    for (path, content) in exports {
-        match (natives.get_mut(&stem(&path)), content) {
-            (Some(files), _) => files.export = Some(path),
-            (None, Content::Text(text)) => found.texts.push((path, text)),
-            (None, _) => found.perfettos.push(path),
+    for (path, format) in others {
+        match natives.get_mut(&stem(&path)) {
+            Some(files) => files.export = Some((path, format)),
+            None => found.others.push((path, format)),
         }
     }
     // Beside another part of its trace an empty file has lost nothing.
@@ -142,6 +134,78 @@ pub fn tell(files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
     found.natives = natives.into_values().collect();
     Ok(found)
 }
+
+/// Files that were made a moment ago, and into which nothing is written yet.
+#[derive(Default)]
+struct Beginning {
+    waited: Duration,
+}
+
+/// Longer than any process takes from the name of its ring to its room, unless the machine is very busy; spent once, however
+/// many files are empty.
+const BEGINNING_MAX: Duration = Duration::from_millis(100);
+
+impl Beginning {
+    /// Waits a little for a young file; says whether it is empty no more, or gone.
+    fn comes_to_something(&mut self, path: &Path) -> bool {
+        const STEP: Duration = Duration::from_millis(2);
+        loop {
+            if !std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0) {
+                return true;
+            }
+            if self.waited >= BEGINNING_MAX || !changed_just_now(path) {
+                return false;
+            }
+            std::thread::sleep(STEP);
+            self.waited += STEP;
+        }
+    }
+}
+
+/// Files that were there a moment ago.
+#[derive(Default)]
+struct Gone {
+    /// How often each was looked for.
+    looked: HashMap<PathBuf, u32>,
+}
+
+/// A trace takes three forms in its life, and the next process may be given the same name: more is not waited for.
+const LOOKED_MAX: u32 = 4;
+
+impl Gone {
+    /// Whether there are other parts of the trace that a file belonged to, which then are looked at.
+    fn has_next(&mut self, path: &Path, files: &mut Vec<(PathBuf, bool)>) -> bool {
+        let looked = self.looked.entry(stem(path)).or_default();
+        *looked += 1;
+        let next = if *looked > LOOKED_MAX { Vec::new() } else { parts_of(&stem(path)) };
+        // One met before is told by its inode.
+        files.extend(next.iter().map(|path| (path.clone(), false)));
+        !next.is_empty()
+    }
+}
+
+/// The parts of a trace that are there now.
+fn parts_of(stem: &Path) -> Vec<PathBuf> {
+    let (Some(name), Some(folder)) = (stem.file_name(), stem.parent()) else { return Vec::new() };
+    let with = |ending| folder.join(format!("{}{ending}", name.to_string_lossy()));
+    let usual: Vec<_> = PARTS.iter().map(with).filter(|path| path.exists()).collect();
+    if !usual.is_empty() {
+        return usual;
+    }
+    // A name that says what is lost is not known before.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| !is_unfinished(path) && self::stem(path) == stem).collect()
+}
+
+/// The parts of a trace that are there now, told apart: see [`super::parts::LookAgain`].
+pub fn look_again(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
+    let parts = parts_of(&stem(path)).into_iter().map(|path| (path, false));
+    let found = tell(parts.collect()).unwrap_or_default();
+    (found.natives.into_iter().next(), found.others.into_iter().next())
+}
+
+/// In the order in which they come into being: what one has become is looked at after it.
+const PARTS: [&str; 4] = [".ring", ".dlt", ".pftrace", ".json.gz"];
 
 /// Every file, and whether it was given by name.
 pub fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
@@ -176,6 +240,8 @@ fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<()
     }
     if path.is_file() {
         files.push((path.into(), named));
+    } else if named {
+        return Err(LoadError::NoFile(path.into()));
     }
     Ok(())
 }
@@ -190,11 +256,33 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
         // A link to a folder above would never end: only links to files are followed.
         if kind.is_dir() {
             walk_folder(&inner, files)?;
-        } else if (kind.is_file() || kind.is_symlink() && inner.is_file()) && !crate::cache::is_cache(&inner) {
+        } else if (kind.is_file() || kind.is_symlink() && inner.is_file())
+            && !is_cache(&inner)
+            && !is_unfinished(&inner)
+        {
             files.push((inner, false));
         }
     }
     Ok(())
+}
+
+/// Whether a file is such a cache, or the beginning of one.
+fn is_cache(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with('.') && name.contains(CACHE_NAME)
+    })
+}
+
+/// Whether a file is the beginning of an export that a process of ours makes as it ends: until that is whole there is
+/// what it is made from.
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".part") && (name.contains(".pftrace.") || name.contains(".json.gz."))
+}
+
+fn lost_in_name(path: &Path) -> Option<u64> {
+    file::lost_in_name(&path.file_name()?.to_string_lossy())
 }
 
 /// What a file is, and of which other one it is a copy; `None` where it was met under another name.
@@ -207,13 +295,17 @@ fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Op
         return Ok(None);
     }
     let content = content(path, &head);
-    let is_ours = matches!(content, Content::Dlt | Content::Ring | Content::Perfetto);
-    Ok(Some((content, if is_ours { copies.original(path, facts.len(), &head) } else { None })))
+    let names_processes = match content {
+        Content::Dlt | Content::Ring => true,
+        Content::Other(format) => format.names_processes,
+        _ => false,
+    };
+    Ok(Some((content, if names_processes { copies.original(path, facts.len(), &head) } else { None })))
 }
 
 fn content(path: &Path, head: &[u8]) -> Content {
     if head.is_empty() && has_a_traces_name(path) {
-        return Content::Hollow(Hollow::Empty);
+        return Content::Empty;
     }
     match unpacked(head) {
         Some(text) => told_by(&text),
@@ -237,12 +329,13 @@ fn told_by(head: &[u8]) -> Content {
         Content::Dlt
     } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
         Content::Ring
-    } else if head.starts_with(b"PAR1") {
-        Content::Parquet
-    } else if is_perfetto(head) {
-        Content::Perfetto
     } else {
-        text_told_by(head)
+        let told = FORMATS.iter().map(|&format| match (format.recognises)(head) {
+            Recognised::Yes => Content::Other(format),
+            Recognised::Useless(why) => Content::Useless(why),
+            Recognised::No => Content::Unknown,
+        });
+        told.into_iter().find(|content| *content != Content::Unknown).unwrap_or(Content::Unknown)
     }
 }
 
@@ -265,56 +358,20 @@ fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
-fn is_perfetto(head: &[u8]) -> bool {
-    let Some(rest) = head.strip_prefix(&[0x0a]) else { return false };
-    let digits = rest.iter().take_while(|byte| **byte >= 0x80).count();
-    let Some(body) = rest.get(digits + 1..).filter(|_| digits < 5) else { return false };
-    let length = rest[..=digits].iter().rev().fold(0usize, |sum, byte| sum << 7 | (byte & 0x7f) as usize);
-    let fields = &body[..length.min(body.len())];
-    // A packet that goes beyond what was read is judged by its first field alone.
-    let walk = dlio_schemas::perfetto::proto::Walk::new(fields);
-    match length <= body.len() {
-        true => length > 0 && walk.into_iter().all(|field| field.is_ok()),
-        false => fields.first().is_some_and(|tag| matches!(tag & 7, 0..=2 | 5) && tag >> 3 > 0),
-    }
-}
-
-fn text_told_by(head: &[u8]) -> Content {
-    let text = String::from_utf8_lossy(head);
-    let start = text.trim_start_matches('\u{feff}').trim_start();
-    let is_json = start.starts_with('{')
-        || start.strip_prefix('[').is_some_and(|rest| {
-            let rest = rest.trim_start();
-            rest.is_empty() || rest.starts_with(['{', ']'])
-        });
-    if is_json {
-        Content::Text(Text::Json)
-    } else if start.starts_with("# darshan") || start.contains("DXT_POSIX") || start.starts_with("# DXT") {
-        Content::Text(Text::Dxt)
-    } else if start.lines().take(20).any(super::strace::is_line) {
-        Content::Text(Text::Strace)
-    } else if start.lines().take(3).any(super::strace::is_timeless) {
-        Content::Hollow(Hollow::Timeless)
-    } else {
-        Content::Unknown
-    }
-}
-
-/// Path without the ending that tells the parts of one trace apart, and whatever a writer appended while it wrote.
-fn stem(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let ending = [".dlt", ".ring", ".pftrace", ".json"].into_iter().filter_map(|ending| name.rfind(ending)).min();
-    path.with_file_name(&name[..ending.unwrap_or(name.len())])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn files_of_one_process_share_a_stem() {
-        for name in ["a-h-1-2.dlt", "a-h-1-2.ring", "a-h-1-2.pftrace", "a-h-1-2.json.gz", "a-h-1-2.pftrace.tmp"] {
+        for name in [
+            "a-h-1-2.dlt",
+            "a-h-1-2.ring",
+            "a-h-1-2.pftrace",
+            "a-h-1-2.json.gz",
+            "a-h-1-2.pftrace.tmp",
+            "a-h-1-2.lost-34.ring",
+        ] {
             assert_eq!(stem(&Path::new("/t").join(name)), Path::new("/t/a-h-1-2"));
         }
     }

@@ -12,33 +12,32 @@
 //! lost.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use dlio_schemas::ops::{Op, OpInfo};
+use dlio_schemas::chrome::LOSS;
+use dlio_schemas::native::fields::key as fact;
+use dlio_schemas::ops::{Layer, OpInfo};
 use foldhash::fast::RandomState;
 
 use super::alike::{Alike, Like, Plan, Slot};
 use super::arguments::SOURCE;
-use super::pull::{Fields, Json, value_end};
+use super::calls::{self, Beside, has_source};
+use super::columns::{Column, key, meta, whole, word};
+use super::hashes::{Hashes, Line};
+use super::parser::{Parser, Threads};
+use super::pull::{Fields, Json, Scale, value_end};
 use super::shapes::Shape;
-use super::text::{Parser, Threads};
-use crate::batch::{ABSENT, Row, Value};
+use crate::batch::{Row, Value};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// What the lines of a file say of its hashes and processes: the same for all pieces of the file.
-#[derive(Default)]
-pub struct Said {
-    files: Map<Box<[u8]>, u32>,
-    hosts: Map<Box<[u8]>, String>,
-    /// The host of each process, by hash: an event without arguments does not name it.
-    pids: Map<i64, Box<[u8]>>,
-}
-
 pub struct JsonParser {
     begun: bool,
-    said: Arc<Mutex<Said>>,
+    /// What DFTracer's lines say of hashes, and the place of this file among those.
+    hashes: Arc<Hashes>,
+    place: usize,
+    header: Header,
     /// Files by hash, so that most events need no look at what is shared.
     files: Map<Box<[u8]>, u32>,
     /// Hash and number of the file of the event before.
@@ -64,9 +63,29 @@ const OPEN_MAX: usize = 4096;
 /// Ends that wait for their begin.
 const ENDED_MAX: usize = 1 << 20;
 
+/// What stands before the list of events in the object form.
+#[derive(Default)]
+struct Header {
+    /// The moment that times are counted from.
+    zero_ns: Option<i64>,
+    host: Option<String>,
+    rank: Option<i32>,
+    /// Whether it is of PyTorch's profiler.
+    torch: bool,
+}
+
+/// Tracks that PyTorch's profiler draws in the place of processes.
+const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
+
+/// The key of the moment that times are counted from.
+const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
+
 /// What becomes of process ids that no system gives.
 const WIDE_NUMBERS: &str =
     "process ids of more than 32 bits: their lower 32 bits are shown, and those alike in these count as one process";
+
+/// What an export says of what it was made from.
+const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
 
 /// What a kind of event is, looked up once.
 #[derive(Clone, Copy)]
@@ -93,6 +112,8 @@ struct Event<'a> {
     dur: Option<i64>,
     pid: i64,
     tid: i64,
+    /// What stands in the place of a process id and is none.
+    track: Option<&'a [u8]>,
     id: &'a [u8],
     /// The arguments, and all of them as they stand in the text.
     args: Vec<(&'a [u8], Json<'a>)>,
@@ -109,127 +130,9 @@ enum Belongs {
     Arg(usize),
 }
 
-/// A column of an event that an argument may fill.
-#[derive(Clone, Copy)]
-pub enum Column {
-    /// The hash of a file.
-    Hash,
-    /// The name of a file.
-    Path,
-    Epoch,
-    Step,
-    Fd,
-    Pos,
-    Requested,
-    Bytes,
-    Ret,
-    Errno,
-}
-
-impl Column {
-    /// The column an argument has of its own.
-    fn of(key: &[u8], call: Option<&OpInfo>) -> Option<Column> {
-        Some(match word(key) {
-            key::EPOCH => Column::Epoch,
-            key::STEP => Column::Step,
-            key::FHASH => Column::Hash,
-            key::FILE | key::FNAME | key::FILENAME | key::PATH if call.is_some() => Column::Path,
-            key::FD if call.is_some() => Column::Fd,
-            key::POS | key::OFFSET if call.is_some_and(has_position) => Column::Pos,
-            key::REQUESTED | key::COUNT | key::SIZE if call.is_some_and(has_size) => Column::Requested,
-            key::BYTES => Column::Bytes,
-            key::RET => Column::Ret,
-            key::ERRNO => Column::Errno,
-            _ => return None,
-        })
-    }
-
-    /// Whether its value is a text that stands for a file.
-    #[inline(always)]
-    pub fn is_file(self) -> bool {
-        matches!(self, Column::Hash | Column::Path)
-    }
-
-    /// Writes a number; `None` where the value is none.
-    #[inline(always)]
-    pub fn set(self, row: &mut Row, number: Option<i64>) {
-        let short = |kept: i32| number.and_then(|number| number.try_into().ok()).unwrap_or(kept);
-        match self {
-            Column::Hash | Column::Path => {}
-            Column::Epoch => row.epoch = short(row.epoch),
-            Column::Step => row.step = short(row.step),
-            Column::Fd => row.fd = short(row.fd),
-            Column::Pos => row.pos = number.unwrap_or(ABSENT),
-            Column::Requested => row.requested = number.unwrap_or(ABSENT),
-            Column::Bytes => row.bytes = number.unwrap_or(ABSENT),
-            Column::Ret => row.ret = number.unwrap_or(ABSENT),
-            Column::Errno => row.ret = number.and_then(i64::checked_neg).unwrap_or(row.ret),
-        }
-    }
-}
-
-/// A key of up to sixteen bytes as one number, which is compared with many others at once; longer ones are all the same.
-#[inline(always)]
-const fn word(key: &[u8]) -> u128 {
-    let length = key.len();
-    let whole = match length {
-        0 => 0,
-        1..4 => key[0] as u128 | (key[length / 2] as u128) << 8 | (key[length - 1] as u128) << 16,
-        4..8 => four(key, 0) as u128 | (four(key, length - 4) as u128) << 32,
-        8..=16 => eight(key, 0) as u128 | (eight(key, length - 8) as u128) << 64,
-        _ => return u128::MAX,
-    };
-    // The first and last bytes overlap where there are few: the length tells those keys apart.
-    whole ^ (length as u128) << 123
-}
-
-#[inline(always)]
-const fn four(key: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]])
-}
-
-#[inline(always)]
-const fn eight(key: &[u8], at: usize) -> u64 {
-    four(key, at) as u64 | (four(key, at + 4) as u64) << 32
-}
-
-/// The keys that mean something.
-mod key {
-    use super::word;
-
-    pub const NAME: u128 = word(b"name");
-    pub const CAT: u128 = word(b"cat");
-    pub const PH: u128 = word(b"ph");
-    pub const TS: u128 = word(b"ts");
-    pub const DUR: u128 = word(b"dur");
-    pub const PID: u128 = word(b"pid");
-    pub const TID: u128 = word(b"tid");
-    pub const ID: u128 = word(b"id");
-    pub const ID2: u128 = word(b"id2");
-    pub const ARGS: u128 = word(b"args");
-    pub const HHASH: u128 = word(b"hhash");
-    pub const FHASH: u128 = word(b"fhash");
-    pub const EPOCH: u128 = word(b"epoch");
-    pub const STEP: u128 = word(b"step");
-    pub const FILE: u128 = word(b"file");
-    pub const FNAME: u128 = word(b"fname");
-    pub const FILENAME: u128 = word(b"filename");
-    pub const PATH: u128 = word(b"path");
-    pub const FD: u128 = word(b"fd");
-    pub const POS: u128 = word(b"pos");
-    pub const OFFSET: u128 = word(b"offset");
-    pub const REQUESTED: u128 = word(b"requested");
-    pub const COUNT: u128 = word(b"count");
-    pub const SIZE: u128 = word(b"size");
-    pub const BYTES: u128 = word(b"bytes");
-    pub const RET: u128 = word(b"ret");
-    pub const ERRNO: u128 = word(b"errno");
-    pub const SOURCE: u128 = word(super::SOURCE.as_bytes());
-}
-
 impl<'a> Event<'a> {
     /// Reads the object at the start of `text` in one go and says how long it is; `None` where it is cut or malformed.
-    fn read(&mut self, text: &'a [u8]) -> Option<usize> {
+    fn read(&mut self, text: &'a [u8], scale: Scale) -> Option<usize> {
         let (args, values) = (std::mem::take(&mut self.args), std::mem::take(&mut self.values));
         *self = Event { args, values, ..Event::default() };
         self.args.clear();
@@ -247,14 +150,14 @@ impl<'a> Event<'a> {
                     None => fields.value().map(|_| &b""[..])?,
                 };
             } else {
-                self.field(key, fields.value()?);
+                self.field(key, fields.value()?, scale);
             }
         }
         Some(text.len() - fields.after()?.len())
     }
 
     #[inline]
-    fn field(&mut self, key: &[u8], value: Json<'a>) {
+    fn field(&mut self, key: &[u8], value: Json<'a>, scale: Scale) {
         let slot = match word(key) {
             key::TS => Some(Slot::Ts),
             key::DUR => Some(Slot::Dur),
@@ -269,9 +172,12 @@ impl<'a> Event<'a> {
             (key::NAME, value) => self.name = Some(value),
             (key::CAT, value) => self.cat = Some(value),
             (key::PH, Json::Text(phase) | Json::Word(phase)) => self.ph = phase.first().copied().unwrap_or(0),
-            (key::TS, value) => self.ts = value.microseconds(),
-            (key::DUR, value) => self.dur = value.microseconds(),
-            (key::PID, value) => self.pid = value.integer().unwrap_or(0),
+            (key::TS, value) => self.ts = scale.moment(value, None),
+            (key::DUR, value) => self.dur = scale.length(value, None),
+            (key::PID, value) => match value.integer() {
+                Some(pid) => self.pid = pid,
+                None => self.track = Some(value.raw()),
+            },
             (key::TID, value) => self.tid = value.integer().unwrap_or(0),
             (key::ID | key::ID2, Json::Text(id) | Json::Word(id) | Json::Object(id)) => self.id = id,
             _ => {}
@@ -310,8 +216,9 @@ impl Parser for JsonParser {
 
 impl JsonParser {
     fn objects(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
-        let mut at = if self.begun { 0 } else { before_events(text) };
+        let mut at = if self.begun { 0 } else { self.begin_file(text) };
         self.begun = true;
+        let mut scale = self.scale();
         let (mut event, mut alike) = (Event::default(), Alike::default());
         loop {
             let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
@@ -323,15 +230,18 @@ impl JsonParser {
                 at += length;
                 continue;
             }
-            if let Some(length) = event.read(&text[at..]) {
+            if let Some(length) = event.read(&text[at..], scale) {
                 into.broken += !self.event(&event, into) as u64;
-                if alike.pays() {
+                if matches!(event.ph, b'M' | b'4') && self.scale() != scale {
+                    // It says what the times that follow are counted in.
+                    (scale, alike) = (self.scale(), Alike::default());
+                } else if alike.pays() {
                     self.plan(&text[at..at + length], &event, into).into_iter().for_each(|plan| alike.remember(plan));
                 }
                 at += length;
                 continue;
             }
-            let gives_up = last || text.len() - at > super::text::ITEM_MAX / 2;
+            let gives_up = last || text.len() - at > super::store::ITEM_MAX / 2;
             match broken_end(&text[at..], gives_up) {
                 Some(length) => {
                     into.broken += 1;
@@ -350,20 +260,42 @@ fn broken_end(text: &[u8], gives_up: bool) -> Option<usize> {
     value_end(text).or_else(|| if gives_up { line() } else { None })
 }
 
-/// Where the list of events begins in the object form; 0 in any other.
-fn before_events(text: &[u8]) -> usize {
+/// Where the list of events begins in the object form; `None` in any other.
+fn before_events(text: &[u8]) -> Option<usize> {
     let key = b"\"traceEvents\"";
-    let first_event = text.windows(5).position(|window| window == b"\"ph\":").unwrap_or(text.len());
-    let found = text[..first_event].windows(key.len()).position(|window| window == key);
-    found.map_or(0, |at| at + key.len())
+    let first_event = memchr::memmem::find(text, b"\"ph\":").unwrap_or(text.len());
+    memchr::memmem::find(&text[..first_event], key).map(|at| at + key.len())
+}
+
+impl Header {
+    fn read(text: &[u8]) -> Header {
+        let mut header = Header::default();
+        let mut fields = Fields::new(trimmed_start(text));
+        while let Some(key) = fields.key().filter(|key| *key != b"traceEvents") {
+            let Some(value) = fields.value() else { break };
+            match (key, value) {
+                (BASE_KEY, value) => header.zero_ns = value.integer(),
+                (b"host_name", Json::Text(_)) => header.host = Some(value.text().into_owned()),
+                (b"schemaVersion", _) => header.torch = true,
+                (b"distributedInfo", Json::Object(info)) => {
+                    let rank = Fields::new(info).find(|(key, _)| *key == b"rank");
+                    header.rank = rank.and_then(|(_, rank)| rank.integer()?.try_into().ok());
+                }
+                _ => {}
+            }
+        }
+        header
+    }
 }
 
 impl JsonParser {
-    /// A parser of one piece of a file; `said` is what all pieces of the file share.
-    pub fn new(said: Arc<Mutex<Said>>) -> JsonParser {
+    /// A parser of a file, or of one piece of it; `place` is that of the file among those of `hashes`.
+    pub fn new(hashes: Arc<Hashes>, place: usize) -> JsonParser {
         JsonParser {
             begun: false,
-            said,
+            hashes,
+            place,
+            header: Header::default(),
             files: Map::default(),
             file_last: None,
             kinds: Map::default(),
@@ -382,25 +314,34 @@ impl JsonParser {
         self.begun = true;
     }
 
-    /// Takes note of what a piece says of hashes and processes, and of nothing else in it.
-    pub fn learn(&mut self, text: &[u8], catalog: &Catalog) {
-        let mut event = Event::default();
-        for at in memchr::memmem::find_iter(text, b"\"cat\":\"dftracer\"") {
-            let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
-            if event.read(trimmed_start(&text[start..])).is_some() {
-                self.resolve_hashes(&event, catalog);
-            }
+    /// What times of the file mean, as far as it was said by now.
+    fn scale(&self) -> Scale {
+        Scale { unit_ns: self.hashes.unit_ns(self.place), zero_ns: self.header.zero_ns.unwrap_or(0) }
+    }
+
+    /// Takes note of what stands before the events, and says where they begin.
+    fn begin_file(&mut self, text: &[u8]) -> usize {
+        let Some(at) = before_events(text) else { return 0 };
+        self.header = Header::read(&text[..at]);
+        if self.header.zero_ns.is_none() {
+            // VizTracer says it behind its events.
+            self.header.zero_ns = self.hashes.said_last(self.place, BASE_KEY);
         }
+        at
     }
 
     /// Whether the object was one of the format.
     fn event(&mut self, event: &Event, into: &mut Threads) -> bool {
+        if self.header.torch && event.track.is_some_and(|track| TORCH_TRACKS.contains(&track)) {
+            return true;
+        }
         match event.ph {
             b'X' | b'1' => self.complete(event, into).is_some(),
-            b'B' | b'b' => self.begin(event, into).is_some(),
-            b'E' | b'e' => self.end(event, into).is_some(),
-            b'i' | b'I' | b'n' => self.moment(event, Origin::Instant, into).is_some(),
-            b'C' => self.moment(event, Origin::Counter, into).is_some(),
+            b'B' | b'b' | b'S' => self.begin(event, into).is_some(),
+            b'E' | b'e' | b'F' => self.end(event, into).is_some(),
+            // Snapshots of objects, marks and samples are moments too.
+            b'i' | b'I' | b'n' | b'O' | b'R' | b'P' => self.moment(event, Origin::Instant, into).is_some(),
+            b'C' | b'2' => self.moment(event, Origin::Counter, into).is_some(),
             b'M' | b'4' => self.describe(event, into),
             b'3' => self.aggregate(event, into).is_some(),
             // Without a phase it is no event: what stands beside the list, as `otherData`.
@@ -426,7 +367,8 @@ impl JsonParser {
                 if pid as i32 as i64 != pid {
                     into.remarks(WIDE_NUMBERS);
                 }
-                let proc = into.process(&self.host_name(pid, host), pid as i32, |_| ());
+                let rank = self.header.rank;
+                let proc = into.process(&self.host_name(pid, host), pid as i32, |process| process.rank = rank);
                 self.processes.insert(key, proc);
                 proc
             }
@@ -435,11 +377,9 @@ impl JsonParser {
         proc
     }
 
-    /// The name behind the hash of a host; where an event has none, that of its process.
+    /// The name of a process's host.
     fn host_name(&self, pid: i64, hash: &[u8]) -> String {
-        let said = self.said.lock().expect("what was said");
-        let hash = if hash.is_empty() { said.pids.get(&pid).map_or(hash, |hash| hash) } else { hash };
-        said.hosts.get(hash).cloned().unwrap_or_else(|| "unknown".into())
+        self.header.host.clone().unwrap_or_else(|| self.hashes.host(self.place, pid, hash))
     }
 
     fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
@@ -462,6 +402,9 @@ impl JsonParser {
 
     fn complete(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
         let known = self.known(event, Origin::Span, into)?;
+        if is_of_the_tracer(event) {
+            self.lifetime(event, into);
+        }
         let row = Row::new(event.ts?, event.dur.unwrap_or(0).max(0), known.kind);
         self.put(event, row, known, into);
         Some(())
@@ -485,7 +428,7 @@ impl JsonParser {
         let mut place = event.pid.to_le_bytes().to_vec();
         // Slices that do not nest are told apart by their id, the others by their thread.
         match event.ph {
-            b'b' | b'e' => place.extend_from_slice(event.id),
+            b'b' | b'e' | b'S' | b'F' => place.extend_from_slice(event.id),
             _ => place.extend_from_slice(&event.tid.to_le_bytes()),
         }
         place
@@ -510,7 +453,7 @@ impl JsonParser {
     fn end(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
         let place = Self::place(event);
         let Some(begun) = self.open.get_mut(&place).and_then(Vec::pop) else {
-            let waits = event.ph == b'e' && self.ended.len() < ENDED_MAX;
+            let waits = matches!(event.ph, b'e' | b'F') && self.ended.len() < ENDED_MAX;
             return waits.then(|| {
                 self.ended.insert(place, event.ts.unwrap_or(0));
             });
@@ -558,21 +501,41 @@ impl JsonParser {
         into: &mut Threads,
     ) {
         self.last = self.last.max(row.ts.saturating_add(row.dur));
-        let (mut args, mut source) = (Vec::new(), None);
+        let (mut args, mut source, mut written, mut beside) = (Vec::new(), None, None, Beside::NOTHING);
         for (key, value) in said {
-            if word(key) == key::SOURCE && known.call.is_some_and(has_source) {
-                source = Some(self.path(value, into.catalog));
+            if known.call.is_some_and(has_source) {
+                match word(key) {
+                    key::SOURCE => source = Some(self.path(value, into.catalog)),
+                    key::IN_FD => source = Some(calls::nameless(value.raw(), into.catalog)),
+                    key::FD_OUT => written = Some(calls::nameless(value.raw(), into.catalog)),
+                    _ => {}
+                }
             }
             match Column::of(key, known.call) {
                 Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
-                Some(column) => column.set(&mut row, whole(value)),
+                Some(column) => column.set(&mut row, &mut beside, whole(value)),
+                None if into.wanted.args && word(key) == key::NEWPATH_HASH => {
+                    let target = into.catalog.path(self.hashed(value, into.catalog));
+                    args.push((into.catalog.text(TARGET), Value::Text(into.catalog.text(&target))));
+                }
                 None if into.wanted.args && word(key) != key::HHASH => {
                     args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
                 }
                 None => {}
             }
         }
-        settle(&mut row, known.call);
+        if let Some(written) = written {
+            // The file that is named is then the one that was read.
+            source = Some(std::mem::replace(&mut row.file, written));
+        }
+        let is_said = |args: &[(u32, Value)], key: u32| args.iter().any(|(known, _)| *known == key);
+        if let Some(source) = source.filter(|source| into.wanted.args && *source != FILE_NONE) {
+            let key = into.catalog.text(SOURCE);
+            if !is_said(&args, key) {
+                args.push((key, Value::Text(into.catalog.text(&into.catalog.path(source)))));
+            }
+        }
+        calls::settle(&mut row, known.call, &beside);
         into.event_from(proc, tid, &row, source, args);
     }
 
@@ -584,7 +547,7 @@ impl JsonParser {
             self.last = self.last.max(row.ts.saturating_add(row.dur));
             let proc = self.process_at(like.pid, like.host, into);
             row.file = like.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
-            settle(&mut row, call);
+            calls::settle(&mut row, call, &like.beside);
             into.event(proc, like.tid as i32, &row, like.args.iter().cloned());
         }
         like.timed
@@ -600,6 +563,9 @@ impl JsonParser {
             _ => return None,
         };
         let known = self.known(event, origin, into).filter(|known| !known.call.is_some_and(has_source))?;
+        if is_of_the_tracer(event) || event.track.is_some() || event.arg(b"newpath_hash").is_some() {
+            return None;
+        }
         let (call, dur) = match origin {
             Origin::Span => (known.call, event.dur.unwrap_or(0).max(0)),
             _ => (None, 0),
@@ -614,6 +580,8 @@ impl JsonParser {
         let row = Row::new(event.ts.unwrap_or(0), dur, known.kind);
         let like = Like {
             row,
+            beside: Beside::NOTHING,
+            scale: self.scale(),
             timed: event.ts.is_some(),
             pid: event.pid,
             tid: event.tid,
@@ -660,8 +628,7 @@ impl JsonParser {
     }
 
     fn look_up(&mut self, hash: &[u8], catalog: &Catalog) -> u32 {
-        let mut said = self.said.lock().expect("what was said");
-        let file = *said.files.entry(hash.into()).or_insert_with(|| catalog.file(&unresolved(hash)));
+        let file = self.hashes.file(self.place, hash, catalog);
         self.files.insert(hash.into(), file);
         file
     }
@@ -670,17 +637,27 @@ impl JsonParser {
     fn describe(&mut self, event: &Event, into: &mut Threads) -> bool {
         let Some(Json::Text(name)) = event.name else { return false };
         let text = |key: &[u8]| event.arg(key).map(|value| value.text().into_owned());
-        self.resolve_hashes(event, into.catalog);
+        self.explain(event, into.catalog);
         match name {
             b"process_name" => {
                 let proc = self.process(event, into);
                 into.catalog.amend(proc, |process| process.program = text(b"name"));
             }
+            name if name == LOSS.as_bytes() => {
+                let proc = self.process(event, into);
+                let lost = text(fact::LOST.as_bytes()).and_then(|text| text.parse().ok()).unwrap_or(0);
+                into.catalog.amend(proc, |process| process.lost = process.lost.max(lost));
+                if text(fact::INCOMPLETE.as_bytes()).is_some() {
+                    into.remarks(INCOMPLETE);
+                }
+            }
             b"thread_name" => {
                 let proc = self.process(event, into);
                 let name = text(b"name").unwrap_or_default();
                 into.catalog.amend(proc, |process| {
-                    if !process.threads.iter().any(|(tid, _)| *tid == event.tid as i32) {
+                    // DFTracer calls threads by their numbers.
+                    if name != event.tid.to_string() && !process.threads.iter().any(|(tid, _)| *tid == event.tid as i32)
+                    {
                         process.threads.push((event.tid as i32, name));
                     }
                 });
@@ -690,25 +667,33 @@ impl JsonParser {
         true
     }
 
-    /// Lines of DFTracer that give a hash its name, and a process its host.
-    fn resolve_hashes(&mut self, event: &Event, catalog: &Catalog) {
-        let hash = match event.arg(b"value") {
-            Some(Json::Text(hash) | Json::Word(hash)) => hash,
-            _ => b"",
-        };
-        let text = || event.arg(b"name").map_or_else(String::new, |value| value.text().into_owned());
-        let mut said = self.said.lock().expect("what was said");
-        if let Some(host) = event.host() {
-            said.pids.entry(event.pid).or_insert_with(|| host.into());
-        }
-        match event.name {
-            Some(Json::Text(b"FH")) => match said.files.get(hash) {
-                Some(&file) => catalog.rename_file(file, &text()),
-                None => drop(said.files.insert(hash.into(), catalog.file(&text()))),
-            },
-            Some(Json::Text(b"HH")) => drop(said.hosts.insert(hash.into(), text())),
+    /// Lines of DFTracer that explain something.
+    fn explain(&mut self, event: &Event, catalog: &Catalog) {
+        let mut line = Line { pid: event.pid, ..Line::default() };
+        event.args.iter().for_each(|(key, value)| line.argument(key, *value));
+        line.name = event.name.map_or(b"", Json::raw);
+        self.hashes.say(self.place, &line, catalog);
+        // What was looked up before may have another name from here on.
+        self.files.remove(line.hash);
+        self.file_last = None;
+    }
+
+    /// When a process began to be traced and stopped, and what it was.
+    fn lifetime(&mut self, event: &Event, into: &mut Threads) {
+        let proc = self.process(event, into);
+        let text = |key: &[u8]| event.arg(key).and_then(|hash| self.hashes.text(self.place, hash.raw()));
+        let cwd = event.arg(b"cwd").map(|hash| self.hashes.file(self.place, hash.raw(), into.catalog));
+        let cwd = cwd.filter(|file| *file != FILE_NONE).map(|file| into.catalog.path(file).to_string());
+        let (program, command) = (text(b"exec_hash"), text(b"cmd_hash").map(|words| words.replace(';', " ")));
+        let ppid = event.arg(b"ppid").and_then(Json::integer).and_then(|ppid| ppid.try_into().ok());
+        into.catalog.amend(proc, |process| match event.name {
+            Some(Json::Text(b"start")) => {
+                (process.start_ts, process.ppid) = (event.ts, ppid);
+                (process.program, process.command, process.cwd) = (program, command, cwd);
+            }
+            Some(Json::Text(b"end")) => process.end_ts = event.ts,
             _ => {}
-        }
+        });
     }
 
     fn aggregate(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
@@ -745,96 +730,23 @@ fn trimmed_start(line: &[u8]) -> &[u8] {
     &line[start..]
 }
 
-fn unresolved(hash: &[u8]) -> String {
-    format!("<file {}>", String::from_utf8_lossy(hash))
+/// Whether it is of DFTracer itself.
+fn is_of_the_tracer(event: &Event) -> bool {
+    event.cat == Some(Json::Text(b"dftracer"))
 }
 
-fn has_position(info: &OpInfo) -> bool {
-    info.a == dlio_schemas::ops::Arg::Position
-}
-
-fn has_size(info: &OpInfo) -> bool {
-    info.b == dlio_schemas::ops::Arg::Size
-}
-
-/// Whether its bytes come from another file.
-fn has_source(info: &OpInfo) -> bool {
-    info.a == dlio_schemas::ops::Arg::Source
-}
-
-/// A whole number, though some write it with a point.
-#[inline]
-pub fn whole(value: Json) -> Option<i64> {
-    let pointed = || value.float().filter(|number| number.fract() == 0.0 && number.abs() < EXACT_MAX);
-    value.integer().or_else(|| pointed().map(|number| number as i64))
-}
-
-/// Beyond this a number with a point may not be the one that was meant.
-const EXACT_MAX: f64 = (1u64 << 53) as f64;
-
-/// Bytes follow from the result, and the result from bytes.
-fn settle(row: &mut Row, call: Option<&OpInfo>) {
-    if !call.is_some_and(OpInfo::moves_bytes) {
-        return;
-    }
-    if row.bytes == ABSENT && row.ret >= 0 {
-        row.bytes = row.ret;
-    } else if row.ret == ABSENT {
-        row.ret = row.bytes;
-    }
-}
+/// The key of a second path.
+const TARGET: &str = "target";
 
 /// A call of a known layer, or a span.
 fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
     let layer = cat.to_ascii_lowercase();
-    let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process");
+    // Programs call spans of their own "wait"; the calls of that layer are known by name.
+    let waits = layer == Layer::Wait.name() && calls::operation(name).is_some_and(|info| info.layer == Layer::Wait);
+    let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || waits;
     if origin != Origin::Span || !is_layer {
         return Known { kind: catalog.said(name, cat, origin), call: None };
     }
-    let call = operation(name);
-    let kind = call.and_then(|info| Catalog::kind_of_op(info.op)).unwrap_or_else(|| catalog.call(name, &layer));
+    let (kind, call) = calls::kind(name, &layer, catalog);
     Known { kind, call }
-}
-
-/// The operation behind a name with the decorations of large files and of old C libraries.
-fn operation(name: &str) -> Option<&'static OpInfo> {
-    let plain = name.strip_prefix("__x").or_else(|| name.strip_prefix("__")).unwrap_or(name);
-    let plain = plain.strip_suffix("64").filter(|_| plain != "getdents64").unwrap_or(plain);
-    [name, plain].iter().find_map(|name| Op::from_name(name)).and_then(Op::info)
-}
-
-/// The value of an argument without a column.
-pub fn meta(value: Json, catalog: &Catalog) -> Value {
-    match value {
-        Json::Word(_) if value.integer().is_some() => Value::Int(value.integer().unwrap_or(0)),
-        Json::Word(_) if value.float().is_some() => Value::Float(value.float().unwrap_or(0.0)),
-        other => Value::Text(catalog.text(&other.text())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_the_same_ends_are_told_apart() {
-        let keys = [
-            "",
-            "a",
-            "aa",
-            "aaa",
-            "aaaa",
-            "aaaaaaaa",
-            "aaaaaaaaaaaaaaaa",
-            "ts",
-            "tid",
-            "pid",
-            "id",
-            "id2",
-            "dur",
-            "errno",
-        ];
-        let words: std::collections::HashSet<_> = keys.iter().map(|key| word(key.as_bytes())).collect();
-        assert_eq!(words.len(), keys.len());
-    }
 }

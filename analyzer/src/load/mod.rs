@@ -7,197 +7,47 @@
 
 pub mod alike;
 pub mod arguments;
+pub mod calls;
+pub mod columns;
 pub mod copies;
+pub mod duplicates;
 pub mod dxt;
+pub mod errors;
+pub mod formats;
+pub mod guarded;
 pub mod gzip;
+pub mod hashes;
 pub mod inputs;
 pub mod json;
+pub mod json_file;
 pub mod native;
 pub mod parquet;
+pub mod parser;
+pub mod parts;
 pub mod perfetto;
 pub mod pieces;
 pub mod pull;
+pub mod recorded;
 pub mod resolve;
 pub mod shapes;
+pub mod source;
 pub mod store;
 pub mod strace;
 pub mod tally;
 pub mod text;
-pub mod twins;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use dlio_schemas::native::Damage;
-use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
-use crate::filter::{Categories, Filter, Sieve};
-
-/// A piece of a source that is read at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Unit {
-    pub source: u32,
-    pub index: u32,
-    /// No event of the unit begins earlier than this; `i64::MIN` where that is not known.
-    pub first_start: i64,
-    /// No event of the unit ends later than this; `i64::MAX` where that cannot be known before reading.
-    pub last_end: i64,
-    pub proc: Option<u32>,
-    /// The only process id in it, where that is known and the process is not.
-    pub pid: Option<i32>,
-    /// Which of the trace's categories it holds.
-    pub categories: u64,
-    /// How many events it holds, as far as known.
-    pub events: u64,
-    /// How many bytes of the file it is.
-    pub size: u64,
-}
-
-/// What reading a unit told about it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
-    pub first_start: i64,
-    pub last_end: i64,
-    /// Where all of it is of one process id.
-    pub pid: Option<i32>,
-    pub categories: u64,
-}
-
-impl Unit {
-    /// A unit of which only its size is known.
-    pub fn new(source: u32, index: u32, events: u64, size: u64) -> Unit {
-        let (first_start, last_end) = (i64::MIN, i64::MAX);
-        Unit { source, index, first_start, last_end, proc: None, pid: None, categories: Categories::ANY, events, size }
-    }
-}
-
-/// What one reader makes of its input.
-pub trait Source: Send + Sync {
-    fn path(&self) -> &Path;
-
-    /// What was counted in the place of events.
-    fn tally(&self, _catalog: &Catalog) -> Option<tally::ProcessTally> {
-        None
-    }
-
-    /// When the first of its events began, where that is known before reading.
-    fn start(&self) -> Option<i64> {
-        None
-    }
-
-    /// `source` is to be written into each.
-    fn units(&self, source: u32) -> Vec<Unit>;
-
-    /// Whether its units know how many events they hold, and do not guess.
-    fn knows_events(&self) -> bool {
-        false
-    }
-
-    /// Reads one unit and hands its batches on. What is damaged is returned; what was read before it counts.
-    fn read(
-        &self,
-        index: u32,
-        reader: &mut Reader,
-        catalog: &Catalog,
-        wanted: Wanted,
-        take: &mut dyn FnMut(&mut Batch),
-    ) -> Result<(), Damage>;
-}
-
-/// What one thread keeps between units: open files, buffers, decompressors.
-pub struct Reader {
-    pub files: store::OpenFiles,
-    pub native: native::Scratch,
-    pub times: resolve::Times,
-    pub batch: Batch,
-    pub text: Vec<u8>,
-}
-
-impl Reader {
-    pub fn new() -> std::io::Result<Reader> {
-        Ok(Reader {
-            files: Default::default(),
-            native: native::Scratch::new()?,
-            times: Default::default(),
-            batch: Batch::default(),
-            text: Vec::new(),
-        })
-    }
-
-    /// What resolving writes to.
-    pub fn split(&mut self) -> (&mut resolve::Times, &mut Batch) {
-        (&mut self.times, &mut self.batch)
-    }
-}
-
-/// Something that could not be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    pub path: PathBuf,
-    pub what: Damage,
-    /// How many events that can have cost; `None` where nothing says.
-    pub events_max: Option<u64>,
-}
-
-/// Why there is nothing to analyse. One sentence each: what, where, what to do.
-#[derive(Debug)]
-pub enum LoadError {
-    Missing(PathBuf),
-    Unreadable(PathBuf, std::io::Error),
-    Empty(PathBuf),
-    NoTrace(PathBuf),
-    Hollow(PathBuf, inputs::Hollow),
-    Unusable(PathBuf, Damage),
-    NoMatch(String),
-    BadPattern(String, String),
-    Memory(std::io::Error),
-}
-
-impl std::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LoadError::Missing(path) => write!(
-                f,
-                "{}: no such file or folder; give the folder a program was traced into (DLIO_TRACE_DIR, by default ./dlio-trace)",
-                path.display()
-            ),
-            LoadError::Unreadable(path, error) => {
-                write!(f, "{}: cannot be read ({error}); check its permissions", path.display())
-            }
-            LoadError::Empty(path) => write!(
-                f,
-                "{}: no trace in this folder; trace a program into it first: dlio trace -o {} -- PROGRAM",
-                path.display(),
-                path.display()
-            ),
-            LoadError::NoTrace(path) => write!(
-                f,
-                "{}: not a trace that dlio-analyze reads; it takes .dlt, .ring, .pftrace, Chrome JSON, DFTracer .pfw, \
-                 darshan-dxt-parser and strace text, and its own Parquet folders",
-                path.display()
-            ),
-            LoadError::Hollow(path, inputs::Hollow::Empty) => write!(
-                f,
-                "{}: empty: what traced was killed before it wrote anything, or had no room; trace again",
-                path.display()
-            ),
-            LoadError::Hollow(path, inputs::Hollow::Timeless) => write!(
-                f,
-                "{}: strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
-                 -o FILE PROGRAM",
-                path.display()
-            ),
-            LoadError::Unusable(path, damage) => write!(f, "{}: {damage}", path.display()),
-            LoadError::NoMatch(pattern) => write!(f, "{pattern}: no file matches this pattern; check the spelling"),
-            LoadError::BadPattern(pattern, why) => write!(f, "{pattern}: not a pattern ({why}); use * ? [..] and **"),
-            LoadError::Memory(error) => write!(f, "no memory to decompress a trace ({error}); free some and try again"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
+use crate::filter::{Filter, Sieve};
+use crate::unit::{Categories, Seen, Unit};
+use errors::{LoadError, Note};
+use formats::FORMATS;
+use source::{Opening, Reader, Source};
 
 /// Everything that was given, ready to be read.
 pub struct Trace {
@@ -209,7 +59,7 @@ pub struct Trace {
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
     /// Files some of whose processes other files have too.
-    pub passed_over: Vec<twins::PassedOver>,
+    pub passed_over: Vec<duplicates::PassedOver>,
     /// What the bits of units mean, where an earlier reading found out.
     pub categories: Categories,
     /// Whether no process writes any more, as far as can be told.
@@ -226,26 +76,29 @@ impl Trace {
     pub fn of(found: inputs::Found, given: &[String], threads: usize) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
-        let mut twins = twins::Twins::default();
-        let natives = native::open_all(&found.natives, &catalog, threads, &mut notes, &mut twins);
+        let mut duplicates = duplicates::Duplicates::default();
+        let natives =
+            native::open_all(&found.natives, inputs::look_again, &catalog, threads, &mut notes, &mut duplicates);
         let mut sources = natives.sources;
-        let exports: Vec<_> = found.perfettos.into_iter().chain(natives.stand_ins).collect();
-        sources.extend(perfetto::open_all(&exports, &catalog, &mut notes, &mut twins));
-        sources.extend(parquet::open_all(&found.parquets, &catalog, &mut notes, &mut twins));
-        sources.extend(text::open_all(&found.texts, &mut notes));
+        let mut opening = Opening { catalog: &catalog, notes: &mut notes, duplicates: &mut duplicates };
+        let others: Vec<_> = found.others.into_iter().chain(natives.stand_ins).collect();
+        for format in FORMATS {
+            let of_format = others.iter().filter(|(_, of)| of == format).map(|(path, _)| path.clone());
+            sources.extend((format.open)(&of_format.collect::<Vec<_>>(), &mut opening));
+        }
         let mut trace = Trace {
             catalog,
             sources,
             units: Vec::new(),
             files: found.files,
             notes: Mutex::new(notes),
-            passed_over: found.copies.into_iter().chain(twins.passed_over).collect(),
+            passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),
             categories: Categories::default(),
             settled: natives.settled,
         };
         trace.list_units();
         match trace.sources.is_empty() {
-            true => Err(trace.nothing(given, &found.hollow)),
+            true => Err(trace.nothing(given, &found.useless)),
             false => Ok(trace),
         }
     }
@@ -275,12 +128,12 @@ impl Trace {
     }
 
     /// Why not one source could be opened.
-    fn nothing(&self, given: &[String], hollow: &[(PathBuf, inputs::Hollow)]) -> LoadError {
-        if let Some((path, why)) = hollow.first() {
-            return LoadError::Hollow(path.clone(), *why);
+    fn nothing(&self, given: &[String], useless: &[(PathBuf, &'static str)]) -> LoadError {
+        if let Some((path, why)) = useless.first() {
+            return LoadError::Useless(path.clone(), why);
         }
         match self.notes.lock().expect("notes").first() {
-            Some(note) if note.what == Damage::NotATrace => LoadError::NoTrace(note.path.clone()),
+            Some(note) if note.what == Damage::NotATrace => LoadError::NoTrace(note.path.clone(), formats::names()),
             Some(note) => LoadError::Unusable(note.path.clone(), note.what.clone()),
             None => LoadError::Empty(given.first().map_or(".", String::as_str).into()),
         }
@@ -310,6 +163,12 @@ impl Trace {
             };
             self.note(Note { path: source.path().into(), what, events_max });
         }
+    }
+
+    /// Says what must be said of the trace as a whole, though nothing of it is lost.
+    pub fn remark(&self, what: &'static str) {
+        let path = self.files.first().cloned().unwrap_or_default();
+        self.note(Note { path, what: Damage::Remark(what), events_max: Some(0) });
     }
 
     /// Notes damage once, however often the piece is read.

@@ -4,81 +4,70 @@
 //! strings of a process are read with the first of its blocks: a question about one of a thousand processes needs no
 //! others. Its numbers (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::time::Duration;
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::Opener;
-use dlio_schemas::native::columns::{EVENTS_MAX, Events};
 use dlio_schemas::native::fields::{Ending, Fields, key};
-use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block, learn};
+use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block, is_of_the_writer, learn};
 use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
 use dlio_schemas::native::tally::Tallied;
 use dlio_schemas::ops::Op;
+use dlio_schemas::secrets::masked_text;
 
-use super::inputs::NativeFiles;
+use super::duplicates::Duplicates;
+use super::errors::Note;
+use super::parts::{Export, LookAgain, NativeFiles, changed_just_now, stem};
 use super::resolve::{Meta, Resolver};
+use super::source::{Format, Reader, Source};
 use super::store::FileStore;
 use super::tally::ProcessTally;
-use super::twins::Twins;
-use super::{Note, Reader, Source, Unit};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host, Process};
-
-/// What a thread keeps between blocks.
-pub struct Scratch {
-    opener: Opener,
-    events: Events,
-    bytes: Vec<u8>,
-}
-
-impl Scratch {
-    pub fn new() -> std::io::Result<Scratch> {
-        Ok(Scratch { opener: Opener::new()?, events: Events::default(), bytes: Vec::new() })
-    }
-}
+use crate::unit::Unit;
 
 /// An image as it was opened, before it has a number.
-struct Opened {
-    path: PathBuf,
-    image: Image,
+pub struct Opened {
+    pub path: PathBuf,
+    pub image: Image,
     clock: Clock,
     has_ring: bool,
+    is_running: bool,
+    /// The `.dlt` of a process that runs: it may become another file while it is read.
+    held: Option<Arc<File>>,
 }
 
 /// What became of the images.
 pub struct Natives {
     pub sources: Vec<Box<dyn Source>>,
     /// Exports that are read instead of damaged images.
-    pub stand_ins: Vec<PathBuf>,
+    pub stand_ins: Vec<(PathBuf, &'static Format)>,
     /// Whether no process writes any more, as far as can be told.
     pub settled: bool,
 }
 
-/// Opens all images and gives them numbers in order of host, start and process id. Where an image is damaged and was
-/// exported before, the export is to be read instead.
+/// Opens all images and gives them numbers in order of host, start and process id.
 pub fn open_all(
     found: &[NativeFiles],
+    look_again: LookAgain,
     catalog: &Catalog,
     threads: usize,
     notes: &mut Vec<Note>,
-    twins: &mut Twins,
+    duplicates: &mut Duplicates,
 ) -> Natives {
-    let (opened, failed) = open_images(found, threads);
+    let Images { opened, stand_ins, failed } = open_images(found, threads, look_again);
     notes.extend(failed);
-    let exports: HashMap<&PathBuf, &PathBuf> = found.iter().flat_map(NativeFiles::exported).collect();
-    let export = |opened: &Opened| exports.get(&opened.path).map(|&export| export.clone());
-    let (damaged, opened): (Vec<_>, Vec<_>) =
-        opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
-    let stand_ins = damaged.iter().filter_map(export).collect();
     let settled = opened.iter().all(is_settled);
     for opened in &opened {
-        twins.meet(&opened.image.fields, &opened.path);
+        duplicates.add_image(&opened.image.fields, &opened.path);
         notes.extend(damage_of(opened));
     }
     let hosts = hosts(&opened, catalog);
@@ -89,16 +78,50 @@ pub fn open_all(
     Natives { sources: sources.collect(), stand_ins, settled }
 }
 
-/// What of an image cannot be used. Where its end is missing, and no ring holds that, nobody knows how much is.
+/// Images that can be read, and what is read in place of others.
+pub struct Images {
+    pub opened: Vec<Opened>,
+    /// Exports that are read instead of damaged images.
+    pub stand_ins: Vec<(PathBuf, &'static Format)>,
+    /// Images of which nothing can be used.
+    pub failed: Vec<Note>,
+}
+
+/// Opens images, in order of host, start and process id. Where one is damaged, or nothing of it can be read, and it was
+/// exported before, the export is to be read instead.
+pub fn open_images(found: &[NativeFiles], threads: usize, look_again: LookAgain) -> Images {
+    let (opened, failed, became) = open_some(found, threads, look_again);
+    let paths: HashSet<&PathBuf> = opened.iter().map(|opened| &opened.path).collect();
+    let is_opened = |files: &NativeFiles| files.own().any(|own| paths.contains(own));
+    let lost: Vec<(PathBuf, &Format)> =
+        found.iter().filter(|files| !is_opened(files)).filter_map(|files| files.export.clone()).collect();
+    let exports: HashMap<&PathBuf, &(PathBuf, &'static Format)> =
+        found.iter().flat_map(|files| files.own().filter_map(|own| Some((own, files.export.as_ref()?)))).collect();
+    let export = |opened: &Opened| exports.get(&opened.path).map(|&export| export.clone());
+    let (damaged, opened): (Vec<_>, Vec<_>) =
+        opened.into_iter().partition(|opened| !opened.image.damage.is_empty() && export(opened).is_some());
+    let stand_ins = damaged.iter().filter_map(export).chain(lost).chain(became).collect();
+    Images { opened, stand_ins, failed }
+}
+
+/// What of an image cannot be used. How many events that costs is counted among the lost where it is known, and else
+/// nobody knows.
 fn damage_of(opened: &Opened) -> Vec<Note> {
-    let endless = !opened.has_ring && ending(&opened.image.fields) == Ending::Killed;
-    let note = |what, events_max| Note { path: opened.path.clone(), what, events_max };
-    let damage = &opened.image.damage;
-    if endless && damage.is_empty() {
-        return vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"), None)];
+    let missing = opened.image.missing();
+    let ending = ending(&opened.image.fields);
+    let known = missing.is_some() || ending == Ending::Running;
+    let note = |what| Note { path: opened.path.clone(), what, events_max: missing.map(|_| 0) };
+    let counts = |what: &&Damage| !(known && is_of_the_writer(what));
+    let notes: Vec<_> = opened.image.damage.iter().map(|(_, what)| what).filter(counts).cloned().map(note).collect();
+    match missing {
+        _ if !notes.is_empty() || ending == Ending::Running => notes,
+        Some(0) => notes,
+        Some(_) => vec![note(Damage::Broken("it lacks blocks that its end speaks of"))],
+        None if opened.has_ring => {
+            vec![note(Damage::Broken("its process was killed, and its ring had no room for all"))]
+        }
+        None => vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"))],
     }
-    let most = (!endless).then_some(EVENTS_MAX as u64);
-    damage.iter().map(|(_, what)| note(what.clone(), most)).collect()
 }
 
 /// Whether nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
@@ -110,28 +133,77 @@ fn is_settled(opened: &Opened) -> bool {
     }
 }
 
-/// Reads images on several threads; those that cannot be used are noted.
-fn open_images(found: &[NativeFiles], threads: usize) -> (Vec<Opened>, Vec<Note>) {
+/// Reads images on several threads; those that cannot be used are noted, and what has become an export is named.
+fn open_some(found: &[NativeFiles], threads: usize, look_again: LookAgain) -> (Vec<Opened>, Vec<Note>, Vec<Export>) {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new((Vec::new(), Vec::new()));
-    let open_some = || {
+    let done = Mutex::new((Vec::new(), Vec::new(), Vec::new()));
+    let open_next = || {
         while let Some(files) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = open_image(files);
+            let result = open_image(files, look_again);
             let mut done = done.lock().expect("opened images");
             match result {
                 Ok((opened, notes)) => {
                     done.0.push(opened);
                     done.1.extend(notes);
                 }
-                Err(notes) => done.1.extend(notes),
+                Err(Unopened::Became(export)) => done.2.push(export),
+                Err(Unopened::Useless(notes)) => done.1.extend(notes),
             }
         }
     };
-    std::thread::scope(|scope| (0..threads.min(found.len()).max(1)).for_each(|_| drop(scope.spawn(open_some))));
-    let (mut opened, mut notes) = done.into_inner().expect("opened images");
+    std::thread::scope(|scope| (0..threads.min(found.len()).max(1)).for_each(|_| drop(scope.spawn(open_next))));
+    let (mut opened, mut notes, became) = done.into_inner().expect("opened images");
     opened.sort_by_cached_key(|opened| order(&opened.image.fields, &opened.path));
     notes.sort_by(|a, b| a.path.cmp(&b.path));
-    (opened, notes)
+    (opened, notes, became)
+}
+
+/// Why there is no image.
+enum Unopened {
+    /// By now it is an export.
+    Became(Export),
+    Useless(Vec<Note>),
+}
+
+/// How often an image is opened that changes meanwhile.
+const OPENED_MAX: usize = 8;
+
+/// Longer than any of the tracer's steps from one form of a file to the next, unless the machine is very busy.
+const BETWEEN_FORMS: Duration = Duration::from_millis(2);
+
+/// Opens an image. While its process ends its files become other ones, and then they are looked up again.
+fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec<Note>), Unopened> {
+    let mut files = files.clone();
+    let mut has_rested = false;
+    for _ in 1..OPENED_MAX {
+        let result = open_files(&files);
+        // A part that could not be read may have gone into another one.
+        if result.as_ref().is_ok_and(|(opened, notes)| notes.is_empty() && is_final(opened, &files)) {
+            return result.map_err(Unopened::Useless);
+        }
+        let Some(path) = files.own().next() else { break };
+        match look_again(path) {
+            (Some(now), _) if !now.is_alike(&files) => (files, has_rested) = (now, false),
+            (None, Some(export)) => return Err(Unopened::Became(export)),
+            // It may have been killed since its ring was read.
+            _ if result.is_ok() && !has_rested => has_rested = true,
+            // One form is gone and the next one not there yet, or a ring has its name and not its room.
+            _ if result.is_err() && changed_just_now(path) => std::thread::sleep(BETWEEN_FORMS),
+            _ => return result.map_err(Unopened::Useless),
+        }
+    }
+    // A process that had nothing to leave takes its ring away.
+    let is_gone = !files.own().any(|path| path.exists());
+    open_files(&files).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
+}
+
+/// Whether what was read of an image stays true: its end is in it, or its process still runs.
+fn is_final(opened: &Opened, files: &NativeFiles) -> bool {
+    match opened.is_running {
+        // A `.dlt` that was begun since the ring was read has blocks that this does not hold any more.
+        true => opened.image.has_ended() || files.dlt.is_some() || !opened.path.with_extension("dlt").exists(),
+        false => opened.image.has_ended() && files.own().all(|path| path.exists()),
+    }
 }
 
 fn order(fields: &Fields, path: &Path) -> (String, u64, i64, i64, PathBuf) {
@@ -140,7 +212,7 @@ fn order(fields: &Fields, path: &Path) -> (String, u64, i64, i64, PathBuf) {
     (host, fields.number(key::START_BOOT_NS).unwrap_or(0), number(key::PID), number(key::IMAGE), path.into())
 }
 
-fn open_image(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
+fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let mut notes = Vec::new();
     let mut image = None;
     let mut ring_of = |path: &PathBuf| {
@@ -148,22 +220,44 @@ fn open_image(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
         ring.map_err(|what| notes.push(Note { path: path.clone(), what, events_max: None })).ok()
     };
     let ring = files.ring.as_ref().and_then(&mut ring_of);
+    let mut file = None;
     if let Some(path) = &files.dlt {
         let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"));
-        match store.and_then(|store| Image::survey(&store)) {
-            Ok(opened) => image = Some((path, opened)),
+        let opened = store.and_then(|store| Image::survey(&store).map(|image| (image, store.file())));
+        match opened {
+            Ok((opened, store)) => (image, file) = (Some((path, opened)), Some(store)),
             Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
         }
     }
     if let (Some(path), Some(ring)) = (&files.ring, &ring) {
         image.get_or_insert_with(|| (path, Image::default())).1.add_ring(ring);
     }
+    if let Some((path, lost)) = &files.lost {
+        notes.push(Note { path: path.clone(), what: Damage::NoRoom, events_max: Some(0) });
+        image.get_or_insert_with(|| (path, named_image(path))).1.add_lost(*lost);
+    }
     let Some((path, mut image)) = image else { return Err(notes) };
     let clock = image.clock().unwrap_or_else(|| {
-        image.damage.push((0, Damage::Broken("no moment of its clock is known, its times are wrong")));
+        if image.events() > 0 {
+            image.damage.push((0, Damage::Broken("no moment of its clock is known, its times are wrong")));
+        }
         Clock::nanoseconds(0)
     });
-    Ok((Opened { path: path.clone(), image, clock, has_ring: ring.is_some() }, notes))
+    let is_running = is_running(&image.fields);
+    let held = file.filter(|_| is_running);
+    let has_ring = ring.is_some() || files.lost.is_some();
+    Ok((Opened { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
+}
+
+/// An image of which there is nothing but the name of its file, which ends in the process's number and a time.
+fn named_image(path: &Path) -> Image {
+    let mut image = Image::default();
+    let whole = stem(path);
+    let name = whole.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(pid) = name.rsplit('-').nth(1) {
+        image.fields.set(key::PID, pid);
+    }
+    image
 }
 
 fn read_ring(path: &Path) -> Result<Ring, Damage> {
@@ -208,6 +302,7 @@ fn host(name: String, boot_id: Option<String>, images: &[&Opened]) -> Host {
 /// One process image.
 struct NativeSource {
     path: PathBuf,
+    held: Option<Arc<File>>,
     proc: u32,
     clock: Clock,
     offset: i64,
@@ -217,25 +312,32 @@ struct NativeSource {
     resolver: OnceLock<Resolver>,
     blocks: Vec<EventBlock>,
     leftovers: Vec<Leftover>,
+    /// Blocks and leftovers by stream and sequence.
+    order: OnceLock<BTreeMap<(u32, u32), usize>>,
     open_spans: Vec<OpenSpan>,
     tally: Option<Tallied>,
     last_tick: u64,
 }
 
+/// The stream of the segment that is made with a ring.
+const FIRST_STREAM: u32 = 0;
+
 impl NativeSource {
     fn new(opened: Opened, host: u32, offset: i64, catalog: &Catalog) -> NativeSource {
-        let Opened { path, image, clock, .. } = opened;
+        let Opened { path, image, clock, held, .. } = opened;
         NativeSource {
             proc: catalog.add_process(process(&image, &path, host, &clock, offset)),
             clock,
             offset,
             last_tick: image.last_tick(),
             path,
+            held,
             names: image.names,
             name_blocks: image.name_blocks,
             resolver: OnceLock::new(),
             blocks: image.blocks,
             leftovers: image.leftovers,
+            order: OnceLock::new(),
             open_spans: image.open_spans,
             tally: image.tally,
         }
@@ -249,7 +351,8 @@ impl NativeSource {
     fn resolver(&self, catalog: &Catalog) -> &Resolver {
         self.resolver.get_or_init(|| {
             let mut names = self.names.clone();
-            if let (Ok(store), Ok(mut opener)) = (FileStore::open(&self.path), Opener::new()) {
+            let store = self.held.clone().map_or_else(|| FileStore::open(&self.path), FileStore::of);
+            if let (Ok(store), Ok(mut opener)) = (store, Opener::new()) {
                 // Their checksums were proved when the file was opened; a string that is gone since then has no name.
                 self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
             }
@@ -261,7 +364,8 @@ impl NativeSource {
 
     /// Loads and decodes a block into the reader's scratch.
     fn decode(&self, block: &EventBlock, reader: &mut Reader) -> Result<(), Damage> {
-        let file = reader.files.get(&self.path).map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
+        let file = self.held.clone().map_or_else(|| reader.files.get(&self.path), Ok);
+        let file = file.map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
         let scratch = &mut reader.native;
         scratch.bytes.resize(block.header.size(), 0);
         file.read_exact_at(&mut scratch.bytes, block.offset as u64).map_err(|_| Damage::Cut)?;
@@ -271,7 +375,7 @@ impl NativeSource {
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
         let resolver = self.resolver(catalog);
-        let carried = if wanted.args && resolver.says_spans() { self.carried_into(block, reader) } else { Vec::new() };
+        let carried = if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
         self.decode(block, reader)?;
         let events = std::mem::take(&mut reader.native.events);
         resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
@@ -279,18 +383,45 @@ impl NativeSource {
         Ok(())
     }
 
-    /// Metadata at the end of the block before, whose span begins this one.
-    fn carried_into(&self, block: &EventBlock, reader: &mut Reader) -> Vec<Meta> {
-        let before = self.blocks.iter().find(|other| {
-            other.header.stream == block.header.stream && other.header.sequence.wrapping_add(1) == block.header.sequence
-        });
-        let Some(before) = before.filter(|before| before.header.tid == block.header.tid) else { return Vec::new() };
-        if self.decode(before, reader).is_err() {
-            return Vec::new();
-        }
-        let events = &reader.native.events;
+    /// Metadata at the end of the piece before, whose span begins this one.
+    fn carried_into(&self, index: usize, reader: &mut Reader) -> Vec<Meta> {
+        let Some(before) = self.piece_before(index) else { return Vec::new() };
+        let events = match before.checked_sub(self.blocks.len()) {
+            Some(leftover) => &self.leftovers[leftover].events,
+            None if self.decode(&self.blocks[before], reader).is_ok() => &reader.native.events,
+            None => return Vec::new(),
+        };
         let trailing = (0..events.len()).rev().take_while(|&i| events.op[i] == Op::META.0).count();
         (events.len() - trailing..events.len()).map(|i| Meta::of(events, i)).collect()
+    }
+
+    /// The piece that the same thread filled before: of the same stream, or of the small segment in which the first thread
+    /// of a process begins before it goes on in a large one.
+    fn piece_before(&self, index: usize) -> Option<usize> {
+        let order = self.order.get_or_init(|| {
+            let pieces = 0..self.blocks.len() + self.leftovers.len();
+            pieces.map(|index| (self.place_of(index).0, index)).collect()
+        });
+        let ((stream, sequence), tid) = self.place_of(index);
+        let at = |before| sequence.checked_sub(before).and_then(|sequence| order.get(&(stream, sequence)));
+        let before = match (stream, sequence) {
+            // The half of a small segment follows itself where there was no memory for a large one.
+            (FIRST_STREAM, _) => at(1).or_else(|| at(2)),
+            (_, 0) => order.range((FIRST_STREAM, 0)..(FIRST_STREAM + 1, 0)).next_back().map(|(_, index)| index),
+            _ => at(1),
+        };
+        before.copied().filter(|&before| self.place_of(before).1 == tid)
+    }
+
+    /// Stream and sequence of a piece, and its thread.
+    fn place_of(&self, index: usize) -> ((u32, u32), u32) {
+        match index.checked_sub(self.blocks.len()).map(|leftover| &self.leftovers[leftover]) {
+            Some(leftover) => ((leftover.stream, leftover.sequence), leftover.tid),
+            None => {
+                let header = &self.blocks[index].header;
+                ((header.stream, header.sequence), header.tid)
+            }
+        }
     }
 }
 
@@ -347,7 +478,9 @@ impl Source for NativeSource {
             self.read_block(index, reader, catalog, wanted)?;
         } else if let Some(leftover) = self.leftovers.get(index - self.blocks.len()) {
             let resolver = self.resolver(catalog);
-            resolver.fill(leftover.tid, &leftover.events, Vec::new(), reader.split(), catalog, wanted);
+            let carried =
+                if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
+            resolver.fill(leftover.tid, &leftover.events, carried, reader.split(), catalog, wanted);
         } else {
             let (resolver, end) = (self.resolver(catalog), self.unix_ns(self.last_tick));
             self.open_spans.iter().for_each(|span| take(&mut resolver.open_span(span, end, catalog, wanted)));
@@ -361,7 +494,7 @@ impl Source for NativeSource {
 fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) -> Process {
     let last = clock.boot_ns(image.last_tick()) as i64;
     Process {
-        lost: image.lost,
+        lost: image.lost + image.missing().unwrap_or(0),
         filtered: image.filtered,
         names_lost: image.names_lost,
         misused_spans: image.misused_spans,
@@ -378,13 +511,15 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         pid: fields.number(key::PID).unwrap_or(0),
         ppid: fields.number(key::PPID),
         rank: fields.number(key::RANK),
+        job: None,
         program: text(key::PROGRAM),
-        command: fields.get(key::COMMAND).map(command_line),
+        command: fields.get(key::COMMAND).map(|arguments| command_line(&masked_text(arguments))),
         cwd: text(key::CWD),
         start_ts: fields.number(key::START_BOOT_NS).map(unix),
         end_ts: fields.number(key::END_BOOT_NS).or(last).map(unix),
         ended: ending(fields).to_string(),
         lost: fields.number(key::LOST).unwrap_or(0),
+        aggregated: 0,
         filtered: fields.number(key::FILTERED).unwrap_or(0),
         names_lost: fields.number(key::NAMES_LOST).unwrap_or(0),
         misused_spans: fields.number(key::MISUSED_SPANS).unwrap_or(0),
@@ -420,13 +555,14 @@ fn ending(fields: &Fields) -> Ending {
 const START_SLACK_NS: u64 = 50_000_000;
 
 /// Whether the process ran on this machine since it was started.
-fn is_here(fields: &Fields) -> bool {
+pub fn is_here(fields: &Fields) -> bool {
     static HERE: LazyLock<String> =
         LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     fields.get(key::BOOT_ID) == Some(HERE.trim())
 }
 
-fn is_running(fields: &Fields) -> bool {
+/// Whether a process runs on this machine. Of one on another machine that is not known.
+pub fn is_running(fields: &Fields) -> bool {
     if !is_here(fields) {
         return false;
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, MapArray, RecordBatch};
@@ -11,15 +10,19 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
 use arrow::error::ArrowError;
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::{Arg as Meaning, OPS};
+use dlio_schemas::secrets::masked_text;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
 use super::arguments::SOURCE;
-use super::twins::Twins;
-use super::{Note, Reader, Source, Unit};
-use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
+use super::duplicates::Duplicates;
+use super::errors::Note;
+use super::guarded::guarded;
+use super::source::{Format, Opening, Reader, Source, Sources};
+use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, FAILED, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Host, Process};
-use crate::tables::export::is_events;
+use crate::schema::is_events;
+use crate::unit::Unit;
 
 /// Rows turned into a batch at once.
 const ROWS: usize = 8192;
@@ -27,53 +30,66 @@ const ROWS: usize = 8192;
 /// The number of each process of a folder in the catalogue; none where another file has the process too.
 type Numbers = HashMap<i32, Option<u32>>;
 
+/// See the module.
+pub const FORMAT: Format = Format {
+    name: "its own Parquet folders",
+    recognises: |head| head.starts_with(b"PAR1").into(),
+    open: open_all,
+    names_processes: false,
+};
+
 /// Opens every file of events among `paths`, each folder's processes first. Other tables of a folder belong to those.
-pub fn open_all(
-    paths: &[PathBuf],
-    catalog: &Catalog,
-    notes: &mut Vec<Note>,
-    twins: &mut Twins,
-) -> Vec<Box<dyn Source>> {
+fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
+    let Opening { catalog, notes, duplicates } = opening;
     if !paths.is_empty() {
-        twins.meet_all(catalog);
+        duplicates.add_all(catalog);
     }
-    let mut folders: HashMap<PathBuf, Numbers> = HashMap::new();
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    // None where a folder's processes do not read, which is said once.
+    let mut folders: HashMap<PathBuf, Option<Numbers>> = HashMap::new();
+    let mut sources = Sources::new();
     for path in paths {
-        let opened = open(path, catalog, &mut folders, twins);
+        let opened = open(path, catalog, &mut folders, duplicates);
         match opened {
             Ok(Some(source)) => sources.push(Box::new(source)),
             Ok(None) => {}
-            Err(_) => {
-                let what = Damage::Broken("it does not read as Parquet");
-                notes.push(Note { path: path.clone(), what, events_max: None });
-            }
+            Err(what) => notes.push(Note { path: path.clone(), what: Damage::Broken(what), events_max: None }),
         }
     }
     sources
 }
 
-/// The library ends the thread over some damaged pages; of a trace that is damage like any other.
-fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, ArrowError> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| ArrowError::ParquetError("a damaged page".into()))
-}
+/// What is wrong with a file, and what to do.
+const UNREADABLE: &str = "it does not read as Parquet; write it again from the trace it came of: --parquet DIR";
+const UNLISTED: &str = "the hosts.parquet and processes.parquet that belong to it do not read as Parquet; write them all again \
+                        from the trace they came of: --parquet DIR";
+const ALONE: &str = "the hosts.parquet and processes.parquet that belong to it are not in the folder above; give the folder that \
+                     --parquet wrote";
+const BROKEN_GROUP: &str =
+    "a row group does not read as Parquet; write the file again from the trace it came of: --parquet DIR";
 
 fn open(
     path: &Path,
     catalog: &Catalog,
-    folders: &mut HashMap<PathBuf, Numbers>,
-    twins: &mut Twins,
-) -> Result<Option<ParquetSource>, ArrowError> {
-    let file = File::open(path)?;
-    let reader = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))??;
+    folders: &mut HashMap<PathBuf, Option<Numbers>>,
+    duplicates: &mut Duplicates,
+) -> Result<Option<ParquetSource>, &'static str> {
+    let opened = guarded(|| Ok(ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?));
+    let reader = opened.and_then(|opened: Result<_, ArrowError>| opened).map_err(|_| UNREADABLE)?;
     if !is_events(reader.schema()) {
         return Ok(None);
     }
     let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     if !folders.contains_key(folder) {
-        folders.insert(folder.into(), processes(folder, catalog, twins).unwrap_or_default());
+        let known = guarded(|| processes(folder, catalog, duplicates)).and_then(|known| known);
+        let reason = || if folder.join("processes.parquet").exists() { UNLISTED } else { ALONE };
+        let is_known = known.is_ok();
+        folders.insert(folder.into(), known.ok());
+        if !is_known {
+            return Err(reason());
+        }
     }
-    if !folders[folder].is_empty() && folders[folder].values().all(Option::is_none) {
+    let Some(numbers) = &folders[folder] else { return Ok(None) };
+    if !numbers.is_empty() && numbers.values().all(Option::is_none) {
         return Ok(None);
     }
     let groups = reader.metadata().row_groups().iter();
@@ -82,11 +98,11 @@ fn open(
         Some(Statistics::Int64(ts)) => ts.min_opt().copied(),
         _ => None,
     });
-    Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: folders[folder].clone() }))
+    Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: numbers.clone() }))
 }
 
 /// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
-fn processes(folder: &Path, catalog: &Catalog, twins: &mut Twins) -> Result<Numbers, ArrowError> {
+fn processes(folder: &Path, catalog: &Catalog, duplicates: &mut Duplicates) -> Result<Numbers, ArrowError> {
     let mut numbers = Numbers::new();
     for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("hosts.parquet"))?)?.build()? {
         let rows = Rows(&rows?);
@@ -98,7 +114,7 @@ fn processes(folder: &Path, catalog: &Catalog, twins: &mut Twins) -> Result<Numb
                 memory: rows.int64("memory", row),
                 kernel: rows.text("kernel", row),
                 clock_offset_ns: rows.int64("clock_offset_ns", row).unwrap_or(0),
-                clock_spread_ns: 0,
+                clock_spread_ns: rows.int64("clock_spread_ns", row).unwrap_or(0),
             });
         }
     }
@@ -106,7 +122,7 @@ fn processes(folder: &Path, catalog: &Catalog, twins: &mut Twins) -> Result<Numb
         let rows = Rows(&rows?);
         for row in 0..rows.0.num_rows() {
             let process = process(&rows, row, catalog);
-            let number = (!twins.passes_row(&process, folder)).then(|| catalog.add_process(process));
+            let number = (!duplicates.skips_process(&process, folder)).then(|| catalog.add_process(process));
             numbers.insert(rows.int32("proc", row).unwrap_or(-1), number);
         }
     }
@@ -121,13 +137,15 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
         pid: rows.int32("pid", row).unwrap_or(0),
         ppid: rows.int32("ppid", row),
         rank: rows.int32("rank", row),
+        job: rows.text("job", row),
         program: rows.text("program", row),
-        command: rows.text("command", row),
+        command: rows.text("command", row).map(|command| masked_text(&command)),
         cwd: rows.text("cwd", row),
         start_ts: rows.int64("start_ts", row),
         end_ts: rows.int64("end_ts", row),
         ended: rows.text("ended", row).unwrap_or_else(|| "unknown".into()),
         lost: rows.int64("lost", row).unwrap_or(0).max(0) as u64,
+        aggregated: rows.int64("aggregated", row).unwrap_or(0).max(0) as u64,
         filtered: rows.int64("filtered", row).unwrap_or(0).max(0) as u64,
         names_lost: rows.int64("names_lost", row).unwrap_or(0).max(0) as u64,
         misused_spans: rows.int64("misused_spans", row).unwrap_or(0).max(0) as u64,
@@ -200,7 +218,7 @@ impl Source for ParquetSource {
             }
             Ok(())
         };
-        read().map_err(|_| Damage::Broken("a row group"))
+        read().map_err(|_| Damage::Broken(BROKEN_GROUP))
     }
 }
 
@@ -321,14 +339,19 @@ impl Columns {
     }
 
     fn row(&self, row: usize) -> Row {
-        let failed = self.errno[row] != ABSENT_32;
+        let ret = match (self.errno[row], self.ret[row]) {
+            (ABSENT_32, ABSENT) => ABSENT,
+            (ABSENT_32, ..0) => FAILED,
+            (ABSENT_32, ret) => ret,
+            (errno, _) => -(errno as i64),
+        };
         Row {
             file: self.file[row],
             fd: self.fd[row],
             pos: self.pos[row],
             requested: self.requested[row],
             bytes: self.bytes[row],
-            ret: if failed { -(self.errno[row] as i64) } else { self.ret[row] },
+            ret,
             depth: self.depth[row],
             epoch: self.epoch[row],
             step: self.step[row],
@@ -363,14 +386,24 @@ fn kinds(rows: &RecordBatch, catalog: &Catalog) -> Result<Vec<u32>, ArrowError> 
     let (name, name_texts) = names(rows, "name")?;
     let (cat, cat_texts) = names(rows, "cat")?;
     let (class, class_texts) = names(rows, "class")?;
-    let mut known: HashMap<(usize, usize, usize), u32> = HashMap::new();
-    let key = |list: &[Option<usize>], row: usize| list[row].unwrap_or(0);
+    let (layer, layer_texts) = if rows.column_by_name("layer").is_some() {
+        names(rows, "layer")?
+    } else {
+        (cat.clone(), cat_texts.iter().map(|cat| layer_of(cat).to_string()).collect())
+    };
+    let mut known: HashMap<[usize; 4], u32> = HashMap::new();
     let numbers = (0..rows.num_rows()).map(|row| {
-        let (n, c, s) = (key(&name, row), key(&cat, row), key(&class, row));
-        *known.entry((n, c, s)).or_insert_with(|| {
-            let text = |texts: &[String], place: usize| texts.get(place).cloned().unwrap_or_default();
-            catalog.restored(&text(&name_texts, n), &text(&cat_texts, c), &text(&class_texts, s))
+        let keys = [&name, &cat, &class, &layer].map(|list| list[row].unwrap_or(0));
+        *known.entry(keys).or_insert_with(|| {
+            let texts = [&name_texts, &cat_texts, &class_texts, &layer_texts];
+            let text = |column: usize| texts[column].get(keys[column]).map_or("", String::as_str);
+            catalog.restored(text(0), text(1), text(2), text(3))
         })
     });
     Ok(numbers.collect())
+}
+
+/// The layer of events in tables that do not say it: those of an earlier version.
+fn layer_of(cat: &str) -> &str {
+    if matches!(cat, "posix" | "stdio" | "process" | "mpiio") { cat } else { "app" }
 }

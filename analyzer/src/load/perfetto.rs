@@ -12,15 +12,18 @@ use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::Names;
+use dlio_schemas::perfetto::proto::Walk;
 use dlio_schemas::perfetto::read::{self, Chapters};
 
+use super::duplicates::Duplicates;
+use super::errors::Note;
 use super::native::process_of;
 use super::resolve::Resolver;
+use super::source::{Format, Opening, Reader, Source, Sources};
 use super::store::Bytes;
-use super::twins::Twins;
-use super::{Note, Reader, Source, Unit};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host};
+use crate::unit::Unit;
 
 /// Bytes given to the reader at once, between which its batches are handed on.
 const WINDOW: usize = 1 << 20;
@@ -29,13 +32,28 @@ const WINDOW: usize = 1 << 20;
 const PACKET_MAX: usize = 256 << 20;
 const PACKET_TOO_LONG: Damage = Damage::Broken("a packet of more than 256 MiB");
 
+/// See the module.
+pub const FORMAT: Format =
+    Format { name: ".pftrace", recognises: |head| is_perfetto(head).into(), open: open_all, names_processes: true };
+
+/// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
+fn is_perfetto(head: &[u8]) -> bool {
+    let Some(rest) = head.strip_prefix(&[0x0a]) else { return false };
+    let digits = rest.iter().take_while(|byte| **byte >= 0x80).count();
+    let Some(body) = rest.get(digits + 1..).filter(|_| digits < 5) else { return false };
+    let length = rest[..=digits].iter().rev().fold(0usize, |sum, byte| sum << 7 | (byte & 0x7f) as usize);
+    let fields = &body[..length.min(body.len())];
+    // A packet that goes beyond what was read is judged by its first field alone.
+    let walk = Walk::new(fields);
+    match length <= body.len() {
+        true => length > 0 && walk.into_iter().all(|field| field.is_ok()),
+        false => fields.first().is_some_and(|tag| matches!(tag & 7, 0..=2 | 5) && tag >> 3 > 0),
+    }
+}
+
 /// Opens exports in order of their processes.
-pub fn open_all(
-    paths: &[PathBuf],
-    catalog: &Catalog,
-    notes: &mut Vec<Note>,
-    twins: &mut Twins,
-) -> Vec<Box<dyn Source>> {
+fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
+    let Opening { catalog, notes, duplicates } = opening;
     let mut opened: Vec<PerfettoSource> = Vec::new();
     for path in paths {
         match PerfettoSource::open(path) {
@@ -44,9 +62,12 @@ pub fn open_all(
         }
     }
     opened.sort_by_cached_key(PerfettoSource::order);
-    opened.iter_mut().for_each(|source| source.pass_over(twins));
+    opened.iter_mut().for_each(|source| source.pass_over(duplicates));
     opened.retain(|source| source.passed_over.is_empty() || source.described().next().is_some());
     for source in &opened {
+        if source.described().any(|process| process.fields.get(key::INCOMPLETE).is_some()) {
+            notes.push(Note { path: source.path.clone(), what: Damage::Incomplete, events_max: None });
+        }
         // Facts of all our processes stand outside the packed part: their numbers follow the order of their starts.
         // One without any is a track that the file's writer added, which gets a number with its first event.
         for process in source.described() {
@@ -102,9 +123,9 @@ impl PerfettoSource {
         })
     }
 
-    fn pass_over(&mut self, twins: &mut Twins) {
+    fn pass_over(&mut self, duplicates: &mut Duplicates) {
         let ours = self.first.processes.iter().filter(|process| process.ours).map(|process| process.uuid);
-        self.passed_over = ours.filter(|uuid| twins.passes_image(*uuid, &self.path)).collect();
+        self.passed_over = ours.filter(|uuid| duplicates.skips_image(*uuid, &self.path)).collect();
     }
 
     /// Processes of which something is known, and that are not passed over.
@@ -185,6 +206,11 @@ impl Resolvers {
 impl Source for PerfettoSource {
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Our own files begin with their processes.
+    fn knows_processes(&self) -> bool {
+        !self.first.processes.is_empty() && self.first.processes.iter().all(|process| process.ours)
     }
 
     /// Of several chapters only the sum is known.

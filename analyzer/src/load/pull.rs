@@ -3,6 +3,8 @@
 //! A trace holds hundreds of millions of small objects of which few fields matter; a general parser costs three times what
 //! finding those does.
 
+use crate::names::readable;
+
 /// A value as it stands in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Json<'a> {
@@ -43,26 +45,68 @@ impl<'a> Json<'a> {
     pub fn text(self) -> std::borrow::Cow<'a, str> {
         match self {
             Json::Text(text) if text.contains(&b'\\') => unescaped(text).into(),
-            Json::Text(text) | Json::Word(text) | Json::Object(text) | Json::Array(text) => {
-                String::from_utf8_lossy(text)
-            }
+            Json::Text(text) | Json::Word(text) | Json::Object(text) | Json::Array(text) => readable(text),
         }
     }
 
-    /// Microseconds with any number of decimals, in nanoseconds.
-    pub fn microseconds(self) -> Option<i64> {
+    /// A moment or length in units of `unit_ns` nanoseconds, with any number of decimals, in nanoseconds.
+    pub fn time(self, unit_ns: i64) -> Option<i64> {
         let (Json::Text(text) | Json::Word(text)) = self else { return None };
         if let Some(whole) = digits(text) {
-            return whole.checked_mul(1000);
+            return whole.checked_mul(unit_ns);
         }
+        if text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
+            return self.float().map(|number| (number * unit_ns as f64).round() as i64);
+        }
+        let (negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
         let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
         let (whole, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
-        if fraction.len() > 3 || text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
-            return self.float().map(|us| (us * 1000.0).round() as i64);
+        if text.is_empty() || !fraction.iter().all(u8::is_ascii_digit) {
+            return None;
         }
-        let digits = if fraction.is_empty() { 0 } else { integer(fraction)? * 10i64.pow(3 - fraction.len() as u32) };
-        let signed = if whole.starts_with(b"-") { -digits } else { digits };
-        integer(whole)?.checked_mul(1000)?.checked_add(signed)
+        let whole = if whole.is_empty() { 0 } else { digits(whole)? };
+        let ns = whole.checked_mul(unit_ns)?.checked_add(part_ns(fraction, unit_ns)?)?;
+        Some(if negative { -ns } else { ns })
+    }
+}
+
+/// What the decimals behind a point come to.
+fn part_ns(fraction: &[u8], unit_ns: i64) -> Option<i64> {
+    // Of seconds the ninth is a nanosecond.
+    let fraction = &fraction[..fraction.len().min(9)];
+    if fraction.is_empty() {
+        return Some(0);
+    }
+    let part = digits(fraction)?;
+    if unit_ns == 1000 && fraction.len() <= 3 {
+        return Some(part * POWERS[3 - fraction.len()] as i64);
+    }
+    let scale = 10i64.pow(fraction.len() as u32);
+    Some((part * unit_ns + scale / 2) / scale)
+}
+
+/// What numbers of time mean in a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// What is counted.
+    pub unit_ns: i64,
+    /// The moment it is counted from, in Unix time.
+    pub zero_ns: i64,
+}
+
+impl Scale {
+    /// `number` is what the value says where it is a plain number.
+    #[inline(always)]
+    pub fn moment(self, value: Json, number: Option<i64>) -> Option<i64> {
+        self.length(value, number)?.checked_add(self.zero_ns)
+    }
+
+    #[inline(always)]
+    pub fn length(self, value: Json, number: Option<i64>) -> Option<i64> {
+        match number {
+            Some(units) => units.checked_mul(self.unit_ns),
+            None => value.time(self.unit_ns),
+        }
     }
 }
 
@@ -70,21 +114,21 @@ fn integer(text: &[u8]) -> Option<i64> {
     let (negative, rest) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
     match digits(rest) {
         Some(number) => Some(if negative { -number } else { number }),
-        // Rare lengths and nonsense take the long way.
+        // Leading zeros, the smallest number and nonsense take the long way.
         None => std::str::from_utf8(text).ok()?.parse().ok(),
     }
 }
 
-/// A number of 1 to 18 digits and nothing else.
+/// A number of digits and nothing else.
 #[inline]
 fn digits(text: &[u8]) -> Option<i64> {
     leading_digits(text).filter(|(_, length)| *length == text.len()).map(|(number, _)| number)
 }
 
-/// Digits of a number that no longer one of has another way of reading.
-const DIGITS_MAX: usize = 18;
+/// Digits of the largest numbers that fit. Unix time in nanoseconds has as many.
+const DIGITS_MAX: usize = 19;
 
-/// The number of 1 to 18 digits at the start of a text, and how many there are.
+/// The number of digits at the start of a text, and how many there are; `None` where there are none, or too many.
 #[inline(always)]
 pub fn leading_digits(text: &[u8]) -> Option<(i64, usize)> {
     let (mut number, mut at) = (0u64, 0);
@@ -100,7 +144,8 @@ pub fn leading_digits(text: &[u8]) -> Option<(i64, usize)> {
             number = number.wrapping_mul(POWERS[count]).wrapping_add(eight_digits(eight << (64 - 8 * count)));
         }
         at += count;
-        return (1..=DIGITS_MAX).contains(&at).then_some((number as i64, at));
+        let fits = (1..=DIGITS_MAX).contains(&at) && number <= i64::MAX as u64;
+        return fits.then_some((number as i64, at));
     }
     None
 }
@@ -132,9 +177,64 @@ fn eight_digits(text: u64) -> u64 {
     fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
+/// Text without its escapes. Half a pair of surrogates is how Python writes a byte that is no UTF-8.
 fn unescaped(text: &[u8]) -> String {
-    let quoted = [b"\"", text, b"\""].concat();
-    serde_json::from_slice(&quoted).unwrap_or_else(|_| String::from_utf8_lossy(text).into_owned())
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let length = match escape.first() {
+            Some(b'u') => unescaped_unit(escape, &mut out),
+            Some(letter) => {
+                out.push(unescaped_letter(*letter));
+                1
+            }
+            None => 0,
+        };
+        rest = &escape[length..];
+    }
+    out.extend_from_slice(rest);
+    readable(&out).into_owned()
+}
+
+fn unescaped_letter(letter: u8) -> u8 {
+    match letter {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        other => other,
+    }
+}
+
+/// Writes what `u` and four digits stand for, or two such; says how much of the text that was.
+fn unescaped_unit(text: &[u8], out: &mut Vec<u8>) -> usize {
+    let unit = |text: &[u8]| {
+        let digits = text.strip_prefix(b"u").and_then(|text| text.get(..4))?;
+        u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let Some(first) = unit(text) else {
+        out.push(b'u');
+        return 1;
+    };
+    let second = text[5..].strip_prefix(b"\\").and_then(unit).filter(|second| second >> 10 == 0xdc00 >> 10);
+    if let Some(second) = second.filter(|_| first >> 10 == 0xd800 >> 10) {
+        let scalar = char::from_u32(0x10000 + ((first & 0x3ff) << 10) + (second & 0x3ff)).unwrap_or('\u{fffd}');
+        out.extend_from_slice(scalar.encode_utf8(&mut [0; 4]).as_bytes());
+        return 11;
+    }
+    match char::from_u32(first) {
+        Some(scalar) => out.extend_from_slice(scalar.encode_utf8(&mut [0; 4]).as_bytes()),
+        None if (0xdc80..=0xdcff).contains(&first) => out.push(first as u8),
+        None => out.extend_from_slice(&[
+            0xe0 | (first >> 12) as u8,
+            0x80 | (first >> 6 & 0x3f) as u8,
+            0x80 | (first & 0x3f) as u8,
+        ]),
+    }
+    5
 }
 
 /// Where the value at the start of `text` ends; `None` where the text ends before it does.
@@ -277,6 +377,19 @@ mod tests {
     }
 
     #[test]
+    fn escapes_of_every_kind_are_undone() {
+        let text = |text: &'static [u8]| Json::Text(text).text().into_owned();
+        assert_eq!(text(br#"a\"b\\c\/\n\t"#), "a\"b\\c/\n\t");
+        assert_eq!(text(br"\u00e4\ud83d\ude00\u0041"), "\u{e4}\u{1f600}A");
+        assert_eq!(text(br"a\udcff"), "a\\xff");
+        assert_eq!(text(b"\xff\\n"), "\\xff\n");
+        assert_eq!(
+            (text(br"\ud83d"), text(br"\u12"), text(b"x\\")),
+            ("\\xed\\xa0\\xbd".into(), "u12".into(), "x".into())
+        );
+    }
+
+    #[test]
     fn an_object_cut_anywhere_has_no_end() {
         let text = br#"{"a":"x\\","b":{"c":[1,2]}}"#;
         for cut in 0..text.len() {
@@ -288,7 +401,17 @@ mod tests {
     #[test]
     fn numbers_of_every_length_are_read() {
         let read = |text: &str| Json::Word(text.as_bytes()).integer();
-        for text in ["0", "7", "12345678", "123456789", "1795219511213560", "-42", "999999999999999999"] {
+        for text in [
+            "0",
+            "7",
+            "12345678",
+            "123456789",
+            "1795219511213560",
+            "-42",
+            "999999999999999999",
+            "9223372036854775807",
+            "-9223372036854775808",
+        ] {
             assert_eq!(read(text), text.parse().ok(), "{text}");
         }
         for byte in (0..=255u8).filter(|byte| !byte.is_ascii_digit()) {
@@ -316,7 +439,7 @@ mod tests {
 
     #[test]
     fn digits_end_where_something_else_begins() {
-        let all = "123456789123456789";
+        let all = "9223372036854775807";
         for length in 1..=all.len() {
             let number: i64 = all[..length].parse().unwrap();
             for behind in ["", ",", ", and more text", ".5", "e7", "/", ":"] {
@@ -324,7 +447,7 @@ mod tests {
                 assert_eq!(leading_digits(text.as_bytes()), Some((number, length)), "{text}");
             }
         }
-        for text in ["", "-1", "x", "1234567891234567890", "123456789123456789123456789"] {
+        for text in ["", "-1", "x", "9223372036854775808", "12345678912345678900", "123456789123456789123456789"] {
             assert_eq!(leading_digits(text.as_bytes()), None, "{text}");
         }
     }
@@ -341,11 +464,15 @@ mod tests {
     }
 
     #[test]
-    fn microseconds_keep_their_nanoseconds() {
-        let ns = |text: &str| Json::Word(text.as_bytes()).microseconds();
-        assert_eq!(ns("12.345"), Some(12_345));
-        assert_eq!(ns("1700000000000000.7"), Some(1_700_000_000_000_000_700));
-        assert_eq!((ns("-1.5"), ns("3"), ns("1e3")), (Some(-1500), Some(3000), Some(1_000_000)));
-        assert_eq!((ns("x"), ns("1.2.3")), (None, None));
+    fn times_keep_their_nanoseconds_in_every_unit() {
+        let time = |text: &str, unit| Json::Word(text.as_bytes()).time(unit);
+        let us = |text: &str| time(text, 1000);
+        assert_eq!(us("12.345"), Some(12_345));
+        assert_eq!((us("12.3456"), us("0.0004"), us(".5"), us("7.")), (Some(12_346), Some(0), Some(500), Some(7000)));
+        assert_eq!(us("1700000000000000.7"), Some(1_700_000_000_000_000_700));
+        assert_eq!((us("-1.5"), us("3"), us("1e3")), (Some(-1500), Some(3000), Some(1_000_000)));
+        assert_eq!((us("x"), us("1.2.3"), us(""), us("-"), us("9223372036854776")), (None, None, None, None, None));
+        assert_eq!(time("1795302384118400123", 1), Some(1_795_302_384_118_400_123));
+        assert_eq!((time("1.25", 1_000_000), time("2.5", 1_000_000_000)), (Some(1_250_000), Some(2_500_000_000)));
     }
 }

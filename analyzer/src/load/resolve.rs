@@ -16,6 +16,7 @@ use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use super::arguments::arguments;
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
+use crate::names::readable;
 
 /// How far the numbers of files may lie beyond their count, for the names in between that are no files.
 const NAME_GAP_MAX: usize = 1 << 22;
@@ -109,7 +110,7 @@ impl Resolver {
         let is_file = |kind| matches!(kind, NameKind::Path | NameKind::Object);
         let new = || names.iter_from(from);
         let ids: Vec<u32> = new().filter(|(_, kind, _)| is_file(*kind)).map(|(id, ..)| id).collect();
-        let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| String::from_utf8_lossy(text));
+        let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| readable(text));
         let numbers = catalog.file_numbers(paths);
         // A damaged chunk of names could claim any number: the table is as long as what was found, not what was claimed.
         let longest = self.files.len().max((names.end() as usize).min(self.files.len() + ids.len() + NAME_GAP_MAX));
@@ -120,7 +121,7 @@ impl Resolver {
             }
         }
         let texts = new().filter(|(_, kind, _)| !is_file(*kind));
-        self.texts.extend(texts.map(|(id, _, text)| (id, String::from_utf8_lossy(text).into_owned())));
+        self.texts.extend(texts.map(|(id, _, text)| (id, readable(text).into_owned())));
     }
 
     /// Whether the process said anything of itself, which metadata may belong to.

@@ -94,7 +94,7 @@ fn number(text: &[u8]) -> Option<(Option<i64>, usize)> {
 mod tests {
     use super::*;
 
-    const OBJECT: &[u8] = br#"{"id":1,"name":"read","ts":1795219511213560,"args":{"file":"/a","ret":-1}}"#;
+    static OBJECT: &[u8] = br#"{"id":1,"name":"read","ts":1795219511213560,"args":{"file":"/a","ret":-1}}"#;
 
     fn shape() -> Shape<'static> {
         let value = |text: &str| {

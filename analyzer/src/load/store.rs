@@ -18,15 +18,23 @@ const OPEN_MAX: usize = 128;
 
 /// A file as a store of bytes; its size is that of the moment it was opened.
 pub struct FileStore {
-    file: File,
+    file: Arc<File>,
     size: usize,
 }
 
 impl FileStore {
     pub fn open(path: &Path) -> std::io::Result<FileStore> {
-        let file = File::open(path)?;
+        FileStore::of(Arc::new(File::open(path)?))
+    }
+
+    /// A file that is open already.
+    pub fn of(file: Arc<File>) -> std::io::Result<FileStore> {
         let size = file.metadata()?.len() as usize;
         Ok(FileStore { file, size })
+    }
+
+    pub fn file(&self) -> Arc<File> {
+        self.file.clone()
     }
 }
 
@@ -58,6 +66,51 @@ impl OpenFiles {
         self.open.insert(path.into(), file.clone());
         Ok(file)
     }
+}
+
+/// A line or object of a text longer than this is damage.
+pub const ITEM_MAX: usize = 16 << 20;
+
+/// Traces pack to a tenth or a hundredth. What grows far beyond that is made to fill memory or time.
+const UNPACKED_RATIO: u64 = 500;
+
+/// What any text may unpack to, however small the file.
+const UNPACKED_LEAST: u64 = 64 << 20;
+
+/// What a text of which `size` bytes are stored may unpack to.
+pub fn unpacked_most(size: u64) -> u64 {
+    UNPACKED_LEAST.max(size.saturating_mul(UNPACKED_RATIO))
+}
+
+/// A file's bytes from first to last, unpacked where it is packed.
+pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
+    let mut head = [0; 4];
+    let read = File::open(path)?.read(&mut head)?;
+    let file = File::open(path)?;
+    Ok(match head {
+        [0x1f, 0x8b, ..] if read >= 2 => Box::new(super::gzip::Inflater::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file)?),
+        _ => Box::new(file),
+    })
+}
+
+/// Bytes behind the last place of a word, a few.
+const BEHIND: usize = 64;
+
+/// What stands behind the last place of a word in a text that is stored in `size` bytes.
+pub fn last_after(path: &Path, size: u64, word: &[u8]) -> Option<Vec<u8>> {
+    let mut text = unpacked(path).ok()?.take(unpacked_most(size));
+    let (mut window, mut found) = (Vec::new(), None);
+    while (&mut text).take(1 << 20).read_to_end(&mut window).is_ok_and(|read| read > 0) {
+        if let Some(at) = memchr::memmem::rfind(&window, word) {
+            let behind = &window[at + word.len()..];
+            found = Some(behind[..behind.len().min(BEHIND)].to_vec());
+        }
+        // A word that is cut here, or what stands behind it, is whole with the next window.
+        let kept = window.len().saturating_sub(word.len() + BEHIND);
+        window.drain(..kept);
+    }
+    found
 }
 
 /// A whole file decompressed in memory may not grow beyond this: a bomb is refused, not obeyed.

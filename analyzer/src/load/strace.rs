@@ -12,76 +12,130 @@
 //! With `-ff` each thread has a file of its own, whose name ends in its number. Without `-T` no call has a duration, but for
 //! those that are shown in two lines.
 //!
-//! Descriptors are followed through open, dup, close, fork and clone, as far as the text shows them. A clock without a day
-//! is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
+//! Descriptors and working folders are followed through open, dup, close, chdir, fork, clone and exit, as far as the text
+//! shows them; a path is made absolute where its folder is known. A clock without a day is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
 //! that falls back by hours has passed midnight.
 
+mod clock;
+mod descriptors;
+pub mod errno;
+mod syscalls;
+mod text;
+
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use dlio_schemas::native::fields::Ending;
-use dlio_schemas::ops::{Arg, Op, OpInfo};
+use dlio_schemas::ops::OpInfo;
+use foldhash::fast::RandomState;
 
-use super::text::{Parser, Threads, lines};
-use crate::batch::{ABSENT, Row};
+use super::arguments::SOURCE;
+use super::parser::{Parser, Threads, lines};
+use super::source::{Format, Opening, Recognised, Sources};
+use super::text as text_file;
+use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE};
+use crate::names::readable;
+use clock::Clock;
+use descriptors::Descriptors;
+use syscalls::{File, Size, Syscall};
+use text::{Call, descriptor, is_name, number, object, quoted, shown, vector};
+
+/// See the module.
+pub const FORMAT: Format = Format {
+    name: "strace text",
+    recognises,
+    open: |paths: &[PathBuf], opening: &mut Opening| -> Sources {
+        text_file::open_all(paths, opening, |path| Box::new(StraceParser::new(written(path), thread_of_name(path))))
+    },
+    names_processes: false,
+};
+
+/// What is said of a text from which no time can be analysed.
+const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
+                        -o FILE PROGRAM";
+
+fn recognises(head: &[u8]) -> Recognised {
+    let text = String::from_utf8_lossy(head);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    if start.lines().take(20).any(is_line) {
+        Recognised::Yes
+    } else if start.lines().take(3).any(is_timeless) {
+        Recognised::Useless(TIMELESS)
+    } else {
+        Recognised::No
+    }
+}
+
+/// When the file was last written, in Unix time; the epoch where nobody knows.
+fn written(path: &Path) -> i64 {
+    let written = std::fs::metadata(path).and_then(|facts| facts.modified()).ok();
+    let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_nanos() as i64)
+}
+
+/// The number at the end of the file's name; 0 where there is none.
+fn thread_of_name(path: &Path) -> i32 {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.and_then(|ending| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
+}
+
+type Map<K, V> = HashMap<K, V, RandomState>;
 
 #[derive(Default)]
 pub struct StraceParser {
-    /// Calls that have begun, by thread.
-    begun: HashMap<i32, String>,
+    /// Calls that have begun, by thread: when, and as much of them as was shown.
+    begun: Map<i32, (i64, Vec<u8>)>,
+    /// Calls among them that make a process or thread which has not shown itself yet.
+    forking: Vec<i32>,
     /// Process of each thread that is not one of its own.
-    leaders: HashMap<i32, i32>,
-    /// Path of each descriptor of a process.
-    open: HashMap<(i32, i64), String>,
+    leaders: Map<i32, i32>,
+    processes: Map<i32, Process>,
+    /// How many of them use another's descriptors.
+    sharing: usize,
     clock: Clock,
     /// The thread of lines that name none.
     tid: i32,
-    /// Programs of processes, as `-Y` shows them.
-    programs: HashMap<i32, String>,
+    /// Kinds of calls by name.
+    kinds: Map<Box<[u8]>, Kind>,
+    /// Files by what a descriptor is shown to lead to.
+    objects: Map<Box<[u8]>, u32>,
     /// Calls, and those of them that say how long they took.
     calls: u64,
     timed: u64,
 }
 
+/// A process that is alive.
+#[derive(Default)]
+struct Process {
+    /// Its number in the catalogue.
+    proc: u32,
+    parent: Option<i32>,
+    /// Whose descriptors it uses, where those are another process's too.
+    shares: Option<i32>,
+    descriptors: Descriptors,
+    /// Its working folder, where that is known.
+    cwd: Option<u32>,
+    /// What `-Y` shows it to run.
+    program: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Kind {
+    number: u32,
+    call: Option<&'static Syscall>,
+}
+
+impl Kind {
+    fn info(&self) -> Option<&'static OpInfo> {
+        self.call.and_then(|call| call.info)
+    }
+}
+
 /// What is said of a trace without durations.
 const DURATIONLESS: &str =
     "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
-
-/// What makes moments of clocks without a day.
-#[derive(Default)]
-struct Clock {
-    /// When the file was last written, in Unix time.
-    written: i64,
-    /// The day that the clock is of, and where it stood last.
-    day: i64,
-    last: Option<i64>,
-}
-
-const MINUTE: i64 = 60 * 1_000_000_000;
-const DAY: i64 = 24 * 60 * MINUTE;
-
-/// A clock may be set back by an hour when summer ends; one that falls back by more has passed midnight.
-const SET_BACK_MAX: i64 = 120 * MINUTE;
-
-/// How far a line may stand behind others that happened later.
-const DISORDER_MAX: i64 = MINUTE;
-
-impl Clock {
-    fn moment(&mut self, of_day: i64) -> i64 {
-        match self.last {
-            None => {
-                let today = self.written.div_euclid(DAY) * DAY;
-                self.day = if today + of_day > self.written { today - DAY } else { today };
-            }
-            Some(last) if last - of_day > SET_BACK_MAX => self.day += DAY,
-            // Threads may be written a little out of order, about midnight too.
-            Some(last) if of_day - last > DAY - DISORDER_MAX => return self.day - DAY + of_day,
-            Some(_) => {}
-        }
-        self.last = Some(of_day);
-        self.day + of_day
-    }
-}
 
 /// A line's time as it stands there, in nanoseconds.
 #[derive(Clone, Copy)]
@@ -91,7 +145,7 @@ enum Stamp {
 }
 
 impl Stamp {
-    fn of(text: &str) -> Option<Stamp> {
+    fn of(text: &[u8]) -> Option<Stamp> {
         of_day(text).map(Stamp::OfDay).or_else(|| seconds(text).map(Stamp::Unix))
     }
 }
@@ -99,91 +153,110 @@ impl Stamp {
 /// A line, taken apart.
 struct Line<'a> {
     tid: Option<i32>,
-    program: Option<&'a str>,
+    program: Option<&'a [u8]>,
     stamp: Stamp,
-    rest: &'a str,
+    rest: &'a [u8],
 }
 
-/// A line that ended a call.
-struct Call<'a> {
+/// A call that a line ended: by whom, and when.
+struct Ended<'a> {
     tid: i32,
+    process: i32,
     ts: i64,
     dur: i64,
-    name: &'a str,
-    arguments: &'a str,
-    /// Path of the descriptor that came of it, where `-y` shows it.
-    made: Option<&'a str>,
-    ret: i64,
+    call: Call<'a>,
+    kind: Kind,
 }
 
 /// Whether a line reads like one of strace's with times.
-pub fn is_line(line: &str) -> bool {
-    let Some(Line { stamp, rest, .. }) = start(line) else { return false };
-    let is_call = || rest.split_once('(').is_some_and(|(name, _)| is_name(name));
+fn is_line(line: &str) -> bool {
+    let Some(Line { stamp, rest, .. }) = start(line.as_bytes()) else { return false };
+    let is_call = || memchr::memchr(b'(', rest).is_some_and(|at| is_name(&rest[..at]));
     !matches!(stamp, Stamp::Unix(..=0))
-        && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark)))
+        && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark.as_bytes())))
 }
 
 /// Whether a line is one of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
-pub fn is_timeless(line: &str) -> bool {
+fn is_timeless(line: &str) -> bool {
     let line = line.strip_prefix("[pid").map_or(line, str::trim_start).trim_start();
     let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ']' || c == ' ');
-    let is_call = line.split_once('(').is_some_and(|(name, rest)| is_name(name) && rest.contains(") = "));
+    let is_call = line.split_once('(').is_some_and(|(name, rest)| is_name(name.as_bytes()) && rest.contains(") = "));
     is_call || line.starts_with("% time     seconds  usecs/call")
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+/// Whether a line is no call: what strace says of itself, or a frame of a stack.
+fn is_remark(line: &[u8]) -> bool {
+    line.is_empty()
+        || [&b"strace: "[..], b" > ", b"[ Process PID="].iter().any(|start| line.starts_with(start))
+        || line.starts_with(b"Process ") && [&b" attached"[..], b" detached"].iter().any(|end| line.ends_with(end))
 }
 
 /// Thread, time and what follows.
-fn start(line: &str) -> Option<Line<'_>> {
-    let line = line.strip_prefix("[pid").unwrap_or(line).trim_start();
+fn start(line: &[u8]) -> Option<Line<'_>> {
+    let line = line.strip_prefix(b"[pid").unwrap_or(line).trim_ascii_start();
     let (tid, program, line) = match thread(line) {
         Some((tid, program, rest)) => (Some(tid), program, rest),
         None => (None, None, line),
     };
-    let (stamp, rest) = line.split_once(' ')?;
-    Some(Line { tid, program, stamp: Stamp::of(stamp)?, rest: rest.trim_start() })
+    let space = memchr::memchr(b' ', line)?;
+    Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: line[space..].trim_ascii_start() })
 }
 
+/// What of a line is still to be read.
+type Rest<'a> = &'a [u8];
+
 /// The thread that a line begins with, its program, and what follows.
-fn thread(line: &str) -> Option<(i32, Option<&str>, &str)> {
-    let (number, rest) = line.split_at(line.find(|c: char| !c.is_ascii_digit())?);
-    let (program, rest) = match rest.strip_prefix('<') {
+fn thread(line: &[u8]) -> Option<(i32, Option<&[u8]>, Rest<'_>)> {
+    let digits = line.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (tid, rest) = (number(&line[..digits])?.try_into().ok()?, &line[digits..]);
+    let (program, rest) = match rest.strip_prefix(b"<") {
         None => (None, rest),
         // A program's name may hold anything.
         Some(named) => {
-            let end = named.find("> ").or_else(|| named.find(">]"))?;
+            let end = memchr::memmem::find(named, b"> ").or_else(|| memchr::memmem::find(named, b">]"))?;
             (Some(&named[..end]), &named[end + 1..])
         }
     };
-    Some((number.parse().ok()?, program, rest.strip_prefix([' ', ']'])?.trim_start()))
+    let rest = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"]"))?;
+    Some((tid, program, rest.trim_ascii_start()))
 }
 
 /// `22:13:20` or `22:13:20.123456` in nanoseconds.
-fn of_day(text: &str) -> Option<i64> {
-    let mut parts = text.splitn(3, ':');
-    let (hour, minute, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    let (hour, minute): (i64, i64) = (hour.parse().ok()?, minute.parse().ok()?);
-    let second = seconds(rest).or_else(|| rest.parse::<i64>().ok()?.checked_mul(1_000_000_000))?;
+fn of_day(text: &[u8]) -> Option<i64> {
+    let mut parts = text.splitn(3, |byte| *byte == b':');
+    let (hour, minute, rest) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
+    let second = seconds(rest).or_else(|| number(rest)?.checked_mul(1_000_000_000))?;
     let valid = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..61_000_000_000).contains(&second);
     valid.then_some((hour * 3600 + minute * 60) * 1_000_000_000 + second)
 }
 
 /// `1700000000.123456` in nanoseconds.
-fn seconds(text: &str) -> Option<i64> {
-    let (whole, fraction) = text.split_once('.')?;
-    let digits = fraction.get(..fraction.len().min(9))?;
-    let nanos = digits.parse::<u32>().ok()? as i64 * 10i64.pow(9 - digits.len() as u32);
-    whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)
+fn seconds(text: &[u8]) -> Option<i64> {
+    let point = memchr::memchr(b'.', text)?;
+    let (whole, fraction) = (&text[..point], &text[point + 1..]);
+    let digits = &fraction[..fraction.len().min(9)];
+    let all_digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    if !all_digits(whole) || !all_digits(digits) {
+        return None;
+    }
+    let nanos = number(digits)? * 10i64.pow(9 - digits.len() as u32);
+    number(whole)?.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+/// Calls that make a process or thread.
+fn forks(call: &[u8]) -> bool {
+    [&b"clone"[..], b"clone3", b"fork", b"vfork"].contains(&call)
+}
+
+fn has(text: &[u8], word: &str) -> bool {
+    memchr::memmem::find(text, word.as_bytes()).is_some()
 }
 
 impl Parser for StraceParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let used = lines(text, last, |line| {
-            let line = String::from_utf8_lossy(line);
-            if !line.trim().is_empty() && self.line(&line, into).is_none() {
+            let line = line.trim_ascii_end();
+            if !is_remark(line) && self.line(line, into).is_none() {
                 into.broken += 1;
             }
         });
@@ -198,281 +271,403 @@ impl StraceParser {
     /// `written` is when the file was last written: the day of clocks that have none. `tid` is whose lines those are that
     /// do not say it.
     pub fn new(written: i64, tid: i32) -> StraceParser {
-        StraceParser { clock: Clock { written, ..Clock::default() }, tid, ..StraceParser::default() }
+        StraceParser { clock: Clock::new(written), tid, ..StraceParser::default() }
     }
 
-    fn line(&mut self, line: &str, into: &mut Threads) -> Option<()> {
+    fn line(&mut self, line: &[u8], into: &mut Threads) -> Option<()> {
         let Line { tid, program, stamp, rest } = start(line)?;
         let tid = tid.unwrap_or(self.tid);
         let ts = match stamp {
             Stamp::Unix(ts) => ts,
             Stamp::OfDay(ns) => self.clock.moment(ns),
         };
+        self.meet(tid, into);
         if let Some(program) = program.filter(|_| self.process_of(tid) == tid) {
             self.runs(tid, program, into);
         }
-        if let Some(ending) = rest.strip_prefix("+++ ") {
+        if let Some(ending) = rest.strip_prefix(b"+++ ") {
             self.ended(tid, ending, into);
             return Some(());
         }
-        if rest.starts_with("---") {
+        if rest.starts_with(b"---") {
             return Some(());
         }
-        if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
-            self.begun.insert(tid, format!("{ts} {begun}"));
+        if let Some(begun) = rest.strip_suffix(b"<unfinished ...>") {
+            if memchr::memchr(b'(', begun).is_some_and(|at| forks(&begun[..at])) {
+                self.forking.push(tid);
+            }
+            self.begun.insert(tid, (ts, begun.to_vec()));
             return Some(());
         }
-        if let Some(resumed) = rest.strip_prefix("<... ") {
-            let (_, after) = resumed.split_once("resumed>")?;
-            let begun = self.begun.remove(&tid)?;
-            let (begin, before) = begun.split_once(' ')?;
-            let begin = begin.parse().ok()?;
-            let whole = format!("{before}{after}");
+        if let Some(resumed) = rest.strip_prefix(b"<... ") {
+            let after = memchr::memmem::find(resumed, b"resumed>")? + b"resumed>".len();
+            let (begin, mut whole) = self.begun.remove(&tid)?;
+            whole.extend_from_slice(&resumed[after..]);
             return self.call(tid, (begin, ts.saturating_sub(begin).max(0)), &whole, into);
         }
         self.call(tid, (ts, 0), rest, into)
     }
 
-    /// What a process runs now.
-    fn runs(&mut self, pid: i32, program: &str, into: &mut Threads) {
-        if self.programs.get(&pid).is_none_or(|known| known != program) {
-            let proc = into.process("unknown", pid, |_| ());
-            into.catalog.amend(proc, |process| process.program = Some(program.into()));
-            self.programs.insert(pid, program.into());
+    /// A thread that shows itself. If it is new, and a call that makes one has not returned, it is that call's.
+    fn meet(&mut self, tid: i32, into: &mut Threads) {
+        if self.processes.contains_key(&tid) || self.leaders.contains_key(&tid) {
+            return;
         }
+        if self.forking.is_empty() {
+            self.process(tid, into);
+            return;
+        }
+        let maker = self.forking.remove(0);
+        let flags = self.begun.get(&maker).map_or(Vec::new(), |(_, text)| text.clone());
+        self.begin(self.process_of(maker), tid, &flags, into);
     }
 
-    /// How a thread ended; with its first thread a process does.
-    fn ended(&self, tid: i32, ending: &str, into: &mut Threads) {
-        let exited = ending.strip_prefix("exited with ").and_then(|rest| rest.split(' ').next());
-        let ended = match exited.and_then(|status| status.parse().ok()) {
-            Some(status) => Ending::Exit(status),
-            None if ending.starts_with("killed by ") => Ending::Killed,
-            None => return,
-        };
-        if self.process_of(tid) == tid {
-            let proc = into.process("unknown", tid, |_| ());
-            into.catalog.amend(proc, |process| process.ended = ended.to_string());
-        }
-    }
-
-    /// A call whose lines say that it began then, and took as long as that at least.
-    fn call(&mut self, tid: i32, (ts, shown_dur): (i64, i64), text: &str, into: &mut Threads) -> Option<()> {
-        let (name, rest) = text.split_once('(')?;
-        // What an error says of itself may hold brackets, but no equals sign.
-        let (arguments, result) = rest.rsplit_once(" = ")?;
-        let arguments = arguments.trim_end().strip_suffix(')')?;
-        let timed = result.rsplit_once('<').and_then(|(_, time)| seconds(time.strip_suffix('>')?));
-        self.calls += 1;
-        self.timed += timed.is_some() as u64;
-        let dur = timed.unwrap_or(shown_dur);
-        let call = Call { tid, ts, dur, name, arguments, made: shown(result), ret: value(result) };
-        self.event(&call, into);
-        self.follow(&call);
-        Some(())
+    /// A process, new or known.
+    fn process(&mut self, pid: i32, into: &mut Threads) -> &mut Process {
+        self.processes
+            .entry(pid)
+            .or_insert_with(|| Process { proc: into.process("unknown", pid, |_| ()), ..Process::default() })
     }
 
     fn process_of(&self, tid: i32) -> i32 {
         self.leaders.get(&tid).copied().unwrap_or(tid)
     }
 
-    /// Keeps track of who owns which descriptor.
-    fn follow(&mut self, call: &Call) {
-        let process = self.process_of(call.tid);
-        if call.ret < 0 {
+    /// What a process runs now.
+    fn runs(&mut self, pid: i32, program: &[u8], into: &mut Threads) {
+        let program = readable(program);
+        let process = self.process(pid, into);
+        if process.program.as_deref() != Some(&program) {
+            process.program = Some(program.clone().into_owned());
+            into.catalog.amend(process.proc, |process| process.program = Some(program.into_owned()));
+        }
+    }
+
+    /// How a thread ended; with its first thread a process does.
+    fn ended(&mut self, tid: i32, ending: &[u8], into: &mut Threads) {
+        if let Some(rest) = ending.strip_prefix(b"superseded by execve in pid ") {
+            // Another thread takes over the number, and with it what it has begun.
+            let other = rest.split(|byte| *byte == b' ').next().and_then(number).unwrap_or(0) as i32;
+            self.leaders.remove(&other);
+            self.begun.remove(&other).map(|begun| self.begun.insert(tid, begun));
+            return;
+        }
+        let exited = ending.strip_prefix(b"exited with ").and_then(|rest| rest.split(|byte| *byte == b' ').next());
+        let ended = match exited.and_then(number) {
+            Some(status) => Ending::Exit(status as i32),
+            None if ending.starts_with(b"killed by ") => Ending::Killed,
+            None => return,
+        };
+        self.begun.remove(&tid);
+        self.forking.retain(|maker| *maker != tid);
+        if self.leaders.remove(&tid).is_none() {
+            let proc = self.process(tid, into).proc;
+            into.catalog.amend(proc, |process| process.ended = ended.to_string());
+            self.forget(tid);
+        }
+    }
+
+    /// Gives up what a process had, unless others share it.
+    fn forget(&mut self, pid: i32) {
+        let shared = self.sharing > 0 && self.processes.values().any(|process| process.shares == Some(pid));
+        if !shared && let Some(process) = self.processes.remove(&pid) {
+            self.sharing -= process.shares.is_some() as usize;
+        }
+    }
+
+    /// A call whose lines say that it began then, and took as long as that at least.
+    fn call(&mut self, tid: i32, (ts, shown_dur): (i64, i64), text: &[u8], into: &mut Threads) -> Option<()> {
+        let call = Call::read(text)?;
+        self.calls += 1;
+        self.timed += call.result.dur.is_some() as u64;
+        let dur = call.result.dur.unwrap_or(shown_dur);
+        let kind = self.kind(call.name, into.catalog);
+        let ended = Ended { tid, process: self.process_of(tid), ts, dur, call, kind };
+        let file = self.event(&ended, into);
+        self.follow(&ended, file, into);
+        Some(())
+    }
+
+    fn kind(&mut self, name: &[u8], catalog: &Catalog) -> Kind {
+        if let Some(kind) = self.kinds.get(name) {
+            return *kind;
+        }
+        let call = syscalls::known(name);
+        let operation = call.and_then(|call| call.info).and_then(|info| Catalog::kind_of_op(info.op));
+        let kind = Kind { number: operation.unwrap_or_else(|| catalog.call(&readable(name), "posix")), call };
+        self.kinds.insert(name.into(), kind);
+        kind
+    }
+
+    fn event(&mut self, ended: &Ended, into: &mut Threads) -> u32 {
+        let Ended { process, call, kind, .. } = ended;
+        let mut row = Row::new(ended.ts, ended.dur, kind.number);
+        row.ret = call.result.ret;
+        let (mut source, mut args) = (None, Vec::new());
+        if let Some(known) = kind.call {
+            if let Some(File::Descriptor(place) | File::At(place)) = known.file {
+                row.fd = descriptor(call.argument(place)).unwrap_or(row.fd);
+            }
+            row.file = known.file.map_or(FILE_NONE, |place| self.file(*process, call, place, into.catalog));
+            if let Some(made) = call.result.made {
+                row.file = self.object(made, into.catalog);
+            }
+            row.requested = requested(known, call).unwrap_or(ABSENT);
+            row.pos =
+                known.pos.and_then(|place| number(call.argument(place))).filter(|pos| *pos >= 0).unwrap_or(ABSENT);
+            source = known.source.map(|place| self.file(*process, call, File::Descriptor(place), into.catalog));
+            if let Some(source) = source.filter(|source| into.wanted.args && *source != FILE_NONE) {
+                let path = into.catalog.path(source);
+                args.push((into.catalog.text(SOURCE), Value::Text(into.catalog.text(&path))));
+            }
+            if let Some(target) = known.target.filter(|_| into.wanted.args) {
+                let target = into.catalog.path(self.file(*process, call, target, into.catalog));
+                args.push((into.catalog.text("target"), Value::Text(into.catalog.text(&target))));
+            }
+        }
+        if kind.info().is_some_and(OpInfo::moves_bytes) && row.ret >= 0 {
+            row.bytes = row.ret;
+        }
+        let proc = self.process(*process, into).proc;
+        into.event_from(proc, ended.tid, &row, source, args);
+        row.file
+    }
+
+    /// The file that an argument names.
+    fn file(&mut self, process: i32, call: &Call, place: File, catalog: &Catalog) -> u32 {
+        match place {
+            File::Descriptor(place) => self.behind(process, call.argument(place), catalog),
+            File::Path(place) => match quoted(call.argument(place)) {
+                Some(path) => self.path(self.cwd(process), &path, catalog),
+                None => FILE_NONE,
+            },
+            File::At(place) => {
+                let folder = call.argument(place);
+                let at = self.behind(process, folder, catalog);
+                if at != FILE_NONE
+                    && folder.starts_with(b"AT_FDCWD")
+                    && let Some(process) = self.processes.get_mut(&process)
+                {
+                    process.cwd = Some(at);
+                }
+                let at = if at == FILE_NONE && folder.starts_with(b"AT_FDCWD") { self.cwd(process) } else { at };
+                match quoted(call.argument(place + 1)) {
+                    Some(path) if path.is_empty() => at,
+                    Some(path) => self.path(at, &path, catalog),
+                    None => at,
+                }
+            }
+        }
+    }
+
+    /// What a descriptor leads to: as it is shown, or as it was opened.
+    fn behind(&mut self, process: i32, argument: &[u8], catalog: &Catalog) -> u32 {
+        if let Some(shown) = shown(argument) {
+            return self.object(shown, catalog);
+        }
+        let fd = descriptor(argument).unwrap_or(-1);
+        self.table(process).and_then(|process| process.descriptors.get(fd)).unwrap_or(FILE_NONE)
+    }
+
+    fn object(&mut self, shown: &[u8], catalog: &Catalog) -> u32 {
+        if let Some(&file) = self.objects.get(shown) {
+            return file;
+        }
+        let file = catalog.file(&object(shown));
+        self.objects.insert(shown.into(), file);
+        file
+    }
+
+    fn cwd(&self, process: i32) -> u32 {
+        self.processes.get(&process).and_then(|process| process.cwd).unwrap_or(FILE_NONE)
+    }
+
+    /// A path, made absolute where the folder it is relative to is known.
+    fn path(&self, folder: u32, path: &[u8], catalog: &Catalog) -> u32 {
+        let path = readable(path);
+        if path.starts_with('/') || folder == FILE_NONE {
+            return catalog.file(&clean("", &path));
+        }
+        catalog.file(&clean(&catalog.path(folder), &path))
+    }
+
+    /// Keeps track of who owns which descriptor, and works in which folder.
+    fn follow(&mut self, ended: &Ended, file: u32, into: &mut Threads) {
+        let Ended { tid, process, call, .. } = ended;
+        if forks(call.name) {
+            self.forking.retain(|maker| maker != tid);
+        }
+        let (process, ret) = (*process, call.result.ret);
+        if call.name == b"close" {
+            let fd = descriptor(call.argument(0)).unwrap_or(-1);
+            if let Some(process) = self.table_mut(process) {
+                process.descriptors.close(fd);
+            }
+            return;
+        }
+        if ret < 0 {
             return;
         }
         match call.name {
-            "open" | "openat" | "creat" => {
-                if let Some(path) = call.made.or_else(|| quoted(call.arguments)) {
-                    self.open.insert((process, call.ret), path.into());
+            b"open" | b"openat" | b"openat2" | b"creat" => self.opens(process, ret, file),
+            b"dup" | b"dup2" | b"dup3" => self.opens(process, ret, file),
+            b"fcntl" | b"fcntl64" if call.argument(1).starts_with(b"F_DUPFD") => self.opens(process, ret, file),
+            b"close_range" if !has_flag(call, "CLOSE_RANGE_CLOEXEC") => self.closes_range(process, call),
+            b"pipe" | b"pipe2" | b"socketpair" => self.opens_pair(process, call, into.catalog),
+            b"chdir" | b"fchdir" if file != FILE_NONE => self.process(process, into).cwd = Some(file),
+            b"getcwd" => {
+                let cwd = quoted(call.argument(0)).map(|path| into.catalog.file(&readable(&path)));
+                self.process(process, into).cwd = cwd;
+            }
+            b"execve" => self.executes(process, call, into),
+            name if forks(name) => {
+                let child = ret as i32;
+                let parent = if has_flag(call, "CLONE_THREAD") {
+                    self.leaders.get(&child).copied()
+                } else {
+                    self.processes.get(&child).and_then(|child| child.parent)
+                };
+                // One that has shown itself already was given to whoever seemed to make it.
+                if parent != Some(process) {
+                    let flags = call.arguments().concat();
+                    self.begin(process, child, &flags, into);
                 }
             }
-            "dup" | "dup2" | "dup3" => {
-                let path = self.open.get(&(process, number(call.arguments).unwrap_or(-1))).cloned();
-                path.map(|path| self.open.insert((process, call.ret), path));
+            name => {
+                let made = made_by(name).map(|kind| into.catalog.file(kind));
+                made.into_iter().for_each(|file| self.opens(process, ret, file));
             }
-            "close" => drop(number(call.arguments).and_then(|fd| self.open.remove(&(process, fd)))),
-            "clone" | "clone3" | "fork" | "vfork" => self.begin(process, call.ret as i32, call.arguments),
-            _ => {}
         }
     }
 
-    fn begin(&mut self, parent: i32, child: i32, arguments: &str) {
-        if arguments.contains("CLONE_THREAD") {
+    /// The process whose table of descriptors a process uses.
+    fn table(&self, process: i32) -> Option<&Process> {
+        let process = self.processes.get(&process)?;
+        process.shares.and_then(|other| self.processes.get(&other)).or(Some(process))
+    }
+
+    fn table_mut(&mut self, process: i32) -> Option<&mut Process> {
+        let owner = self.processes.get(&process)?.shares.filter(|other| self.processes.contains_key(other));
+        self.processes.get_mut(&owner.unwrap_or(process))
+    }
+
+    fn opens(&mut self, process: i32, fd: i64, file: u32) {
+        if let (Some(table), Ok(fd)) = (self.table_mut(process), fd.try_into()) {
+            table.descriptors.open(fd, file);
+        }
+    }
+
+    /// `[3<pipe:[1]>, 4<pipe:[1]>]`
+    fn opens_pair(&mut self, process: i32, call: &Call, catalog: &Catalog) {
+        let list = if call.name == b"socketpair" { call.argument(3) } else { call.argument(0) };
+        let kind = catalog.file(if call.name == b"socketpair" { "<socket>" } else { "<pipe>" });
+        for part in list.trim_ascii_start().strip_prefix(b"[").unwrap_or(list).split(|byte| *byte == b',') {
+            let digits = part.trim_ascii().split(|byte| !byte.is_ascii_digit()).next().and_then(number);
+            digits.into_iter().for_each(|fd| self.opens(process, fd, kind));
+        }
+    }
+
+    fn closes_range(&mut self, process: i32, call: &Call) {
+        let (first, last) = (number(call.argument(0)), number(call.argument(1)));
+        if let (Some(first), Some(table)) = (first, self.table_mut(process)) {
+            table.descriptors.close_range(first, last.unwrap_or(i64::MAX));
+        }
+    }
+
+    /// A process becomes another program.
+    fn executes(&mut self, process: i32, call: &Call, into: &mut Threads) {
+        let Some(path) = quoted(call.argument(0)) else { return };
+        let program = readable(path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path)).into_owned();
+        let words = texts(call.argument(1)).map(|word| readable(&word).into_owned()).collect::<Vec<_>>().join(" ");
+        let process = self.process(process, into);
+        // What -Y shows is the kernel's word for it.
+        let named = process.program.is_some();
+        into.catalog.amend(process.proc, |process| {
+            process.command = Some(words).filter(|words| !words.is_empty());
+            if !named {
+                process.program = Some(program);
+            }
+        });
+    }
+
+    fn begin(&mut self, parent: i32, child: i32, flags: &[u8], into: &mut Threads) {
+        if has(flags, "CLONE_THREAD") {
             self.leaders.insert(child, parent);
+            self.forget(child);
             return;
         }
-        let inherited: Vec<_> = self
-            .open
-            .iter()
-            .filter(|((owner, _), _)| *owner == parent)
-            .map(|((_, fd), path)| (*fd, path.clone()))
-            .collect();
-        self.open.extend(inherited.into_iter().map(|(fd, path)| ((child, fd), path)));
+        self.leaders.remove(&child);
+        let owner = self.processes.get(&parent).and_then(|process| process.shares).unwrap_or(parent);
+        let shares = has(flags, "CLONE_FILES").then_some(owner);
+        let cwd = self.process(parent, into).cwd;
+        let descriptors = self.table_mut(parent).filter(|_| shares.is_none()).map(|process| process.descriptors.fork());
+        let shared_before = self.process(child, into).shares.is_some();
+        self.sharing = self.sharing + shares.is_some() as usize - shared_before as usize;
+        let process = self.process(child, into);
+        (process.parent, process.shares, process.cwd) = (Some(parent), shares, cwd);
+        process.descriptors = descriptors.unwrap_or_default();
+        into.catalog.amend(process.proc, |process| process.ppid = Some(parent));
     }
+}
 
-    fn event(&self, call: &Call, into: &mut Threads) {
-        let process = self.process_of(call.tid);
-        let proc = into.process("unknown", process, |_| ());
-        let info = operation(call.name);
-        let kind = info.and_then(|info| Catalog::kind_of_op(info.op));
-        let mut row = Row::new(call.ts, call.dur, kind.unwrap_or_else(|| into.catalog.call(call.name, "posix")));
-        row.ret = call.ret;
-        let descriptor = match call.name {
-            "mmap" => call.arguments.split(", ").nth(4).unwrap_or_default(),
-            _ => call.arguments,
-        };
-        let fd = number(descriptor);
-        if let Some(fd) = fd.filter(|_| info.is_some_and(takes_descriptor)) {
-            row.fd = fd as i32;
+fn has_flag(call: &Call, flag: &str) -> bool {
+    call.arguments().iter().any(|argument| has(argument, flag))
+}
+
+/// All texts of a list: `["cat", "/a"]`.
+fn texts(list: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let at = memchr::memchr(b'"', rest)?;
+        let text = quoted(&rest[at..])?;
+        rest = &rest[at + text::quoted_length(&rest[at..])?..];
+        Some(text)
+    })
+}
+
+/// What calls make that return a descriptor of no file.
+fn made_by(call: &[u8]) -> Option<&'static str> {
+    Some(match call {
+        b"socket" | b"accept" | b"accept4" => "<socket>",
+        b"eventfd" | b"eventfd2" => "<eventfd>",
+        b"memfd_create" => "<memory>",
+        b"epoll_create" | b"epoll_create1" | b"signalfd" | b"signalfd4" | b"timerfd_create" | b"inotify_init" => {
+            "<kernel object>"
         }
-        row.file = self.file(call, process, descriptor, into);
-        if info.is_some_and(|info| info.b == Arg::Size) {
-            row.requested = size(call.name, call.arguments).unwrap_or(ABSENT);
+        b"inotify_init1" | b"pidfd_open" | b"userfaultfd" | b"perf_event_open" | b"fanotify_init" => "<kernel object>",
+        _ => return None,
+    })
+}
+
+/// Bytes a call asks for.
+fn requested(known: &Syscall, call: &Call) -> Option<i64> {
+    match known.size? {
+        Size::Number(place) => number(call.argument(place)),
+        Size::Vector(place) => vector(call.argument(place)),
+    }
+}
+
+/// A path below a folder, without its empty and `.` components.
+fn clean(folder: &str, path: &str) -> String {
+    let mut out = String::with_capacity(folder.len() + path.len() + 1);
+    out.push_str(folder.trim_end_matches('/'));
+    let relative = folder.is_empty() && !path.starts_with('/');
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if !(relative && out.is_empty()) {
+            out.push('/');
         }
-        if info.is_some_and(OpInfo::moves_bytes) && call.ret >= 0 {
-            row.bytes = call.ret;
-        }
-        if matches!(call.name, "pread64" | "pwrite64" | "preadv" | "pwritev") {
-            row.pos = last_number(call.arguments).unwrap_or(ABSENT);
-        }
-        into.event(proc, call.tid, &row, []);
+        out.push_str(part);
     }
-
-    fn file(&self, call: &Call, process: i32, descriptor: &str, into: &Threads) -> u32 {
-        let known = number(descriptor).and_then(|fd| self.open.get(&(process, fd)).map(String::as_str));
-        let opened = call.made.filter(|_| call.name.starts_with("open") || call.name == "creat");
-        let path = opened.or(shown(descriptor)).or(known).or_else(|| quoted_first(call.arguments));
-        path.map_or(FILE_NONE, |path| match path.starts_with("pipe:") || path.starts_with("socket:") {
-            true => into.catalog.file(&format!("<{}>", path.split(':').next().unwrap_or(path))),
-            false => into.catalog.file(path),
-        })
+    match (out.is_empty(), relative) {
+        (true, true) => path.into(),
+        (true, false) => "/".into(),
+        _ => out,
     }
-}
-
-/// The kernel's names of calls that the C library calls otherwise.
-fn operation(name: &str) -> Option<&'static OpInfo> {
-    let name = match name {
-        "pread64" => "pread",
-        "pwrite64" => "pwrite",
-        "newfstatat" => "fstatat",
-        "fadvise64" => "posix_fadvise",
-        "_llseek" => "lseek",
-        other => other,
-    };
-    Op::from_name(name).and_then(Op::info)
-}
-
-/// Calls whose first argument is a descriptor.
-fn takes_descriptor(info: &OpInfo) -> bool {
-    !matches!(info.op, Op::OPEN | Op::CREAT | Op::OPENAT | Op::MUNMAP)
-}
-
-/// A result: a number, or `-1 EBADF (...)` as the negative error number.
-fn value(result: &str) -> i64 {
-    let mut words = result.split_whitespace();
-    let number = words.next().and_then(|word| word.split('<').next());
-    let number = number.and_then(|word| match word.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16).ok(),
-        None => word.parse().ok(),
-    });
-    match (number, words.next().and_then(errno)) {
-        (Some(-1), Some(errno)) => -errno,
-        (Some(number), _) => number.max(-1),
-        (None, _) => ABSENT,
-    }
-}
-
-/// The commonest; what is not here is -1, as the call itself says.
-fn errno(name: &str) -> Option<i64> {
-    const ERRORS: [(&str, i64); 16] = [
-        ("EPERM", 1),
-        ("ENOENT", 2),
-        ("EINTR", 4),
-        ("EIO", 5),
-        ("EBADF", 9),
-        ("EAGAIN", 11),
-        ("ENOMEM", 12),
-        ("EACCES", 13),
-        ("EEXIST", 17),
-        ("ENOTDIR", 20),
-        ("EISDIR", 21),
-        ("EINVAL", 22),
-        ("ENOTTY", 25),
-        ("ENOSPC", 28),
-        ("ESPIPE", 29),
-        ("EPIPE", 32),
-    ];
-    ERRORS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
-}
-
-/// The number that arguments begin with; an address is none.
-fn number(arguments: &str) -> Option<i64> {
-    let end = arguments.find(|c: char| !c.is_ascii_digit()).unwrap_or(arguments.len());
-    arguments[..end].parse().ok().filter(|_| !arguments[end..].starts_with('x'))
-}
-
-fn last_number(arguments: &str) -> Option<i64> {
-    arguments.rsplit(',').next()?.trim().parse().ok()
-}
-
-/// Bytes asked for: the last number of a read, the last but one where a position follows.
-fn size(name: &str, arguments: &str) -> Option<i64> {
-    if matches!(name, "readv" | "writev" | "preadv" | "pwritev" | "preadv2" | "pwritev2") {
-        return vector(arguments);
-    }
-    if name == "mmap" {
-        return arguments.split(", ").nth(1)?.parse().ok();
-    }
-    let skipped = matches!(name, "pread64" | "pwrite64") as usize;
-    arguments.rsplit(',').nth(skipped)?.trim().parse().ok()
-}
-
-/// Bytes of all buffers of a vector, where all are shown: `[{iov_base="ab", iov_len=2}, {iov_base="c", iov_len=1}], 2`.
-fn vector(arguments: &str) -> Option<i64> {
-    let mut lengths = arguments.split("iov_len=").skip(1).map(number).peekable();
-    let all = lengths.peek().is_some() && !arguments.contains(", ...]");
-    lengths.try_fold(0i64, |sum, length| sum.checked_add(length?)).filter(|_| all)
-}
-
-/// With -y the path stands behind a descriptor: `3</data/a>`, of a device with more in brackets of its own.
-fn shown(text: &str) -> Option<&str> {
-    let (before, rest) = text.split_once('<')?;
-    let is_descriptor = !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit());
-    rest.split(['<', '>']).next().filter(|path| is_descriptor && !path.is_empty())
-}
-
-/// The first text in quotes.
-fn quoted(arguments: &str) -> Option<&str> {
-    let (_, rest) = arguments.split_once('"')?;
-    rest.split_once('"').map(|(path, _)| path)
-}
-
-/// A path that is the first or, after a folder's descriptor, the second argument.
-fn quoted_first(arguments: &str) -> Option<&str> {
-    let after = arguments.strip_prefix("AT_FDCWD");
-    // With -y the folder is shown behind it.
-    let after =
-        after.map(|rest| rest.strip_prefix('<').and_then(|rest| rest.split_once('>')).map_or(rest, |(_, rest)| rest));
-    let relative = after.map(|rest| rest.trim_start_matches([',', ' ']));
-    relative.unwrap_or(arguments).strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(path, _)| path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clocks_without_a_day_are_of_the_day_the_file_was_written() {
-        const SECOND: i64 = MINUTE / 60;
-        let clock = || Clock { written: 10 * DAY + MINUTE, ..Clock::default() };
-        assert_eq!(clock().moment(0), 10 * DAY);
-        let mut over_midnight = clock();
-        let late = DAY - SECOND;
-        let moments = [late, 0, late, SECOND, 23 * 60 * MINUTE].map(|of_day| over_midnight.moment(of_day) - 10 * DAY);
-        assert_eq!(moments, [-SECOND, 0, -SECOND, SECOND, 23 * 60 * MINUTE]);
-    }
 
     #[test]
     fn lines_with_times_and_without_are_told_apart() {
@@ -488,6 +683,22 @@ mod tests {
         assert!(timeless.iter().all(|line| is_timeless(line) && !is_line(line)));
         assert!(
             ["10:00:00 hello (world)", "# Notes", "f(x) is 3"].iter().all(|line| !is_line(line) && !is_timeless(line))
+        );
+    }
+
+    #[test]
+    fn paths_are_joined_and_cleaned() {
+        assert_eq!(
+            (clean("/d", "x"), clean("/d/", "./x//y"), clean("/", "x")),
+            ("/d/x".into(), "/d/x/y".into(), "/x".into())
+        );
+        assert_eq!(
+            (clean("", "/a//b/"), clean("", "/"), clean("", "a/./b")),
+            ("/a/b".into(), "/".into(), "a/b".into())
+        );
+        assert_eq!(
+            (clean("", "."), clean("/d", "."), clean("/d", "../x")),
+            (".".into(), "/d".into(), "/d/../x".into())
         );
     }
 }

@@ -1,7 +1,7 @@
 //! What a process counted in the place of events (see `dlio_schemas::native::tally`), in numbers of the catalogue and Unix
 //! time.
 
-use dlio_schemas::native::tally::{Bin, OTHER, Row, Shape, Tallied};
+use dlio_schemas::native::tally::{self, Bin, OTHER, Row, Shape, Tallied};
 use dlio_schemas::ops::Op;
 
 use super::resolve::Resolver;
@@ -16,10 +16,25 @@ pub struct ProcessTally {
     pub events: u64,
     pub rows: Vec<KindRow>,
     pub shapes: Vec<KindShape>,
-    /// Thread, its events, whether it did I/O.
-    pub threads: Vec<(i32, u64, bool)>,
+    pub threads: Vec<Thread>,
     pub busy: Vec<Busy>,
     pub activity: Activity,
+}
+
+/// What one thread did.
+pub struct Thread {
+    pub tid: i32,
+    pub events: u64,
+    pub does_io: bool,
+    /// Of its spans.
+    pub categories: Vec<String>,
+}
+
+impl Thread {
+    fn new(thread: &tally::Thread, resolver: &Resolver) -> Thread {
+        let categories = thread.categories.iter().map(|category| resolver.text(*category).to_string()).collect();
+        Thread { tid: thread.tid as i32, events: thread.events, does_io: thread.does_io, categories }
+    }
 }
 
 /// All events of one kind on one file.
@@ -91,7 +106,7 @@ impl ProcessTally {
             events: tallied.events,
             rows: rows.collect(),
             shapes: shapes.collect(),
-            threads: tallied.threads.iter().map(|thread| (thread.tid as i32, thread.events, thread.does_io)).collect(),
+            threads: tallied.threads.iter().map(|thread| Thread::new(thread, resolver)).collect(),
             busy: busy.collect(),
             activity: Activity {
                 start_ts: resolver.unix_ns(tallied.origin),

@@ -6,15 +6,31 @@ use std::sync::Mutex;
 use dlio_schemas::ops::Class;
 use foldhash::fast::RandomState;
 
-use super::intervals::{Interval, Lists, Measures, Set, Sweep, unite};
+use super::access::{Access, Passes, Timed, stream};
+use super::bins::Bins;
+use super::course::Course;
+use super::groups::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SAID, Track};
+use super::groups::tree::{Ancestry, LaneId};
+use super::intervals::{Interval, Lists, SETS, Set, unite};
 use super::quantiles::{Counts, Histogram};
-use crate::batch::{ABSENT, Batch};
+use super::sweep::{Measures, Sweep, Swept};
+use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
-use crate::filter::Categories;
-use crate::load::{Seen, Unit};
 use crate::scan::Consumer;
+use crate::unit::{Categories, Seen, Unit};
 
 const CLASSES: usize = Class::ALL.len();
+
+/// Where a kind is counted: calls past files (on pipes, sockets and terminals) have rows of their own.
+#[inline(always)]
+pub fn row(kind: u32, past_files: bool) -> u32 {
+    kind << 1 | past_files as u32
+}
+
+/// The kind of a row, and whether it is of calls past files.
+pub fn kind_of(row: u32) -> (u32, bool) {
+    (row >> 1, row & 1 == 1)
+}
 
 /// Of one kind of event.
 #[derive(Clone, Default, Debug)]
@@ -32,6 +48,8 @@ pub struct FileCount {
     pub events: u64,
     pub opens: u64,
     pub time_ns: u64,
+    /// Of this, in calls that ask about it.
+    pub asked_ns: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub first_ts: i64,
@@ -46,6 +64,7 @@ impl Default for FileCount {
             events: 0,
             opens: 0,
             time_ns: 0,
+            asked_ns: 0,
             bytes_read: 0,
             bytes_written: 0,
             first_ts: i64::MAX,
@@ -56,11 +75,68 @@ impl Default for FileCount {
 }
 
 /// Of one thread of a process.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ThreadCount {
     pub events: u64,
     pub does_io: bool,
     pub computes: bool,
+    /// Read from files.
+    pub bytes_read: u64,
+    /// Messages taken from pipes and sockets, and handed to them.
+    pub taken: u64,
+    pub handed: u64,
+    /// Waits for batches that spans tell of.
+    pub batches: u64,
+    /// First start and last end of spans of a training: waits for batches, compute.
+    pub said_from: i64,
+    pub said_to: i64,
+    /// The first and the last epoch that spans number.
+    pub epoch_from: i32,
+    pub epoch_to: i32,
+}
+
+impl Default for ThreadCount {
+    fn default() -> ThreadCount {
+        ThreadCount {
+            events: 0,
+            does_io: false,
+            computes: false,
+            bytes_read: 0,
+            taken: 0,
+            handed: 0,
+            batches: 0,
+            said_from: i64::MAX,
+            said_to: i64::MIN,
+            epoch_from: i32::MAX,
+            epoch_to: i32::MIN,
+        }
+    }
+}
+
+impl ThreadCount {
+    fn merge(&mut self, other: &ThreadCount) {
+        self.events += other.events;
+        self.does_io |= other.does_io;
+        self.computes |= other.computes;
+        self.bytes_read += other.bytes_read;
+        self.taken += other.taken;
+        self.handed += other.handed;
+        self.batches += other.batches;
+        self.said_from = self.said_from.min(other.said_from);
+        self.said_to = self.said_to.max(other.said_to);
+        self.epoch_from = self.epoch_from.min(other.epoch_from);
+        self.epoch_to = self.epoch_to.max(other.epoch_to);
+    }
+
+    /// How many epochs its spans number.
+    pub fn epochs(&self) -> u64 {
+        (self.epoch_to as i64 - self.epoch_from as i64 + 1).max(0) as u64
+    }
+
+    fn said(&mut self, interval: Interval) {
+        self.said_from = self.said_from.min(interval.start);
+        self.said_to = self.said_to.max(interval.end);
+    }
 }
 
 /// Of one process.
@@ -72,10 +148,12 @@ pub struct ProcessCount {
     pub aggregated: u64,
     pub first_ts: i64,
     pub last_ts: i64,
-    /// Time of calls by class, summed.
+    /// Time of calls by class, summed; of those on files.
     pub(super) time_ns: [u64; CLASSES],
     /// Time of compute spans, summed.
     pub compute_ns: u64,
+    /// Time of calls that wait for others, summed.
+    pub idle_ns: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub failed: u64,
@@ -92,6 +170,7 @@ impl ProcessCount {
         last_ts: i64::MIN,
         time_ns: [0; CLASSES],
         compute_ns: 0,
+        idle_ns: 0,
         bytes_read: 0,
         bytes_written: 0,
         failed: 0,
@@ -110,10 +189,14 @@ impl Default for ProcessCount {
 pub struct Counted {
     /// What each unit turned out to hold, by source and index.
     pub units: Vec<(u32, u32, Seen)>,
+    /// By [`row`].
     pub kinds: Vec<KindCount>,
     pub sizes: Counts,
+    /// How files were read and written.
+    pub access: Access,
     pub files: Vec<FileCount>,
     pub processes: Vec<ProcessCount>,
+    pub course: Course,
     /// Which process used which file: file in the upper half, process in the lower.
     pub users: HashSet<u64, RandomState>,
     /// Which process moved bytes of which file by calls of the system or of the C library.
@@ -127,10 +210,12 @@ impl Counted {
         lengthen(&mut self.kinds, other.kinds.len());
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));
         self.sizes.merge(&other.sizes);
+        self.access.merge(other.access);
         lengthen(&mut self.files, other.files.len());
         self.files.iter_mut().zip(&other.files).for_each(|(mine, theirs)| mine.merge(theirs));
         lengthen(&mut self.processes, other.processes.len());
         self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.course.merge(other.course);
         self.users.extend(other.users);
         self.movers.extend(other.movers);
         other.above.into_iter().for_each(|(user, moved)| self.add_above(user, moved));
@@ -139,12 +224,19 @@ impl Counted {
 }
 
 impl Counted {
+    /// Whether spans tell of all computing, and not of parts alone.
+    pub fn knows_computing(&self, kinds: &[Kind]) -> bool {
+        let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);
+        !counted.filter_map(|(row, _)| kinds.get(kind_of(row).0 as usize)).any(is_part)
+    }
+
     /// What can be said once everything was counted: files met under two numbers are one, bytes seen twice count once.
     pub fn settle(&mut self, aliases: &[(u32, u32)]) {
         if !aliases.is_empty() {
             self.unite_files(aliases);
         }
         self.unite_layers();
+        self.access.settle();
     }
 
     fn add_above(&mut self, user: u64, moved: (u64, u64)) {
@@ -202,6 +294,7 @@ impl FileCount {
         self.events += other.events;
         self.opens += other.opens;
         self.time_ns += other.time_ns;
+        self.asked_ns += other.asked_ns;
         self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
         self.first_ts = self.first_ts.min(other.first_ts);
@@ -226,12 +319,10 @@ impl ProcessCount {
         self.bytes_written += other.bytes_written;
         self.failed += other.failed;
         self.compute_ns += other.compute_ns;
+        self.idle_ns += other.idle_ns;
         self.time_ns.iter_mut().zip(other.time_ns).for_each(|(mine, theirs)| *mine += theirs);
         for (tid, theirs) in other.threads {
-            let mine = self.threads.entry(tid).or_default();
-            mine.events += theirs.events;
-            mine.does_io |= theirs.does_io;
-            mine.computes |= theirs.computes;
+            self.threads.entry(tid).or_default().merge(&theirs);
         }
     }
 }
@@ -245,13 +336,24 @@ struct KindTraits {
     io: bool,
     opens: bool,
     span: bool,
+    /// Is a span in which a trainer waits for its next batch.
+    next_batch: bool,
+    /// Waits for others, and not for a file or until a time.
+    idle: bool,
     /// Moves its bytes by calls that may have been seen too.
     above: bool,
+    /// Is a span of communication.
+    communicates: bool,
+    /// Whose times are measured, and which stream its bytes belong to.
+    timed: Timed,
+    stream: u8,
+    /// Ends a pass through a file by opening it, or by closing it.
+    closes: bool,
     category: u64,
 }
 
 impl KindTraits {
-    fn of(kind: &Kind, categories: &Categories) -> KindTraits {
+    fn of(kind: &Kind, category: u32) -> KindTraits {
         let call = kind.origin == Origin::Call;
         KindTraits {
             class: kind.class,
@@ -259,8 +361,19 @@ impl KindTraits {
             io: call && is_io(kind),
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
+            next_batch: kind.origin == Origin::Span && is_next_batch(kind),
+            idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
-            category: categories.bit(&kind.cat),
+            communicates: kind.origin == Origin::Span && communicates(&kind.cat),
+            timed: match kind.class {
+                Class::Read => Timed::Read,
+                Class::Write => Timed::Write,
+                Class::Sync => Timed::Sync,
+                _ => Timed::Metadata,
+            },
+            stream: stream(&kind.cat, kind.class == Class::Write),
+            closes: call && ["close", "fclose"].contains(&&*kind.name),
+            category: Categories::bit_at(category),
         }
     }
 }
@@ -270,26 +383,69 @@ pub fn is_io(kind: &Kind) -> bool {
     matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
 }
 
-/// Calls whose success opens a file.
-pub const OPENING: [&str; 8] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "fdopen", "MPI_File_open"];
+/// Spans in which a trainer waits for its next batch, by the beginning of their name: ours and the benchmark's, PyTorch's
+/// profiler's, Lightning's.
+pub const NEXT_BATCH: [&str; 3] = ["fetch", "enumerate(DataLoader)", "[_TrainingEpochLoop].train_dataloader_next"];
+
+pub fn is_next_batch(kind: &Kind) -> bool {
+    kind.class != Class::Compute && NEXT_BATCH.iter().any(|name| kind.name.starts_with(name))
+}
+
+/// What is told of a training step whose forward nobody saw: a part of the computing, which must not be taken for all of it.
+const PARTS: [&str; 3] = ["backward", "optimizer.step", "optimizer.part"];
+
+fn is_part(kind: &Kind) -> bool {
+    kind.origin == Origin::Span && *kind.cat == *"pipeline" && PARTS.contains(&kind.name.as_ref())
+}
+
+/// Calls that wait, whatever for.
+pub fn is_wait(kind: &Kind) -> bool {
+    kind.class == Class::Wait
+}
+
+/// Calls that wait for others. One that sleeps waits for nobody.
+pub fn is_idle(kind: &Kind) -> bool {
+    is_wait(kind) && !kind.name.ends_with("sleep")
+}
+
+/// Calls whose success opens a file. `fdopen` puts a stream before one that is open.
+pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open"];
 
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)
 }
 
+/// Categories of spans in which ranks talk to one another begin so.
+pub fn communicates(category: &str) -> bool {
+    category.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("comm"))
+}
+
 /// Where the lists of all threads meet, in order of their parts.
-#[derive(Default)]
 pub struct Meeting(Mutex<Queue>);
 
-#[derive(Default)]
 struct Queue {
-    arrived: BTreeMap<usize, (Lists, i64)>,
+    arrived: BTreeMap<usize, (Lists, LanePart, i64)>,
     next: usize,
     sweep: Sweep,
+    lanes: LaneSweep,
+}
+
+/// All that was measured where lists met.
+pub struct Met {
+    pub measures: Measures,
+    pub lanes: BTreeMap<LaneId, LaneMeasure>,
+    /// Intervals that came too late to be counted in full, and how much of them is missing.
+    pub late: u64,
+    pub late_ns: i64,
+    /// How much of each set lies in each column of time.
+    pub bands: Bins<SETS>,
+    /// The same of what lanes say they did, summed over them, and of the time others let them wait.
+    pub said: Bins<SAID>,
+    pub idle: BTreeMap<LaneId, Bins<1>>,
 }
 
 impl Queue {
-    fn due(&mut self) -> Option<(Lists, i64)> {
+    fn due(&mut self) -> Option<(Lists, LanePart, i64)> {
         let due = self.arrived.remove(&self.next)?;
         self.next += 1;
         Some(due)
@@ -297,11 +453,17 @@ impl Queue {
 }
 
 impl Meeting {
-    fn deliver(&self, part: usize, lists: Lists, horizon: i64) {
+    pub fn new(catalog: &Catalog) -> Meeting {
+        let lanes = LaneSweep::new(Ancestry::new(catalog));
+        Meeting(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep: Sweep::default(), lanes }))
+    }
+
+    fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
         let mut queue = self.0.lock().expect("lists of intervals");
-        queue.arrived.insert(part, (lists, horizon));
-        while let Some((lists, horizon)) = queue.due() {
+        queue.arrived.insert(part, (lists, lanes, horizon));
+        while let Some((lists, lanes, horizon)) = queue.due() {
             queue.sweep.take(lists, horizon);
+            queue.lanes.take(lanes, horizon);
         }
     }
 
@@ -311,9 +473,11 @@ impl Meeting {
         self.0.lock().expect("lists of intervals").sweep.take(lists, i64::MAX);
     }
 
-    /// Measures; then how many intervals came too late to be counted in full, and how much of them is missing.
-    pub fn finish(self) -> (Measures, u64, i64) {
-        self.0.into_inner().expect("lists of intervals").sweep.finish()
+    pub fn finish(self) -> Met {
+        let queue = self.0.into_inner().expect("lists of intervals");
+        let Swept { measures, bands, late, late_ns } = queue.sweep.finish();
+        let Lanes { measures: lanes, said, idle } = queue.lanes.finish();
+        Met { measures, lanes, late, late_ns, bands, said, idle }
     }
 }
 
@@ -327,6 +491,11 @@ pub struct Counter<'a> {
     /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
     last_user: Vec<u32>,
     lists: Lists,
+    lanes: LanePart,
+    /// Passes through files of the batch being read.
+    passes: Passes,
+    /// The lane of the batch being read.
+    lane: usize,
     /// Of the unit being read: process ids, and what it holds.
     pids: Vec<u32>,
     seen: Seen,
@@ -335,10 +504,10 @@ pub struct Counter<'a> {
     pub counted: Counted,
 }
 
-/// Kinds and lengths of events, side by side.
+/// Rows and lengths of events, side by side.
 #[derive(Default)]
 pub struct Lengths {
-    pub kinds: Vec<u32>,
+    pub rows: Vec<u32>,
     pub durations: Vec<i64>,
 }
 
@@ -357,6 +526,9 @@ impl<'a> Counter<'a> {
             stored: Vec::new(),
             last_user: Vec::new(),
             lists: Default::default(),
+            lanes: LanePart::default(),
+            passes: Passes::default(),
+            lane: 0,
             pids: Vec::new(),
             seen: UNSEEN,
             lengths: None,
@@ -375,9 +547,10 @@ impl<'a> Counter<'a> {
     }
 
     fn keep_lengths(&mut self, batch: &Batch) {
-        self.lengths = self.lengths.take().filter(|kept| kept.kinds.len() + batch.len() <= LENGTHS_MAX);
+        self.lengths = self.lengths.take().filter(|kept| kept.rows.len() + batch.len() <= LENGTHS_MAX);
         if let Some(kept) = &mut self.lengths {
-            kept.kinds.extend_from_slice(&batch.kind);
+            let past = |file: u32| !self.stored[file as usize];
+            kept.rows.extend(batch.kind.iter().zip(&batch.file).map(|(&kind, &file)| row(kind, past(file))));
             kept.durations.extend_from_slice(&batch.dur);
         }
     }
@@ -386,9 +559,11 @@ impl<'a> Counter<'a> {
     fn learn(&mut self, batch: &Batch) {
         let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
         if largest(&batch.kind) >= self.kinds.len() {
-            let categories = Categories::new(self.catalog.categories());
-            self.kinds = self.catalog.kinds().iter().map(|kind| KindTraits::of(kind, &categories)).collect();
-            lengthen(&mut self.counted.kinds, self.kinds.len());
+            let known = self.kinds.len();
+            let categories = self.catalog.categories_from(known);
+            let kinds = self.catalog.kinds_from(known);
+            self.kinds.extend(kinds.iter().zip(categories).map(|(kind, category)| KindTraits::of(kind, category)));
+            lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
         }
         let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
         if largest(&batch.file).max(source) >= self.stored.len() {
@@ -409,11 +584,21 @@ impl Consumer for Counter<'_> {
         self.keep_lengths(batch);
         let mut process = ProcessCount { lost: batch.lost, aggregated: batch.aggregated, ..ProcessCount::default() };
         let mut thread = ThreadCount::default();
+        self.counted.course.begin(batch.proc);
+        self.counted.access.ready();
+        self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
+        for &epoch in batch.epoch.iter().filter(|epoch| **epoch != ABSENT_32) {
+            thread.epoch_from = thread.epoch_from.min(epoch);
+            thread.epoch_to = thread.epoch_to.max(epoch);
+        }
+        self.passes.end(&mut self.counted.access, (batch.proc, batch.tid));
         for &(row, source) in &batch.sources {
-            self.source(source, batch.proc, batch.bytes[row as usize], &mut process);
+            let row = row as usize;
+            let interval = Interval { start: batch.ts[row], end: batch.ts[row].saturating_add(batch.dur[row]) };
+            self.source(source, batch.proc, batch.bytes[row], interval, &mut process);
         }
         process.events = batch.len() as u64;
         thread.events = batch.len() as u64;
@@ -439,9 +624,13 @@ impl Consumer for Counter<'_> {
     }
 
     fn part_done(&mut self, part: usize, horizon: i64) {
+        self.counted.course.flush();
         let mut lists = std::mem::take(&mut self.lists);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.unite();
+        lists[Set::Io as usize] = lanes.all_of(Track::Io);
         lists.iter_mut().for_each(unite);
-        self.meeting.deliver(part, lists, horizon);
+        self.meeting.deliver(part, lists, lanes, horizon);
     }
 }
 
@@ -455,57 +644,106 @@ impl Counter<'_> {
         self.seen.categories |= traits.category;
         let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
         let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
-        let count = &mut self.counted.kinds[kind];
+        let file = batch.file[i];
+        let stored = self.stored[file as usize];
+        let row = row(kind as u32, !stored);
+        let count = &mut self.counted.kinds[row as usize];
         count.durations.add(dur as u64);
         count.failed += failed;
         if bytes != ABSENT {
             count.sized += 1;
             count.bytes += moved as u128;
-            self.counted.sizes.add(kind as u32, moved);
+            self.counted.sizes.add(row, moved);
         }
         process.first_ts = process.first_ts.min(ts);
         process.last_ts = process.last_ts.max(end);
-        process.failed += failed;
-        process.time_ns[traits.class as usize] += if traits.call { dur as u64 } else { 0 };
-        let file = batch.file[i];
-        let stored = self.stored[file as usize];
+        // A wait whose time ran out did what it was asked for.
+        process.failed += if traits.class == Class::Wait { 0 } else { failed };
+        process.time_ns[traits.class as usize] += if traits.call && stored { dur as u64 } else { 0 };
         let interval = Interval { start: ts, end };
+        let (mut read, mut written) = directions(traits.class, moved);
         if traits.io && stored {
-            self.lists[Set::Io as usize].push(interval);
+            self.lanes.push(self.lane, Track::Io, interval);
             thread.does_io = true;
+            thread.bytes_read += read;
+            self.access(batch, i, (row, traits), failed > 0);
         } else if traits.span {
             process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
-            self.span(traits.class, interval, thread);
+            self.span(traits, interval, thread);
+        } else if traits.idle || traits.io && traits.class == Class::Read {
+            self.lanes.push(self.lane, Track::Idle, interval);
+            process.idle_ns += dur as u64;
+            thread.taken += (read > 0) as u64;
         }
-        let (mut read, mut written) = directions(traits.class, moved);
+        if !stored && written > 0 {
+            thread.handed += 1;
+            self.lanes.push(self.lane, Track::Hand, interval);
+        }
         let pos = batch.pos[i];
         let reached = if pos == ABSENT { ABSENT } else { pos.saturating_add((read + written) as i64) };
         if traits.above {
             self.counted.add_above((file as u64) << 32 | batch.proc as u64, (read, written));
             (read, written) = (0, 0);
         }
-        process.bytes_read += read;
-        process.bytes_written += written;
+        if stored {
+            process.bytes_read += read;
+            process.bytes_written += written;
+            if traits.io {
+                self.counted.course.add(interval, read, written, traits.class == Class::Metadata);
+            }
+        }
         if file != FILE_NONE && traits.call {
-            self.file(file, batch.proc, reached, (read, written), interval, traits.opens && failed == 0);
+            self.file(file, batch.proc, reached, (read, written), interval, (traits.opens && failed == 0, traits));
         }
     }
 
-    fn span(&mut self, class: Class, interval: Interval, thread: &mut ThreadCount) {
-        match class {
+    /// A call on a file: how long it took, where it began, how it failed.
+    #[inline(always)]
+    fn access(&mut self, batch: &Batch, i: usize, (row, traits): (u32, KindTraits), failed: bool) {
+        let (ts, dur, file, bytes) = (batch.ts[i], batch.dur[i] as u64, batch.file[i], batch.bytes[i]);
+        let access = &mut self.counted.access;
+        access.time(traits.timed, (bytes != ABSENT).then_some(bytes as u64), dur);
+        if bytes > 0 && file != FILE_NONE && matches!(traits.timed, Timed::Read | Timed::Write) {
+            let pos = (batch.pos[i] != ABSENT).then_some(batch.pos[i]);
+            self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
+        } else if !failed && file != FILE_NONE && (traits.opens || traits.closes) {
+            self.passes.bound(ts, file, traits.closes);
+        }
+        if failed {
+            let errno = if batch.ret[i] == FAILED { 0 } else { -batch.ret[i] as i32 };
+            access.failed(row, errno, (ts, file), dur);
+        }
+    }
+
+    fn span(&mut self, traits: KindTraits, interval: Interval, thread: &mut ThreadCount) {
+        match traits.class {
             Class::Compute => {
                 thread.computes = true;
                 self.lists[Set::Compute as usize].push(interval);
+                self.lanes.push(self.lane, Track::Compute, interval);
+                thread.said(interval);
             }
             Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
             _ => {}
         }
+        if traits.communicates {
+            self.lanes.push(self.lane, Track::Comm, interval);
+        }
+        if traits.class == Class::Write {
+            self.lanes.push(self.lane, Track::Save, interval);
+        }
+        if traits.next_batch {
+            self.lanes.push(self.lane, Track::Wait, interval);
+            thread.batches += 1;
+            thread.said(interval);
+        }
     }
 
     /// What a call wrote to one file it read from another, of which it says no more.
-    fn source(&mut self, file: u32, proc: u32, bytes: i64, process: &mut ProcessCount) {
+    fn source(&mut self, file: u32, proc: u32, bytes: i64, interval: Interval, process: &mut ProcessCount) {
         if file != FILE_NONE && bytes != ABSENT {
             process.bytes_read += bytes as u64;
+            self.counted.course.add_bytes(interval, bytes as u64);
             self.counted.files[file as usize].bytes_read += bytes as u64;
             let user = (file as u64) << 32 | proc as u64;
             self.counted.users.insert(user);
@@ -514,11 +752,21 @@ impl Counter<'_> {
     }
 
     #[inline(always)]
-    fn file(&mut self, file: u32, proc: u32, reached: i64, moved: (u64, u64), interval: Interval, opened: bool) {
+    fn file(
+        &mut self,
+        file: u32,
+        proc: u32,
+        reached: i64,
+        moved: (u64, u64),
+        interval: Interval,
+        (opened, traits): (bool, KindTraits),
+    ) {
         let count = &mut self.counted.files[file as usize];
+        let ns = (interval.end - interval.start) as u64;
         count.events += 1;
         count.opens += opened as u64;
-        count.time_ns += (interval.end - interval.start) as u64;
+        count.time_ns += ns;
+        count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
         count.bytes_read += moved.0;
         count.bytes_written += moved.1;
         count.first_ts = count.first_ts.min(interval.start);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::model::Summary;
+use super::report::Summary;
 
 /// One figure of the report.
 #[derive(Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub fn figures(summary: &Summary) -> Vec<Figure> {
 }
 
 /// Columns that tell the rows of a table apart.
-const NAMES: [&str; 8] = ["name", "cat", "directory", "path", "host", "pid", "rank", "what"];
+const NAMES: [&str; 9] = ["id", "name", "cat", "directory", "path", "host", "pid", "rank", "what"];
 
 fn name_of(row: &Value) -> String {
     let parts = NAMES.iter().filter_map(|name| row.get(name)).filter(|value| !value.is_null());
@@ -64,7 +64,8 @@ pub fn csv(summary: &Summary) -> String {
     out
 }
 
-fn quoted(cell: &str) -> String {
+/// A cell of CSV.
+pub fn quoted(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.into(),

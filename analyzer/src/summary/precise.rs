@@ -1,35 +1,68 @@
 //! Exact quantiles of durations: all events once more, of which only those in the buckets of quantiles are counted. Of few
 //! events the lengths were kept; of many the trace is read again.
 
-use super::count::Lengths;
-use super::model::Analysis;
+use super::analysis::Analysis;
+use super::count::{Lengths, row};
 use super::quantiles::{Counts, bucket};
 use crate::batch::{Batch, Wanted};
+use crate::catalog::{Catalog, is_stored};
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Consumer, Progress, scan};
 
 /// Counts values in the buckets that were asked for.
 struct Refiner<'a> {
-    /// By kind and bucket.
-    asked: &'a [Vec<bool>],
+    /// By row.
+    asked: &'a [Asked],
     counts: Counts,
 }
 
+/// Some buckets of a kind, as bits from the first on.
+#[derive(Default)]
+struct Asked {
+    first: usize,
+    bits: Box<[u64]>,
+}
+
+impl Asked {
+    fn new(buckets: &[usize]) -> Asked {
+        let (Some(&first), Some(&last)) = (buckets.first(), buckets.last()) else { return Asked::default() };
+        let mut bits = vec![0; (last - first) / 64 + 1];
+        buckets.iter().for_each(|bucket| bits[(bucket - first) / 64] |= 1 << ((bucket - first) % 64));
+        Asked { first, bits: bits.into() }
+    }
+
+    #[inline]
+    fn holds(&self, bucket: usize) -> bool {
+        let at = bucket.wrapping_sub(self.first);
+        self.bits.get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+    }
+}
+
 impl Refiner<'_> {
-    fn count(&mut self, kinds: &[u32], durations: &[i64]) {
-        for (&kind, &dur) in kinds.iter().zip(durations) {
-            let asked = self.asked.get(kind as usize).and_then(|buckets| buckets.get(bucket(dur as u64)));
-            if asked == Some(&true) {
-                self.counts.add(kind, dur as u64);
-            }
+    fn count(&mut self, row: u32, dur: i64) {
+        if self.asked.get(row as usize).is_some_and(|asked| asked.holds(bucket(dur as u64))) {
+            self.counts.add(row, dur as u64);
         }
     }
 }
 
-impl Consumer for Refiner<'_> {
+/// Reads events for a [`Refiner`].
+struct Reading<'a> {
+    refiner: Refiner<'a>,
+    catalog: &'a Catalog,
+    /// Whether a file is one, and no pipe.
+    stored: Vec<bool>,
+}
+
+impl Consumer for Reading<'_> {
     fn batch(&mut self, batch: &mut Batch) {
-        self.count(&batch.kind, &batch.dur);
+        if batch.file.iter().any(|file| *file as usize >= self.stored.len()) {
+            self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
+        }
+        for ((&kind, &file), &dur) in batch.kind.iter().zip(&batch.file).zip(&batch.dur) {
+            self.refiner.count(row(kind, !self.stored[file as usize]), dur);
+        }
     }
 
     fn part_done(&mut self, _part: usize, _horizon: i64) {}
@@ -45,9 +78,10 @@ pub fn refine(
 ) -> std::io::Result<()> {
     let asked = asked(analysis);
     let refiner = || Refiner { asked: &asked, counts: Counts::default() };
-    let refiners = scan(trace, &trace.sieve(filter), Wanted::default(), threads, progress, refiner)?;
+    let reading = || Reading { refiner: refiner(), catalog: &trace.catalog, stored: Vec::new() };
+    let readings = scan(trace, &trace.sieve(filter), Wanted::default(), threads, progress, reading)?;
     let mut counts = Counts::default();
-    refiners.iter().for_each(|refiner| counts.merge(&refiner.counts));
+    readings.iter().for_each(|reading| counts.merge(&reading.refiner.counts));
     analysis.durations = Some(counts);
     Ok(())
 }
@@ -56,17 +90,13 @@ pub fn refine(
 pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
     let asked = asked(analysis);
     let mut refiner = Refiner { asked: &asked, counts: Counts::default() };
-    lengths.iter().for_each(|kept| refiner.count(&kept.kinds, &kept.durations));
+    let kept = lengths.iter().flat_map(|kept| kept.rows.iter().zip(&kept.durations));
+    kept.for_each(|(&row, &dur)| refiner.count(row, dur));
     analysis.durations = Some(refiner.counts);
 }
 
-/// The buckets in which the quantiles of each kind lie.
-fn asked(analysis: &Analysis) -> Vec<Vec<bool>> {
-    let of = |of: &super::count::KindCount| {
-        let buckets = of.durations.buckets_of_quantiles();
-        let mut asked = vec![false; buckets.last().map_or(0, |last| last + 1)];
-        buckets.into_iter().for_each(|bucket| asked[bucket] = true);
-        asked
-    };
-    analysis.counted.kinds.iter().map(of).collect()
+/// The buckets in which the quantiles of each row lie.
+fn asked(analysis: &Analysis) -> Vec<Asked> {
+    let kinds = analysis.counted.kinds.iter();
+    kinds.map(|kind| Asked::new(&kind.durations.buckets_of_quantiles())).collect()
 }

@@ -4,6 +4,10 @@
 //! in buckets of which 128 make a doubling: a quantile is off by 0.4 % at most, smallest, largest and mean not at all. The
 //! few buckets in which quantiles lie can be counted value by value in a second pass, which makes them exact.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 /// Buckets of a doubling, as a power of two.
 const FINE_BITS: u32 = 7;
 const FINE: u64 = 1 << FINE_BITS;
@@ -42,10 +46,17 @@ fn middle(bucket: usize) -> f64 {
     low as f64 + ((1u64 << octave) - 1) as f64 / 2.0
 }
 
-/// Counts of durations in buckets.
+/// Events of one kind whose buckets are listed: with more of them a count for every bucket takes no more than they do.
+const FEW_MAX: usize = 1024;
+
+/// Counts of durations in buckets. Traces may have hundreds of thousands of names of which each occurs a few times: of
+/// those the buckets are listed one by one.
 #[derive(Clone, Debug)]
 pub struct Histogram {
+    /// By bucket; empty while the events are few.
     counts: Vec<u64>,
+    /// The bucket of each event, while they are few.
+    few: Vec<u16>,
     pub count: u64,
     pub sum: u128,
     pub min: u64,
@@ -54,7 +65,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
+        Histogram { counts: Vec::new(), few: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 }
 
@@ -62,22 +73,44 @@ impl Histogram {
     #[inline(always)]
     pub fn add(&mut self, value: u64) {
         let bucket = bucket(value);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
+        match self.counts.get_mut(bucket) {
+            Some(count) => *count += 1,
+            None => self.add_beyond(bucket),
         }
-        self.counts[bucket] += 1;
         self.count += 1;
         self.sum += value as u128;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
 
+    #[cold]
+    fn add_beyond(&mut self, bucket: usize) {
+        match self.counts.is_empty() && self.few.len() < FEW_MAX {
+            true => self.few.push(bucket as u16),
+            false => self.add_counts(bucket, 1),
+        }
+    }
+
+    fn add_counts(&mut self, bucket: usize, count: u64) {
+        let few = std::mem::take(&mut self.few);
+        let largest = few.iter().map(|bucket| *bucket as usize).max().unwrap_or(0).max(bucket);
+        self.counts.resize(self.counts.len().max(largest + 1), 0);
+        few.iter().for_each(|bucket| self.counts[*bucket as usize] += 1);
+        self.counts[bucket] += count;
+    }
+
+    /// Buckets that hold something, in ascending order.
+    fn steps(&self) -> Vec<(usize, u64)> {
+        let mut few = self.few.clone();
+        few.sort_unstable();
+        let few = few.chunk_by(|a, b| a == b).map(|run| (run[0] as usize, run.len() as u64));
+        few.chain(self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0)).collect()
+    }
+
     /// Values that were counted elsewhere, in steps; their sum and ends are known better than the steps tell.
     pub fn add_steps(&mut self, steps: &[(u64, u64)], sum: u64, (min, max): (u64, u64)) {
         for &(value, count) in steps {
-            let bucket = bucket(value);
-            self.counts.resize(self.counts.len().max(bucket + 1), 0);
-            self.counts[bucket] += count;
+            self.add_counts(bucket(value), count);
             self.count += count;
         }
         self.sum += sum as u128;
@@ -86,10 +119,11 @@ impl Histogram {
     }
 
     pub fn merge(&mut self, other: &Histogram) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if let Some(last) = other.counts.len().checked_sub(1) {
+            self.add_counts(last, 0);
+            self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
         }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        other.few.iter().for_each(|bucket| self.add_beyond(*bucket as usize));
         self.count += other.count;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -107,7 +141,7 @@ impl Histogram {
         ranks.sort_unstable();
         let mut ranks = ranks.into_iter().peekable();
         let (mut found, mut seen) = (Vec::new(), 0);
-        for (bucket, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.steps() {
             seen += count;
             let mut holds = false;
             while ranks.next_if(|rank| *rank < seen).is_some() {
@@ -126,7 +160,7 @@ impl Histogram {
         let buckets = self.buckets_of_quantiles();
         let mut steps = Vec::new();
         let mut rest = values;
-        for (number, &count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        for (number, count) in self.steps() {
             if buckets.binary_search(&number).is_err() {
                 steps.push((middle(number), count));
                 continue;
@@ -142,7 +176,7 @@ impl Histogram {
     }
 
     pub fn quantiles(&self) -> Option<Quantiles> {
-        let steps = self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (middle(i), *n));
+        let steps = self.steps().into_iter().map(|(bucket, n)| (middle(bucket), n));
         let found = quantiles(steps, self.count, self.sum)?;
         let (min, max) = (self.min as f64, self.max as f64);
         let within = |value: f64| value.clamp(min, max);
@@ -194,6 +228,8 @@ const FREE: u64 = u64::MAX;
 pub struct Counts {
     /// Kind in the upper 16 bits, value in the lower 48.
     slots: Vec<(u64, u64)>,
+    /// Of kinds and values that need more bits.
+    wide: HashMap<(u32, u64), u64, RandomState>,
     used: usize,
     /// Whether values had to be rounded.
     pub rounded: bool,
@@ -201,22 +237,42 @@ pub struct Counts {
 
 impl Default for Counts {
     fn default() -> Counts {
-        Counts { slots: vec![(FREE, 0); 1024], used: 0, rounded: false }
+        Counts { slots: vec![(FREE, 0); 1024], wide: HashMap::default(), used: 0, rounded: false }
     }
 }
 
 const VALUE_BITS: u32 = 48;
 
+/// Kinds below this have room beside a value.
+const KIND_END: u32 = (1 << (64 - VALUE_BITS)) - 1;
+
 impl Counts {
     #[inline(always)]
     pub fn add(&mut self, kind: u32, value: u64) {
-        self.add_many((kind as u64) << VALUE_BITS | value.min((1 << VALUE_BITS) - 1), 1);
+        self.add_value(kind, value, 1);
+    }
+
+    #[inline(always)]
+    fn add_value(&mut self, kind: u32, value: u64, count: u64) {
+        match kind < KIND_END && value >> VALUE_BITS == 0 {
+            true => self.add_many((kind as u64) << VALUE_BITS | value, count),
+            false => self.add_wide(kind, value, count),
+        }
+    }
+
+    #[cold]
+    fn add_wide(&mut self, kind: u32, value: u64, count: u64) {
+        if self.used + self.wide.len() >= DISTINCT_MAX && !self.wide.contains_key(&(kind, value)) {
+            self.rounded = true;
+            return *self.wide.entry((kind, middle(bucket(value)) as u64)).or_default() += count;
+        }
+        *self.wide.entry((kind, value)).or_default() += count;
     }
 
     /// Values that were counted elsewhere, in steps.
     pub fn add_steps(&mut self, kind: u32, steps: &[(u64, u64)]) {
         for &(value, count) in steps {
-            self.add_many((kind as u64) << VALUE_BITS | value.min((1 << VALUE_BITS) - 1), count);
+            self.add_value(kind, value, count);
         }
         self.rounded |= !steps.is_empty();
     }
@@ -273,13 +329,16 @@ impl Counts {
     pub fn merge(&mut self, other: &Counts) {
         self.rounded |= other.rounded;
         other.slots.iter().filter(|(key, _)| *key != FREE).for_each(|(key, count)| self.add_many(*key, *count));
+        other.wide.iter().for_each(|((kind, value), count)| self.add_wide(*kind, *value, *count));
     }
 
     /// Values and their counts in ascending order, kind by kind.
     pub fn sorted(&self) -> Vec<(u32, u64, u64)> {
-        let mut kept: Vec<_> = self.slots.iter().filter(|(key, _)| *key != FREE).copied().collect();
-        kept.sort_unstable();
-        kept.into_iter().map(|(key, n)| ((key >> VALUE_BITS) as u32, key & ((1 << VALUE_BITS) - 1), n)).collect()
+        let kept = self.slots.iter().filter(|(key, _)| *key != FREE);
+        let narrow = kept.map(|(key, n)| ((key >> VALUE_BITS) as u32, key & ((1 << VALUE_BITS) - 1), *n));
+        let mut all: Vec<_> = narrow.chain(self.wide.iter().map(|((kind, value), n)| (*kind, *value, *n))).collect();
+        all.sort_unstable();
+        all
     }
 }
 
@@ -308,6 +367,35 @@ mod tests {
         assert_eq!((q.min, q.p25, q.median, q.p99, q.max), (7.0, 7.0, 7.0, 7.0, 7.0));
         let q = exact(&[10, 10, 10, 10, 20]);
         assert_eq!((q.median, q.p75, q.max), (10.0, 10.0, 20.0));
+    }
+
+    #[test]
+    fn kinds_and_values_beyond_the_narrow_ones_stay_apart() {
+        let mut counts = Counts::default();
+        let all = [(1, 5), (1 << 16 | 1, 5), (400_000, 7), (1, 1 << 50), (1, 1 << 51), (KIND_END, (1 << 48) - 1)];
+        all.iter().for_each(|(kind, value)| counts.add(*kind, *value));
+        let mut twice = counts.clone();
+        twice.merge(&counts);
+        let mut expected: Vec<_> = all.iter().map(|(kind, value)| (*kind, *value, 2)).collect();
+        expected.sort_unstable();
+        assert_eq!(twice.sorted(), expected);
+    }
+
+    #[test]
+    fn few_events_and_many_give_the_same_buckets() {
+        let value = |i: u64| i * i % 100_003;
+        let of = |range: std::ops::Range<u64>| {
+            let mut histogram = Histogram::default();
+            range.for_each(|i| histogram.add(value(i)));
+            histogram
+        };
+        let whole = of(0..3000);
+        assert!(whole.few.is_empty() && !of(0..1000).few.is_empty());
+        for cut in [1, 500, 1500, 2900] {
+            let (mut first, second) = (of(0..cut), of(cut..3000));
+            first.merge(&second);
+            assert_eq!((first.steps(), first.quantiles()), (whole.steps(), whole.quantiles()), "{cut}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use dlio_schemas::native::tally::Bin;
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
-use super::count::{Counted, FileCount, Meeting, ProcessCount, ThreadCount, directions, lengthen, opens};
+use super::count::{self, Counted, FileCount, Meeting, ProcessCount, ThreadCount, directions, lengthen, opens};
 use super::intervals::{Interval, Lists, Set};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
@@ -128,27 +128,46 @@ impl Adding<'_> {
     fn tally(&mut self, tally: &ProcessTally) {
         let mut process = ProcessCount { events: tally.events, ..ProcessCount::default() };
         tally.rows.iter().for_each(|row| self.row(row, tally.proc, &mut process));
-        let computes = process.compute_ns > 0;
-        let threads = tally.threads.iter();
-        process.threads =
-            threads.map(|&(tid, events, does_io)| (tid, ThreadCount { events, does_io, computes })).collect();
+        // Older tables do not say whose spans they are: then it may have been any thread.
+        let is_said = tally.threads.iter().any(|thread| !thread.categories.is_empty());
+        let anybody = process.compute_ns > 0 && !is_said;
+        let threads = tally.threads.iter().map(|thread| {
+            let computes = anybody || thread.categories.iter().any(|cat| span_class(cat) == Class::Compute);
+            let (events, does_io) = (thread.events, thread.does_io);
+            (thread.tid, ThreadCount { events, does_io, computes, ..ThreadCount::default() })
+        });
+        process.threads = threads.collect();
         tally.shapes.iter().for_each(|shape| self.shape(shape, tally));
         lengthen(&mut self.counted.processes, tally.proc as usize + 1);
         self.counted.processes[tally.proc as usize].merge(process);
+        self.course(tally);
+    }
+
+    fn course(&mut self, tally: &ProcessTally) {
+        let tally::Activity { start_ts, bin_ns, ns_a_tick, bins } = &tally.activity;
+        let width = *bin_ns as i64;
+        self.counted.course.begin(tally.proc);
+        for (bin, at) in bins.iter().zip(0i64..).filter(|(bin, _)| bin.events > 0) {
+            let start = start_ts.saturating_add(width.saturating_mul(at));
+            let io_ns = ((bin.read_ticks + bin.write_ticks + bin.other_ticks) as f64 * ns_a_tick) as u64;
+            let interval = Interval { start, end: start.saturating_add(width) };
+            self.counted.course.add_sums(interval, [bin.bytes_read, bin.bytes_written, bin.events, io_ns, 0]);
+        }
+        self.counted.course.flush();
     }
 
     fn row(&mut self, row: &KindRow, proc: u32, process: &mut ProcessCount) {
         let kind = &self.kinds[row.kind as usize];
         let counts = &row.row;
         let (read, written) = directions(kind.class, counts.bytes);
-        lengthen(&mut self.counted.kinds, self.kinds.len());
-        let of_kind = &mut self.counted.kinds[row.kind as usize];
+        lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
+        let of_kind = &mut self.counted.kinds[count::row(row.kind, false) as usize];
         of_kind.failed += counts.failed;
         of_kind.sized += counts.sized;
         of_kind.bytes += counts.bytes as u128;
         process.first_ts = process.first_ts.min(row.first_ts);
         process.last_ts = process.last_ts.max(row.last_ts);
-        process.failed += counts.failed;
+        process.failed += if kind.class == Class::Wait { 0 } else { counts.failed };
         process.bytes_read += read;
         process.bytes_written += written;
         match kind.origin {
@@ -170,6 +189,7 @@ impl Adding<'_> {
             events: counts.count,
             opens: if opened { counts.count - counts.failed } else { 0 },
             time_ns: row.time_ns,
+            asked_ns: if kind.class == Class::Metadata { row.time_ns } else { 0 },
             bytes_read: moved.0,
             bytes_written: moved.1,
             first_ts: row.first_ts,
@@ -197,9 +217,11 @@ impl Adding<'_> {
 
     fn shape(&mut self, shape: &KindShape, tally: &ProcessTally) {
         let sum = tally.rows.iter().filter(|row| row.kind == shape.kind).map(|row| row.time_ns).sum();
-        let durations = &mut self.counted.kinds[shape.kind as usize].durations;
+        // Of one kind there is one shape, whatever the calls were on.
+        let row = count::row(shape.kind, false);
+        let durations = &mut self.counted.kinds[row as usize].durations;
         durations.add_steps(&shape.durations, sum, (shape.shortest_ns, shape.longest_ns));
-        self.counted.sizes.add_steps(shape.kind, &shape.sizes);
+        self.counted.sizes.add_steps(row, &shape.sizes);
     }
 }
 

@@ -1,42 +1,21 @@
 //! Batches of events as Arrow record batches, column by column as the contract in `schemas` lists them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, Int32Builder, Int64Array, MapBuilder, MapFieldNames, RecordBatch,
-    RecordBatchOptions, StringArray, StringBuilder, UInt8Array,
+    ArrayRef, DictionaryArray, Int32Array, Int32Builder, Int64Array, MapBuilder, RecordBatch, RecordBatchOptions,
+    StringArray, StringBuilder, UInt8Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{Int32Type, SchemaRef};
 use arrow::error::ArrowError;
-use dlio_schemas::tables::{self, Column, Type};
+use dlio_schemas::tables;
+use foldhash::fast::RandomState;
 
-use crate::batch::{ABSENT, ABSENT_32, Batch, Value};
-use crate::catalog::{Catalog, FILE_NONE, Process};
-
-/// The Arrow schema of a table of the contract.
-pub fn schema(columns: &[Column]) -> SchemaRef {
-    let fields: Vec<_> =
-        columns.iter().map(|column| Field::new(column.name, data_type(column.of), column.nullable)).collect();
-    Arc::new(Schema::new(fields))
-}
-
-fn data_type(of: Type) -> DataType {
-    match of {
-        Type::Name => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        Type::Text => DataType::Utf8,
-        Type::Int64 => DataType::Int64,
-        Type::Int32 => DataType::Int32,
-        Type::UInt8 => DataType::UInt8,
-        Type::Map => map_type(),
-    }
-}
-
-fn map_type() -> DataType {
-    let names = MapFieldNames::default();
-    let fields = vec![Field::new(names.key, DataType::Utf8, false), Field::new(names.value, DataType::Utf8, true)];
-    DataType::Map(Arc::new(Field::new(names.entry, DataType::Struct(fields.into()), false)), false)
-}
+use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED, Value};
+use crate::catalog::{Catalog, FILE_NONE, Kind};
+use crate::schema::schema;
 
 /// Strings of the catalogue as Arrow shares them between batches, and what of each process every event repeats.
 pub struct Shared {
@@ -44,6 +23,7 @@ pub struct Shared {
     pub names: Dictionary,
     pub cats: Dictionary,
     pub classes: Dictionary,
+    pub layers: Dictionary,
     pub hosts: ArrayRef,
     processes: Vec<SharedProcess>,
     pub files: Vec<Arc<str>>,
@@ -61,58 +41,137 @@ pub struct SharedProcess {
 
 /// Different strings, and which of them each kind has.
 pub struct Dictionary {
-    pub values: ArrayRef,
+    pub texts: Vec<Arc<str>>,
     pub keys: Vec<i32>,
+    known: HashMap<Arc<str>, i32, RandomState>,
+    /// All of them as every batch repeats them, unless they are too many.
+    values: Option<ArrayRef>,
+    /// For batches that have those of their own rows only.
+    places: Places,
 }
 
+/// Strings that are repeated with every batch. More of them would be gone through a batch by whoever reads it, and made anew
+/// with every name that a foreign format comes to: names are as many as their traces like.
+const REPEATED_MAX: usize = 2048;
+
 impl Dictionary {
-    fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Dictionary {
-        let mut values: Vec<&str> = Vec::new();
-        let mut known = std::collections::HashMap::new();
-        let keys = texts.map(|text| {
-            *known.entry(text).or_insert_with(|| {
-                values.push(text);
-                values.len() as i32 - 1
-            })
-        });
-        let keys = keys.collect();
-        Dictionary { values: Arc::new(StringArray::from(values)), keys }
+    fn new() -> Dictionary {
+        Dictionary {
+            texts: Vec::new(),
+            keys: Vec::new(),
+            known: HashMap::default(),
+            values: None,
+            places: Places::default(),
+        }
     }
 
-    fn column(&self, kinds: &[u32]) -> Result<ArrayRef, ArrowError> {
-        let keys: Int32Array = kinds.iter().map(|&kind| self.keys[kind as usize]).collect::<Vec<_>>().into();
-        Ok(Arc::new(DictionaryArray::try_new(keys, self.values.clone())?))
+    /// Learns the strings of further kinds.
+    fn extend<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
+        for text in texts {
+            let key = self.known.get(text).copied().unwrap_or_else(|| {
+                let text: Arc<str> = text.into();
+                self.texts.push(text.clone());
+                self.known.insert(text, self.texts.len() as i32 - 1);
+                self.texts.len() as i32 - 1
+            });
+            self.keys.push(key);
+        }
+        self.values = (self.texts.len() <= REPEATED_MAX)
+            .then(|| Arc::new(StringArray::from_iter_values(&self.texts)) as ArrayRef);
+    }
+
+    fn column(&mut self, kinds: &[u32]) -> Result<ArrayRef, ArrowError> {
+        let keys = kinds.iter().map(|&kind| self.keys[kind as usize]);
+        match &self.values {
+            Some(values) => {
+                let keys: Int32Array = keys.collect::<Vec<_>>().into();
+                Ok(Arc::new(DictionaryArray::try_new(keys, values.clone())?))
+            }
+            None => self.places.column(keys.map(|key| Some(key as usize)), &self.texts),
+        }
+    }
+}
+
+/// Makes dictionaries of the strings that a batch has.
+#[derive(Default)]
+struct Places {
+    /// For each string its key in the batch being made, valid where `marks` has the batch's number.
+    keys: Vec<i32>,
+    marks: Vec<u64>,
+    mark: u64,
+}
+
+impl Places {
+    /// Only the strings of this batch: functions on strings are computed once for each value of a dictionary, and a
+    /// million paths would be a million computations a batch.
+    fn column(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = Option<usize>>,
+        texts: &[Arc<str>],
+    ) -> Result<ArrayRef, ArrowError> {
+        self.mark += 1;
+        self.keys.resize(texts.len(), 0);
+        self.marks.resize(texts.len(), 0);
+        let mut values = StringBuilder::new();
+        let mut count = 0;
+        let mut keys = Int32Builder::with_capacity(rows.len());
+        for row in rows {
+            let Some(at) = row else {
+                keys.append_null();
+                continue;
+            };
+            if self.marks[at] != self.mark {
+                self.marks[at] = self.mark;
+                self.keys[at] = count;
+                values.append_value(&texts[at]);
+                count += 1;
+            }
+            keys.append_value(self.keys[at]);
+        }
+        Ok(Arc::new(DictionaryArray::try_new(keys.finish(), Arc::new(values.finish()))?))
     }
 }
 
 impl Shared {
     fn new(catalog: &Catalog) -> Shared {
-        let kinds = catalog.kinds();
-        let hosts: Vec<_> = catalog.hosts().into_iter().map(|host| host.name).collect();
-        let process = |process: &Process| SharedProcess {
-            pid: process.pid,
-            host: Some(process.host).filter(|host| (*host as usize) < hosts.len()),
-            rank: process.rank,
-        };
-        let processes = catalog.processes().iter().map(process).collect();
-        Shared {
-            kinds: kinds.len(),
-            names: Dictionary::new(kinds.iter().map(|kind| kind.name.as_ref())),
-            cats: Dictionary::new(kinds.iter().map(|kind| kind.cat.as_ref())),
-            classes: Dictionary::new(kinds.iter().map(|kind| kind.class.name())),
-            hosts: Arc::new(StringArray::from(hosts)),
-            processes,
+        let mut shared = Shared {
+            kinds: 0,
+            names: Dictionary::new(),
+            cats: Dictionary::new(),
+            classes: Dictionary::new(),
+            layers: Dictionary::new(),
+            hosts: Arc::new(StringArray::new_null(0)),
+            processes: Vec::new(),
             files: Vec::new(),
             texts: Vec::new(),
-        }
+        };
+        shared.learn(catalog);
+        shared
     }
 
     /// Learns what was named since.
     fn extend(&mut self, catalog: &Catalog) {
-        let (mut files, mut texts) = (std::mem::take(&mut self.files), std::mem::take(&mut self.texts));
-        files.extend(catalog.files_from(files.len()));
-        texts.extend(catalog.texts_from(texts.len()));
-        *self = Shared { files, texts, ..Shared::new(catalog) };
+        self.files.extend(catalog.files_from(self.files.len()));
+        self.texts.extend(catalog.texts_from(self.texts.len()));
+        self.learn(catalog);
+    }
+
+    fn learn(&mut self, catalog: &Catalog) {
+        let kinds = catalog.kinds_from(self.kinds);
+        if !kinds.is_empty() {
+            self.kinds += kinds.len();
+            self.names.extend(kinds.iter().map(|kind| kind.name.as_ref()));
+            self.cats.extend(kinds.iter().map(|kind| kind.cat.as_ref()));
+            self.classes.extend(kinds.iter().map(|kind| kind.class.name()));
+            self.layers.extend(kinds.iter().map(Kind::layer));
+        }
+        let hosts: Vec<_> = catalog.hosts().into_iter().map(|host| host.name).collect();
+        self.processes = catalog.map_processes(|process| SharedProcess {
+            pid: process.pid,
+            host: Some(process.host).filter(|host| (*host as usize) < hosts.len()),
+            rank: process.rank,
+        });
+        self.hosts = Arc::new(StringArray::from(hosts));
     }
 
     /// What is known of a process.
@@ -140,24 +199,14 @@ pub struct Converter {
     schema: SchemaRef,
     /// Places in the list of columns.
     columns: Vec<usize>,
-    /// For each file its key in the batch being made, valid where `marks` has the batch's number.
-    keys: Vec<i32>,
-    marks: Vec<u64>,
-    mark: u64,
+    files: Places,
 }
 
 impl Converter {
     /// `columns` are places in [`tables::EVENTS`].
     pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        Converter {
-            shared: Shared::new(catalog),
-            schema: schema(&listed),
-            columns,
-            keys: Vec::new(),
-            marks: Vec::new(),
-            mark: 0,
-        }
+        Converter { shared: Shared::new(catalog), schema: schema(&listed), columns, files: Places::default() }
     }
 
     /// What all batches converted so far refer to.
@@ -185,6 +234,7 @@ impl Converter {
             "name" => self.shared.names.column(&batch.kind)?,
             "cat" => self.shared.cats.column(&batch.kind)?,
             "class" => self.shared.classes.column(&batch.kind)?,
+            "layer" => self.shared.layers.column(&batch.kind)?,
             "host" => same_host(&self.shared.hosts, host, rows)?,
             "pid" => Arc::new(Int32Array::from(vec![pid; rows])),
             "tid" => Arc::new(Int32Array::from(vec![batch.tid; rows])),
@@ -208,30 +258,9 @@ impl Converter {
         })
     }
 
-    /// Only the paths of this batch: functions on strings are computed once for each value of a dictionary, and a
-    /// million paths would be a million computations a batch.
     fn files(&mut self, files: &[u32]) -> Result<ArrayRef, ArrowError> {
-        self.mark += 1;
-        self.keys.resize(self.shared.files.len(), 0);
-        self.marks.resize(self.shared.files.len(), 0);
-        let mut values = StringBuilder::new();
-        let mut count = 0;
-        let mut keys = Int32Builder::with_capacity(files.len());
-        for &file in files {
-            if file == FILE_NONE {
-                keys.append_null();
-                continue;
-            }
-            let at = file as usize;
-            if self.marks[at] != self.mark {
-                self.marks[at] = self.mark;
-                self.keys[at] = count;
-                values.append_value(&self.shared.files[at]);
-                count += 1;
-            }
-            keys.append_value(self.keys[at]);
-        }
-        Ok(Arc::new(DictionaryArray::try_new(keys.finish(), Arc::new(values.finish()))?))
+        let rows = files.iter().map(|&file| (file != FILE_NONE).then_some(file as usize));
+        self.files.column(rows, &self.shared.files)
     }
 
     fn args(&self, batch: &Batch) -> Result<ArrayRef, ArrowError> {
@@ -301,5 +330,38 @@ pub fn shown(ret: i64) -> i64 {
 
 /// The error behind a result, or [`ABSENT_32`].
 pub fn errno(ret: i64) -> i32 {
-    if ret >= 0 || ret == ABSENT { ABSENT_32 } else { (-ret).try_into().unwrap_or(i32::MAX) }
+    if ret >= 0 || matches!(ret, ABSENT | FAILED) { ABSENT_32 } else { (-ret).try_into().unwrap_or(i32::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Row;
+    use arrow::array::{Array, AsArray};
+
+    /// Names of spans, a batch of which has three.
+    fn names(of_all: usize) -> (RecordBatch, Vec<String>) {
+        let catalog = Catalog::default();
+        let kinds: Vec<u32> = (0..of_all).map(|number| catalog.span(&format!("span {number}"), "app")).collect();
+        let place = tables::EVENTS.iter().position(|column| column.name == "name").unwrap();
+        let mut converter = Converter::new(&Catalog::default(), vec![place]);
+        let mut batch = Batch::default();
+        let chosen = [0, of_all - 1, 0];
+        chosen.iter().for_each(|&number| batch.push(&Row::new(1, 1, kinds[number])));
+        catalog.add_process(Default::default());
+        let rows = converter.convert(&catalog, &batch).unwrap();
+        (rows, chosen.iter().map(|number| format!("span {number}")).collect())
+    }
+
+    #[test]
+    fn a_batch_has_all_names_while_they_are_few_and_its_own_when_they_are_many() {
+        for (of_all, repeats_all) in [(3, true), (REPEATED_MAX + 1, false)] {
+            let (rows, expected) = names(of_all);
+            let column = rows.column(0).as_dictionary::<Int32Type>();
+            let values = column.values().as_string::<i32>();
+            let found: Vec<_> = column.keys().values().iter().map(|&key| values.value(key as usize)).collect();
+            assert_eq!(found, expected);
+            assert_eq!(values.len() > 2, repeats_all, "{} of {of_all}", values.len());
+        }
+    }
 }

@@ -15,10 +15,15 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use dlio_schemas::tables;
 
-use super::columns::{Converter, schema};
+use super::cancel::{Latest, still_wanted};
+use super::columns::Converter;
 use crate::batch::Wanted;
 use crate::filter::Filter;
-use crate::load::{Reader, Trace, Unit};
+use crate::load::Trace;
+use crate::load::source::Reader;
+use crate::scan::Progress;
+use crate::schema::schema;
+use crate::unit::Unit;
 
 /// See the module.
 pub struct EventsTable {
@@ -26,11 +31,12 @@ pub struct EventsTable {
     filter: Filter,
     threads: usize,
     schema: SchemaRef,
+    latest: Latest,
 }
 
 impl EventsTable {
-    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize) -> EventsTable {
-        EventsTable { trace, filter, threads, schema: schema(tables::EVENTS) }
+    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, latest: Latest) -> EventsTable {
+        EventsTable { trace, filter, threads, schema: schema(tables::EVENTS), latest }
     }
 }
 
@@ -67,6 +73,7 @@ impl TableProvider for EventsTable {
         let projected = schema(&listed);
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
+        let progress = self.latest.get();
         let partition = |number| {
             Arc::new(Partition {
                 trace: self.trace.clone(),
@@ -75,6 +82,7 @@ impl TableProvider for EventsTable {
                 schema: projected.clone(),
                 number,
                 of: self.threads,
+                progress: progress.clone(),
             }) as Arc<dyn PartitionStream>
         };
         let partitions = (0..self.threads).map(partition).collect();
@@ -135,6 +143,7 @@ struct Partition {
     schema: SchemaRef,
     number: usize,
     of: usize,
+    progress: Arc<Progress>,
 }
 
 impl std::fmt::Debug for Partition {
@@ -160,6 +169,7 @@ impl PartitionStream for Partition {
             reader: None,
             converter: Converter::new(&self.trace.catalog, self.columns.clone()),
             made: Default::default(),
+            progress: self.progress.clone(),
         };
         Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(batches)))
     }
@@ -175,6 +185,8 @@ struct Batches {
     converter: Converter,
     /// A unit of a foreign format may make many batches.
     made: std::collections::VecDeque<Result<RecordBatch>>,
+    /// Asked because nothing yields while no unit holds an event that passes.
+    progress: Arc<Progress>,
 }
 
 /// Units read under one sieve: few, because what they hold waits in memory; a foreign one may hold a whole file.
@@ -182,6 +194,7 @@ const UNITS_AT_ONCE: usize = 4;
 
 impl Batches {
     fn read_some(&mut self) -> Result<()> {
+        still_wanted(&self.progress)?;
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => Reader::new().map_err(DataFusionError::IoError)?,

@@ -15,24 +15,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
-use dlio_schemas::tables;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::{Converter, schema};
+use super::columns::Converter;
 use super::facts;
 use super::part::{Part, plain_columns};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
-use crate::load::{Trace, Unit};
+use crate::load::Trace;
 use crate::scan::{Consumer, Progress, scan};
+use crate::summary::analysis::Analysis;
 use crate::summary::count::{Counted, Counter, Meeting};
 use crate::summary::flat::figures;
-use crate::summary::model::{Analysis, Summary};
+use crate::summary::report::Summary;
 use crate::summary::tally::Tallies;
+use crate::unit::Unit;
 
 /// Rows of a page, and rows that are handed to a column at once: each costs a little of its own.
 const PAGE_ROWS: usize = 1 << 17;
@@ -44,18 +45,42 @@ const DIFFERENCES: [&str; 3] = ["ts", "dur", "pos"];
 /// Of these, columns by which readers leave out row groups; those that are written by keys say their range anyway.
 const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
-/// Writes the folder, which must be new or empty, and returns what was counted on the way.
+/// Where the events are, and the tables beside them.
+const EVENTS: &str = "events";
+const TABLES: [&str; 4] = ["files.parquet", "processes.parquet", "hosts.parquet", "summary.parquet"];
+
+/// Writes the folder, which must be new or empty, and returns what was counted on the way. Where that fails it is as it was
+/// before: half of a trace is not to be taken for all of it.
 pub fn write(
+    trace: &Trace,
+    filter: &Filter,
+    limits: (usize, u64),
+    progress: &Progress,
+    folder: &Path,
+) -> Result<Analysis, ArrowError> {
+    let is_new = !folder.exists();
+    let written = fill(trace, filter, limits, progress, folder);
+    if written.is_err() {
+        drop(std::fs::remove_dir_all(folder.join(EVENTS)));
+        TABLES.iter().for_each(|table| drop(std::fs::remove_file(folder.join(table))));
+        if is_new {
+            drop(std::fs::remove_dir(folder));
+        }
+    }
+    written
+}
+
+fn fill(
     trace: &Trace,
     filter: &Filter,
     (threads, memory): (usize, u64),
     progress: &Progress,
     folder: &Path,
 ) -> Result<Analysis, ArrowError> {
-    let events = folder.join("events");
+    let events = folder.join(EVENTS);
     std::fs::create_dir_all(&events)?;
     let sieve = trace.sieve(filter);
-    let meeting = Meeting::default();
+    let meeting = Meeting::new(&trace.catalog);
     let next = AtomicUsize::new(0);
     let part = || Written {
         path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
@@ -75,12 +100,18 @@ pub fn write(
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.settle(&trace.catalog.aliases());
-    let (measures, late, late_ns) = meeting.finish();
-    let analysis = Analysis { filter: filter.clone(), counted, measures, late, late_ns, tally, durations: None };
-    write_table(&folder.join("files.parquet"), &facts::files(&trace.catalog, &analysis)?)?;
-    write_table(&folder.join("processes.parquet"), &facts::processes(&trace.catalog, &analysis)?)?;
-    write_table(&folder.join("hosts.parquet"), &facts::hosts(&trace.catalog)?)?;
-    write_table(&folder.join("summary.parquet"), &summary_table(&analysis.summary(trace))?)?;
+    let met = meeting.finish();
+    let analysis = Analysis { filter: filter.clone(), counted, met, tally, durations: None, files_listed: 0 };
+    let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
+    let rows = [
+        facts::files(catalog, &analysis)?,
+        facts::processes(catalog, &analysis)?,
+        facts::hosts(catalog)?,
+        summary_table(&summary)?,
+    ];
+    for (table, rows) in TABLES.iter().zip(&rows) {
+        write_table(&folder.join(table), rows)?;
+    }
     Ok(analysis)
 }
 
@@ -160,7 +191,7 @@ fn properties() -> WriterProperties {
 }
 
 fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
-    let mut writer = ArrowWriter::try_new(File::create(path)?, rows.schema(), Some(properties()))?;
+    let mut writer = ArrowWriter::try_new(File::create_new(path)?, rows.schema(), Some(properties()))?;
     writer.write(rows)?;
     writer.close()?;
     Ok(())
@@ -182,12 +213,4 @@ fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
         .iter()
         .map(|(_, of)| Arc::new(figures.iter().map(|f| Some(of(f))).collect::<StringArray>()) as ArrayRef);
     RecordBatch::try_new(Arc::new(schema), arrays.collect())
-}
-
-/// The schema that a file of events must have to be one of ours.
-pub fn is_events(found: &Schema) -> bool {
-    let ours = schema(tables::EVENTS);
-    ours.fields()
-        .iter()
-        .all(|field| found.field_with_name(field.name()).is_ok_and(|other| other.data_type() == field.data_type()))
 }

@@ -6,11 +6,11 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::error::ArrowError;
 use dlio_schemas::tables;
 
-use super::columns::schema;
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Process, is_stored};
+use crate::schema::schema;
+use crate::summary::analysis::{Analysis, directory};
 use crate::summary::count::{FileCount, ProcessCount};
-use crate::summary::model::{Analysis, directory};
 
 fn int64(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())
@@ -68,6 +68,7 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         int32(processes.iter().map(|process| Some(process.pid))),
         int32(processes.iter().map(|process| process.ppid)),
         int32(processes.iter().map(|process| process.rank)),
+        word(|process| process.job.as_deref()),
         word(|process| process.program.as_deref()),
         word(|process| process.command.as_deref()),
         word(|process| process.cwd.as_deref()),
@@ -76,7 +77,10 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         word(|process| Some(&process.ended)),
         whole(|_, count| count.threads.len() as i64),
         whole(|_, count| count.events as i64),
+        whole(|_, count| count.bytes_read as i64),
+        whole(|_, count| count.bytes_written as i64),
         whole(|process, count| (process.lost + count.lost) as i64),
+        whole(|process, count| (process.aggregated + count.aggregated) as i64),
         whole(|process, _| process.filtered as i64),
         whole(|process, _| process.names_lost as i64),
         whole(|process, _| process.misused_spans as i64),
@@ -100,6 +104,7 @@ pub fn hosts(catalog: &Catalog) -> Result<RecordBatch, ArrowError> {
         text(hosts.iter().map(|host| host.kernel.as_deref())),
         int64(processes.into_iter().map(Some)),
         int64(hosts.iter().map(|host| Some(host.clock_offset_ns))),
+        int64(hosts.iter().map(|host| Some(host.clock_spread_ns))),
     ];
     RecordBatch::try_new(schema(tables::HOSTS), columns)
 }

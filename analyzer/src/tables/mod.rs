@@ -2,9 +2,12 @@
 //!
 //! [`columns`] turns batches of events into Arrow's; [`events`] is the table that DataFusion reads them through, block by
 //! block and only the columns and blocks a query needs; [`facts`] makes the small tables (files, processes, hosts) from
-//! what was counted; [`query`] runs SQL. [`export`] writes all of it as Parquet: each thread a [`part`], whose columns of
+//! what was counted; [`query`] runs SQL, [`cancel`] ends it, and [`bounded`] keeps functions
+//! within the memory they may take. [`export`] writes all of it as Parquet: each thread a [`part`], whose columns of
 //! few values are [`keys`].
 
+pub mod bounded;
+pub mod cancel;
 pub mod columns;
 pub mod events;
 pub mod export;

@@ -8,7 +8,8 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
 
-use super::super::grid::Grid;
+use crate::grid::Grid;
+use crate::summary::flat::quoted;
 
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -16,6 +17,8 @@ pub enum Format {
     Text,
     Json,
     Csv,
+    /// A table for a pull request or a page.
+    Markdown,
     /// One JSON object a line.
     Ndjson,
     Parquet,
@@ -28,7 +31,7 @@ const TEXT_ROWS_MAX: usize = 10_000;
 
 /// Takes batches one after another.
 pub enum RowWriter<W: Write + Send> {
-    Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize },
+    Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize, markdown: bool },
     Json(arrow::json::ArrayWriter<W>),
     Csv(Box<arrow::csv::Writer<W>>),
     Ndjson(arrow::json::LineDelimitedWriter<W>),
@@ -39,7 +42,10 @@ pub enum RowWriter<W: Write + Send> {
 impl<W: Write + Send> RowWriter<W> {
     pub fn new(format: Format, schema: SchemaRef, mut out: W) -> Result<RowWriter<W>, ArrowError> {
         Ok(match format {
-            Format::Text => RowWriter::Text { out, schema, rows: Vec::new(), left_out: 0 },
+            Format::Text | Format::Markdown => {
+                let markdown = format == Format::Markdown;
+                RowWriter::Text { out, schema, rows: Vec::new(), left_out: 0, markdown }
+            }
             Format::Json => RowWriter::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
             Format::Csv => {
                 // A head even where no row follows, and map columns as text: the writer of arrow knows neither.
@@ -72,8 +78,8 @@ impl<W: Write + Send> RowWriter<W> {
     /// Writes what is still held; returns how many rows were written beyond what could be shown.
     pub fn finish(self) -> Result<(), ArrowError> {
         match self {
-            RowWriter::Text { mut out, schema, rows, left_out } => {
-                out.write_all(grid(&schema, &rows, left_out).as_bytes())?;
+            RowWriter::Text { mut out, schema, rows, left_out, markdown } => {
+                out.write_all(grid(&schema, &rows, left_out, markdown).as_bytes())?;
                 Ok(out.flush()?)
             }
             RowWriter::Json(mut writer) => {
@@ -88,13 +94,17 @@ impl<W: Write + Send> RowWriter<W> {
     }
 }
 
-fn grid(schema: &SchemaRef, rows: &[Vec<String>], left_out: usize) -> String {
+fn grid(schema: &SchemaRef, rows: &[Vec<String>], left_out: usize, markdown: bool) -> String {
     let heads: Vec<String> = schema.fields().iter().map(|field| head(field.name(), field.data_type())).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut grid = Grid::new(&heads);
     rows.iter().for_each(|row| grid.row(row.clone()));
     let mut out = String::new();
-    grid.print(&mut out);
+    if markdown {
+        grid.print_markdown(&mut out)
+    } else {
+        grid.print(&mut out)
+    }
     if left_out > 0 {
         out.push_str(&format!("  ... and {left_out} rows more: add a LIMIT, or use --format csv for all of them\n"));
     }
@@ -137,8 +147,4 @@ fn without_maps(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         columns.push(Arc::new(arrow::array::StringArray::from(texts)));
     }
     RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns)
-}
-
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.into() }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::FieldRef;
 use dlio_schemas::tables::{self, Type};
 use foldhash::fast::RandomState;
@@ -18,10 +18,11 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use zstd::bulk::Compressor;
 
-use super::columns::{Dictionary, Shared, errno, schema, shown};
+use super::columns::{Dictionary, Shared, errno, shown};
 use super::keys::{self, Keys, Values};
 use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::FILE_NONE;
+use crate::schema::schema;
 
 /// Columns that are not written by keys: their values hardly repeat, or are no single ones.
 const PLAIN: [&str; 4] = ["ts", "dur", "pos", "args"];
@@ -52,7 +53,7 @@ impl Part {
         let schema = schema(tables::EVENTS);
         let plain = plain_columns().into_iter().map(|place| (place, schema.fields()[place].clone())).collect();
         let (file, groups) =
-            ArrowWriter::try_new(File::create(path)?, schema, Some(properties))?.into_serialized_writer()?;
+            ArrowWriter::try_new(File::create_new(path)?, schema, Some(properties))?.into_serialized_writer()?;
         let packer = Compressor::new(1)?;
         Ok(Part { file, groups, packer, plain, keyed: Keyed::new(), writers: Vec::new(), rows: 0 })
     }
@@ -130,10 +131,14 @@ impl Keyed {
         let (_, keys) = self.columns.iter().find(|(keyed, _)| *keyed == place)?;
         let column = &tables::EVENTS[place];
         let values = match (column.name, column.of) {
-            ("name", _) => texts(keys, &shared.names.values),
-            ("cat", _) => texts(keys, &shared.cats.values),
-            ("class", _) => texts(keys, &shared.classes.values),
-            ("host", _) => texts(keys, &shared.hosts),
+            ("name", _) => texts(keys, &shared.names),
+            ("cat", _) => texts(keys, &shared.cats),
+            ("class", _) => texts(keys, &shared.classes),
+            ("layer", _) => texts(keys, &shared.layers),
+            ("host", _) => {
+                let hosts = shared.hosts.as_string::<i32>();
+                Values::texts(keys.numbers().iter().map(|&host| hosts.value(host as usize)))
+            }
             ("file", _) => Values::texts(keys.numbers().iter().map(|&file| &*shared.files[file as usize])),
             ("file_id", _) => Values::integers(keys.numbers().iter().map(|&file| file as i32)),
             (_, Type::Int64) => Values::longs(self.integers.of(keys)),
@@ -162,6 +167,7 @@ fn extend(keys: &mut Keys, name: &str, integers: &mut Integers, batch: &Batch, s
         "name" => keys.extend(batch.kind.iter().map(|kind| by_kind(&shared.names, kind))),
         "cat" => keys.extend(batch.kind.iter().map(|kind| by_kind(&shared.cats, kind))),
         "class" => keys.extend(batch.kind.iter().map(|kind| by_kind(&shared.classes, kind))),
+        "layer" => keys.extend(batch.kind.iter().map(|kind| by_kind(&shared.layers, kind))),
         "host" => keys.repeat(process.host, rows),
         "pid" => keys.repeat(Some(integers.number(process.pid as i64)), rows),
         "tid" => keys.repeat(Some(integers.number(batch.tid as i64)), rows),
@@ -181,9 +187,8 @@ fn extend(keys: &mut Keys, name: &str, integers: &mut Integers, batch: &Batch, s
     }
 }
 
-fn texts(keys: &Keys, all: &dyn Array) -> Values {
-    let all = all.as_string::<i32>();
-    Values::texts(keys.numbers().iter().map(|&number| all.value(number as usize)))
+fn texts(keys: &Keys, all: &Dictionary) -> Values {
+    Values::texts(keys.numbers().iter().map(|&number| &*all.texts[number as usize]))
 }
 
 /// Numbers of the integers in a row group, which may be any and are few.

@@ -1,34 +1,69 @@
 //! SQL over a trace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use dlio_schemas::tables::TABLES;
 
+use super::bounded::bound;
+use super::cancel::{CancellableJoins, Latest, still_wanted};
 use super::events::EventsTable;
 use super::facts;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
+use crate::schema::schema;
 use crate::summary::analyse;
-use crate::summary::model::Analysis;
+use crate::summary::analysis::Analysis;
 
 /// Tables that need a count over all events before they can be asked.
 const COUNTED: [&str; 2] = ["files", "processes"];
 
-/// A trace that can be asked.
+/// A trace that can be asked. Its clones share tables, settings and memory.
+#[derive(Clone)]
 pub struct Session {
     trace: Arc<Trace>,
     filter: Filter,
     threads: usize,
     context: SessionContext,
-    counted: bool,
+    counted: Arc<AtomicBool>,
+    /// Whether other files than the trace may be read and written.
+    files: bool,
+    latest: Latest,
+}
+
+/// A query that has not been started yet, or runs.
+#[derive(Clone)]
+pub struct Query {
+    session: Session,
+    sql: String,
+    /// Of the count that it may need; where this is stopped, the query ends.
+    progress: Arc<Progress>,
+}
+
+impl Query {
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// Ends it, on whatever threads it runs, with an error.
+    pub fn cancel(&self) {
+        self.progress.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Starts it; its rows come as they are found.
+    pub async fn run(&self) -> Result<(SchemaRef, SendableRecordBatchStream)> {
+        self.session.start(&self.sql, &self.progress).await
+    }
 }
 
 impl Session {
@@ -37,27 +72,45 @@ impl Session {
         let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
         let pool = Arc::new(FairSpillPool::new(memory as usize));
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-        let context = SessionContext::new_with_config_rt(config, runtime);
-        context.register_table("events", Arc::new(EventsTable::new(trace.clone(), filter.clone(), threads)))?;
+        let latest = Latest::default();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(CancellableJoins(latest.clone())))
+            .build();
+        let context = SessionContext::new_with_state(state);
+        bound(&context, memory);
+        let events = EventsTable::new(trace.clone(), filter.clone(), threads, latest.clone());
+        context.register_table("events", Arc::new(events))?;
         let hosts = facts::hosts(&trace.catalog)?;
         context.register_batch("hosts", hosts)?;
-        let mut session = Session { trace, filter, threads, context, counted: false };
+        let session = Session { trace, filter, threads, context, counted: Arc::default(), files: false, latest };
         session.register_empty()?;
         Ok(session)
     }
 
+    /// Lets queries read and write other files too.
+    pub fn with_files(self, files: bool) -> Session {
+        Session { files, ..self }
+    }
+
+    pub fn query(&self, sql: &str) -> Query {
+        Query { session: self.clone(), sql: sql.to_string(), progress: Arc::default() }
+    }
+
     /// The counted tables without rows, so that their columns are known.
-    fn register_empty(&mut self) -> Result<()> {
+    fn register_empty(&self) -> Result<()> {
         for (name, columns) in [("files", dlio_schemas::tables::FILES), ("processes", dlio_schemas::tables::PROCESSES)]
         {
-            let table = MemTable::try_new(super::columns::schema(columns), vec![vec![]])?;
+            let table = MemTable::try_new(schema(columns), vec![vec![]])?;
             self.context.register_table(name, Arc::new(table))?;
         }
         Ok(())
     }
 
     /// Fills the counted tables from a count that was made already.
-    pub fn fill(&mut self, analysis: &Analysis) -> Result<()> {
+    pub fn fill(&self, analysis: &Analysis) -> Result<()> {
         let files = facts::files(&self.trace.catalog, analysis)?;
         let processes = facts::processes(&self.trace.catalog, analysis)?;
         for (name, rows) in [("files", files), ("processes", processes)] {
@@ -66,12 +119,11 @@ impl Session {
         }
         self.context.deregister_table("hosts")?;
         self.context.register_batch("hosts", facts::hosts(&self.trace.catalog)?)?;
-        self.counted = true;
+        self.counted.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Starts a query; its rows come as they are found.
-    pub async fn run(&mut self, sql: &str) -> Result<(SchemaRef, SendableRecordBatchStream)> {
+    async fn start(&self, sql: &str, progress: &Arc<Progress>) -> Result<(SchemaRef, SendableRecordBatchStream)> {
         if let Some(table) = table_to_change(sql) {
             return Err(DataFusionError::Plan(format!(
                 "{table} is a table of the trace, and a trace is only read; create table NAME as select ... keeps rows of \
@@ -79,14 +131,57 @@ impl Session {
             )));
         }
         let lower = sql.to_lowercase();
-        if !self.counted && COUNTED.iter().any(|table| lower.contains(table)) {
-            let analysis = analyse(&self.trace, &self.filter, self.threads, &Progress::default())?;
+        if !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| lower.contains(table)) {
+            let analysis = analyse(&self.trace, &self.filter, self.threads, progress)?;
+            still_wanted(progress)?;
             self.fill(&analysis)?;
         }
-        let frame = self.context.sql(sql).await?;
+        self.latest.set(progress.clone());
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        plan.apply_with_subqueries(|node| self.permit(node))?;
+        let frame = self.context.execute_logical_plan(plan).await?;
         let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
         Ok((schema, frame.execute_stream().await?))
     }
+
+    /// Whether a part of a statement is one of those that leave everything but tables in memory as it is.
+    fn permit(&self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
+        let refused = match node {
+            LogicalPlan::Copy(_) if !self.files => "COPY writes files",
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) if !self.files => "an external table reads files",
+            LogicalPlan::Ddl(
+                DdlStatement::CreateExternalTable(_)
+                | DdlStatement::CreateMemoryTable(_)
+                | DdlStatement::CreateView(_)
+                | DdlStatement::DropTable(_)
+                | DdlStatement::DropView(_),
+            ) => return Ok(TreeNodeRecursion::Continue),
+            LogicalPlan::Ddl(_) => return refuse("queries make no tables but CREATE TABLE NAME AS and CREATE VIEW"),
+            LogicalPlan::Dml(change) if is_of_the_trace(change.table_name.table()) => {
+                return refuse("a trace is only read");
+            }
+            LogicalPlan::Statement(Statement::SetVariable(set)) if !may_be_set(&set.variable) => {
+                return refuse("settings of queries are options of the command: --memory, --threads; see --help");
+            }
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Err(DataFusionError::Plan(format!("{refused}, and queries only read the trace; --sql-files allows it")))
+    }
+}
+
+fn refuse(why: &str) -> Result<TreeNodeRecursion> {
+    Err(DataFusionError::Plan(why.into()))
+}
+
+fn is_of_the_trace(table: &str) -> bool {
+    TABLES.iter().any(|known| known.name.eq_ignore_ascii_case(table))
+}
+
+/// Settings that change how results look and not what they cost.
+fn may_be_set(variable: &str) -> bool {
+    ["datafusion.execution.time_zone", "datafusion.explain.", "datafusion.format.", "datafusion.sql_parser."]
+        .iter()
+        .any(|start| variable.to_ascii_lowercase().starts_with(start))
 }
 
 /// The table of a trace that a statement would change. Known from its first words, before what follows can be wrong too.

@@ -4,10 +4,11 @@
 //! are one slice, and says so; `all` writes every event whatever their number. Traces of other tools are not written: what
 //! they hold beyond our tables would be lost on the way.
 //!
-//! Reading order: `part` (what is read), `picture` (what is written of it), [`serve`] (how a browser comes to it).
+//! Reading order: `selection` (what is asked for), `forms` (how it is written), [`serve`] (how a browser comes to it).
 
-mod part;
-mod picture;
+mod forms;
+mod request;
+mod selection;
 pub mod serve;
 
 use std::collections::BTreeSet;
@@ -20,10 +21,13 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
+use crate::draft::Draft;
 use crate::filter::Filter;
 use crate::load::inputs::Found;
+use crate::load::native::process_of;
+use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
-use part::Part;
+use crate::summary::groups::tree::names;
 
 /// What is written.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +78,7 @@ pub struct Estimate {
 
 /// What passes a filter, counted and ready to be written.
 pub struct Plan<'f> {
-    parts: Vec<Part>,
+    processes: Vec<Recorded>,
     filter: &'f Filter,
     events: u64,
     coarseness: Option<Coarseness>,
@@ -82,17 +86,25 @@ pub struct Plan<'f> {
 
 impl<'f> Plan<'f> {
     /// `None` where nothing passes.
-    pub fn new(found: &Found, filter: &'f Filter, all: bool, progress: &Progress) -> io::Result<Option<Plan<'f>>> {
-        let parts = part::parts(found, filter)?;
-        let (lengths, threads) = lengths(&parts, filter, progress)?;
-        let coarseness = if all { None } else { coarseness(&parts, &lengths, threads) };
+    pub fn new(
+        found: &Found,
+        filter: &'f Filter,
+        all: bool,
+        threads: usize,
+        progress: &Progress,
+    ) -> io::Result<Option<Plan<'f>>> {
+        let mut processes = recorded::all(found, threads)?;
+        name(&mut processes);
+        processes.retain(|process| selection::asks_for(filter, &process.fields));
+        let (lengths, threads) = lengths(&processes, filter, progress)?;
+        let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        Ok((events > 0).then_some(Plan { parts, filter, events, coarseness }))
+        Ok((events > 0).then_some(Plan { processes, filter, events, coarseness }))
     }
 
     /// Events that are read once more to be written: what progress counts to.
     pub fn recorded(&self) -> u64 {
-        self.parts.iter().map(|part| part.recorded).sum()
+        self.processes.iter().map(|process| process.count).sum()
     }
 
     pub fn estimate(&self, form: Form) -> Estimate {
@@ -105,19 +117,16 @@ impl<'f> Plan<'f> {
         Estimate { events: self.events, bytes, seconds, is_overview }
     }
 
-    /// Writes a new file; one that could not be finished is taken away again.
+    /// Writes a new file; one that could not be finished leaves what was there.
     pub fn write(&self, form: Form, path: &Path, progress: &Progress) -> io::Result<Written> {
-        self.write_to(form, &File::create(path)?, progress).inspect_err(|_| {
-            if path.is_file() {
-                // What failed is said; that the rest could not be removed adds nothing.
-                let _ = std::fs::remove_file(path);
-            }
-        })
+        let draft = Draft::new(path)?;
+        let written = self.write_to(form, draft.file(), progress)?;
+        draft.commit().map(|()| written)
     }
 
     pub fn write_to(&self, form: Form, file: &File, progress: &Progress) -> io::Result<Written> {
         let hosts = self.by_host();
-        let (events, bytes) = picture::write(self, &hosts, form, file, progress)?;
+        let (events, bytes) = forms::write(self, &hosts, form, file, progress)?;
         let overview = self.overview();
         Ok(Written { events, processes: self.processes(), hosts: hosts.len(), bytes, overview })
     }
@@ -128,31 +137,43 @@ impl<'f> Plan<'f> {
 
     /// How many processes the images belong to: an exec keeps process id and start.
     fn processes(&self) -> usize {
-        let start =
-            |part: &Part| [key::HOST, key::PID, key::START_BOOT_NS].map(|key| part.fields.get(key).map(str::to_string));
-        self.parts.iter().map(start).collect::<BTreeSet<_>>().len()
+        let facts = [key::HOST, key::PID, key::START_BOOT_NS];
+        let start = |process: &Recorded| facts.map(|key| process.fields.get(key).map(str::to_string));
+        self.processes.iter().map(start).collect::<BTreeSet<_>>().len()
     }
 
     /// Processes by the boot of the machine they ran on, in the order in which they turn up.
-    fn by_host(&self) -> Vec<Vec<&Part>> {
-        let mut hosts: Vec<Vec<&Part>> = Vec::new();
-        for part in &self.parts {
-            match hosts.iter_mut().find(|host| host[0].host() == part.host()) {
-                Some(host) => host.push(part),
-                None => hosts.push(vec![part]),
+    fn by_host(&self) -> Vec<Vec<&Recorded>> {
+        let mut hosts: Vec<Vec<&Recorded>> = Vec::new();
+        for process in &self.processes {
+            match hosts.iter_mut().find(|host| host[0].host() == process.host()) {
+                Some(host) => host.push(process),
+                None => hosts.push(vec![process]),
             }
         }
         hosts
     }
 }
 
+/// Calls processes by their scripts and their places among workers.
+fn name(processes: &mut [Recorded]) {
+    let host = |process: &Recorded| [key::HOST, key::BOOT_ID].map(|key| process.fields.get(key).map(str::to_string));
+    let hosts: Vec<_> = processes.iter().map(host).collect();
+    let number = |own: &[Option<String>; 2]| hosts.iter().position(|host| host == own).unwrap_or(0) as u32;
+    let described = processes.iter().zip(&hosts).map(|(process, host)| {
+        process_of(&process.fields, Path::new(""), number(host), process.clock.real_offset_ns, None)
+    });
+    let names = names(&described.collect::<Vec<_>>());
+    processes.iter_mut().zip(names).for_each(|(process, name)| process.fields.set(key::NAME, name));
+}
+
 /// How long the events are, and how many threads they are of.
-fn lengths(parts: &[Part], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64)> {
+fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64)> {
     let mut lengths = Lengths::default();
     let mut threads = 0;
-    for part in parts {
+    for process in processes {
         let mut tids = BTreeSet::new();
-        part.each_selected(filter, progress, &mut |tid, events| {
+        selection::events(filter, process, progress, &mut |tid, events| {
             tids.insert(tid);
             // Metadata belongs to its span and is no event of its own.
             let own = events.op.iter().zip(&events.duration).filter(|(op, _)| **op != Op::META.0);
@@ -164,8 +185,8 @@ fn lengths(parts: &[Part], filter: &Filter, progress: &Progress) -> io::Result<(
     Ok((lengths, threads))
 }
 
-fn coarseness(parts: &[Part], lengths: &Lengths, threads: u64) -> Option<Coarseness> {
-    let first = parts.iter().map(|part| part.first_ns).min().unwrap_or(0);
-    let last = parts.iter().map(|part| part.last_ns).max().unwrap_or(0);
+fn coarseness(processes: &[Recorded], lengths: &Lengths, threads: u64) -> Option<Coarseness> {
+    let first = processes.iter().map(|process| process.first_ns).min().unwrap_or(0);
+    let last = processes.iter().map(|process| process.last_ns).max().unwrap_or(0);
     Coarseness::choose(lengths, threads, last.saturating_sub(first), select::EVENTS_MAX)
 }

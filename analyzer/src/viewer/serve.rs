@@ -2,21 +2,26 @@
 //! where an offline copy of it is used.
 //!
 //! ```text
-//! browser ── https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/NAME ──> the viewer, which then asks us for NAME
-//! browser ── http://127.0.0.1:PORT/#!/?url=http://127.0.0.1:PORT/NAME ────> us, for its files and for NAME
+//! browser ── https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/TOKEN/NAME ──> the viewer, which asks us for /TOKEN/NAME
+//! browser ── http://127.0.0.1:PORT/#!/?url=http://127.0.0.1:PORT/TOKEN/NAME ────> us, for its files and for /TOKEN/NAME
 //! ```
 //!
 //! The viewer may fetch from no other port than 9001: its content security policy says so. Nothing leaves this machine, and
-//! requests that were meant for another name than this machine's are refused, so that no foreign page can ask for traces.
+//! others on it get nothing: connections of other users are closed, the trace has an address nobody can guess, and requests
+//! that were meant for another name than this machine's are refused, so that no foreign page can ask for traces.
+//!
+//! Reading order: [`Server`], [`Shelf`] (what there is), [`super::request`] (what was asked, and how patiently).
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::time::Duration;
+use std::sync::{Arc, Once};
+
+use super::request::{Method, PATIENCE, Request, read_request, stranger};
 
 /// The only port the viewer's policy lets it fetch from.
 pub const PORT: u16 = 9001;
@@ -24,11 +29,8 @@ pub const PORT: u16 = 9001;
 /// The viewer that is opened where no other is named.
 pub const SITE: &str = "https://ui.perfetto.dev";
 
-/// Longer heads of requests come from no browser.
-const HEAD_MAX: usize = 16 << 10;
-
-/// A browser opens connections before it needs them; one that says nothing for this long is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections that are served at the same time, a thread each; further ones wait. A browser opens six.
+const CONNECTIONS: usize = 16;
 
 /// Where the viewer comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,22 +60,18 @@ impl Ui {
 pub struct Server {
     listener: TcpListener,
     ui: Ui,
-    name: String,
+    /// The trace's address without its first slash: the token, and what the trace is called in the viewer.
+    place: String,
 }
 
 /// What all connections share.
 struct Shelf {
     ui: Ui,
-    name: String,
+    place: String,
     trace: File,
     port: u16,
     fetched: Sender<()>,
-}
-
-struct Request {
-    method: String,
-    path: String,
-    host: String,
+    turned_away: Once,
 }
 
 impl Server {
@@ -82,7 +80,8 @@ impl Server {
         let port = if matches!(ui, Ui::Site(_)) { PORT } else { 0 };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        Ok(Server { listener, ui, name: name.chars().map(plain).collect() })
+        let name: String = name.chars().map(plain).collect();
+        Ok(Server { listener, ui, place: format!("{}/{name}", token()?) })
     }
 
     pub fn port(&self) -> u16 {
@@ -96,7 +95,7 @@ impl Server {
             Ui::Site(site) => site,
             Ui::Folder(_) => &own,
         };
-        let trace = format!("{own}/{}", self.name).replace(':', "%3A").replace('/', "%2F");
+        let trace = format!("{own}/{}", self.place).replace(':', "%3A").replace('/', "%2F");
         format!("{site}/#!/?url={trace}&referrer=dlio")
     }
 
@@ -105,36 +104,54 @@ impl Server {
         let (fetched, done) = mpsc::channel();
         let stays = matches!(self.ui, Ui::Folder(_));
         let port = self.port();
-        let shelf = Arc::new(Shelf { ui: self.ui, name: self.name, trace, port, fetched });
-        let listener = self.listener;
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let shelf = shelf.clone();
-                // A connection that breaks is the browser's affair; it asks again.
-                std::thread::spawn(move || shelf.answer(stream));
-            }
-        });
+        let shelf = Arc::new(Shelf { ui: self.ui, place: self.place, trace, port, fetched, turned_away: Once::new() });
+        for _ in 0..CONNECTIONS {
+            let (shelf, listener) = (shelf.clone(), self.listener.try_clone()?);
+            std::thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    match stranger(&stream) {
+                        Some(user) => shelf.turn_away(user),
+                        // A connection that breaks is the browser's affair; it asks again.
+                        None => drop(shelf.answer(stream)),
+                    }
+                }
+            });
+        }
         while done.recv().is_ok() && stays {}
         Ok(())
     }
 }
 
+/// 128 bits that nobody guesses.
+fn token() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 impl Shelf {
+    /// Said once: who is curious cannot fill a terminal.
+    fn turn_away(&self, user: u32) {
+        self.turned_away.call_once(|| {
+            notice!("dlio-analyze: user {user} asked for the trace and got nothing; it is served to its own user only");
+        });
+    }
+
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         let Some(request) = read_request(&mut stream)? else { return refuse(&mut stream, "400 Bad Request") };
         if ![format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)].contains(&request.host) {
             return refuse(&mut stream, "421 Misdirected Request");
         }
-        match request.method.as_str() {
-            "OPTIONS" => self.head(&mut stream, "204 No Content", "", 0),
-            "GET" | "HEAD" => self.hand_out(&mut stream, &request),
-            _ => refuse(&mut stream, "405 Method Not Allowed"),
+        match request.method {
+            Method::Options => self.head(&mut stream, "204 No Content", "", 0),
+            Method::Get | Method::Head => self.hand_out(&mut stream, &request),
+            Method::Other => refuse(&mut stream, "405 Method Not Allowed"),
         }
     }
 
     fn hand_out(&self, stream: &mut TcpStream, request: &Request) -> io::Result<()> {
-        let is_trace = request.path == format!("/{}", self.name);
+        let is_trace = request.path.strip_prefix('/') == Some(&self.place);
         let file = match &self.ui {
             _ if is_trace => Some((self.trace.try_clone()?, "application/octet-stream")),
             Ui::Folder(folder) => below(folder, &request.path).and_then(|path| opened(&path)),
@@ -143,7 +160,7 @@ impl Shelf {
         let Some((file, kind)) = file else { return refuse(stream, "404 Not Found") };
         let size = file.metadata()?.len();
         self.head(stream, "200 OK", kind, size)?;
-        if request.method == "HEAD" {
+        if request.method == Method::Head {
             return Ok(());
         }
         send(&file, size, stream)?;
@@ -167,7 +184,7 @@ impl Shelf {
         let head = format!(
             "HTTP/1.1 {status}\r\n{kind}Content-Length: {size}\r\nAccess-Control-Allow-Origin: {origin}\r\n\
              Access-Control-Allow-Methods: GET, HEAD\r\nAccess-Control-Allow-Headers: *\r\n\
-             Access-Control-Allow-Private-Network: true\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n"
+             Access-Control-Allow-Private-Network: true\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes())
     }
@@ -180,7 +197,6 @@ fn refuse(stream: &mut TcpStream, status: &str) -> io::Result<()> {
 
 /// Sends a file from its beginning, whatever others read of it.
 fn send(file: &File, size: u64, stream: &mut TcpStream) -> io::Result<()> {
-    use std::os::unix::fs::FileExt;
     let mut piece = vec![0; 256 << 10];
     let mut at = 0;
     while at < size {
@@ -192,33 +208,6 @@ fn send(file: &File, size: u64, stream: &mut TcpStream) -> io::Result<()> {
         at += used as u64;
     }
     Ok(())
-}
-
-/// `None` for what is no request.
-fn read_request(stream: &mut TcpStream) -> io::Result<Option<Request>> {
-    let mut head = Vec::new();
-    let mut piece = [0; 2048];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let used = stream.read(&mut piece)?;
-        head.extend_from_slice(&piece[..used]);
-        if used == 0 || head.len() > HEAD_MAX {
-            return Ok(None);
-        }
-    }
-    Ok(parse(&String::from_utf8_lossy(&head)))
-}
-
-fn parse(head: &str) -> Option<Request> {
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next()?.split(' ');
-    let (method, target) = (words.next()?, words.next()?);
-    let named = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("host").then(|| value.trim().to_string())
-    };
-    let host = lines.find_map(named).unwrap_or_default();
-    let path = target.split(['?', '#']).next()?.to_string();
-    path.starts_with('/').then(|| Request { method: method.into(), path, host })
 }
 
 /// The file a path names, if it lies in the folder, links followed.
@@ -305,6 +294,20 @@ mod tests {
             std::os::unix::fs::symlink("../secret", path.join("ui/link")).unwrap();
             Folder(path)
         }
+
+        /// A server of its viewer, and of the trace at the place that is given back.
+        fn serve(&self) -> (u16, String) {
+            let ui = Ui::parse(self.0.join("ui").to_str().unwrap()).unwrap();
+            let server = Server::bind(ui, "my trace.pftrace").unwrap();
+            let (port, place) = (server.port(), server.place.clone());
+            let escaped = place.replace('/', "%2F");
+            let url =
+                format!("http://127.0.0.1:{port}/#!/?url=http%3A%2F%2F127.0.0.1%3A{port}%2F{escaped}&referrer=dlio");
+            assert_eq!(server.url(), url);
+            let trace = File::open(self.0.join("trace")).unwrap();
+            std::thread::spawn(move || server.serve(trace));
+            (port, place)
+        }
     }
 
     impl Drop for Folder {
@@ -316,21 +319,14 @@ mod tests {
     #[test]
     fn a_folder_is_served_and_nothing_above_it() {
         let folder = Folder::new("folder");
-        let ui = Ui::parse(folder.0.join("ui").to_str().unwrap()).unwrap();
-        let server = Server::bind(ui, "my trace.pftrace").unwrap();
-        let port = server.port();
-        assert_eq!(
-            server.url(),
-            format!("http://127.0.0.1:{port}/#!/?url=http%3A%2F%2F127.0.0.1%3A{port}%2Fmy_trace.pftrace&referrer=dlio")
-        );
-        let trace = File::open(folder.0.join("trace")).unwrap();
-        std::thread::spawn(move || server.serve(trace));
+        let (port, place) = folder.serve();
+        assert!(place.ends_with("/my_trace.pftrace") && place.len() == 32 + 17, "{place}");
         let get = |path: &str| ask(port, &format!("GET {path} HTTP/1.1"));
         assert_eq!(get("/").1, "page");
         let (head, body) = get("/assets/a%20b.js?v=1");
         assert!(head.contains("text/javascript") && body == "code", "{head}");
-        assert_eq!(get("/my_trace.pftrace").1, "bytes");
-        assert_eq!(get("/my_trace.pftrace").1, "bytes");
+        assert_eq!(get(&format!("/{place}")).1, "bytes");
+        assert_eq!(get(&format!("/{place}")).1, "bytes");
         for path in [
             "/../secret",
             "/%2e%2e/secret",
@@ -340,12 +336,29 @@ mod tests {
             "/none",
             "/%zz",
             "/assets",
+            "/my_trace.pftrace",
+            "/00000000000000000000000000000000/my_trace.pftrace",
         ] {
             assert!(get(path).0.starts_with("HTTP/1.1 404"), "{path}");
         }
         assert!(ask(port, "POST /status HTTP/1.1").0.starts_with("HTTP/1.1 405"));
         assert!(ask(port, "nonsense").0.starts_with("HTTP/1.1 400"));
         assert!(ask(port, "GET / HTTP/1.1\r\nHost: elsewhere.org").0.starts_with("HTTP/1.1 421"));
+    }
+
+    #[test]
+    fn a_crowd_that_says_nothing_does_not_keep_a_browser_out() {
+        let folder = Folder::new("crowd");
+        let (port, place) = folder.serve();
+        let crowd: Vec<_> =
+            (0..CONNECTIONS).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
+        assert_eq!(ask(port, &format!("GET /{place} HTTP/1.1")).1, "bytes");
+        drop(crowd);
+    }
+
+    #[test]
+    fn every_run_has_an_address_of_its_own() {
+        assert_ne!(token().unwrap(), token().unwrap());
     }
 
     #[test]

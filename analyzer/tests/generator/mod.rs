@@ -6,6 +6,9 @@
 // Each test and the example use a part of this.
 #![allow(dead_code)]
 
+pub mod runs;
+pub mod told;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -30,15 +33,30 @@ pub struct Plan {
     pub events: u64,
     pub files: u32,
     pub spans: bool,
+    /// Instants and counters beside the spans.
+    pub moments: bool,
     /// Some files begin with bytes that the kernel copied from another.
     pub copies: bool,
     /// The last process does not say how it ended.
     pub killed: bool,
+    /// How long after [`START`] it begins.
+    pub after_ns: u64,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { seed: 1, processes: 2, threads: 3, events: 20_000, files: 50, spans: true, copies: false, killed: false }
+        Plan {
+            seed: 1,
+            processes: 2,
+            threads: 3,
+            events: 20_000,
+            files: 50,
+            spans: true,
+            moments: false,
+            copies: false,
+            killed: false,
+            after_ns: 0,
+        }
     }
 }
 
@@ -113,6 +131,23 @@ struct Stream {
 }
 
 impl Stream {
+    /// One that is told what it holds.
+    fn told(index: u32, tid: u32, random: Random) -> Stream {
+        Stream {
+            random,
+            now: START,
+            tid,
+            index,
+            sequence: 0,
+            file: 0,
+            left_in_file: 0,
+            position: 0,
+            span_start: START,
+            step: 0,
+            records: Vec::with_capacity(EVENTS_MAX),
+        }
+    }
+
     fn push(&mut self, op: Op, known: bool, record: Record) {
         let duration = self.random.heavy(if op == Op::PREAD { 2000 } else { 300 });
         let start = self.now;
@@ -139,7 +174,7 @@ impl Stream {
             self.push(Op::CLOSE, false, Record { file: self.file, fd, ..Record::default() });
         }
         if plan.spans {
-            self.say();
+            self.say(plan);
         }
         self.file = FIRST_FILE + self.random.below(plan.files as u64) as u32;
         self.left_in_file = 20 + self.random.below(200);
@@ -174,7 +209,7 @@ impl Stream {
     }
 
     /// A span of compute that began some files ago, and now and then one around the reading itself.
-    fn say(&mut self) {
+    fn say(&mut self, plan: &Plan) {
         let start = self.span_start;
         let meta = Record { file: META_KEY, fd: 0, a: self.step as i64, ..Record::default() };
         self.records.push(Record { word: word(Op::META, 0, true, 0), start: self.now, ..meta });
@@ -184,6 +219,13 @@ impl Stream {
         if self.step % 3 == 0 {
             let fetch = Record { file: FETCH_NAME, fd: FETCH_CATEGORY as i32, a: steps, start, ..Record::default() };
             self.records.push(Record { word: word(Op::SPAN, 1, true, (self.now - start) / 2), ..fetch });
+        }
+        if plan.moments {
+            let (word, start) = (|op| word(op, 0, true, 0), self.now);
+            let moment = Record { start, fd: SPAN_CATEGORY as i32, ..Record::default() };
+            self.records.push(Record { word: word(Op::INSTANT), file: SPAN_NAME, a: steps, ..moment });
+            let value = (self.step as f64).to_bits() as i64;
+            self.records.push(Record { word: word(Op::COUNTER), file: FETCH_NAME, a: value, ..moment });
         }
         self.step += 1;
         self.now += 100;
@@ -227,8 +269,9 @@ fn write_process(
     observe: &dyn Fn(usize, u32, &Record),
 ) -> std::io::Result<()> {
     let mut out = Blocks::new(file_of(folder, process))?;
-    let start = START + process as u64 * 1_000_000;
-    out.process(&facts(process, None))?;
+    let began = START + plan.after_ns;
+    let start = began + process as u64 * 1_000_000;
+    out.process(&facts(process, began, None))?;
     out.names(plan.files)?;
     let mut streams: Vec<_> = (0..plan.threads as u32).map(|index| stream(plan, process, index, start)).collect();
     let share = plan.events / plan.processes as u64;
@@ -243,7 +286,7 @@ fn write_process(
     }
     let end = streams.iter().map(|stream| stream.now).max().unwrap_or(start);
     if !(plan.killed && process + 1 == plan.processes) {
-        out.process(&facts(process, Some(end)))?;
+        out.process(&facts(process, began, Some(end)))?;
     }
     out.file.flush()
 }
@@ -251,7 +294,7 @@ fn write_process(
 /// Writes a process that counted its events: it wrote 1,000 bytes to each file and read 100 and some of it again.
 pub fn generate_counted(folder: &Path, files: u32) -> std::io::Result<()> {
     let mut out = Blocks::new(file_of(folder, 0))?;
-    out.process(&facts(0, None))?;
+    out.process(&facts(0, START, None))?;
     out.names(files)?;
     let mut words = vec![0; tally::WORDS];
     let mut table = Tally::new(&mut words).expect("room for a table");
@@ -272,39 +315,29 @@ pub fn generate_counted(folder: &Path, files: u32) -> std::io::Result<()> {
     for (piece, first) in bytes.chunks(32 << 10).zip((0u64..).step_by(32 << 10)) {
         out.block(Header { first, ..Header::new(Kind::Tally) }, piece)?;
     }
-    out.process(&facts(0, Some(START + files as u64 * 3000)))?;
+    out.process(&facts(0, START, Some(START + files as u64 * 3000)))?;
     out.file.flush()
 }
 
 fn stream(plan: &Plan, process: usize, index: u32, start: u64) -> Stream {
     let seed = plan.seed.wrapping_mul(1_000_003) ^ (process as u64) << 20 ^ index as u64;
-    Stream {
-        random: Random::new(seed + 1),
-        now: start + 1000 * index as u64,
-        tid: (1000 + process) as u32 + index * 100_000,
-        index,
-        sequence: 0,
-        file: 0,
-        left_in_file: 0,
-        position: 0,
-        span_start: start + 1000 * index as u64,
-        step: 0,
-        records: Vec::with_capacity(EVENTS_MAX),
-    }
+    let now = start + 1000 * index as u64;
+    let tid = (1000 + process) as u32 + index * 100_000;
+    Stream { now, span_start: now, ..Stream::told(index, tid, Random::new(seed + 1)) }
 }
 
-fn facts(process: usize, end: Option<u64>) -> Vec<u8> {
+fn facts(process: usize, began: u64, end: Option<u64>) -> Vec<u8> {
     let mut out = vec![0; 2048];
     let mut writer = FieldWriter::new(&mut out);
     writer.text(key::HOST, format!("node{}", process % 2).as_bytes());
     writer.text(key::BOOT_ID, format!("boot-{}", process % 2).as_bytes());
     writer.number(key::PID, 1000 + process as i64);
     writer.number(key::PPID, 999);
-    writer.number(key::START_BOOT_NS, START as i64);
+    writer.number(key::START_BOOT_NS, began as i64);
     writer.number(key::RANK, process as i64);
     writer.text(key::PROGRAM, b"train");
     writer.text(key::COMMAND, b"train\x00--epochs\x005\x00");
-    writer.text(key::CWD, b"/work");
+    writer.text(key::CWD, b"/home/ada");
     writer.number(key::CLOCK_HZ, 1_000_000_000);
     if let Some(end) = end {
         writer.text(key::ENDED, b"exit 0");
@@ -355,7 +388,11 @@ impl Blocks {
             (NameKind::Object, "<pipe>"),
         ];
         let said = said.into_iter().map(|(kind, text)| (kind, text.to_string()));
-        let all: Vec<_> = said.chain((0..files).map(|file| (NameKind::Path, path(file)))).collect();
+        self.listed(said.chain((0..files).map(|file| (NameKind::Path, path(file)))).collect())
+    }
+
+    /// Names with the numbers from 1 on.
+    fn listed(&mut self, all: Vec<(NameKind, String)>) -> std::io::Result<()> {
         for (chunk, first) in all.chunks(500).zip((1u64..).step_by(500)) {
             let mut payload = Vec::new();
             for (kind, text) in chunk {

@@ -2,14 +2,16 @@
 //! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
 
 use super::zip::{self, Member, Method};
-use super::{Format, Output, Reader, content_of};
+use super::{Format, Output, Reader, content_of, other, packed_with};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
-use std::io::{Read, Write};
+use serde_json::Value as Json;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 pub struct Csv;
@@ -35,6 +37,26 @@ impl Format for Csv {
 
     fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
         None
+    }
+
+    fn made_with(&self, dataset: &Dataset) -> Vec<(&'static str, Json)> {
+        packed_with(dataset, true)
+    }
+
+    /// The numbers of the first row, where they can be read without unpacking.
+    fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
+        if dataset.compression != "none" {
+            return None;
+        }
+        let mut columns = 1;
+        for byte in BufReader::new(File::open(&spec.path).ok()?).bytes() {
+            match byte.ok()? {
+                b',' => columns += 1,
+                b'\n' => break,
+                _ => {}
+            }
+        }
+        other("numbers in a row:", &columns, &spec.sample_elements())
     }
 
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader> {

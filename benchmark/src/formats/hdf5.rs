@@ -1,22 +1,26 @@
 //! `.hdf5`: data sets `records_0` ... `records_{k-1}` of shape (samples, ...dims) and `labels` (int64 zeros), in the
-//! newest file layout, contiguous unless chunks or compression are asked for. With several data sets a record, the
-//! first dimension of the sample is divided among them.
+//! layout of HDF5 1.14, contiguous unless chunks or compression are asked for. With several data sets a record, the
+//! first dimension of the sample is divided among them; where one is left of dimensions that were said, it is left out,
+//! as DLIO does. Newer layouts are read, and not written: most installations of HDF5 could not read them.
 //!
 //! The library's own calls do the I/O, so a trace sees what h5py would have done. Raw reads and writes go through its C
-//! interface: the wrapper would allocate an array for every sample. Only the plainest files are read without the library,
-//! by the same opens, locks and reads as it makes: see [`hdf5_head`].
+//! interface: the wrapper would allocate an array for every sample. The plainest files are read without the library, by
+//! the same opens, locks and reads as it makes: see [`hdf5_head`]. So are those it is too old for: see [`hdf5_chunks`].
 
+use super::hdf5_chunks::{self, Chunked};
 use super::hdf5_head::{self, Place};
-use super::{Format, Reader, gathered};
+use super::{Format, Reader, gathered, other, packed_with};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset as Settings, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use hdf5_metno::filters::Filter;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
 use hdf5_metno_sys::{h5d, h5f, h5i, h5p, h5s, h5t};
+use serde_json::{Value as Json, json};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
@@ -29,8 +33,10 @@ impl Format for Hdf5 {
 
     fn write(&self, spec: &FileSpec, settings: &Settings, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
         let failed = |error: hdf5_metno::Error| write_failure(&spec.path, &error);
-        let file =
-            File::with_options().with_fapl(|access| access.libver_latest()).create(draft.path()).map_err(failed)?;
+        // The root does not say when it was made: the same configuration makes the same bytes.
+        let mut options = File::with_options();
+        options.with_fapl(|access| access.libver_latest()).with_fcpl(|made| made.obj_track_times(false));
+        let file = options.create(draft.path()).map_err(failed)?;
         let parts = settings.datasets_per_record.max(1);
         for part in 0..parts {
             let dataset = records(&file, spec, settings, part).map_err(failed)?;
@@ -43,6 +49,27 @@ impl Format for Hdf5 {
 
     fn file_bytes(&self, _: &FileSpec, _: &Settings) -> Option<u64> {
         None
+    }
+
+    fn made_with(&self, settings: &Settings) -> Vec<(&'static str, Json)> {
+        let mut said = packed_with(settings, settings.compression == "gzip");
+        said.push(("hdf5.num_dset_per_record", json!(settings.datasets_per_record.max(1))));
+        said.push(("hdf5.max_shape", json!(settings.max_shape)));
+        said.push(("hdf5.chunk_dims", json!(settings.chunk_dims)));
+        if settings.chunk_dims.is_empty() && settings.chunk_bytes > 0 {
+            said.extend([("enable_chunking", json!(true)), ("chunk_size", json!(settings.chunk_bytes))]);
+        }
+        said
+    }
+
+    fn differs(&self, spec: &FileSpec, settings: &Settings) -> Option<String> {
+        let Ok(file) = File::open(&spec.path) else { return Some("no complete HDF5 file".into()) };
+        let parts = settings.datasets_per_record.max(1);
+        let there = (0..).take_while(|part| file.link_exists(&records_name(*part))).count() as u64;
+        // One that the library is too old for is not looked into.
+        let records = file.dataset(&records_name(0)).ok();
+        let told = other("data sets of a record:", &there, &parts);
+        told.or_else(|| records.and_then(|records| differs_in(&records, spec, settings)))
     }
 
     fn reader(&self, settings: &Settings, _: Access) -> Box<dyn Reader> {
@@ -79,16 +106,46 @@ fn type_of(element: Element) -> TypeDescriptor {
     }
 }
 
-/// Dimensions of one of `parts` data sets: samples, then the sample with its first dimension divided.
-fn part_shape(spec: &FileSpec, parts: u64) -> Vec<usize> {
-    let mut shape = vec![spec.samples as usize];
-    shape.extend(spec.dims.iter().map(|dim| *dim as usize));
-    shape[1] /= parts as usize;
+fn differs_in(records: &Dataset, spec: &FileSpec, settings: &Settings) -> Option<String> {
+    let shape = part_shape(&spec.dims, spec.samples, settings);
+    let filters: Vec<&str> = records.filters().iter().map(filter_name).collect();
+    let asked = match settings.compression.as_str() {
+        "none" => vec![],
+        name => vec![name],
+    };
+    let element = records.dtype().and_then(|element| element.to_descriptor()).ok();
+    other("shape", &records.shape(), &shape)
+        .or_else(|| other("elements", &element, &Some(type_of(spec.element))))
+        .or_else(|| other("compression", &filters, &asked))
+        .or_else(|| {
+            // Where nothing is said of the chunks that packing needs, each program has its own.
+            let said = asked.is_empty() || !settings.chunk_dims.is_empty() || settings.chunk_bytes > 0;
+            let chunks = chunk_of(settings, &shape, spec.element);
+            if said { other("chunks", &records.chunk(), &chunks) } else { None }
+        })
+}
+
+fn filter_name(filter: &Filter) -> &'static str {
+    match filter {
+        Filter::Deflate(_) => "gzip",
+        Filter::LZF => "lzf",
+        _ => "another filter",
+    }
+}
+
+/// Dimensions of a data set of the record: samples, then the sample with its first dimension divided.
+pub fn part_shape(dims: &[u64], samples: u64, settings: &Settings) -> Vec<usize> {
+    let mut shape = vec![samples as usize];
+    shape.extend(dims.iter().map(|dim| *dim as usize));
+    shape[1] /= settings.datasets_per_record.max(1) as usize;
+    if shape[1] == 1 && !settings.record_dims.is_empty() {
+        shape.remove(1);
+    }
     shape
 }
 
 fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5_metno::Result<Dataset> {
-    let shape = part_shape(spec, settings.datasets_per_record.max(1));
+    let shape = part_shape(&spec.dims, spec.samples, settings);
     let mut builder = file.new_dataset_builder();
     if let Some(chunk) = chunk_of(settings, &shape, spec.element) {
         builder = builder.chunk(chunk);
@@ -98,10 +155,12 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
         "lzf" => builder.lzf(),
         _ => builder,
     };
-    let limits = settings.max_shape.iter().map(|limit| Some(*limit as usize)).chain(std::iter::repeat(None));
+    // Said for the sample alone, or for samples and sample.
+    let samples = (settings.max_shape.len() < shape.len()).then_some(spec.samples);
+    let limits = samples.into_iter().chain(settings.max_shape.iter().copied());
     let extents: Vec<Extent> = match settings.max_shape.is_empty() {
         true => shape.iter().map(|dim| Extent::from(*dim)).collect(),
-        false => shape.iter().zip(limits).map(|(dim, limit)| Extent::new(*dim, limit)).collect(),
+        false => shape.iter().zip(limits).map(|(dim, limit)| Extent::new(*dim, Some(limit as usize))).collect(),
     };
     builder.empty_as(&type_of(spec.element)).shape(extents).create(records_name(part).as_str())
 }
@@ -295,24 +354,6 @@ impl Drop for Open {
     }
 }
 
-/// A plain file, whose samples lie where its head says.
-struct Plain {
-    input: Input,
-    places: Vec<Place>,
-}
-
-impl Plain {
-    /// None: for the library to open.
-    fn file(path: &Path, parts: u64) -> Outcome<Option<Plain>> {
-        let input = Input::open(path, Access::default())?;
-        if locks_files() && input.file().try_lock_shared().is_err() {
-            return Ok(None);
-        }
-        let names = (0..parts).map(records_name);
-        Ok(hdf5_head::places(input.file(), names).map(|places| Plain { input, places }))
-    }
-}
-
 /// As the library decides it.
 fn locks_files() -> bool {
     let said = std::env::var_os("HDF5_USE_FILE_LOCKING");
@@ -320,15 +361,26 @@ fn locks_files() -> bool {
 }
 
 enum Opened {
-    Plain(Plain),
+    /// Samples lie where the head of the file says.
+    Plain(Input, Vec<Place>),
+    /// In chunks of a layout that the library does not know.
+    Chunked(Input, Vec<Chunked>),
     ByLibrary(Open),
 }
 
 impl Opened {
     fn file(path: &Path, parts: u64) -> Outcome<Opened> {
-        if let Some(plain) = Plain::file(path, parts)? {
-            return Ok(Opened::Plain(plain));
+        let input = Input::open(path, Access::default())?;
+        if !locks_files() || input.file().try_lock_shared().is_ok() {
+            let names = || (0..parts).map(records_name);
+            if let Some(places) = hdf5_head::places(input.file(), names()) {
+                return Ok(Opened::Plain(input, places));
+            }
+            if let Some(sets) = hdf5_chunks::data_sets(input.file(), names()) {
+                return Ok(Opened::Chunked(input, sets));
+            }
         }
+        drop(input);
         let mut open = Open::file(path)?;
         open.open_records(parts)?;
         Ok(Opened::ByLibrary(open))
@@ -336,7 +388,7 @@ impl Opened {
 
     fn path(&self) -> &Path {
         match self {
-            Opened::Plain(plain) => plain.input.path(),
+            Opened::Plain(input, _) | Opened::Chunked(input, _) => input.path(),
             Opened::ByLibrary(open) => &open.path,
         }
     }
@@ -344,9 +396,10 @@ impl Opened {
     /// Shape and bytes of a sample of each data set.
     fn forms(&self) -> Vec<(&[u64], usize)> {
         match self {
-            Opened::Plain(plain) => {
-                plain.places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
+            Opened::Plain(_, places) => {
+                places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
             }
+            Opened::Chunked(_, sets) => sets.iter().map(|set| (&set.shape[..], set.sample_bytes as usize)).collect(),
             Opened::ByLibrary(open) => {
                 open.records.iter().map(|records| (&records.shape[..], records.sample_bytes)).collect()
             }
@@ -356,10 +409,14 @@ impl Opened {
     /// Reads a sample's share of one data set; returns its bytes in the file.
     fn read(&mut self, part: usize, index: u64, into: &mut [u8]) -> Outcome<u64> {
         match self {
-            Opened::Plain(Plain { input, places }) => {
+            Opened::Plain(input, places) => {
                 let place = &places[part];
                 input.read_exact_at(place.address + index * place.sample_bytes, into)?;
                 Ok(place.sample_bytes)
+            }
+            Opened::Chunked(input, sets) => {
+                let damaged = || Failure::damaged(input.path(), format!("the chunks of sample {index} cannot be read"));
+                sets[part].read(input.file(), index, into).ok_or_else(damaged)
             }
             Opened::ByLibrary(open) if open.records[part].read(index, into) => Ok(open.records[part].stored_bytes),
             Opened::ByLibrary(open) => Err(Failure::damaged(&open.path, format!("sample {index} cannot be read"))),

@@ -28,18 +28,26 @@ pub struct Place {
 
 /// The data sets of these names in the root group, or None where the library has to look.
 pub fn places(file: &File, names: impl Iterator<Item = String>) -> Option<Vec<Place>> {
+    let end = file.metadata().ok()?.len();
+    members(file, names, &[])?.iter().map(|messages| place(messages, end)).collect()
+}
+
+/// What the headers of the data sets of these names say; `also` are kinds that the caller knows besides those of plain
+/// data sets.
+pub fn members(file: &File, names: impl Iterator<Item = String>, also: &[u8]) -> Option<Vec<Vec<Message>>> {
     let (root, end) = root_of(&bytes_at(file, 0, SUPERBLOCK)?)?;
     if end > file.metadata().ok()?.len() {
         return None;
     }
+    let known = [DATA_SET_KINDS, also].concat();
     let links = messages(file, root, GROUP_KINDS)?;
-    names.map(|name| place(&messages(file, linked(&links, &name)?, DATA_SET_KINDS)?, end)).collect()
+    names.map(|name| messages(file, linked(&links, &name)?, &known)).collect()
 }
 
 const SUPERBLOCK: usize = 48;
 /// What is read of a header before its length is known; most end within.
 const HEADER: usize = 512;
-const UNDEFINED: u64 = u64::MAX;
+pub const UNDEFINED: u64 = u64::MAX;
 
 const DATASPACE: u8 = 0x01;
 const DATATYPE: u8 = 0x03;
@@ -51,7 +59,7 @@ const GROUP_KINDS: &[u8] = &[0x00, 0x02, LINK, 0x0a, 0x0c, CONTINUATION, 0x15, 0
 /// Nothing, fill values, times, attributes, references. Not: filters, external files, shared tables.
 const DATA_SET_KINDS: &[u8] = &[0x00, DATASPACE, DATATYPE, 0x04, 0x05, LAYOUT, 0x0c, CONTINUATION, 0x12, 0x15, 0x16];
 
-fn bytes_at(file: &File, address: u64, length: usize) -> Option<Vec<u8>> {
+pub fn bytes_at(file: &File, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, address).ok()?;
     Some(bytes)
@@ -66,26 +74,26 @@ fn some_bytes_at(file: &File, address: u64, length: usize) -> Option<Vec<u8>> {
 }
 
 /// Little-endian fields one after another.
-struct Fields<'a>(&'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn number(&mut self, length: usize) -> Option<u64> {
+    pub fn number(&mut self, length: usize) -> Option<u64> {
         Some(self.take(length)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn is(&mut self, expected: &[u8]) -> Option<()> {
+    pub fn is(&mut self, expected: &[u8]) -> Option<()> {
         (self.take(expected.len())? == expected).then_some(())
     }
 }
 
 /// A block without the checksum at its end, which must be that of the rest.
-fn checked(block: &[u8]) -> Option<&[u8]> {
+pub fn checked(block: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = block.split_last_chunk::<4>().map(|(bytes, sum)| (bytes, u32::from_le_bytes(*sum)))?;
     (checksum(bytes) == sum).then_some(bytes)
 }
@@ -101,9 +109,9 @@ fn root_of(superblock: &[u8]) -> Option<(u64, u64)> {
     (matches!(version, 2 | 3) && base == 0 && extension == UNDEFINED).then_some((root, end))
 }
 
-struct Message {
-    kind: u8,
-    body: Vec<u8>,
+pub struct Message {
+    pub kind: u8,
+    pub body: Vec<u8>,
 }
 
 /// All messages of an object header, or None if one of them is of no kind in `known`.
@@ -194,16 +202,23 @@ fn place(messages: &[Message], end: u64) -> Option<Place> {
 }
 
 fn dimensions(body: &[u8]) -> Option<Vec<u64>> {
+    extent(body).map(|(shape, _)| shape)
+}
+
+/// How large a data set is, and may become.
+pub fn extent(body: &[u8]) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut fields = Fields(body);
     fields.is(&[2])?;
-    let (rank, _limits) = (fields.number(1)?, fields.number(1)?);
+    let (rank, flags) = (fields.number(1)?, fields.number(1)?);
     fields.is(&[1])?;
-    let shape: Option<Vec<u64>> = (0..rank).map(|_| fields.number(8)).collect();
-    shape.filter(|shape| !shape.is_empty())
+    let mut numbers = || (0..rank).map(|_| fields.number(8)).collect::<Option<Vec<u64>>>();
+    let shape = numbers().filter(|shape| !shape.is_empty())?;
+    let largest = if flags & 1 != 0 { numbers()? } else { shape.clone() };
+    Some((shape, largest))
 }
 
 /// Of integers and floats, whose bytes are read as they are.
-fn element_bytes(body: &[u8]) -> Option<u64> {
+pub fn element_bytes(body: &[u8]) -> Option<u64> {
     let mut fields = Fields(body);
     let class = fields.number(1)? & 15;
     fields.take(3)?;

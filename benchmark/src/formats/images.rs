@@ -3,14 +3,14 @@
 //! Noise does not compress, so our PNGs store their pixels in uncompressed deflate blocks: the size is within a
 //! thousandth of what Pillow makes of the same pixels, at the speed of the checksums.
 
-use super::{Format, Output, Reader, content_of, gathered};
+use super::{Format, Output, Reader, content_of, gathered, other};
 use crate::buffer::AlignedBuffer;
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
-use std::io::Cursor;
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 use zune_png::zune_core::options::DecoderOptions;
 
@@ -25,6 +25,13 @@ fn sides(spec: &FileSpec) -> (u64, u64) {
         [height, width] => (*height, *width),
         [width] => (1, *width),
         _ => (1, spec.sample_elements()),
+    }
+}
+
+fn differing_sides(spec: &FileSpec, found: Option<(u64, u64)>) -> Option<String> {
+    match found {
+        None => Some("no image of this format".into()),
+        Some(found) => other("pixels of height and width", &found, &sides(spec)),
     }
 }
 
@@ -45,6 +52,13 @@ impl Format for Jpeg {
 
     fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
         None
+    }
+
+    fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
+        let file = std::fs::File::open(&spec.path).ok()?;
+        let mut decoder = zune_jpeg::JpegDecoder::new(BufReader::new(file));
+        let found = decoder.decode_headers().ok().and_then(|()| decoder.dimensions());
+        differing_sides(spec, found.map(|(width, height)| (height as u64, width as u64)))
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
@@ -79,6 +93,14 @@ impl Format for Png {
         let blocks = raw.div_ceil(BLOCK as u64);
         // Signature, IHDR, IEND; 12 for each IDAT; 5 for each block; 2 before and 4 after the zlib stream.
         Some(8 + 25 + 12 + blocks * (12 + 5) + raw + 6)
+    }
+
+    /// Others pack their pixels: the size says nothing, the head does.
+    fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
+        let file = std::fs::File::open(&spec.path).ok()?;
+        let mut decoder = zune_png::PngDecoder::new(BufReader::new(file));
+        let found = decoder.decode_headers().ok().and_then(|_| decoder.dimensions());
+        differing_sides(spec, found.map(|(width, height)| (height as u64, width as u64)))
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {

@@ -1,15 +1,17 @@
 //! `indexed_binary` and `mmap_indexed_binary`: raw samples in one file, and two index files of u64: where each sample
 //! begins (`.off.idx`) and how long it is (`.sz.idx`). Offsets count from the start of the file, however large it is.
 //!
-//! The mapped reader copies the sample out of the map: a slice that nobody looks at reads nothing from storage.
+//! The mapped reader copies the sample out of the map: a slice that nobody looks at reads nothing from storage. Index files
+//! are read once and kept, as frameworks do it; those too large for that are mapped.
 
-use super::{Format, Output, Reader, content_of};
+use super::{Format, Output, Reader, content_of, other};
 use crate::buffer::{AlignedBuffer, FileMap};
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +42,14 @@ impl Format for Indexed {
         Some(spec.payload_bytes())
     }
 
+    fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let index = 8 * spec.samples;
+        other("bytes:", &length(&spec.path), &spec.payload_bytes())
+            .or_else(|| other("bytes of the index:", &length(&beside(&spec.path, OFFSETS)), &index))
+            .or_else(|| other("bytes of the index:", &length(&beside(&spec.path, SIZES)), &index))
+    }
+
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
         let map = self.map && access.map && !access.direct;
         Box::new(IndexedReader { access, map, ..IndexedReader::default() })
@@ -61,33 +71,84 @@ fn write_index(temporary: &Path, data: &Path, numbers: impl Iterator<Item = u64>
     file.flush().map_err(failed)
 }
 
-/// One of the two index files, seen through a window: an index of a quarter of a billion samples is never loaded.
-struct Index {
-    input: Input,
-    window: Vec<u8>,
-    first: u64,
+/// The numbers of one of the two index files.
+enum Numbers {
+    Read(Vec<u8>),
+    /// Of a quarter of a billion samples: its pages come and go.
+    Mapped(FileMap, u64),
 }
 
-/// Numbers of an index read at once.
-const INDEX_WINDOW: u64 = 512;
+/// Bytes of an index that is kept in memory. One of four million samples is.
+const KEPT_FILE: u64 = 32 << 20;
+/// Bytes of all that a reader keeps; beyond, it begins anew.
+const KEPT_ALL: u64 = 64 << 20;
 
-impl Index {
-    fn open(path: &Path) -> Outcome<Index> {
-        Ok(Index { input: Input::open(path, Access::default())?, window: Vec::new(), first: 0 })
+impl Numbers {
+    /// The numbers, and how many bytes were read for them. All of a mapped file count: so many will be, once.
+    fn open(path: &Path) -> Outcome<(Numbers, u64)> {
+        let mut input = Input::open(path, Access::default())?;
+        let length = input.length();
+        if length > KEPT_FILE {
+            let map = FileMap::new(input.file(), length as usize);
+            return Ok((Numbers::Mapped(map.map_err(|error| Failure::io("mapping", path, error))?, length), length));
+        }
+        let mut bytes = vec![0; length as usize];
+        input.read_exact_at(0, &mut bytes)?;
+        Ok((Numbers::Read(bytes), input.take_moved()))
     }
 
-    fn number(&mut self, index: u64) -> Outcome<u64> {
-        let count = self.input.length() / 8;
-        if index >= count {
-            return Err(Failure::damaged(self.input.path(), format!("sample {index} of {count} does not exist")));
+    fn get(&self, index: u64) -> Option<u64> {
+        let at = usize::try_from(index.checked_mul(8)?).ok()?;
+        let mut eight = [0; 8];
+        match self {
+            Numbers::Read(bytes) => eight.copy_from_slice(bytes.get(at..at.checked_add(8)?)?),
+            Numbers::Mapped(_, length) if at as u64 + 8 > *length => return None,
+            Numbers::Mapped(map, _) => map.copy(at, &mut eight),
         }
-        if self.window.is_empty() || !(self.first..self.first + INDEX_WINDOW).contains(&index) {
-            self.first = index - index % INDEX_WINDOW;
-            self.window.resize((INDEX_WINDOW.min(count - self.first) * 8) as usize, 0);
-            self.input.read_exact_at(self.first * 8, &mut self.window)?;
+        Some(u64::from_le_bytes(eight))
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        if let Numbers::Read(bytes) = self { bytes.len() as u64 } else { 0 }
+    }
+}
+
+/// Where the samples of a file begin, and how long they are.
+struct Index {
+    offsets: Numbers,
+    sizes: Numbers,
+}
+
+/// The indexes of the files a reader has been in.
+#[derive(Default)]
+struct Indexes {
+    known: HashMap<PathBuf, Index>,
+    kept: u64,
+}
+
+impl Indexes {
+    /// Reads what is not known yet; the bytes that took.
+    fn learn(&mut self, path: &Path) -> Outcome<u64> {
+        if self.known.contains_key(path) {
+            return Ok(0);
         }
-        let at = ((index - self.first) * 8) as usize;
-        Ok(u64::from_le_bytes(self.window[at..at + 8].try_into().expect("eight bytes")))
+        let (offsets, first) = Numbers::open(&beside(path, OFFSETS))?;
+        let (sizes, second) = Numbers::open(&beside(path, SIZES))?;
+        // A name and a place in the table cost something too: a million small files have small indexes.
+        let kept = offsets.kept_bytes() + sizes.kept_bytes() + 2 * path.as_os_str().len() as u64 + 256;
+        if self.kept + kept > KEPT_ALL {
+            (self.known, self.kept) = (HashMap::new(), 0);
+        }
+        self.kept += kept;
+        self.known.insert(path.to_path_buf(), Index { offsets, sizes });
+        Ok(first + second)
+    }
+
+    /// Where a sample begins and how long it is.
+    fn place(&self, path: &Path, index: u64) -> Outcome<(u64, u64)> {
+        let known = self.known.get(path);
+        let place = known.and_then(|known| Some((known.offsets.get(index)?, known.sizes.get(index)?)));
+        place.ok_or_else(|| Failure::damaged(&beside(path, OFFSETS), format!("sample {index} is not in it")))
     }
 }
 
@@ -95,8 +156,6 @@ struct Open {
     path: PathBuf,
     data: Input,
     map: Option<FileMap>,
-    offsets: Index,
-    sizes: Index,
 }
 
 #[derive(Default)]
@@ -104,6 +163,7 @@ struct IndexedReader {
     access: Access,
     map: bool,
     open: Option<Open>,
+    indexes: Indexes,
     buffer: AlignedBuffer,
     start: usize,
     length: usize,
@@ -111,7 +171,6 @@ struct IndexedReader {
 }
 
 impl Reader for IndexedReader {
-    /// Index files stay open with the file itself: frameworks load them once.
     fn open(&mut self, path: &Path) -> Outcome<()> {
         let data = Input::open(path, self.access)?;
         let map = match self.map {
@@ -121,22 +180,20 @@ impl Reader for IndexedReader {
             ),
             false => None,
         };
-        let offsets = Index::open(&beside(path, OFFSETS))?;
-        let sizes = Index::open(&beside(path, SIZES))?;
-        self.open = Some(Open { path: path.to_path_buf(), data, map, offsets, sizes });
+        self.moved += self.indexes.learn(path)?;
+        self.open = Some(Open { path: path.to_path_buf(), data, map });
         Ok(())
     }
 
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let open = self.open.as_mut().expect("a reader is opened before it reads");
-        let (offset, length) = (open.offsets.number(index)?, open.sizes.number(index)? as usize);
-        // Counted also where the index says nonsense: those bytes were read.
-        self.moved += open.offsets.input.take_moved() + open.sizes.input.take_moved();
-        let end = offset.checked_add(length as u64).filter(|end| *end <= open.data.length());
+        let (offset, length) = self.indexes.place(&open.path, index)?;
+        let end = offset.checked_add(length).filter(|end| *end <= open.data.length());
         if end.is_none() {
             let what = format!("sample {index} would end beyond the {} bytes of the file", open.data.length());
             return Err(Failure::damaged(&open.path, what));
         }
+        let length = length as usize;
         self.length = length;
         match &open.map {
             Some(map) => {

@@ -2,7 +2,8 @@
 //! or order. To add one: a file with the two traits, and a line in [`ALL`].
 
 mod csv;
-mod hdf5;
+pub(crate) mod hdf5;
+mod hdf5_chunks;
 mod hdf5_head;
 mod images;
 mod indexed;
@@ -20,6 +21,7 @@ use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::Access;
 use crate::layout::FileSpec;
+use serde_json::{Value as Json, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -32,6 +34,19 @@ pub trait Format: Send + Sync {
 
     /// The exact size of the main file, where it follows from the shape alone.
     fn file_bytes(&self, spec: &FileSpec, dataset: &Dataset) -> Option<u64>;
+
+    /// What of the configuration changes the bytes of its files, besides the shape of a sample, its element type and the
+    /// number of samples: keys below `dataset`.
+    fn made_with(&self, _: &Dataset) -> Vec<(&'static str, Json)> {
+        Vec::new()
+    }
+
+    /// What can be told from a file, whoever made it, that is not as asked for.
+    fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
+        let length = std::fs::metadata(&spec.path).ok()?.len();
+        let expected = self.file_bytes(spec, dataset).filter(|expected| *expected != length)?;
+        Some(format!("{length} bytes instead of {expected}"))
+    }
 
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader>;
 }
@@ -112,6 +127,18 @@ impl<'a> Output<'a> {
             self.write(piece)
         })
     }
+}
+
+/// How a format that packs says so: the level only matters where something is packed.
+fn packed_with(dataset: &Dataset, has_levels: bool) -> Vec<(&'static str, Json)> {
+    let level = ("compression_level", json!(dataset.compression_level));
+    let compression = ("compression", json!(dataset.compression));
+    if dataset.compression == "none" || !has_levels { vec![compression] } else { vec![compression, level] }
+}
+
+/// A difference in one thing, told with both sides.
+fn other<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, asked: &T) -> Option<String> {
+    (found != asked).then(|| format!("{what} {found:?} instead of {asked:?}"))
 }
 
 fn content_of(spec: &FileSpec) -> Content {

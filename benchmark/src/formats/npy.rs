@@ -4,13 +4,15 @@
 //! 93 'NUMPY' 01 00 | u16 header length | {'descr': '|u1', 'fortran_order': False, 'shape': (s, s, n), } blanks \n | data
 //! ```
 
-use super::{Format, Output, Reader, content_of, strided_sample};
+use super::{Format, Output, Reader, content_of, other, strided_sample};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 pub struct Npy;
@@ -28,6 +30,10 @@ impl Format for Npy {
 
     fn file_bytes(&self, spec: &FileSpec, _: &Dataset) -> Option<u64> {
         Some(header(spec.element.descr, &shape(spec)).len() as u64 + spec.payload_bytes())
+    }
+
+    fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
+        differs_from(&spec.path, 0, spec)
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
@@ -58,6 +64,21 @@ pub fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
     header.resize(length - 1, b' ');
     header.push(b'\n');
     header
+}
+
+/// Bytes in which the header of a plain array ends.
+const HEADER_MAX: usize = 4096;
+
+/// What is otherwise in the array that begins at `at` of the file than in the one asked for.
+pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
+    let mut bytes = vec![0; HEADER_MAX];
+    let read = File::open(path).and_then(|file| file.read_at(&mut bytes, at)).unwrap_or(0);
+    let Some(array) = Array::from_bytes(&bytes[..read]) else { return Some("no array of a plain element type".into()) };
+    let length = std::fs::metadata(path).map_or(0, |file| file.len());
+    let wanted = at + (array.start + array.bytes()) as u64;
+    other("elements of type", &array.element.name, &spec.element.name)
+        .or_else(|| other("shape", &array.shape, &shape(spec)))
+        .or_else(|| (length < wanted).then(|| format!("{length} bytes, cut short of {wanted}")))
 }
 
 /// What a header says.

@@ -1,14 +1,16 @@
 //! `.npz`: a zip of `x.npy` (the samples, sample axis last) and `y.npy` (labels, zeros), as `numpy.savez` lays it out.
 
-use super::npy::{Array, header, shape};
+use super::npy::{self, Array, header, shape};
 use super::zip::{self, Member, Method};
-use super::{Format, Output, Reader, content_of, gathered, strided_sample};
+use super::{Format, Output, Reader, content_of, gathered, other, packed_with, strided_sample};
 use crate::buffer::AlignedBuffer;
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use serde_json::Value as Json;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -29,7 +31,7 @@ impl Format for Npz {
         let samples = match level {
             None => stored_samples(spec, &mut output, scratch)?,
             Some(level) => {
-                let mut bytes = header(spec.element.descr, &shape(spec));
+                let mut bytes = header_of(spec);
                 bytes.extend(gathered(spec, 0, spec.payload_bytes(), scratch));
                 member(SAMPLES, &bytes, Some(level), &mut output)?
             }
@@ -43,16 +45,41 @@ impl Format for Npz {
         if dataset.compression == "zip" {
             return None;
         }
-        let samples = header(spec.element.descr, &shape(spec)).len() as u64 + spec.payload_bytes();
+        let samples = header_of(spec).len() as u64 + spec.payload_bytes();
         let labels = labels(spec).len() as u64;
         let start = zip::local_header_bytes(SAMPLES) + samples + zip::local_header_bytes(LABELS) + labels;
         // Beyond four gigabytes the directory has wider fields; such files are told by their content.
         (start < u64::from(u32::MAX)).then_some(start + zip::narrow_directory_bytes(&[SAMPLES, LABELS]))
     }
 
+    fn made_with(&self, dataset: &Dataset) -> Vec<(&'static str, Json)> {
+        packed_with(dataset, true)
+    }
+
+    fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
+        let asked = if dataset.compression == "zip" { Method::Deflated } else { Method::Stored };
+        let Some(samples) = samples_of(&spec.path) else { return Some("no complete npz file".into()) };
+        other("method", &samples.method, &asked).or_else(|| match samples.method {
+            Method::Stored => npy::differs_from(&spec.path, samples.data_at, spec),
+            Method::Deflated => {
+                other("bytes of samples", &samples.size, &(header_of(spec).len() as u64 + spec.payload_bytes()))
+            }
+        })
+    }
+
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
         Box::new(NpzReader { access, ..NpzReader::default() })
     }
+}
+
+fn header_of(spec: &FileSpec) -> Vec<u8> {
+    header(spec.element.descr, &shape(spec))
+}
+
+/// The member with the samples, whoever wrote it.
+fn samples_of(path: &Path) -> Option<zip::Entry> {
+    let file = File::open(path).ok()?;
+    zip::entries(&file)?.into_iter().find(|entry| entry.name == SAMPLES)
 }
 
 fn labels(spec: &FileSpec) -> Vec<u8> {
@@ -63,7 +90,7 @@ fn labels(spec: &FileSpec) -> Vec<u8> {
 
 /// Streams the samples; the checksum, which stands before them, is filled in afterwards.
 fn stored_samples(spec: &FileSpec, output: &mut Output, scratch: &mut Vec<u8>) -> Outcome<Member> {
-    let array_header = header(spec.element.descr, &shape(spec));
+    let array_header = header_of(spec);
     let size = array_header.len() as u64 + spec.payload_bytes();
     let mut member = Member { name: SAMPLES.into(), method: Method::Stored, crc: 0, packed: size, size, at: output.at };
     output.write(&zip::local_header(&member))?;

@@ -2,7 +2,7 @@
 //!
 //! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes.
 
-use super::{Format, Output, Reader, content_of};
+use super::{Format, Output, Reader, content_of, other};
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
@@ -20,6 +20,7 @@ use parquet::file::reader::{ChunkReader, FileReader, Length};
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
+use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -101,6 +102,27 @@ impl Format for Parquet {
 
     fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
         None
+    }
+
+    fn made_with(&self, dataset: &Dataset) -> Vec<(&'static str, Json)> {
+        let columns: Vec<Json> = dataset.parquet_columns.iter().map(Value::to_json).collect();
+        vec![("parquet.columns", json!(columns)), ("parquet.row_group_size", json!(dataset.parquet_row_group))]
+    }
+
+    fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
+        let file = std::fs::File::open(&spec.path).ok()?;
+        let Ok(reader) = SerializedFileReader::new(file) else { return Some("no complete Parquet file".into()) };
+        let found = reader.metadata();
+        let names = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>();
+        let asked = match dataset.parquet_columns.is_empty() {
+            true => vec!["image".to_string()],
+            false => names(&mut columns(dataset).into_iter().map(|column| column.name)),
+        };
+        let fields = found.file_metadata().schema_descr().root_schema().get_fields();
+        let rows = found.row_groups().first().map_or(0, |group| group.num_rows() as u64);
+        other("rows:", &(found.file_metadata().num_rows() as u64), &spec.samples)
+            .or_else(|| other("rows of a group:", &rows, &dataset.parquet_row_group.max(1).min(spec.samples)))
+            .or_else(|| other("columns", &names(&mut fields.iter().map(|field| field.name().to_string())), &asked))
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {

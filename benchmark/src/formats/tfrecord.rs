@@ -73,7 +73,9 @@ fn masked(crc: u32) -> u32 {
 
 /// An `Example`'s bytes before and after an image of `bytes`.
 ///
+/// ```text
 /// Example{1: Features{1: map entry{1: "image", 2: Feature{1: BytesList{1: ...}}}, 1: entry{1: "size", 2: Feature{3: Int64List{1: [n]}}}}}
+/// ```
 fn example(bytes: u64) -> (Vec<u8>, Vec<u8>) {
     let list = field(1, bytes);
     let feature = field(1, list.len() as u64 + bytes);

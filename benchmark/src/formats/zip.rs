@@ -8,6 +8,8 @@
 //! ```
 
 use crate::failure::{Failure, Outcome};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Midnight of the first day zip can say: data sets made twice are the same bytes.
@@ -129,6 +131,70 @@ fn put16(bytes: &mut Vec<u8>, numbers: &[u16]) {
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
 }
 
+/// A member as the directory of a file on disk tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub name: String,
+    pub method: Method,
+    pub size: u64,
+    /// Of its unpacked bytes.
+    pub crc: u32,
+    /// Where its packed bytes begin in the file.
+    pub data_at: u64,
+}
+
+/// Bytes at the end of a file in which its end record is: the record, a comment, what is before it in a large file.
+const END_MAX: u64 = 22 + 65_535 + 20 + 56;
+
+/// A directory larger than this is nobody's data set or checkpoint.
+const DIRECTORY_MAX: u64 = 64 << 20;
+
+/// All members of a file, or None where it is no complete zip file. Reads its directory and their heads, not their data.
+pub fn entries(file: &File) -> Option<Vec<Entry>> {
+    let length = file.metadata().ok()?.len();
+    let tail_at = length.saturating_sub(END_MAX);
+    let tail = part_of(file, tail_at, length)?;
+    let (start, count) = directory_place(&tail, tail_at)?;
+    let directory = part_of(file, start, length).filter(|_| length - start.min(length) <= DIRECTORY_MAX)?;
+    let (mut found, mut at) = (Vec::new(), 0);
+    for _ in 0..count {
+        let name_length = usize::from(le16(&directory, at + 28)?);
+        let extra_length = usize::from(le16(&directory, at + 30)?);
+        let behind = at + 46 + name_length;
+        let name = std::str::from_utf8(directory.get(at + 46..behind)?).ok()?;
+        let place = Place::of(&directory, at, directory.get(behind..behind + extra_length)?)?;
+        let head = part_of(file, place.local, place.local.checked_add(30)?)?;
+        let data_at = place.local + 30 + u64::from(le16(&head, 26)?) + u64::from(le16(&head, 28)?);
+        if !head.starts_with(b"PK\x03\x04") || data_at.checked_add(place.packed)? > start {
+            return None;
+        }
+        let crc = le32(&directory, at + 16)?;
+        found.push(Entry { name: name.into(), method: place.method, size: place.size, crc, data_at });
+        at = behind + extra_length + usize::from(le16(&directory, at + 32)?);
+    }
+    Some(found)
+}
+
+fn part_of(file: &File, from: u64, to: u64) -> Option<Vec<u8>> {
+    let length = to.checked_sub(from).filter(|length| *length <= DIRECTORY_MAX)?;
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, from).ok()?;
+    Some(bytes)
+}
+
+/// Where the directory begins and how many entries it has, from the last bytes of a file, which begin at `tail_at`.
+fn directory_place(tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
+    let end = tail.windows(4).rposition(|four| four == b"PK\x05\x06")?;
+    // A file that was cut in its very end is cut.
+    tail.get(end..end + 22)?;
+    let (count, start) = (le16(tail, end + 10)?, le32(tail, end + 16)?);
+    if start != u32::MAX && count != u16::MAX {
+        return Some((u64::from(start), u64::from(count)));
+    }
+    let zip64 = le64(tail, end.checked_sub(20)? + 8)?.checked_sub(tail_at)? as usize;
+    Some((le64(tail, zip64 + 48)?, le64(tail, zip64 + 32)?))
+}
+
 /// A member found in a file held in memory: how it is packed, its checksum and its bytes as stored.
 pub struct Found<'a> {
     pub method: Method,
@@ -167,26 +233,56 @@ fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
     None
 }
 
-fn found<'a>(file: &'a [u8], entry: usize, extra: &[u8]) -> Option<Found<'a>> {
-    let mut wide = 4;
-    let mut number = |at: usize| -> Option<u64> {
-        let narrow = le32(file, at)?;
-        if narrow != u32::MAX {
-            return Some(u64::from(narrow));
+/// What an entry of the directory says about its member.
+struct Place {
+    method: Method,
+    packed: u64,
+    size: u64,
+    /// Where its local header begins.
+    local: u64,
+}
+
+impl Place {
+    fn of(directory: &[u8], entry: usize, extra: &[u8]) -> Option<Place> {
+        let wide = zip64_field(extra);
+        let mut next = 0;
+        let mut number = |at: usize| -> Option<u64> {
+            let narrow = le32(directory, at)?;
+            if narrow != u32::MAX {
+                return Some(u64::from(narrow));
+            }
+            next += 8;
+            le64(wide?, next - 8)
+        };
+        // The order of the zip64 field: size, packed, place.
+        let size = number(entry + 24)?;
+        let packed = number(entry + 20)?;
+        let local = number(entry + 42)?;
+        let method = match le16(directory, entry + 10)? {
+            0 => Method::Stored,
+            8 => Method::Deflated,
+            _ => return None,
+        };
+        Some(Place { method, packed, size, local })
+    }
+}
+
+/// The field of wide numbers among the extra fields.
+fn zip64_field(mut extra: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (kind, length) = (le16(extra, 0)?, usize::from(le16(extra, 2)?));
+        let body = extra.get(4..4 + length)?;
+        if kind == 1 {
+            return Some(body);
         }
-        wide += 8;
-        le64(extra, wide - 8)
-    };
-    // The order of the zip64 field: size, packed, place.
-    let size = number(entry + 24)?;
-    let packed = number(entry + 20)?;
-    let local = number(entry + 42)? as usize;
-    let start = local + 30 + usize::from(le16(file, local + 26)?) + usize::from(le16(file, local + 28)?);
-    let method = match le16(file, entry + 10)? {
-        0 => Method::Stored,
-        8 => Method::Deflated,
-        _ => return None,
-    };
+        extra = &extra[4 + length..];
+    }
+}
+
+fn found<'a>(file: &'a [u8], entry: usize, extra: &[u8]) -> Option<Found<'a>> {
+    let Place { method, packed, size, local } = Place::of(file, entry, extra)?;
+    let local = local as usize;
+    let start = local.checked_add(30)? + usize::from(le16(file, local + 26)?) + usize::from(le16(file, local + 28)?);
     let packed = file.get(start..start.checked_add(packed as usize)?)?;
     Some(Found { method, crc: le32(file, entry + 16)?, size, start, packed })
 }

@@ -129,7 +129,7 @@ fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     let workers = reading.workers.max(1) as u64;
     let ahead = reading.prefetch.max(2).div_ceil(workers) * workers;
     let batch = if reading.loader == LoaderKind::Synthetic { 0 } else { reading.batch.max(reading.batch_eval) };
-    SharedSlots::new((batch * reading.handed_bytes) as usize, ahead as usize)
+    SharedSlots::new(batch.saturating_mul(reading.handed_bytes) as usize, ahead as usize)
 }
 
 pub fn build(config: &Config, terms: Terms) -> Outcome<Box<dyn Loader>> {

@@ -134,6 +134,7 @@ impl Source {
 
     /// Closes what an epoch left open.
     pub fn rest(&mut self) {
+        self.preprocess.rest();
         self.forget();
     }
 }

@@ -213,7 +213,8 @@ impl Pool {
         if !plan.supply.streams {
             return plan.ahead();
         }
-        let samples = plan.shuffle_buffer() + plan.ahead() * workers * plan.batch;
+        let batches = plan.ahead().saturating_mul(workers).saturating_mul(plan.batch);
+        let samples = plan.shuffle_buffer().saturating_add(batches);
         samples.div_ceil(plan.piece() * workers).max(2)
     }
 

@@ -6,12 +6,16 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        // Two tests of one name at the same time are two folders.
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -31,7 +35,7 @@ impl Folder {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Files below, without folders, sorted.
+    /// Files below, without folders, sorted; without what is noted of how a data set was made.
     pub fn files(&self, below: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut open = vec![self.0.join(below)];
@@ -39,7 +43,7 @@ impl Folder {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if path.is_dir() {
-                    open.push(path)
+                    open.extend((!path.ends_with(".dlio")).then_some(path))
                 } else {
                     found.push(path.strip_prefix(&self.0).unwrap().display().to_string())
                 }
@@ -60,7 +64,8 @@ impl Drop for Folder {
 pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
     command.current_dir(folder.path()).args(arguments);
-    if arguments.first() == Some(&"bench") && !arguments.contains(&"report") {
+    let asks = arguments.get(1).is_some_and(|verb| ["report", "check", "size"].contains(verb));
+    if arguments.first() == Some(&"bench") && !asks {
         command.arg("++hydra.run.dir=run");
     }
     command

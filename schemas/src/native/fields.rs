@@ -19,6 +19,8 @@ pub mod key {
     /// Which image of the process this is: exec starts a new one.
     pub const IMAGE: &str = "image";
     pub const PROGRAM: &str = "program";
+    /// What viewers call the process, where that is more than its program's name: its script, its place among workers.
+    pub const NAME: &str = "name";
     /// Arguments separated by zero bytes.
     pub const COMMAND: &str = "command";
     pub const CWD: &str = "cwd";
@@ -45,6 +47,10 @@ pub mod key {
     pub const END_BOOT_NS: &str = "end_boot_ns";
     pub const EVENTS: &str = "events";
     pub const LOST: &str = "lost";
+    /// Why nobody knows how many more events are missing: stands in exports of such a trace.
+    pub const INCOMPLETE: &str = "incomplete";
+    /// Events in the table of counts; zero where the table could not be written.
+    pub const COUNTED: &str = "counted";
     pub const FILTERED: &str = "filtered";
     /// Nanoseconds of CPU the tracer itself took.
     pub const TRACER_NS: &str = "tracer_ns";

@@ -21,6 +21,14 @@ use crate::clock::{Anchor, Clock};
 pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
 pub const FILE_HEADER: usize = 16;
 
+/// What stands before the number of lost events in the name of an empty ring: its process had no room for one byte.
+pub const LOST_IN_NAME: &str = ".lost-";
+
+/// How many events a file's name says are lost.
+pub fn lost_in_name(name: &str) -> Option<u64> {
+    name.strip_suffix(".ring")?.rsplit_once(LOST_IN_NAME)?.1.parse().ok()
+}
+
 /// How much is searched at a time for the next whole block after damage.
 const SEARCH_WINDOW: usize = 1 << 20;
 
@@ -61,10 +69,12 @@ pub struct EventBlock {
     pub header: Header,
 }
 
-/// Events found in a ring and not in a block.
-#[derive(Debug)]
+/// Events found in a ring and not in a block, with what would have been the block's numbers.
+#[derive(Debug, Default)]
 pub struct Leftover {
     pub tid: u32,
+    pub stream: u32,
+    pub sequence: u32,
     pub events: Events,
 }
 
@@ -87,6 +97,9 @@ pub struct Image {
     pub names_lost: u64,
     /// Pieces that could not be used, with their place in the file.
     pub damage: Vec<(usize, Damage)>,
+    pub(crate) has_ring: bool,
+    /// Whether the ring held less than its process had in it.
+    pub(crate) ring_lacks: bool,
 }
 
 impl Image {
@@ -123,27 +136,51 @@ impl Image {
         }
         let mut image = Image::default();
         let mut opener = Opener::new().map_err(|_| Damage::Broken("no memory to decompress"))?;
-        let mut at = FILE_HEADER;
         let mut table = Vec::new();
-        while at < store.size() {
-            at = match header_at(store, at) {
-                Ok(header) => {
-                    if let Err(damage) = image.take(header, at, store, &mut opener, &mut table) {
-                        image.damage.push((at, damage));
-                    }
-                    at + header.size()
-                }
-                Err(damage) => {
-                    image.damage.push((at, damage));
-                    next_block(store, at + 1)
-                }
-            };
-        }
+        image.walk(store, &mut opener, &mut table);
         image.counters();
-        if !table.is_empty() {
+        if !table.is_empty() && image.fields.number(key::COUNTED) != Some(0) {
             image.take_tally(Tallied::from_bytes(&table));
         }
         Ok(image)
+    }
+
+    /// Goes from block to block. One behind which no other begins is proved before it is believed: a block that was cut
+    /// short has others where the rest of it should be. That rest may stand behind them, and belongs to the same damage.
+    fn walk<S: Store + ?Sized>(&mut self, store: &S, opener: &mut Opener, table: &mut Vec<u8>) {
+        let mut at = FILE_HEADER;
+        let mut found = header_at(store, at);
+        let mut rests = Vec::new();
+        while at < store.size() {
+            let (damage, size) = match found {
+                Ok(header) => {
+                    let end = at + header.size();
+                    let next = header_at(store, end);
+                    if next.is_ok() || is_whole(store, at, &header) {
+                        if let Err(damage) = self.take(header, at, store, opener, table) {
+                            self.damage.push((at, damage));
+                        }
+                        (at, found) = (end, next);
+                        continue;
+                    }
+                    (Damage::Torn, header.size())
+                }
+                Err(damage) => (damage, 0),
+            };
+            let from = at;
+            at = next_block(store, from + 1);
+            found = header_at(store, at);
+            let length = at - from;
+            if size > length {
+                rests.push(size - length);
+            } else if let Some(rest) = rests.iter().position(|rest| *rest == length) {
+                rests.swap_remove(rest);
+                continue;
+            }
+            // Less than a header is the beginning of one.
+            let torn = at < store.size() && length < HEADER_SIZE;
+            self.damage.push((from, if torn { Damage::Torn } else { damage }));
+        }
     }
 
     /// Reads a leftover ring alone.
@@ -153,8 +190,13 @@ impl Image {
         image
     }
 
-    /// Adds what a leftover ring holds beyond the blocks.
+    /// Adds what a leftover ring holds beyond the blocks. A trace that says how it ended is whole: its ring could only not
+    /// be removed.
     pub fn add_ring(&mut self, ring: &Ring) {
+        self.has_ring = true;
+        if self.has_ended() {
+            return;
+        }
         let written: HashSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
         for (key, value) in ring.fields.iter() {
             if self.fields.get(key).is_none() {
@@ -174,20 +216,46 @@ impl Image {
                 if !half.records.is_empty() {
                     let mut events = Events::default();
                     half.records.iter().for_each(|record| events.push(record));
-                    self.leftovers.push(Leftover { tid: segment.tid, events });
+                    self.leftovers.push(Leftover { tid: segment.tid, stream, sequence: half.sequence, events });
                 }
             }
         }
-        if let (None, Some(tally)) = (&self.tally, &ring.tally) {
+        // Pieces in the blocks are of a table that was being written.
+        self.tally = None;
+        if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
         }
+        self.ring_lacks = ring.cut || ring.unsaved > 0;
         self.lost += ring.lost;
         self.filtered = self.filtered.max(ring.filtered);
         self.misused_spans = self.misused_spans.max(ring.misused_spans);
         self.names_lost = self.names_lost.max(ring.names_lost);
-        if ring.cut {
-            self.damage.push((0, Damage::Cut));
+    }
+
+    /// Notes that a process ended properly, without the room to say so in a file: this much is lost.
+    pub fn add_lost(&mut self, lost: u64) {
+        self.has_ring = true;
+        // What there is of a table is in what is lost.
+        self.tally = None;
+        self.lost += lost;
+    }
+
+    /// Whether the trace says how its process ended.
+    pub fn has_ended(&self) -> bool {
+        self.fields.get(key::ENDED).is_some()
+    }
+
+    /// How many events are missing beyond those that were counted as lost; `None` where nobody knows.
+    ///
+    /// Of a process that said how it ended, its own account tells. Of one that was killed a ring holds what the blocks do
+    /// not, and with it those of a block that was not written whole.
+    pub fn missing(&self) -> Option<u64> {
+        if self.has_ended() {
+            let said = self.fields.number::<u64>(key::EVENTS);
+            return said.map(|said| said.saturating_sub(self.events())).or_else(|| self.damage.is_empty().then_some(0));
         }
+        let sound = self.damage.iter().all(|(_, damage)| is_of_the_writer(damage));
+        (self.has_ring && !self.ring_lacks && sound).then_some(0)
     }
 
     /// The process's clock; `None` where not one anchor was found.
@@ -257,6 +325,11 @@ impl Image {
     }
 }
 
+/// Whether damage is what a writer leaves that has no room or is killed: it has counted what that cost, or the ring has it.
+pub fn is_of_the_writer(damage: &Damage) -> bool {
+    matches!(damage, Damage::Cut | Damage::Torn)
+}
+
 /// Puts a piece of a table of counts in its place.
 fn place(piece: &[u8], at: usize, table: &mut Vec<u8>) -> Result<(), Damage> {
     table.resize(tally::SIZE, 0);
@@ -291,7 +364,7 @@ pub fn decode_block(header: &Header, bytes: &[u8], opener: &mut Opener, into: &m
 }
 
 /// A proven header whose whole block lies in the file.
-fn header_at<S: Store + ?Sized>(store: &S, at: usize) -> Result<Header, Damage> {
+pub fn header_at<S: Store + ?Sized>(store: &S, at: usize) -> Result<Header, Damage> {
     let mut head = [0; HEADER_SIZE];
     if !store.load(at, &mut head) {
         return Err(Damage::Cut);
@@ -300,8 +373,13 @@ fn header_at<S: Store + ?Sized>(store: &S, at: usize) -> Result<Header, Damage> 
     if at + header.size() <= store.size() { Ok(header) } else { Err(Damage::Cut) }
 }
 
+fn is_whole<S: Store + ?Sized>(store: &S, at: usize, header: &Header) -> bool {
+    let mut bytes = vec![0; header.size()];
+    store.load(at, &mut bytes) && header.proved(&bytes).is_ok()
+}
+
 /// The next place at or after `from` where a whole block header proves itself, or the end.
-fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
+pub fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
     let magic = block::MAGIC.to_le_bytes();
     let mut window = vec![0; SEARCH_WINDOW];
     let mut at = from;
@@ -388,6 +466,75 @@ mod tests {
             assert_eq!(image.events(), 10 * whole.saturating_sub(3) as u64, "cut at {cut}");
             assert_eq!(image.damage.is_empty(), ends.contains(&cut), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_block_cut_short_costs_itself_and_not_its_neighbours() {
+        let (bytes, ends) = sample();
+        for cut in ends[2] + 1..ends[3] {
+            let torn = [&bytes[..cut], &events_block(3), &events_block(5)].concat();
+            let image = Image::from_dlt(&torn).unwrap();
+            let found: Vec<_> = image.blocks.iter().map(|block| block.header.sequence).collect();
+            assert_eq!((found, image.events()), (vec![3, 5], 20), "cut at {cut}");
+            assert_eq!(image.damage, [(ends[2], Damage::Torn)], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_block_torn_in_two_costs_itself_and_not_those_between_its_parts() {
+        let (bytes, ends) = sample();
+        let (start, end) = (ends[2], ends[3]);
+        for cut in start + HEADER_SIZE..end {
+            let (before, rest) = bytes[..end].split_at(cut);
+            for between in [vec![3], vec![3, 5]] {
+                let blocks: Vec<u8> = between.iter().flat_map(|sequence| events_block(*sequence)).collect();
+                for after in [vec![], events_block(7)] {
+                    let torn = [before, &blocks, rest, &after].concat();
+                    let image = Image::from_dlt(&torn).unwrap();
+                    let events = 10 * (between.len() + !after.is_empty() as usize);
+                    assert_eq!((image.events(), &image.damage[..]), (events as u64, &[(start, Damage::Torn)][..]));
+                }
+                // A stretch of another length is not the rest.
+                let odd = [before, &blocks, rest, b"x", &events_block(7)].concat();
+                assert_eq!(Image::from_dlt(&odd).unwrap().damage.len(), 2, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_killed_process_whose_block_was_torn_in_two_lacks_nothing_that_its_ring_holds() {
+        let (bytes, ends) = sample();
+        let cut = (ends[2] + ends[3]) / 2;
+        let torn = [&bytes[..cut], &events_block(3), &bytes[cut..ends[3]]].concat();
+        let mut image = Image::from_dlt(&torn).unwrap();
+        assert_eq!(image.missing(), None);
+        image.add_ring(&Ring { lost: 10, ..Ring::default() });
+        assert_eq!((image.missing(), image.events(), image.lost), (Some(0), 10, 10));
+        // Where the ring itself is incomplete nobody knows.
+        let mut image = Image::from_dlt(&torn).unwrap();
+        image.add_ring(&Ring { lost: 10, cut: true, ..Ring::default() });
+        assert_eq!(image.missing(), None);
+    }
+
+    #[test]
+    fn what_an_ended_trace_lacks_is_known_to_the_event() {
+        let (bytes, ends) = sample();
+        let mut facts = [0; 64];
+        let mut writer = FieldWriter::new(&mut facts);
+        writer.text(key::ENDED, b"exit 0");
+        writer.number(key::EVENTS, 20);
+        let used = writer.used();
+        let mut whole = [&bytes[..], &block(Kind::Process, 0, 1, 0, &facts[..used])].concat();
+        assert_eq!(Image::from_dlt(&whole).unwrap().missing(), Some(0));
+        whole[ends[2] + 4] ^= 1;
+        assert_eq!(Image::from_dlt(&whole).unwrap().missing(), Some(10));
+        assert_eq!(Image::from_dlt(&bytes).unwrap().missing(), None);
+    }
+
+    #[test]
+    fn a_name_says_what_is_lost() {
+        assert_eq!(lost_in_name("cp-host-1-2.lost-345.ring"), Some(345));
+        assert_eq!(lost_in_name("cp-host-1-2.ring"), None);
     }
 
     #[test]

@@ -5,20 +5,21 @@
 //! way its ring is emptied into the `.dlt` and removed. FORMAT.md draws both.
 //!
 //! Reading order of the modules: [`block`] (frame around everything), [`fields`] (what is known of a process), [`names`]
-//! (paths and other strings, written once), [`columns`] (events), [`file`] (a whole `.dlt`), [`ring`] (a leftover ring),
-//! [`tally`] (counts in the place of events).
+//! (paths and other strings, written once), [`columns`] (events), [`mod@file`] (a whole `.dlt`), [`ring`] (a leftover ring),
+//! [`live`] (a ring that is being written), [`tally`] (counts in the place of events).
 
 pub mod block;
 pub mod columns;
 pub mod fields;
 pub mod file;
+pub mod live;
 pub mod names;
 pub mod ring;
 pub mod tally;
 
-/// Raise this when bytes change their meaning. A reader takes every version up to its own and says of a newer one that a
+/// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up to its own and says of a newer one that a
 /// newer dlio is needed; files of every version ever written lie in `tests/formats` and are read by a test.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why a piece of a trace cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,12 @@ pub enum Damage {
     Empty,
     /// The file ends in the middle of a piece.
     Cut,
+    /// An export of a trace of which nobody knew how much was missing.
+    Incomplete,
+    /// A process could not write one byte: the name of its file is all there is.
+    NoRoom,
+    /// A block that was not written whole, with others behind it: the disk was full, and then it was not.
+    Torn,
     /// Bytes that do not fit their checksum or their own lengths.
     Broken(&'static str),
     /// Nothing is damaged, but what the trace says needs this said.
@@ -42,10 +49,13 @@ impl std::fmt::Display for Damage {
         match self {
             Damage::NotATrace => write!(f, "not a dlio trace"),
             Damage::TooNew(version) => {
-                write!(f, "written in format {version}, this program reads up to {VERSION}: use a newer dlio")
+                write!(f, "written in format {version}, which is newer than this program: use a newer dlio")
             }
             Damage::Empty => write!(f, "empty: its process left nothing, or had no room"),
             Damage::Cut => write!(f, "the file ends in the middle of a block"),
+            Damage::Incomplete => write!(f, "what it was made from was damaged"),
+            Damage::NoRoom => write!(f, "its process had no room to write anything: only its name says what is lost"),
+            Damage::Torn => write!(f, "a block that was not written whole"),
             Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),
         }

@@ -4,6 +4,8 @@
 //! layout lies in the ring file (the chunk being filled) and in blocks (chunks that were full). One string may have more
 //! than one number, because the tracer forgets old ones rather than grow; readers compare strings.
 
+use std::sync::atomic::{Ordering::Release, compiler_fence};
+
 use super::Damage;
 
 /// What a string is.
@@ -30,12 +32,24 @@ pub fn entry_size(text: &[u8]) -> usize {
     HEAD + text.len().min(NAME_MAX)
 }
 
-/// Writes one entry at the start of `out`, which has [`entry_size`] bytes.
+/// Writes one entry at the start of `out`, which has [`entry_size`] bytes. The kind comes last: in memory that others read
+/// an entry whose kind is zero is still being written.
+#[inline]
 pub fn write_entry(kind: NameKind, text: &[u8], out: &mut [u8]) {
     let text = &text[..text.len().min(NAME_MAX)];
-    out[0] = kind as u8;
     out[1..HEAD].copy_from_slice(&(text.len() as u16).to_le_bytes());
     out[HEAD..HEAD + text.len()].copy_from_slice(text);
+    compiler_fence(Release);
+    out[0] = kind as u8;
+}
+
+/// The entries before the first one that is not complete, and how many they are.
+pub fn complete(entries: &[u8]) -> (&[u8], u32) {
+    let (mut rest, mut count) = (entries, 0);
+    while rest.first().is_some_and(|kind| *kind != 0) && take(&mut rest).is_some() {
+        count += 1;
+    }
+    (&entries[..entries.len() - rest.len()], count)
 }
 
 /// All strings of a process by number.

@@ -2,27 +2,41 @@
 //!
 //! ```text
 //! 0        header page: counters, anchors, facts about the process
-//! 4096     two chunks of names, filled in turn
-//! 69632    segment 0: a page of state, then two halves: 64 bytes of state and `half_records` records each
-//! ...      segment 1 ...            one segment a live thread; a thread that ends leaves it to the next one
+//! 4096     segment 0: a page of state | one half or two | a chunk of names
+//! ...      segment 1 ...
+//!
+//! half     64 bytes of state and its records
+//! chunk    first number: u32, 0: u32, bytes used: u32, entries: u32; then entries as in `super::names`
 //! ```
 //!
+//! A segment says in its page what it is made of. The first one is small, with one half: most processes are short. A thread
+//! that fills it goes on in a large one of two halves, which take turns; a thread that ends leaves its segment to the next
+//! one. The table of counts is a segment of its own.
+//!
 //! Everything here is written by one process with plain stores while this module may be reading, so a reader believes
-//! nothing that does not check: a record counts only if its word is set, a name only below `used`.
+//! nothing that does not check: a record counts only if its word is set, a name only if its kind is.
+//!
+//! In version 1 all segments were alike, with two halves of as many records as the header said, and two chunks of names of
+//! 32 KiB lay before the first of them.
 
+use super::columns::EVENTS_MAX;
 use super::fields::Fields;
+use super::names;
 use super::tally::{self, Tallied};
-use super::{Damage, VERSION, u32_at, u64_at};
+use super::{Damage, u32_at, u64_at};
 use crate::clock::Anchor;
 use crate::record::{RECORD_SIZE, Record};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIORING");
+/// Raise this when bytes change their meaning, as [`super::VERSION`] for a `.dlt`.
+pub const VERSION: u32 = 2;
 pub const HEADER_SIZE: usize = 4096;
 
 /// Offsets in the header page.
 pub mod header {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 8;
+    /// In version 1, whose segments were all alike.
     pub const HALF_RECORDS: usize = 12;
     pub const SEGMENTS: usize = 16;
     pub const FIELDS_USED: usize = 20;
@@ -34,18 +48,24 @@ pub mod header {
     pub const MISUSED_SPANS: usize = 96;
     /// Names that found no room in a chunk.
     pub const NAMES_LOST: usize = 104;
-    /// Zero, or the segment in whose place the table of counts begins, plus one: see [`super::super::tally`].
+    /// In version 1: zero, or the segment in whose place the table of counts begins, plus one.
     pub const TALLY: usize = 112;
+    /// Segments that lie in private memory, because there was no room for them or no way to the file: what they held is
+    /// gone with a kill, and nobody knows how much that was.
+    pub const SEGMENTS_UNSAVED: usize = 120;
+    /// Not zero where the table of counts lies in private memory.
+    pub const TALLY_UNSAVED: usize = 128;
+    /// Events that have gone into the table of counts, of halves that are through with it.
+    pub const TALLIED: usize = 136;
     pub const FIELDS: usize = 256;
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
 }
 
-/// One of the two chunks of names: `first: u32, used: u32, count: u32, zero: u32`, then entries.
-pub const NAMES_CHUNK: usize = 32 << 10;
+/// What stands before the entries of a chunk of names.
 pub const NAMES_HEAD: usize = 16;
-pub const NAMES_START: usize = HEADER_SIZE;
+pub const NAMES_USED: usize = 8;
 
-pub const SEGMENTS_START: usize = NAMES_START + 2 * NAMES_CHUNK;
+pub const SEGMENTS_START: usize = HEADER_SIZE;
 pub const SEGMENT_HEADER: usize = 4096;
 
 /// Offsets in a segment's page.
@@ -53,6 +73,14 @@ pub mod segment {
     pub const TID: usize = 0;
     pub const OPEN_SPANS: usize = 4;
     pub const LOST: usize = 8;
+    /// Bytes of the segment, its page included.
+    pub const SIZE: usize = 16;
+    pub const HALF_RECORDS: usize = 20;
+    pub const HALVES: usize = 24;
+    /// Bytes of the chunk of names, its head included.
+    pub const NAMES: usize = 28;
+    /// Not zero where a table of counts follows the page, and nothing else: see [`super::super::tally`].
+    pub const TABLE: usize = 32;
     /// `start: u64, name: u32, category: u32, steps: i64` each.
     pub const SPANS: usize = 64;
     pub const SPAN_SIZE: usize = 24;
@@ -60,35 +88,84 @@ pub mod segment {
     pub const SPANS_MAX: usize = 64;
 }
 
-/// What stands before the records of a half: `next: u32` (slots handed out), `sequence: u32` (of the block it becomes),
-/// `counted: u32` (records that are in the table of counts already).
+/// What stands before the records of a half: `next: u32` (slots handed out, [`HALF_SEALED`]), `sequence: u32` (of the block
+/// it becomes), `counted: u32` (records that are in the table of counts already, or [`HALF_LOST`]).
 /// It stands there, and not in the segment's page, so that one pointer leads a thread to all it needs.
 pub const HALF_HEADER: usize = 64;
 pub const HALF_SEQUENCE: usize = 4;
 pub const HALF_COUNTED: usize = 8;
+
+/// In `next` of a half whose image is being closed: no more slots are handed out.
+pub const HALF_SEALED: u32 = 1 << 31;
+/// In `counted` of a half that could not be written: its records have been counted as lost.
+pub const HALF_LOST: u32 = u32::MAX;
 
 /// Bytes of one half.
 pub const fn half_size(half_records: usize) -> usize {
     HALF_HEADER + half_records * RECORD_SIZE
 }
 
-/// Bytes of a segment: whole pages.
-pub const fn segment_size(half_records: usize) -> usize {
-    (SEGMENT_HEADER + 2 * half_size(half_records)).next_multiple_of(4096)
+/// What a segment is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    pub half_records: usize,
+    pub halves: usize,
+    /// Bytes of the chunk of names, its head included.
+    pub names: usize,
+    pub has_table: bool,
 }
 
-/// Where segment `index` begins.
-pub const fn segment_at(index: usize, half_records: usize) -> usize {
-    SEGMENTS_START + index * segment_size(half_records)
+impl Shape {
+    /// Three pages: what a process of a hundred calls needs.
+    pub const SMALL: Shape = Shape { half_records: 128, halves: 1, names: 8192 - half_size(128), has_table: false };
+    pub const LARGE: Shape = Shape { half_records: EVENTS_MAX, halves: 2, names: 32 << 10, has_table: false };
+    pub const TABLE: Shape = Shape { half_records: 0, halves: 0, names: 0, has_table: true };
+
+    /// Whole pages.
+    pub const fn size(self) -> usize {
+        let table = if self.has_table { tally::SIZE } else { 0 };
+        (SEGMENT_HEADER + self.halves * half_size(self.half_records) + self.names + table).next_multiple_of(4096)
+    }
+
+    /// Where the chunk of names lies in a segment.
+    pub const fn names_at(self) -> usize {
+        SEGMENT_HEADER + self.halves * half_size(self.half_records)
+    }
+
+    /// Writes what the segment is into its page.
+    pub fn describe(self, page: &mut [u8]) {
+        let numbers = [
+            (segment::SIZE, self.size()),
+            (segment::HALF_RECORDS, self.half_records),
+            (segment::HALVES, self.halves),
+            (segment::NAMES, self.names),
+            (segment::TABLE, self.has_table as usize),
+        ];
+        for (at, number) in numbers {
+            page[at..at + 4].copy_from_slice(&(number as u32).to_le_bytes());
+        }
+    }
+
+    /// As the segment's page says, if that makes sense.
+    pub(super) fn read(page: &[u8]) -> Option<Shape> {
+        let number = |at| u32_at(page, at) as usize;
+        let shape = Shape {
+            half_records: number(segment::HALF_RECORDS),
+            halves: number(segment::HALVES),
+            names: number(segment::NAMES),
+            has_table: number(segment::TABLE) != 0,
+        };
+        let sane = shape.half_records <= RECORDS_MAX && shape.halves <= 2 && shape.names <= NAMES_MAX;
+        (sane && shape.size() == number(segment::SIZE)).then_some(shape)
+    }
 }
 
-/// Segments whose place the table of counts takes.
-pub const fn tally_segments(half_records: usize) -> usize {
-    tally::SIZE.div_ceil(segment_size(half_records))
-}
+/// More than any segment has.
+const RECORDS_MAX: usize = 1 << 20;
+const NAMES_MAX: usize = 1 << 20;
 
 /// A ring as it was found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ring {
     pub fields: Fields,
     pub first_anchor: Anchor,
@@ -104,13 +181,16 @@ pub struct Ring {
     pub names: Vec<(u32, Vec<u8>)>,
     /// Segments the header promises and the file does not hold.
     pub cut: bool,
+    /// Segments whose events are gone, as many as they were.
+    pub unsaved: u64,
 }
 
 #[derive(Debug, Default)]
 pub struct Segment {
     pub tid: u32,
     pub lost: u64,
-    pub halves: [Half; 2],
+    /// In the order in which they were filled.
+    pub halves: Vec<Half>,
     pub open_spans: Vec<OpenSpan>,
 }
 
@@ -118,6 +198,8 @@ pub struct Segment {
 pub struct Half {
     pub sequence: u32,
     pub records: Vec<Record>,
+    /// Records that are in the table of counts, and not among those above.
+    pub tallied: u32,
 }
 
 /// A span that had begun and not ended.
@@ -131,29 +213,27 @@ pub struct OpenSpan {
     pub steps: i64,
 }
 
+impl Segment {
+    fn tallied(&self) -> u64 {
+        self.halves.iter().map(|half| half.tallied as u64).sum()
+    }
+}
+
 impl Ring {
     pub fn parse(bytes: &[u8]) -> Result<Ring, Damage> {
         if bytes.len() < 16 || u64_at(bytes, header::MAGIC) != MAGIC {
             return Err(Damage::NotATrace);
         }
-        match u32_at(bytes, header::VERSION) {
+        let version = u32_at(bytes, header::VERSION);
+        match version {
             version if version > VERSION => return Err(Damage::TooNew(version)),
-            _ if bytes.len() < SEGMENTS_START => return Err(Damage::Cut),
+            _ if bytes.len() < HEADER_SIZE => return Err(Damage::Cut),
             _ => {}
-        }
-        let half_records = u32_at(bytes, header::HALF_RECORDS) as usize;
-        if half_records == 0 || half_records > 1 << 20 {
-            return Err(Damage::Broken("the size of a ring"));
         }
         let mut fields = Fields::default();
         let used = (u32_at(bytes, header::FIELDS_USED) as usize).min(header::FIELDS_MAX);
         fields.merge(&bytes[header::FIELDS..header::FIELDS + used])?;
-        let promised = u32_at(bytes, header::SEGMENTS) as usize;
-        let held = (bytes.len() - SEGMENTS_START) / segment_size(half_records);
-        let table = table_in(bytes, half_records);
-        let segment = |i| (!table.contains(&i)).then(|| parse_segment(bytes, i, half_records));
-        let segments = (0..promised.min(held)).map(|i| segment(i).unwrap_or_default()).collect();
-        Ok(Ring {
+        let mut ring = Ring {
             fields,
             first_anchor: anchor_at(bytes, header::FIRST_ANCHOR),
             last_anchor: anchor_at(bytes, header::LAST_ANCHOR),
@@ -162,55 +242,120 @@ impl Ring {
             misused_spans: u64_at(bytes, header::MISUSED_SPANS),
             names_lost: u64_at(bytes, header::NAMES_LOST),
             tracer_ticks: u64_at(bytes, header::TRACER_TICKS),
-            segments,
-            tally: (!table.is_empty()).then(|| read_table(bytes, table.start, half_records)),
-            names: (0..2).filter_map(|chunk| names_chunk(bytes, chunk)).collect(),
-            cut: promised > held,
-        })
+            segments: Vec::new(),
+            tally: None,
+            names: Vec::new(),
+            cut: false,
+            unsaved: u64_at(bytes, header::SEGMENTS_UNSAVED),
+        };
+        match version {
+            1 => first_version::read(bytes, &mut ring)?,
+            _ => ring.read_segments(bytes),
+        }
+        if u64_at(bytes, header::TALLY_UNSAVED) != 0 {
+            ring.lost += u64_at(bytes, header::TALLIED) + ring.segments.iter().map(Segment::tallied).sum::<u64>();
+        }
+        Ok(ring)
+    }
+
+    /// One segment after another, as far as each says where the next one begins.
+    fn read_segments(&mut self, bytes: &[u8]) {
+        let mut rest = &bytes[SEGMENTS_START..];
+        for _ in 0..u32_at(bytes, header::SEGMENTS) {
+            let shape = rest.get(..SEGMENT_HEADER).and_then(Shape::read);
+            let Some((shape, (segment, after))) =
+                shape.and_then(|shape| Some((shape, rest.split_at_checked(shape.size())?)))
+            else {
+                self.cut = true;
+                return;
+            };
+            rest = after;
+            self.segments.push(parse_segment(segment, shape.half_records, shape.halves));
+            if shape.has_table {
+                self.tally = Some(Tallied::from_bytes(&segment[SEGMENT_HEADER..][..tally::SIZE]));
+            }
+            if shape.names > NAMES_HEAD {
+                self.names.extend(names_chunk(&segment[shape.names_at()..][..shape.names]));
+            }
+        }
     }
 }
 
-fn anchor_at(bytes: &[u8], at: usize) -> Anchor {
+pub(super) fn anchor_at(bytes: &[u8], at: usize) -> Anchor {
     Anchor { ticks: u64_at(bytes, at), boot_ns: u64_at(bytes, at + 8), real_ns: u64_at(bytes, at + 16) }
 }
 
-fn names_chunk(bytes: &[u8], chunk: usize) -> Option<(u32, Vec<u8>)> {
-    let bytes = &bytes[NAMES_START + chunk * NAMES_CHUNK..][..NAMES_CHUNK];
-    let used = (u32_at(bytes, 4) as usize).min(NAMES_CHUNK - NAMES_HEAD);
-    (used > 0).then(|| (u32_at(bytes, 0), bytes[NAMES_HEAD..NAMES_HEAD + used].to_vec()))
+/// A chunk's first number and those of its entries that are complete.
+pub(super) fn names_chunk(chunk: &[u8]) -> Option<(u32, Vec<u8>)> {
+    entries_of(chunk, NAMES_USED)
 }
 
-fn parse_segment(bytes: &[u8], index: usize, half_records: usize) -> Segment {
-    let at = segment_at(index, half_records);
-    let page = &bytes[at..at + SEGMENT_HEADER];
+fn entries_of(chunk: &[u8], used_at: usize) -> Option<(u32, Vec<u8>)> {
+    let used = (u32_at(chunk, used_at) as usize).min(chunk.len() - NAMES_HEAD);
+    let (entries, _) = names::complete(&chunk[NAMES_HEAD..NAMES_HEAD + used]);
+    (!entries.is_empty()).then(|| (u32_at(chunk, 0), entries.to_vec()))
+}
+
+fn parse_segment(bytes: &[u8], half_records: usize, halves: usize) -> Segment {
+    let page = &bytes[..SEGMENT_HEADER];
     let tid = u32_at(page, segment::TID);
     let half = |which: usize| {
-        let bytes = &bytes[at + SEGMENT_HEADER + which * half_size(half_records)..][..half_size(half_records)];
-        let counted = u32_at(bytes, HALF_COUNTED) as usize * RECORD_SIZE;
-        let left = bytes.get(HALF_HEADER + counted..).unwrap_or_default();
-        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(left) }
+        let bytes = &bytes[SEGMENT_HEADER + which * half_size(half_records)..][..half_size(half_records)];
+        let counted = u32_at(bytes, HALF_COUNTED);
+        let left = bytes.get(HALF_HEADER + counted as usize * RECORD_SIZE..).unwrap_or_default();
+        let tallied = if counted == HALF_LOST { 0 } else { counted };
+        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(left), tallied }
     };
-    let mut halves = [half(0), half(1)];
-    if halves[0].sequence > halves[1].sequence {
-        halves.swap(0, 1);
-    }
+    let mut halves: Vec<Half> = (0..halves).map(half).collect();
+    halves.sort_by_key(|half| half.sequence);
+    Segment { tid, lost: u64_at(page, segment::LOST), halves, open_spans: open_spans(page, tid) }
+}
+
+/// The spans that a segment's page says are open, outermost first.
+pub(super) fn open_spans(page: &[u8], tid: u32) -> Vec<OpenSpan> {
     let open = (u32_at(page, segment::OPEN_SPANS) as usize).min(segment::SPANS_MAX);
-    let open_spans = (0..open).map(|i| open_span(&page[segment::SPANS + i * segment::SPAN_SIZE..], tid, i)).collect();
-    Segment { tid, lost: u64_at(page, segment::LOST), halves, open_spans }
+    (0..open).map(|i| open_span(&page[segment::SPANS + i * segment::SPAN_SIZE..], tid, i)).collect()
 }
 
-/// The segments whose place the table of counts takes.
-fn table_in(bytes: &[u8], half_records: usize) -> std::ops::Range<usize> {
-    match u32_at(bytes, header::TALLY) as usize {
-        0 => 0..0,
-        first => first - 1..(first - 1).saturating_add(tally_segments(half_records)),
+/// Where things lay before segments said it themselves.
+mod first_version {
+    use super::*;
+
+    const NAMES_START: usize = HEADER_SIZE;
+    const NAMES_CHUNK: usize = 32 << 10;
+    const NAMES_USED: usize = 4;
+    const SEGMENTS_START: usize = NAMES_START + 2 * NAMES_CHUNK;
+
+    pub fn read(bytes: &[u8], ring: &mut Ring) -> Result<(), Damage> {
+        if bytes.len() < SEGMENTS_START {
+            return Err(Damage::Cut);
+        }
+        let half_records = u32_at(bytes, header::HALF_RECORDS) as usize;
+        if half_records == 0 || half_records > RECORDS_MAX {
+            return Err(Damage::Broken("the size of a ring"));
+        }
+        let size = (SEGMENT_HEADER + 2 * half_size(half_records)).next_multiple_of(4096);
+        let promised = u32_at(bytes, header::SEGMENTS) as usize;
+        let held = (bytes.len() - SEGMENTS_START) / size;
+        let table = match u32_at(bytes, header::TALLY) as usize {
+            0 => 0..0,
+            first => first - 1..(first - 1).saturating_add(tally::SIZE.div_ceil(size)),
+        };
+        let segment = |i| {
+            let bytes = &bytes[SEGMENTS_START + i * size..][..size];
+            if table.contains(&i) { Segment::default() } else { parse_segment(bytes, half_records, 2) }
+        };
+        ring.segments = (0..promised.min(held)).map(segment).collect();
+        ring.tally = (!table.is_empty()).then(|| {
+            let at = SEGMENTS_START.saturating_add(table.start.saturating_mul(size));
+            let table = bytes.get(at..).ok_or(Damage::Cut)?;
+            Tallied::from_bytes(&table[..table.len().min(tally::SIZE)])
+        });
+        let chunks = bytes[NAMES_START..SEGMENTS_START].chunks_exact(NAMES_CHUNK);
+        ring.names = chunks.filter_map(|chunk| entries_of(chunk, NAMES_USED)).collect();
+        ring.cut = promised > held;
+        Ok(())
     }
-}
-
-fn read_table(bytes: &[u8], first: usize, half_records: usize) -> Result<Tallied, Damage> {
-    let at = SEGMENTS_START.saturating_add(first.saturating_mul(segment_size(half_records)));
-    let table = bytes.get(at..).ok_or(Damage::Cut)?;
-    Tallied::from_bytes(&table[..table.len().min(tally::SIZE)])
 }
 
 fn records(half: &[u8]) -> Vec<Record> {
@@ -240,14 +385,21 @@ mod tests {
         bytes[at..at + value.len()].copy_from_slice(value);
     }
 
-    /// A ring with one segment: one complete record, one that was being written, one open span.
+    const SHAPE: Shape = Shape { half_records: HALF, halves: 2, names: 64, has_table: false };
+
+    /// A ring with one segment: one complete record, one that was being written, one open span, one name and another
+    /// that was being written.
     fn sample() -> Vec<u8> {
-        let mut bytes = vec![0; segment_at(1, HALF)];
+        let mut bytes = vec![0; SEGMENTS_START + SHAPE.size()];
         put(&mut bytes, header::MAGIC, &MAGIC.to_le_bytes());
         put(&mut bytes, header::VERSION, &VERSION.to_le_bytes());
-        put(&mut bytes, header::HALF_RECORDS, &(HALF as u32).to_le_bytes());
         put(&mut bytes, header::SEGMENTS, &1u32.to_le_bytes());
-        let at = segment_at(0, HALF);
+        let at = SEGMENTS_START;
+        SHAPE.describe(&mut bytes[at..]);
+        let names = at + SHAPE.names_at();
+        put(&mut bytes, names, &9u32.to_le_bytes());
+        put(&mut bytes, names + NAMES_USED, &12u32.to_le_bytes());
+        names::write_entry(names::NameKind::Path, b"/a", &mut bytes[names + NAMES_HEAD..][..5]);
         put(&mut bytes, at + segment::TID, &77u32.to_le_bytes());
         put(&mut bytes, at + segment::OPEN_SPANS, &1u32.to_le_bytes());
         put(&mut bytes, at + segment::SPANS, &5u64.to_le_bytes());
@@ -264,6 +416,52 @@ mod tests {
         let found: Vec<_> = segment.halves.iter().map(|half| half.records.len()).collect();
         assert_eq!((segment.tid, found, ring.cut), (77, vec![1, 0], false));
         assert_eq!(segment.open_spans[0].start, 5);
+        assert_eq!(ring.names, [(9, b"\x01\x02\x00/a".to_vec())]);
+    }
+
+    #[test]
+    fn a_table_of_counts_is_a_segment_between_others() {
+        let mut bytes = sample();
+        let at = bytes.len();
+        bytes.resize(at + Shape::TABLE.size(), 0);
+        Shape::TABLE.describe(&mut bytes[at..]);
+        put(&mut bytes, at + SEGMENT_HEADER, &tally::MAGIC.to_le_bytes());
+        bytes.extend_from_slice(&sample()[SEGMENTS_START..]);
+        put(&mut bytes, header::SEGMENTS, &3u32.to_le_bytes());
+        let ring = Ring::parse(&bytes).unwrap();
+        let records: Vec<usize> =
+            ring.segments.iter().map(|s| s.halves.iter().map(|h| h.records.len()).sum()).collect();
+        assert_eq!((records, ring.tally.is_some(), ring.cut), (vec![1, 0, 1], true, false));
+    }
+
+    #[test]
+    fn a_ring_says_what_is_gone_with_its_process() {
+        let mut bytes = sample();
+        put(&mut bytes, header::LOST, &5u64.to_le_bytes());
+        put(&mut bytes, header::SEGMENTS_UNSAVED, &2u64.to_le_bytes());
+        // Events that went into a table, which only counts as lost where it was private memory.
+        put(&mut bytes, header::TALLIED, &30u64.to_le_bytes());
+        let half = SEGMENTS_START + SEGMENT_HEADER;
+        put(&mut bytes, half + HALF_COUNTED, &1u32.to_le_bytes());
+        let ring = Ring::parse(&bytes).unwrap();
+        assert_eq!((ring.lost, ring.unsaved, ring.segments[0].halves[0].records.len()), (5, 2, 0));
+        put(&mut bytes, header::TALLY_UNSAVED, &1u64.to_le_bytes());
+        assert_eq!(Ring::parse(&bytes).unwrap().lost, 5 + 30 + 1);
+        // Of a half that could not be written everything has been counted as lost.
+        put(&mut bytes, half + HALF_COUNTED, &HALF_LOST.to_le_bytes());
+        let ring = Ring::parse(&bytes).unwrap();
+        assert_eq!((ring.lost, ring.segments[0].halves[0].records.len()), (5 + 30, 0));
+        assert_eq!((header::SEGMENTS_UNSAVED, header::TALLY_UNSAVED, header::TALLIED), (120, 128, 136));
+    }
+
+    #[test]
+    fn a_segment_that_makes_no_sense_ends_what_is_read() {
+        for (at, number) in [(segment::SIZE, 0), (segment::HALF_RECORDS, u32::MAX), (segment::NAMES, 4096)] {
+            let mut bytes = sample();
+            put(&mut bytes, SEGMENTS_START + at, &number.to_le_bytes());
+            let ring = Ring::parse(&bytes).unwrap();
+            assert!(ring.cut && ring.segments.is_empty(), "{at}");
+        }
     }
 
     #[test]

@@ -92,11 +92,11 @@ mod shape {
 }
 
 mod thread {
-    /// Thread id, and above it whether it did I/O.
+    /// Thread id, and above it a bit for each set of intervals that it added to: whether it did I/O is the first.
     pub const KEY: usize = 0;
     pub const EVENTS: usize = 1;
     pub const WORDS: usize = 2;
-    pub const DOES_IO: u64 = 1 << 32;
+    pub const SETS_FROM: usize = 32;
 }
 
 mod bin {
@@ -167,14 +167,13 @@ impl<'a> Tally<'a> {
         let at = self.row(&event);
         self.count(at, &event);
         self.measure(at, &event);
-        self.thread(tid, event.is_io());
         self.bin(&event);
-        match event.info.layer {
-            Layer::App if event.ticks > 0 => self.busy(event.category, &event),
-            Layer::App => {}
-            _ if event.is_io() => self.busy(0, &event),
-            _ => {}
-        }
+        let set = match event.info.layer {
+            Layer::App if event.ticks > 0 => Some(self.busy(event.category, &event)),
+            Layer::App => None,
+            _ => event.is_io().then(|| self.busy(0, &event)),
+        };
+        self.thread(tid, set);
         self.0[head::EVENTS] += 1;
     }
 
@@ -275,7 +274,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn thread(&mut self, tid: u32, does_io: bool) {
+    fn thread(&mut self, tid: u32, set: Option<usize>) {
         let place = |i: usize| THREADS_AT + i * thread::WORDS;
         let known = |words: &[u64], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
         let start = tid as usize % THREADS;
@@ -285,7 +284,7 @@ impl<'a> Tally<'a> {
         if self.0[at + thread::KEY] == 0 {
             self.0[at + thread::KEY] = tid as u64;
         }
-        self.0[at + thread::KEY] |= if does_io { thread::DOES_IO } else { 0 };
+        self.0[at + thread::KEY] |= set.map_or(0, |set| 1 << (thread::SETS_FROM + set));
         self.0[at + thread::EVENTS] += 1;
     }
 
@@ -322,7 +321,8 @@ impl<'a> Tally<'a> {
     }
 
     /// Notes that something of a category was going on. Categories beyond the last set share it.
-    fn busy(&mut self, category: u64, event: &Event) {
+    /// Says which set that was.
+    fn busy(&mut self, category: u64, event: &Event) -> usize {
         let set = match category {
             0 => 0,
             _ => {
@@ -335,6 +335,7 @@ impl<'a> Tally<'a> {
         if event.ticks > 0 {
             self.insert(set, event.start, event.end());
         }
+        set
     }
 
     /// Adds an interval to those of a set. It mostly belongs at their end.
@@ -508,11 +509,13 @@ pub struct Shape {
     pub sizes: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
     pub tid: u32,
     pub events: u64,
     pub does_io: bool,
+    /// Categories of its spans; those beyond the first few are one, of which nothing is known.
+    pub categories: Vec<u32>,
 }
 
 /// A stretch of time.
@@ -556,13 +559,23 @@ impl Tallied {
             events: words[head::EVENTS],
             rows: rows.map(Row::of).collect(),
             shapes: shapes.map(Shape::of).collect(),
-            threads: threads.map(Thread::of).collect(),
+            threads: threads.map(|thread| Thread::of(thread, &words)).collect(),
             origin: words[head::ORIGIN],
             bin_ticks: words[head::BIN_TICKS],
             bins: pieces(BINS_AT, BINS, bin::WORDS).map(Bin::of).collect(),
             busy: (0..SETS).filter_map(|set| Busy::of(&words, set)).collect(),
         })
     }
+}
+
+/// Bytes of a table up to the end of its rows.
+pub const ROWS_END: usize = SHAPES_AT * 8;
+
+/// The rows of a table of which no more than that is there, and which may be written to while it is read.
+pub fn rows(bytes: &[u8]) -> Vec<Row> {
+    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let rows = words.get(ROWS_AT..).unwrap_or_default().chunks_exact(row::WORDS).take(ROWS);
+    rows.filter(|row| row[row::KEY] != 0 && row[row::COUNT] > 0).map(Row::of).collect()
 }
 
 fn op_of(key: u64) -> Op {
@@ -640,9 +653,13 @@ fn steps(counts: &[u64], least: u64, most: u64) -> impl Iterator<Item = (u64, u6
 }
 
 impl Thread {
-    fn of(thread: &[u64]) -> Thread {
+    /// `words` are those of the whole table.
+    fn of(thread: &[u64], words: &[u64]) -> Thread {
         let key = thread[thread::KEY];
-        Thread { tid: key as u32, events: thread[thread::EVENTS], does_io: key & thread::DOES_IO != 0 }
+        let is_in = |set: usize| key >> (thread::SETS_FROM + set) & 1 == 1;
+        let categories = (1..SETS).filter(|set| is_in(*set));
+        let categories = categories.filter_map(|set| category_of(words[head::CATEGORY + set])).collect();
+        Thread { tid: key as u32, events: thread[thread::EVENTS], does_io: is_in(0), categories }
     }
 }
 

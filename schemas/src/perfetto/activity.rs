@@ -2,6 +2,11 @@
 //!
 //! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread evenly
 //! over the time it took; how a call that spans many bins adds to each is noted in two places and summed up at the end.
+//!
+//! Batches of several threads come in no order of time. So opens and closes are balanced by descriptor: one more close than
+//! opens is that of a descriptor which was open before.
+
+use std::collections::BTreeMap;
 
 use crate::ops::{Class, Op, OpInfo, Ret};
 
@@ -48,6 +53,28 @@ pub struct Activity {
     width_ns: u64,
     /// By counter.
     series: [Series; 4],
+    /// By process and descriptor.
+    descriptors: BTreeMap<(u64, i32), Descriptor>,
+}
+
+/// What happened to one number of a descriptor.
+#[derive(Clone, Copy, Default, Debug)]
+struct Descriptor {
+    opens: u64,
+    closes: u64,
+    /// Bin of the first close.
+    first_close: Option<usize>,
+}
+
+/// A call on a file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileCall {
+    pub op: Op,
+    pub begin: u64,
+    pub end: u64,
+    /// The descriptor it was given, or -1.
+    pub fd: i32,
+    pub ret: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -69,12 +96,14 @@ impl Activity {
     pub fn new(first_ns: u64, last_ns: u64) -> Activity {
         let width_ns = last_ns.saturating_sub(first_ns).div_ceil(BINS as u64).max(WIDTH_MIN_NS);
         let empty = Series { inside: vec![0.0; BINS], change: vec![0.0; BINS] };
-        Activity { first_ns, width_ns, series: [empty.clone(), empty.clone(), empty.clone(), empty] }
+        let series = [empty.clone(), empty.clone(), empty.clone(), empty];
+        Activity { first_ns, width_ns, series, descriptors: BTreeMap::new() }
     }
 
-    /// Adds one call.
+    /// Adds one call of a process. Calls on pipes and sockets are not given: they are no files.
     #[inline]
-    pub fn add(&mut self, op: Op, info: &OpInfo, begin: u64, end: u64, ret: i64) {
+    pub fn add(&mut self, process: u64, info: &OpInfo, call: FileCall) {
+        let FileCall { op, begin, end, fd, ret } = call;
         let class = info.class;
         if !matches!(class, Class::Read | Class::Write | Class::Metadata | Class::Sync) {
             return;
@@ -84,8 +113,9 @@ impl Activity {
             match class {
                 Class::Read if info.ret == Ret::Bytes => self.spread(Counter::ReadRate, begin, end, ret as f64 * 1e9),
                 Class::Write if info.ret == Ret::Bytes => self.spread(Counter::WriteRate, begin, end, ret as f64 * 1e9),
-                _ if info.ret == Ret::Fd => self.step(Counter::OpenFiles, end, 1.0),
-                _ if matches!(op, Op::CLOSE | Op::FCLOSE | Op::CLOSEDIR) => self.step(Counter::OpenFiles, end, -1.0),
+                _ if matches!(op, Op::FDOPEN | Op::FDOPENDIR) => (),
+                _ if info.ret == Ret::Fd => self.open((process, ret as i32), op, end),
+                _ if matches!(op, Op::CLOSE | Op::FCLOSE | Op::CLOSEDIR) => self.close((process, fd), end),
                 _ => (),
             }
         }
@@ -111,9 +141,38 @@ impl Activity {
         series.change[to] -= rate * width as f64;
     }
 
-    fn step(&mut self, counter: Counter, at: u64, by: f64) {
+    fn open(&mut self, descriptor: (u64, i32), op: Op, at: u64) {
+        let known = self.descriptors.get(&descriptor).copied().unwrap_or_default();
+        // What these open takes the place of what was there.
+        let replaces = matches!(op, Op::DUP2 | Op::DUP3 | Op::FREOPEN);
+        if replaces && known.opens > known.closes {
+            self.close(descriptor, at);
+        }
+        self.descriptors.entry(descriptor).or_default().opens += 1;
+        self.step(at, 1.0);
+    }
+
+    fn close(&mut self, descriptor: (u64, i32), at: u64) {
         let bin = self.bin(at);
-        self.series[counter as usize].change[bin] += by;
+        let known = self.descriptors.entry(descriptor).or_default();
+        known.closes += 1;
+        known.first_close = Some(known.first_close.map_or(bin, |first| first.min(bin)));
+        self.step(at, -1.0);
+    }
+
+    fn step(&mut self, at: u64, by: f64) {
+        let bin = self.bin(at);
+        self.series[Counter::OpenFiles as usize].change[bin] += by;
+    }
+
+    /// Changes of the number of open files: a descriptor that was open before adds nothing when it is closed.
+    fn changes_of_open(&self) -> Vec<f64> {
+        let mut change = self.series[Counter::OpenFiles as usize].change.clone();
+        for descriptor in self.descriptors.values().filter(|descriptor| descriptor.closes > descriptor.opens) {
+            let excess = (descriptor.closes - descriptor.opens) as f64;
+            descriptor.first_close.into_iter().for_each(|bin| change[bin] += excess);
+        }
+        change
     }
 
     fn bin(&self, at: u64) -> usize {
@@ -124,13 +183,14 @@ impl Activity {
     pub fn samples(&self, counter: Counter) -> Vec<Sample> {
         let series = &self.series[counter as usize];
         let is_level = counter == Counter::OpenFiles;
+        let change = if is_level { &self.changes_of_open() } else { &series.change };
         let mut found = Vec::new();
         let (mut level, mut last) = (0.0, 0.0);
-        for bin in 0..BINS {
-            level += series.change[bin];
-            let amount = series.inside[bin] + level;
+        for (bin, (inside, change)) in series.inside.iter().zip(change).enumerate() {
+            level += change;
+            let amount = inside + level;
             let value = if is_level { level } else { amount / self.width_ns as f64 };
-            // Files inherited and closed would count below none; sums of fractions leave dust.
+            // Sums of fractions leave dust.
             let value = if value < 1e-6 { 0.0 } else { value };
             if value != last {
                 found.push(Sample { boot_ns: self.first_ns + bin as u64 * self.width_ns, value });
@@ -155,7 +215,12 @@ mod tests {
     }
 
     fn add(activity: &mut Activity, op: Op, begin: u64, end: u64, ret: i64) {
-        activity.add(op, op.info().unwrap(), 5_000 + begin, 5_000 + end, ret);
+        add_on(activity, op, begin, end, -1, ret);
+    }
+
+    fn add_on(activity: &mut Activity, op: Op, begin: u64, end: u64, fd: i32, ret: i64) {
+        let call = FileCall { op, begin: 5_000 + begin, end: 5_000 + end, fd, ret };
+        activity.add(1, op.info().unwrap(), call);
     }
 
     /// Value times time over the whole run.
@@ -190,11 +255,15 @@ mod tests {
     #[test]
     fn open_files_rise_and_fall_and_never_go_below_none() {
         let mut activity = activity();
-        add(&mut activity, Op::CLOSE, 0, 10, 0);
+        // Inherited.
+        add_on(&mut activity, Op::CLOSE, 0, 10, 0, 0);
+        add_on(&mut activity, Op::CLOSE, 0, 20, 5, 0);
         add(&mut activity, Op::OPEN, 0, 2 * WIDTH, 3);
-        add(&mut activity, Op::OPEN, 0, 3 * WIDTH, 3);
+        add(&mut activity, Op::OPEN, 0, 3 * WIDTH, 4);
         add(&mut activity, Op::OPEN, 0, 4 * WIDTH, -2);
+        add_on(&mut activity, Op::DUP2, 0, 5 * WIDTH, 3, 4);
+        add_on(&mut activity, Op::CLOSE, 0, 6 * WIDTH, 4, 0);
         let values: Vec<_> = activity.samples(Counter::OpenFiles).iter().map(|sample| sample.value).collect();
-        assert_eq!(values, [1.0, 0.0]);
+        assert_eq!(values, [1.0, 2.0, 1.0, 0.0]);
     }
 }

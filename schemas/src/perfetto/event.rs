@@ -6,8 +6,9 @@ use super::lanes::{Lanes, Place};
 use super::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid};
 use super::owner::{Head, Process, SNAPSHOT_NS, put_packet};
 use super::proto::{Message, field, value};
+use crate::export::{Call, Meta};
 use crate::native::names::Names;
-use crate::ops::{Arg, Layer, Op, OpInfo, Ret};
+use crate::ops::{Arg, Layer, OpInfo, Ret};
 use crate::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
 /// A thread being written.
@@ -31,13 +32,6 @@ pub(super) struct State {
     /// Counters, by the ids of their names.
     pub(super) counters: Numbers,
     pub(super) lanes: Numbers,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Meta {
-    pub(super) key: u32,
-    pub(super) kind: i32,
-    pub(super) value: i64,
 }
 
 /// A set of numbers, most of them small.
@@ -65,23 +59,6 @@ impl Numbers {
         self.near[word] |= bit;
         new
     }
-}
-
-/// One event with its times converted.
-pub(super) struct Call<'e> {
-    pub(super) op: Op,
-    pub(super) info: Option<&'static OpInfo>,
-    pub(super) begin: u64,
-    pub(super) end: u64,
-    pub(super) depth: u8,
-    pub(super) file: u32,
-    pub(super) fd: i32,
-    pub(super) a: Option<i64>,
-    pub(super) b: i64,
-    pub(super) ret: i64,
-    pub(super) unfinished: bool,
-    pub(super) metadata: &'e [Meta],
-    pub(super) flows: Vec<u64>,
 }
 
 /// Clock, defaults and track of a thread: after this its events are understood.
@@ -161,23 +138,30 @@ pub(super) fn put_counter(out: &mut Message, process: &Process, thread: &mut Thr
     });
 }
 
-pub(super) fn put_instant(out: &mut Message, thread: &mut Thread, call: &Call, names: &Names) {
+pub(super) fn put_instant(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
     put_event(out, thread.head, state, call.begin, value::INSTANT, |event| {
         event.number(field::event::CATEGORY_IIDS, iids.category);
         event.number(field::event::NAME_IID, iids.name);
-        put_arguments(event, call);
+        put_arguments(event, call, flows);
     });
 }
 
 #[inline]
-pub(super) fn put_slice(out: &mut Message, owner: &Process, thread: &mut Thread, call: &Call, names: &Names) {
+pub(super) fn put_slice(
+    out: &mut Message,
+    owner: &Process,
+    thread: &mut Thread,
+    call: &Call,
+    flows: &[u64],
+    names: &Names,
+) {
     let place = thread.lanes.place(call.begin, call.end, call.depth);
     let lane = match place {
         Place::Track => None,
         Place::Lane(lane) => Some(lane_track(out, owner, thread, lane)),
-        Place::Nowhere => return put_homeless(out, thread, call, names),
+        Place::Nowhere => return put_homeless(out, thread, call, flows, names),
     };
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
@@ -187,20 +171,20 @@ pub(super) fn put_slice(out: &mut Message, owner: &Process, thread: &mut Thread,
         if let Some(uuid) = lane {
             event.number(field::event::TRACK, uuid);
         }
-        put_arguments(event, call);
+        put_arguments(event, call, flows);
     });
     put_end(out, thread.head, state, call.end, lane);
 }
 
 /// A call that overlaps with too many others: a moment with its duration as an argument.
 #[cold]
-pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, names: &Names) {
+pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
     put_event(out, thread.head, state, call.begin, value::INSTANT, |event| {
         event.number(field::event::CATEGORY_IIDS, iids.category);
         event.number(field::event::NAME_IID, iids.name);
-        put_arguments(event, call);
+        put_arguments(event, call, flows);
         put_number(event, Key::Dur, (call.end - call.begin) as i64);
     });
 }
@@ -269,9 +253,9 @@ pub(super) struct Iids {
 #[inline]
 pub(super) fn intern(out: &mut Message, head: Head, state: &mut State, call: &Call, names: &Names) -> Iids {
     let (category, category_name) = category_of(call);
-    let name = if names_itself(call) { EVENT_NAMES + call.file as u64 } else { call.op.0 as u64 };
+    let name = if call.names_itself() { EVENT_NAMES + call.file as u64 } else { call.op.0 as u64 };
     let category = category << DEPTH_BITS | call.depth as u64;
-    let file = (call.file != 0 && !names_itself(call)).then_some(call.file);
+    let file = (call.file != 0 && !call.names_itself()).then_some(call.file);
     let target = target_of(call);
     let new_category = state.categories.insert(category);
     let new_name = state.event_names.insert(name);
@@ -327,12 +311,6 @@ pub(super) fn text_value(meta: &Meta) -> Option<u32> {
     (MetaKind::from_fd(meta.kind) == Some(MetaKind::Text)).then_some(meta.value as u32)
 }
 
-/// Spans and their kin bring their own name in `file` and their category in `fd`.
-#[inline(always)]
-pub(super) fn names_itself(call: &Call) -> bool {
-    matches!(call.op, Op::SPAN | Op::INSTANT | Op::COUNTER)
-}
-
 /// Where a category's text comes from.
 pub(super) enum CategoryName {
     Of(Layer),
@@ -341,7 +319,7 @@ pub(super) enum CategoryName {
 
 #[inline(always)]
 pub(super) fn category_of(call: &Call) -> (u64, CategoryName) {
-    if names_itself(call) && call.fd > 0 {
+    if call.names_itself() && call.fd > 0 {
         return (CATEGORY_NAMES + call.fd as u64, CategoryName::Given(call.fd as u32));
     }
     let layer = call.info.map_or(Layer::App, |info| info.layer);
@@ -356,7 +334,7 @@ pub(super) fn text_of(category: CategoryName, names: &Names) -> Vec<u8> {
 }
 
 pub(super) fn event_name(call: &Call, names: &Names) -> Vec<u8> {
-    if names_itself(call) {
+    if call.names_itself() {
         return names.text(call.file).unwrap_or("unnamed".into()).as_bytes().into();
     }
     call.info.map_or_else(|| format!("operation {}", call.op.0).into(), |info| info.name.into())
@@ -376,11 +354,11 @@ pub(super) fn target_of(call: &Call) -> Option<u32> {
 }
 
 #[inline(always)]
-pub(super) fn put_arguments(event: &mut Message, call: &Call) {
+pub(super) fn put_arguments(event: &mut Message, call: &Call, flows: &[u64]) {
     let Some(info) = call.info else {
         return put_all(event, call);
     };
-    if names_itself(call) {
+    if call.names_itself() {
         put_steps(event, call.a);
     } else {
         put_file(event, call);
@@ -395,7 +373,7 @@ pub(super) fn put_arguments(event: &mut Message, call: &Call) {
     if call.unfinished {
         put_number(event, Key::Unfinished, 1);
     }
-    call.flows.iter().for_each(|&flow| event.fixed(field::event::FLOWS, flow));
+    flows.iter().for_each(|&flow| event.fixed(field::event::FLOWS, flow));
     put_metadata(event, call.metadata);
 }
 

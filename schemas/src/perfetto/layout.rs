@@ -12,7 +12,7 @@
 //!
 //! | interned | number |
 //! |---|---|
-//! | category | `index << 5 | depth`; index 1.. = [`Layer::ALL`], from [`CATEGORY_NAMES`] on the name id of a span's category |
+//! | category | `index << 5 | depth`; index 1.. = [`Layer::ALL`], behind [`CATEGORY_NAMES`] the name id of a span's category |
 //! | event name | up to [`OP_MAX`] the operation, above it [`EVENT_NAMES`] + the name id |
 //! | annotation name | up to [`ANNOTATION_NAMES`] a [`Key`], above it the name id |
 //! | annotation text | the name id |
@@ -24,7 +24,10 @@ use crate::ops::{Arg, Layer, OP_MAX};
 pub const LAYOUT: u64 = 1;
 
 pub const DEPTH_BITS: u32 = 5;
-pub const CATEGORY_NAMES: u64 = 1 + Layer::ALL.len() as u64;
+/// Names count from 1, so this number itself is the last that a layer can have. It stands in files: a sixth layer has to find
+/// another place.
+pub const CATEGORY_NAMES: u64 = 5;
+const _: () = assert!(Layer::ALL.len() as u64 <= CATEGORY_NAMES);
 pub const EVENT_NAMES: u64 = OP_MAX as u64 + 1;
 pub const ANNOTATION_NAMES: u64 = 64;
 

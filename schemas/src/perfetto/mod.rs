@@ -1,7 +1,7 @@
 //! Perfetto traces: what people look at.
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
-//! [`activity`] (counters), [`pack`] (compression), [`write`] (the exporter; what it writes of
+//! [`activity`] (counters), [`pack`] (compression), [`mod@write`] (the exporter; what it writes of
 //! processes is in `owner`, of threads in `event`), [`select`] (less than everything),
 //! [`bundle`] (several hosts); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
 

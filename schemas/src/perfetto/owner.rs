@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::activity::{Activity, Counter};
+use super::activity::{Activity, Counter, FileCall};
 use super::layout::{ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid, hash};
 use super::proto::{Message, field, value};
 use crate::native::fields::{Ending, Fields, key};
+use crate::native::names::{NameKind, Names};
 use crate::ops::{Layer, Op, OpInfo, Ret};
 
 /// A process being written.
@@ -21,6 +22,8 @@ pub(super) struct Process {
     pub(super) shift_ns: i64,
     pub(super) events: u64,
     pub(super) activity: Activity,
+    /// The file of the event before, and whether it is one: most events are on the same.
+    pub(super) file_last: (u32, bool),
     /// Its slices are merged ones, so that its activity is counted apart.
     pub(super) merged: bool,
     pub(super) flows: Flows,
@@ -30,6 +33,27 @@ impl Process {
     /// The track that shows when it began and how it ended.
     pub(super) fn life(&self) -> u64 {
         child_uuid(self.uuid, "life", b"")
+    }
+
+    /// Adds a call to what the process was doing, and to what all were. What goes through pipes and sockets is no I/O.
+    #[inline]
+    pub(super) fn act(
+        &mut self,
+        info: &OpInfo,
+        call: FileCall,
+        file: u32,
+        names: &Names,
+        total: Option<&mut Activity>,
+    ) {
+        if self.file_last.0 != file {
+            self.file_last = (file, names.get(file).is_none_or(|(kind, _)| kind != NameKind::Object));
+        }
+        if self.file_last.1 {
+            self.activity.add(self.uuid, info, call);
+            if let Some(total) = total {
+                total.add(self.uuid, info, call);
+            }
+        }
     }
 }
 
@@ -186,7 +210,7 @@ pub(super) fn put_process(described: &mut Message, process: &Process, fields: &F
     for word in fields.get(key::COMMAND).unwrap_or("").split_terminator('\0') {
         described.text(field::process::COMMAND, word.as_bytes());
     }
-    described.text(field::process::NAME, fields.get(key::PROGRAM).unwrap_or("process").as_bytes());
+    described.text(field::process::NAME, shown_name(fields).unwrap_or("process").as_bytes());
     if let Some(start) = fields.number(key::START_BOOT_NS) {
         described.number(field::process::START, start);
     }
@@ -231,9 +255,14 @@ pub(super) fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, nam
     });
 }
 
-/// Names of threads; the first thread is called like the program where nobody gave it a name.
+/// What a process is called.
+fn shown_name(fields: &Fields) -> Option<&str> {
+    fields.get(key::NAME).or_else(|| fields.get(key::PROGRAM))
+}
+
+/// Names of threads; the first thread is called like its process where nobody gave it a name.
 pub(super) fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
-    let main = fields.number(key::PID).zip(fields.get(key::PROGRAM)).map(|(tid, name)| (tid, name.to_string()));
+    let main = fields.number(key::PID).zip(shown_name(fields)).map(|(tid, name)| (tid, name.to_string()));
     let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
     let named = named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into())));
     main.into_iter().chain(named).collect()

@@ -31,7 +31,7 @@ pub struct Filter {
     /// Boot time; an event that reaches into the window is kept whole. One that only touches it is outside.
     pub from_ns: u64,
     pub to_ns: u64,
-    /// Calls and spans shorter than this are left out; instants and counters stay.
+    /// Events shorter than this are left out; instants and counters have no length.
     pub min_dur_ns: u64,
     /// Layers and categories of spans; empty for all.
     pub categories: Vec<String>,
@@ -43,11 +43,14 @@ impl Default for Filter {
     }
 }
 
+/// Whether a path is asked for.
+pub type TakesPath<'f> = &'f dyn Fn(&[u8]) -> bool;
+
 /// A [`Filter`] at work on one process. Keeps the metadata that waits for its span, by thread.
 pub struct Selection<'f> {
     filter: &'f Filter,
-    /// Whether a path is asked for; spans stay whatever the path, to show what the calls belong to.
-    file: &'f dyn Fn(&[u8]) -> bool,
+    /// Without it every event is asked for, also one without a file.
+    file: Option<TakesPath<'f>>,
     files: BTreeMap<u32, bool>,
     categories: BTreeMap<(u32, bool), bool>,
     waiting: BTreeMap<u32, Vec<Record>>,
@@ -56,7 +59,7 @@ pub struct Selection<'f> {
 }
 
 impl<'f> Selection<'f> {
-    pub fn new(filter: &'f Filter, file: &'f dyn Fn(&[u8]) -> bool) -> Selection<'f> {
+    pub fn new(filter: &'f Filter, file: Option<TakesPath<'f>>) -> Selection<'f> {
         let (files, categories, waiting) = Default::default();
         Selection { filter, file, files, categories, waiting, left_out: 0 }
     }
@@ -84,8 +87,7 @@ impl<'f> Selection<'f> {
         let begin = record.start;
         let end = begin.saturating_add(record.duration().max(1));
         let reaches_in = begin < self.filter.to_ns && end > self.filter.from_ns;
-        let is_moment = matches!(record.op(), Op::INSTANT | Op::COUNTER | Op::LOST);
-        let is_long = is_moment || record.duration() >= self.filter.min_dur_ns;
+        let is_long = record.op() == Op::LOST || record.duration() >= self.filter.min_dur_ns;
         reaches_in && is_long && self.asks_for_category(record, names) && self.asks_for_file(record, names)
     }
 
@@ -103,11 +105,13 @@ impl<'f> Selection<'f> {
     }
 
     fn asks_for_file(&mut self, record: &Record, names: &Names) -> bool {
-        if names_itself(record.op()) {
-            return true;
-        }
-        let file = self.file;
-        *self.files.entry(record.file).or_insert_with(|| file(names.get(record.file).map_or(b"", |(_, text)| text)))
+        let Some(file) = self.file else { return true };
+        // What names itself has no file, and its name in the place of one.
+        !names_itself(record.op())
+            && *self
+                .files
+                .entry(record.file)
+                .or_insert_with(|| names.get(record.file).is_some_and(|(_, path)| file(path)))
     }
 }
 
@@ -429,7 +433,7 @@ mod tests {
         names
     }
 
-    fn selected(filter: &Filter, file: &dyn Fn(&[u8]) -> bool, records: &[Record]) -> Vec<(u16, u64)> {
+    fn selected(filter: &Filter, file: Option<TakesPath>, records: &[Record]) -> Vec<(u16, u64)> {
         let mut into = Events::default();
         let mut selection = Selection::new(filter, file);
         selection.select(7, &events(records), &Clock::nanoseconds(0), &names(), &mut into);
@@ -441,7 +445,7 @@ mod tests {
         let filter = Filter { from_ns: 100, to_ns: 200, ..Filter::default() };
         let records =
             [(0, 100), (0, 101), (150, 10), (0, 1000), (199, 5), (200, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
-        let kept: Vec<_> = selected(&filter, &|_| true, &records).iter().map(|(_, start)| *start).collect();
+        let kept: Vec<_> = selected(&filter, None, &records).iter().map(|(_, start)| *start).collect();
         assert_eq!(kept, [0, 150, 0, 199]);
     }
 
@@ -452,16 +456,13 @@ mod tests {
         let records = [call(Op::META, 0, 0, 0), span, call(Op::READ, 55, 500, 0), other, call(Op::FREAD, 70, 500, 0)];
         let (meta, span_op, read) = (Op::META.0, Op::SPAN.0, Op::READ.0);
         let all = Filter::default();
-        assert_eq!(
-            selected(&all, &|path| path == b"/data/a", &records),
-            [(meta, 0), (span_op, 50), (read, 55), (Op::FREAD.0, 70)]
-        );
+        assert_eq!(selected(&all, Some(&|path| path == b"/data/a"), &records), [(read, 55), (Op::FREAD.0, 70)]);
         let long = Filter { min_dur_ns: 2, ..Filter::default() };
-        assert_eq!(selected(&long, &|_| true, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
+        assert_eq!(selected(&long, None, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
         let train = Filter { categories: vec!["Train".into()], ..Filter::default() };
-        assert_eq!(selected(&train, &|_| true, &records), [(meta, 0), (span_op, 50)]);
+        assert_eq!(selected(&train, None, &records), [(meta, 0), (span_op, 50)]);
         let posix = Filter { categories: vec!["posix".into()], ..Filter::default() };
-        assert_eq!(selected(&posix, &|_| true, &records), [(read, 55), (read, 60)]);
+        assert_eq!(selected(&posix, None, &records), [(read, 55), (read, 60)]);
     }
 
     fn merged(records: &[Record]) -> Events {

@@ -1,8 +1,7 @@
 //! From native events to a `.pftrace`.
 //!
-//! [`export`] turns one process image into a file and runs inside the traced process when it ends: it holds one block of
-//! events and one packet of packets (about a MiB), starts no thread and keeps no event. [`Writer`] is the same a level
-//! lower, for merged files: processes are announced, then batches of events of one thread come in any order of threads.
+//! [`Writer`] is an [`Exporter`]. It may run inside a traced process that ends: it holds one packet of packets (about a MiB),
+//! starts no thread and keeps no event.
 //!
 //! ```text
 //! raw packets        per process: clocks, attributes, track, start and end        found without decompressing
@@ -18,8 +17,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::activity::Activity;
-use super::event::{Call, Meta, Thread, introduce, put_counter, put_instant, put_slice};
+use super::activity::{Activity, FileCall};
+use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
 use super::lanes::Lanes;
 use super::layout::{ATTRIBUTE_COMPLETE, ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
 use super::owner::{
@@ -29,19 +28,15 @@ use super::owner::{
 use super::pack::{Compression, GATHERED, Packer, Sink};
 use super::proto::field;
 use crate::clock::Clock;
-use crate::native::block::Opener;
+use crate::export::{Call, Calls, Exporter, ProcessId, Summary, unfinished};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
-use crate::native::file::{Image, decode};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
 use crate::ops::Op;
 
 /// Packed packets between two places a reader can begin at: enough that introducing threads anew costs nothing.
 const CHAPTER: u64 = 64 * GATHERED as u64;
-
-/// Metadata kept for one span; more is left out and counted.
-const META_MAX: usize = 256;
 
 /// Measured on a million calls, export and all: level 1 takes 0.37 us and 14.8 bytes a call, 2 0.46 and 14.3, 6 0.89 and
 /// 12.8. Time counts more: a traced program waits for it when it ends.
@@ -63,56 +58,6 @@ pub struct Options {
     pub total: Option<(u64, u64)>,
 }
 
-/// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Calls, spans, instants and counters; metadata belongs to its span.
-    pub events: u64,
-    pub bytes: u64,
-    /// Blocks of the native trace that could not be read.
-    pub damaged: u64,
-    pub metadata_dropped: u64,
-}
-
-/// Writes one process image whole. `bytes` is the `.dlt` its blocks lie in.
-pub fn export(image: &Image, bytes: &[u8], sink: &mut Sink, options: &Options) -> io::Result<Summary> {
-    let Some(clock) = image.clock() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the trace holds no moment on a clock"));
-    };
-    let mut writer = Writer::new(sink, options)?;
-    let last_ns = clock.boot_ns(image.last_tick());
-    let first_ns = image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0);
-    let process = writer.process(&complete_fields(image), &clock, first_ns, last_ns)?;
-    let mut opener = Opener::new()?;
-    let mut events = Events::default();
-    let mut damaged = 0;
-    for block in &image.blocks {
-        match decode(block, bytes, &mut opener, &mut events) {
-            Ok(()) => writer.batch(process, block.header.tid, &events, &clock, &image.names)?,
-            Err(_) => damaged += 1,
-        }
-    }
-    for leftover in &image.leftovers {
-        writer.batch(process, leftover.tid, &leftover.events, &clock, &image.names)?;
-    }
-    writer.open_spans(process, &image.open_spans, image.last_tick(), &clock, &image.names)?;
-    Ok(Summary { damaged, ..writer.finish()? })
-}
-
-/// The fields of an image with what only its ring knew.
-pub fn complete_fields(image: &Image) -> Fields {
-    let mut fields = image.fields.clone();
-    fields.set(key::LOST, image.lost);
-    fields.set(key::FILTERED, image.filtered);
-    fields.set(key::MISUSED_SPANS, image.misused_spans);
-    fields.set(key::NAMES_LOST, image.names_lost);
-    fields
-}
-
-/// Which process of a [`Writer`] a batch belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProcessId(usize);
-
 /// See the module.
 pub struct Writer<'a> {
     packer: Packer<'a>,
@@ -127,9 +72,101 @@ pub struct Writer<'a> {
     hosts: Vec<u64>,
     unix_offset_ns: Option<i64>,
     total: Option<Activity>,
-    starts: Vec<i64>,
-    ends: Vec<i64>,
-    end_ticks: Vec<u64>,
+    calls: Calls,
+}
+
+impl Exporter for Writer<'_> {
+    fn process(&mut self, fields: &Fields, clock: &Clock, first_ns: u64, last_ns: u64) -> io::Result<ProcessId> {
+        self.flush()?;
+        let offset_ns = self.unix_offset_ns.unwrap_or(clock.real_offset_ns);
+        let shift_ns = clock.real_offset_ns.wrapping_sub(offset_ns);
+        let (first_ns, last_ns) = (first_ns.wrapping_add_signed(shift_ns), last_ns.wrapping_add_signed(shift_ns));
+        let process = Process {
+            uuid: process_uuid(fields),
+            head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
+            pid: fields.number(key::PID).unwrap_or(0),
+            id_shift: self.id_shift(fields),
+            thread_names: thread_names(fields),
+            first_ns,
+            shift_ns,
+            events: 0,
+            activity: Activity::new(first_ns, last_ns),
+            file_last: (0, true),
+            merged: fields.get(key::OVERVIEW).is_some(),
+            flows: Flows::new(fields),
+        };
+        let fields = &moved(fields, shift_ns);
+        let out = self.packer.out();
+        put_clocks(out, &process, offset_ns);
+        put_attributes(out, &process, fields, offset_ns);
+        put_process_track(out, &process, fields);
+        put_life(out, &process, fields, last_ns);
+        if let Some(overview) = fields.get(key::OVERVIEW) {
+            put_moment(out, &process, process.first_ns, overview);
+        }
+        self.packer.flush_raw()?;
+        self.processes.push(process);
+        Ok(ProcessId(self.processes.len() - 1))
+    }
+
+    fn batch(&mut self, process: ProcessId, tid: u32, events: &Events, clock: &Clock, names: &Names) -> io::Result<()> {
+        self.turn_chapter()?;
+        let shift_ns = self.processes[process.0].shift_ns;
+        let mut thread = self.take_thread(process, tid);
+        let mut waiting = std::mem::take(&mut thread.metadata);
+        let mut calls = std::mem::take(&mut self.calls);
+        let written =
+            calls.each(events, clock, shift_ns, &mut waiting, |call| self.put(process, &mut thread, call, names));
+        self.calls = calls;
+        thread.metadata = waiting;
+        self.threads.insert((process, tid), thread);
+        written
+    }
+
+    /// Counts what an overview merges: its slices say less than the counters, which keep every byte.
+    fn count(&mut self, process: ProcessId, events: &Events, clock: &Clock, names: &Names) {
+        let owner = &mut self.processes[process.0];
+        for i in 0..events.len() {
+            let op = Op(events.op[i]);
+            let Some(info) = op.info() else { continue };
+            let at = |tick| clock.boot_ns(tick).wrapping_add_signed(owner.shift_ns);
+            let (begin, end) = (at(events.start[i]), at(events.start[i].saturating_add(events.duration[i])));
+            let call = FileCall { op, begin, end: end.max(begin), fd: events.fd[i], ret: events.ret[i] };
+            owner.act(info, call, events.file[i], names, self.total.as_mut());
+        }
+    }
+
+    fn open_spans(
+        &mut self,
+        process: ProcessId,
+        spans: &[OpenSpan],
+        last_tick: u64,
+        clock: &Clock,
+        names: &Names,
+    ) -> io::Result<()> {
+        let shift_ns = self.processes[process.0].shift_ns;
+        for (tid, call) in unfinished(spans, last_tick, clock, shift_ns) {
+            let mut thread = self.take_thread(process, tid);
+            self.put(process, &mut thread, &call, names)?;
+            self.threads.insert((process, tid), thread);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<Summary> {
+        self.counters()?;
+        for process in &self.processes {
+            let out = self.packer.out();
+            put_packet(out, process.head, |packet| {
+                packet.nested(field::packet::ATTRIBUTES, |attributes| {
+                    put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_COMPLETE), process.events);
+                });
+            });
+        }
+        self.packer.flush_raw()?;
+        let metadata_dropped = self.calls.metadata_dropped;
+        Ok(Summary { bytes: self.packer.written, metadata_dropped, ..self.summary })
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -150,165 +187,8 @@ impl<'a> Writer<'a> {
             hosts: Vec::new(),
             unix_offset_ns: options.unix_offset_ns,
             total: options.total.map(|(first_ns, last_ns)| Activity::new(first_ns, last_ns)),
-            starts: Vec::new(),
-            ends: Vec::new(),
-            end_ticks: Vec::new(),
+            calls: Calls::default(),
         })
-    }
-
-    /// Announces a process that recorded from `first_ns` to `last_ns` of boot time.
-    pub fn process(&mut self, fields: &Fields, clock: &Clock, first_ns: u64, last_ns: u64) -> io::Result<ProcessId> {
-        self.flush()?;
-        let offset_ns = self.unix_offset_ns.unwrap_or(clock.real_offset_ns);
-        let shift_ns = clock.real_offset_ns.wrapping_sub(offset_ns);
-        let (first_ns, last_ns) = (first_ns.wrapping_add_signed(shift_ns), last_ns.wrapping_add_signed(shift_ns));
-        let process = Process {
-            uuid: process_uuid(fields),
-            head: Head { sequence: self.next_sequence(), machine: self.machines.then(|| machine_id(fields)) },
-            pid: fields.number(key::PID).unwrap_or(0),
-            id_shift: self.id_shift(fields),
-            thread_names: thread_names(fields),
-            first_ns,
-            shift_ns,
-            events: 0,
-            activity: Activity::new(first_ns, last_ns),
-            merged: fields.get(key::OVERVIEW).is_some(),
-            flows: Flows::new(fields),
-        };
-        let fields = &moved(fields, shift_ns);
-        let out = self.packer.out();
-        put_clocks(out, &process, offset_ns);
-        put_attributes(out, &process, fields, offset_ns);
-        put_process_track(out, &process, fields);
-        put_life(out, &process, fields, last_ns);
-        self.packer.flush_raw()?;
-        self.processes.push(process);
-        Ok(ProcessId(self.processes.len() - 1))
-    }
-
-    /// Says something about the whole trace at the start of a process, such as what it leaves out.
-    pub fn remark(&mut self, process: ProcessId, text: &str) -> io::Result<()> {
-        self.flush()?;
-        let owner = &self.processes[process.0];
-        put_moment(self.packer.out(), owner, owner.first_ns, text);
-        self.packer.flush_raw()
-    }
-
-    /// Writes events of one thread, in the order they ended. Batches of one thread come in order.
-    pub fn batch(
-        &mut self,
-        process: ProcessId,
-        tid: u32,
-        events: &Events,
-        clock: &Clock,
-        names: &Names,
-    ) -> io::Result<()> {
-        self.turn_chapter()?;
-        clock.convert(&events.start, &mut self.starts);
-        self.end_ticks.clear();
-        self.end_ticks.extend(events.start.iter().zip(&events.duration).map(|(s, d)| s.saturating_add(*d)));
-        clock.convert(&self.end_ticks, &mut self.ends);
-        let shift_ns = self.processes[process.0].shift_ns;
-        let mut thread = self.take_thread(process, tid);
-        let mut metadata = std::mem::take(&mut thread.metadata);
-        for i in 0..events.len() {
-            let op = Op(events.op[i]);
-            if op == Op::META {
-                let meta = Meta { key: events.file[i], kind: events.fd[i], value: events.a[i] };
-                if metadata.len() < META_MAX {
-                    metadata.push(meta)
-                } else {
-                    self.summary.metadata_dropped += 1
-                }
-                continue;
-            }
-            let mut call = Call {
-                op,
-                info: op.info(),
-                begin: self.starts[i].wrapping_add(shift_ns) as u64,
-                end: self.ends[i].max(self.starts[i]).wrapping_add(shift_ns) as u64,
-                depth: events.depth[i],
-                file: events.file[i],
-                fd: events.fd[i],
-                a: events.known[i].then_some(events.a[i]),
-                b: events.b[i],
-                ret: events.ret[i],
-                unfinished: false,
-                metadata: &metadata,
-                flows: Vec::new(),
-            };
-            self.put(process, &mut thread, &mut call, names)?;
-            metadata.clear();
-        }
-        thread.metadata = metadata;
-        self.threads.insert((process, tid), thread);
-        Ok(())
-    }
-
-    /// Counts what an overview merges: its slices say less than the counters, which keep every byte.
-    pub fn count(&mut self, process: ProcessId, events: &Events, clock: &Clock) {
-        let owner = &mut self.processes[process.0];
-        for i in 0..events.len() {
-            let op = Op(events.op[i]);
-            let Some(info) = op.info() else { continue };
-            let at = |tick| clock.boot_ns(tick).wrapping_add_signed(owner.shift_ns);
-            let (begin, end) = (at(events.start[i]), at(events.start[i].saturating_add(events.duration[i])));
-            owner.activity.add(op, info, begin, end.max(begin), events.ret[i]);
-            if let Some(total) = &mut self.total {
-                total.add(op, info, begin, end.max(begin), events.ret[i]);
-            }
-        }
-    }
-
-    /// Writes spans that never ended as slices up to the last tick, marked `unfinished`. Comes after all batches.
-    pub fn open_spans(
-        &mut self,
-        process: ProcessId,
-        spans: &[OpenSpan],
-        last_tick: u64,
-        clock: &Clock,
-        names: &Names,
-    ) -> io::Result<()> {
-        let shift_ns = self.processes[process.0].shift_ns;
-        let end = clock.boot_ns(last_tick).wrapping_add_signed(shift_ns);
-        // The innermost span is written first, as if it had ended first.
-        for span in spans.iter().rev() {
-            let begin = clock.boot_ns(span.start).wrapping_add_signed(shift_ns);
-            let mut call = Call {
-                op: Op::SPAN,
-                info: Op::SPAN.info(),
-                begin,
-                end: end.max(begin),
-                depth: span.depth,
-                file: span.name,
-                fd: span.category as i32,
-                a: Some(span.steps),
-                b: 0,
-                ret: 0,
-                unfinished: true,
-                metadata: &[],
-                flows: Vec::new(),
-            };
-            let mut thread = self.take_thread(process, span.tid);
-            self.put(process, &mut thread, &mut call, names)?;
-            self.threads.insert((process, span.tid), thread);
-        }
-        Ok(())
-    }
-
-    /// Marks the file as whole.
-    pub fn finish(mut self) -> io::Result<Summary> {
-        self.counters()?;
-        for process in &self.processes {
-            let out = self.packer.out();
-            put_packet(out, process.head, |packet| {
-                packet.nested(field::packet::ATTRIBUTES, |attributes| {
-                    put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_COMPLETE), process.events);
-                });
-            });
-        }
-        self.packer.flush_raw()?;
-        Ok(Summary { bytes: self.packer.written, ..self.summary })
     }
 
     /// Counters of every process and of all together.
@@ -387,19 +267,17 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
-    fn put(&mut self, process: ProcessId, thread: &mut Thread, call: &mut Call, names: &Names) -> io::Result<()> {
+    fn put(&mut self, process: ProcessId, thread: &mut Thread, call: &Call, names: &Names) -> io::Result<()> {
         let owner = &mut self.processes[process.0];
         owner.events += 1;
         self.summary.events += 1;
         if let Some(info) = call.info.filter(|_| !owner.merged) {
-            owner.activity.add(call.op, info, call.begin, call.end, call.ret);
-            if let Some(total) = &mut self.total {
-                total.add(call.op, info, call.begin, call.end, call.ret);
-            }
+            let seen = FileCall { op: call.op, begin: call.begin, end: call.end, fd: call.fd, ret: call.ret };
+            owner.act(info, seen, call.file, names, self.total.as_mut());
         }
-        call.flows.extend(owner.flows.leaving(call.info, call.op, call.ret));
+        let mut flows = Vec::from_iter(owner.flows.leaving(call.info, call.op, call.ret));
         if call.op != Op::COUNTER {
-            call.flows.append(&mut owner.flows.entering);
+            flows.append(&mut owner.flows.entering);
         }
         let out = self.packer.out();
         if thread.state.is_none() {
@@ -407,8 +285,8 @@ impl<'a> Writer<'a> {
         }
         match call.op {
             Op::COUNTER => put_counter(out, owner, thread, call, names),
-            Op::INSTANT | Op::LOST => put_instant(out, thread, call, names),
-            _ => put_slice(out, owner, thread, call, names),
+            Op::INSTANT | Op::LOST => put_instant(out, thread, call, &flows, names),
+            _ => put_slice(out, owner, thread, call, &flows, names),
         }
         // A batch is small against what is gathered, but nothing bounds the names it brings.
         if out.0.len() >= 2 * GATHERED { self.flush() } else { Ok(()) }
@@ -419,12 +297,13 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
     use crate::clock::Anchor;
-    use crate::native::file::Leftover;
+    use crate::export::{complete_fields, export};
+    use crate::native::file::{Image, Leftover};
     use crate::perfetto::proto::{Value, Walk, value};
     use crate::record::{Record, word};
 
     fn image(events: u64) -> Image {
-        let mut leftover = Leftover { tid: 7, events: Events::default() };
+        let mut leftover = Leftover { tid: 7, ..Leftover::default() };
         for i in 0..events {
             leftover.events.push(&Record {
                 word: word(Op::PREAD, 0, true, 50),
@@ -446,7 +325,8 @@ mod tests {
             out.extend_from_slice(bytes);
             Ok(())
         };
-        let summary = export(image, &[], &mut sink, &Options { compression, ..Options::default() }).unwrap();
+        let writer = Writer::new(&mut sink, &Options { compression, ..Options::default() }).unwrap();
+        let summary = export(image, &[], Box::new(writer)).unwrap();
         (out, summary)
     }
 
@@ -513,18 +393,20 @@ mod tests {
         let mut writer =
             Writer::new(&mut sink, &Options { compression: Compression::None, ..Options::default() }).unwrap();
         let process = writer.process(&fields, &clock, 1_000_000, clock.boot_ns(image.last_tick())).unwrap();
-        writer.count(process, &leftover.events, &clock);
+        writer.count(process, &leftover.events, &clock, &image.names);
         let mut merged = Events::default();
         merged.push(&Record { word: word(Op::PREAD, 0, true, 5_000_000), start: 1, ret: 500_000, ..Record::default() });
         writer.batch(process, 7, &merged, &clock, &image.names).unwrap();
-        assert_eq!(writer.finish().unwrap().events, 1);
+        assert_eq!(Box::new(writer).finish().unwrap().events, 1);
         assert!(!samples(&whole).is_empty());
         assert_eq!(samples(&out), samples(&whole));
     }
 
     #[test]
     fn an_image_without_a_clock_is_refused() {
-        let error = export(&Image::default(), &[], &mut |_| Ok(()), &Options::default()).unwrap_err();
+        let mut sink = |_: &[u8]| Ok(());
+        let writer = Writer::new(&mut sink, &Options::default()).unwrap();
+        let error = export(&Image::default(), &[], Box::new(writer)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
@@ -535,6 +417,7 @@ mod tests {
             room -= bytes.len() as i64;
             if room < 0 { Err(io::Error::other("no space")) } else { Ok(()) }
         };
-        assert!(export(&image(100_000), &[], &mut sink, &Options::default()).is_err());
+        let writer = Writer::new(&mut sink, &Options::default()).unwrap();
+        assert!(export(&image(100_000), &[], Box::new(writer)).is_err());
     }
 }

@@ -1,12 +1,13 @@
 use super::*;
 use crate::clock::Anchor;
+use crate::export::export;
 use crate::native::columns::EVENTS_MAX;
 use crate::native::fields::key;
 use crate::native::file::{Image, Leftover};
 use crate::ops::{Arg, OPS};
 use crate::perfetto::pack::Compression;
 use crate::perfetto::proto::Message;
-use crate::perfetto::write::{Options, export};
+use crate::perfetto::write::{Options, Writer};
 use crate::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 
 const BOOT_NS: u64 = 7_000_000;
@@ -85,7 +86,7 @@ fn image() -> Image {
             now += 100;
         }
     }
-    image.leftovers.push(Leftover { tid: 11, events: calls });
+    image.leftovers.push(Leftover { tid: 11, events: calls, ..Leftover::default() });
     let mut spans = Events::default();
     let span = |op, start, dur, depth, name: u32, category: i32| Record {
         file: name,
@@ -103,7 +104,7 @@ fn image() -> Image {
     spans.push(&span(Op::INSTANT, 2500, 0, 0, 3, 7));
     spans.push(&Record { a: 1.5f64.to_bits() as i64, ..span(Op::COUNTER, 2600, 0, 0, 5, 7) });
     (0..300).for_each(|i| spans.push(&event(Op::AIO_READ_DONE, 3000 + i, 5000, 0)));
-    image.leftovers.push(Leftover { tid: 12, events: spans });
+    image.leftovers.push(Leftover { tid: 12, events: spans, ..Leftover::default() });
     image.open_spans = vec![
         OpenSpan { tid: 12, depth: 0, start: 9000, name: 3, category: 7, steps: pack_steps(1, STEP_NONE) },
         OpenSpan { tid: 12, depth: 1, start: 9100, name: 6, category: 7, steps: pack_steps(STEP_NONE, 3) },
@@ -124,7 +125,8 @@ fn exported(image: &Image, compression: Compression) -> Vec<u8> {
         out.extend_from_slice(bytes);
         Ok(())
     };
-    export(image, &[], &mut sink, &Options { compression, ..Options::default() }).unwrap();
+    let writer = Writer::new(&mut sink, &Options { compression, ..Options::default() }).unwrap();
+    export(image, &[], Box::new(writer)).unwrap();
     out
 }
 
@@ -186,7 +188,7 @@ fn the_process_comes_back_with_every_field() {
     let image = image();
     let (_, reader) = read_all(&exported(&image, Compression::Deflate));
     let process = &reader.processes[0];
-    assert_eq!(process.fields, crate::perfetto::write::complete_fields(&image));
+    assert_eq!(process.fields, crate::export::complete_fields(&image));
     assert_eq!(reader.processes.len(), 1);
     let calls = image.events() - 3 + 2;
     assert_eq!((process.ours, process.complete), (true, Some(calls)));
@@ -268,7 +270,7 @@ fn chapters_read_apart_give_all_events() {
         events.push(&Record { a: 77 * i as i64, b: 4096, ret: 4096, ..event(Op::PREAD, 10_000 + i * 100, 50, 0) })
     });
     image.open_spans.clear();
-    image.leftovers.extend((0..3).map(|_| Leftover { tid: 20, events: Events::default() }));
+    image.leftovers.extend((0..3).map(|_| Leftover { tid: 20, ..Leftover::default() }));
     image.leftovers[3].events = events;
     // As blocks would: batches are small.
     let mut small = Vec::new();
@@ -276,7 +278,7 @@ fn chapters_read_apart_give_all_events() {
         for from in (0..left.events.len()).step_by(EVENTS_MAX) {
             let mut events = Events::default();
             (from..left.events.len().min(from + EVENTS_MAX)).for_each(|i| events.push(&record_at(&left.events, i)));
-            small.push(Leftover { tid: left.tid, events });
+            small.push(Leftover { tid: left.tid, events, ..Leftover::default() });
         }
     }
     image.leftovers = small;

@@ -1,0 +1,19 @@
+-- Metadata: calls that ask about files, by what they do.
+with asked as (
+  select dur, ret,
+    case
+      when name in ('open', 'openat', 'creat', 'mkstemp', 'fopen', 'freopen', 'tmpfile', 'MPI_File_open') then 'open'
+      when name in ('close', 'fclose', 'close_range', 'closefrom', 'MPI_File_close') then 'close'
+      when name in ('stat', 'lstat', 'fstat', 'fstatat', 'statx', 'access', 'faccessat') then 'stat'
+      when name in ('opendir', 'fdopendir', 'readdir', 'closedir', 'scandir', 'getdents64') then 'list'
+      when name in ('lseek', 'fseek', 'ftell', 'rewind', 'fgetpos', 'fsetpos') then 'seek'
+      when name in ('flock', 'lockf') then 'lock'
+      when name in ('rename', 'renameat', 'link', 'linkat', 'symlink', 'symlinkat') then 'rename'
+      when name in ('unlink', 'unlinkat', 'remove', 'rmdir') then 'delete'
+      when name in ('mmap', 'munmap', 'mremap', 'madvise') then 'map'
+      else 'other'
+    end as "group"
+  from events where layer <> 'app' and class = 'metadata' and (file is null or file not like '<%')
+)
+select "group", count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns
+from asked group by "group" order by time_ns desc, "group";

@@ -1,0 +1,140 @@
+//! Answers to queries: each runs on threads of its own, while this one listens for Ctrl-C and writes what comes.
+//!
+//! A thread in the middle of a join hears nothing. If the one that listens computed as well, a query could not be interrupted
+//! before it is done.
+
+use std::io::Write;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
+use futures::StreamExt;
+use futures::future::{Either, select};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::interrupts::Interrupts;
+use super::shell::{self, Step};
+use super::stdout::unwritten;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::tables::output::{Format, RowWriter};
+use crate::tables::query::{Query, Session};
+
+/// Batches that are made before the one that was made last is written.
+const AHEAD: usize = 2;
+
+/// How long threads are waited for that nobody needs any more. Most end at once; one that does not is left to itself.
+const PARTING: Duration = Duration::from_millis(300);
+
+/// Answers the queries that were typed, then those of the shell if it was asked for.
+pub fn ask(
+    arguments: &Arguments,
+    trace: &Arc<Trace>,
+    queries: &[String],
+    analysis: Option<&Analysis>,
+    out: &mut (impl Write + Send),
+) -> Result<(), Failure> {
+    let wrong = |error| Failure::Query(String::new(), error);
+    let filter = arguments.filter(trace.start());
+    let session = Session::new(trace.clone(), filter, arguments.threads(), arguments.memory).map_err(wrong)?;
+    let session = session.with_files(arguments.sql_files);
+    if let Some(analysis) = analysis {
+        session.fill(analysis).map_err(wrong)?;
+    }
+    let answer = |sql: &str, interrupts: &mut Interrupts, out: &mut _| {
+        Running::start(session.query(sql), arguments.threads())?.write(arguments.format, interrupts, out)
+    };
+    for sql in queries {
+        answer(sql, &mut Interrupts::ignored(), out)?;
+    }
+    if !arguments.shell {
+        return Ok(());
+    }
+    shell::run(Interrupts::heard().map_err(Failure::Write)?, |step, interrupts| {
+        match step {
+            Step::Ask(sql) => answer(sql, interrupts, out)?,
+            Step::Say(text) => out.write_all(text.as_bytes()).map_err(Failure::Write)?,
+            Step::Leave => {}
+        }
+        out.flush().map_err(Failure::Write)
+    })
+}
+
+/// A query on threads of its own, which end with this.
+struct Running {
+    query: Query,
+    /// Its rows; the first batch has none and says the columns.
+    batches: mpsc::Receiver<Result<RecordBatch, DataFusionError>>,
+    /// Both are there until they are taken to be ended.
+    task: Option<JoinHandle<()>>,
+    runtime: Option<Runtime>,
+}
+
+impl Running {
+    fn start(query: Query, threads: usize) -> Result<Running, Failure> {
+        let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name("query").build();
+        let runtime = runtime.map_err(Failure::Write)?;
+        let (sender, batches) = mpsc::channel(AHEAD);
+        let task = runtime.spawn(send(query.clone(), sender));
+        Ok(Running { query, batches, task: Some(task), runtime: Some(runtime) })
+    }
+
+    /// Writes the answer as it comes.
+    fn write(
+        mut self,
+        format: Format,
+        interrupts: &mut Interrupts,
+        out: &mut (impl Write + Send),
+    ) -> Result<(), Failure> {
+        let Some(columns) = self.next(interrupts)? else { return Ok(()) };
+        let mut writer = RowWriter::new(format, columns.schema(), out).map_err(unwritten)?;
+        while let Some(rows) = self.next(interrupts)? {
+            writer.write(&rows).map_err(unwritten)?;
+        }
+        writer.finish().map_err(unwritten)
+    }
+
+    fn next(&mut self, interrupts: &mut Interrupts) -> Result<Option<RecordBatch>, Failure> {
+        let runtime = self.runtime.as_ref().expect("there until the end");
+        let batch = runtime.block_on(async {
+            match select(pin!(interrupts.next()), pin!(self.batches.recv())).await {
+                Either::Left(_) => Err(Failure::Interrupted),
+                Either::Right((batch, _)) => Ok(batch),
+            }
+        })?;
+        if let (None, Some(task)) = (&batch, self.task.take()) {
+            // An answer that ends because its thread panicked is none.
+            runtime.block_on(task).unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        }
+        batch.transpose().map_err(|error| Failure::Query(self.query.sql().to_string(), error))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.query.cancel();
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(PARTING);
+        }
+    }
+}
+
+async fn send(query: Query, batches: mpsc::Sender<Result<RecordBatch, DataFusionError>>) {
+    let (columns, mut rows) = match query.run().await {
+        Ok(started) => started,
+        Err(error) => return drop(batches.send(Err(error)).await),
+    };
+    let mut wanted = batches.send(Ok(RecordBatch::new_empty(columns))).await.is_ok();
+    while let (true, Some(batch)) = (wanted, rows.next().await) {
+        wanted = batches.send(batch).await.is_ok();
+    }
+}

@@ -1,0 +1,57 @@
+//! A trace that was typed: what is remembered of it, opening it, counting it.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::progress;
+use crate::cache::{Cache, Remembered};
+use crate::load::errors::LoadError;
+use crate::load::{Trace, inputs};
+use crate::scan::Progress;
+use crate::summary::analysis::Analysis;
+use crate::summary::report::Summary;
+
+/// Files that are there, and not opened yet.
+pub struct Input {
+    typed: Vec<String>,
+    files: Vec<(PathBuf, bool)>,
+    cache: Option<Cache>,
+    remembered: Option<Remembered>,
+}
+
+impl Input {
+    pub fn find(arguments: &Arguments, typed: &[String]) -> Result<Input, Failure> {
+        let files = inputs::expand(typed).map_err(Failure::Load)?;
+        let cache = if arguments.no_cache { None } else { Cache::of(typed, &files) };
+        let remembered = cache.as_ref().and_then(Cache::load);
+        Ok(Input { typed: typed.to_vec(), files, cache, remembered })
+    }
+
+    /// The summary of all events, if it was counted earlier and nothing has changed since.
+    pub fn known(&self) -> Option<Summary> {
+        self.remembered.as_ref().and_then(Remembered::summary)
+    }
+
+    pub fn open(self, arguments: &Arguments) -> Result<(Trace, Option<Cache>), Failure> {
+        let found = inputs::tell(self.files).map_err(Failure::Load)?;
+        let mut trace = Trace::of(found, &self.typed, arguments.threads()).map_err(Failure::Load)?;
+        trace.catalog.allow_names(arguments.memory);
+        if let (Some(cache), Some(remembered)) = (&self.cache, &self.remembered) {
+            cache.recall(remembered, &mut trace);
+        }
+        Ok((trace, self.cache))
+    }
+}
+
+/// Counts with a progress bar.
+pub fn analysed(
+    arguments: &Arguments,
+    trace: &Trace,
+    count: impl FnOnce(&Progress) -> io::Result<Analysis> + Send,
+) -> Result<Analysis, Failure> {
+    let progress = Progress::default();
+    let shown = progress::shown(&progress, trace.size(), !arguments.no_progress, || count(&progress));
+    shown.map_err(|error| Failure::Load(LoadError::Memory(error)))
+}

@@ -1,0 +1,194 @@
+//! The time that filters come to: between two moments, or that of some epochs and steps.
+//!
+//! Epochs and steps are numbers that spans carry. Their time is known only after a look at all spans: it reaches from
+//! the first beginning to the last end of those that are meant, and then filters everything that is asked for, as if the
+//! two moments had been typed.
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::runs::chosen;
+use super::when::When;
+use super::window::Numbers;
+use crate::batch::{Batch, Wanted};
+use crate::filter::{Filter, Sieve};
+use crate::load::Trace;
+use crate::load::errors::LoadError;
+use crate::scan::{Consumer, Progress, scan};
+use crate::summary::report::runs::runs;
+
+/// The arguments with their window in plain moments. A window that cannot hold anything is an error.
+pub fn resolved(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failure> {
+    let mut resolved = Arguments { window: None, epoch: None, step: None, run: None, ..arguments.clone() };
+    let start = if arguments.is_relative() { beginning(arguments, trace)? } else { trace.start() };
+    let plain = Arguments { epoch: None, step: None, run: None, ..arguments.clone() }.filter(start);
+    let (mut from, mut to) = (plain.from, plain.to);
+    if let Some(choice) = arguments.run {
+        let run = chosen(&runs(trace), choice).map_err(Failure::Window)?;
+        from = from.max(Some(run.0));
+        to = Some(to.map_or(run.1, |to| to.min(run.1)));
+    }
+    if arguments.epoch.is_some() || arguments.step.is_some() {
+        let stretch = stretch(arguments, trace)?;
+        from = from.max(Some(stretch.0));
+        to = Some(to.map_or(stretch.1, |to| to.min(stretch.1)));
+    }
+    resolved.from = from.map(When::Unix);
+    resolved.to = to.map(When::Unix);
+    match from.zip(to).filter(|(from, to)| from >= to) {
+        Some(_) => Err(Failure::Window("the window ends before it begins, so that nothing is in it".into())),
+        None => Ok(resolved),
+    }
+}
+
+/// When the trace begins. Native files say so in their heads; others have to be read for it.
+fn beginning(arguments: &Arguments, trace: &Trace) -> Result<i64, Failure> {
+    if trace.sources.iter().all(|source| source.start().is_some()) {
+        return Ok(trace.start());
+    }
+    let (all, known) = (Filter::default(), trace.sources.iter().filter_map(|source| source.start()).min());
+    let sieve = Sieve::new(&all, &trace.catalog);
+    let found = scan(trace, &sieve, Wanted::default(), arguments.threads(), &Progress::default(), || First(known))
+        .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
+    Ok(found.into_iter().filter_map(|First(ts)| ts).min().unwrap_or(0))
+}
+
+/// The earliest beginning one thread has found.
+struct First(Option<i64>);
+
+impl Consumer for First {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.0 = self.0.into_iter().chain(batch.ts.iter().copied()).min();
+    }
+
+    fn part_done(&mut self, _part: usize, _horizon: i64) {}
+}
+
+/// What is wrong with filters that let nothing through, as far as that is known without reading all events.
+pub fn filter_warning(arguments: &Arguments, trace: &Trace) -> Option<String> {
+    let filter = arguments.filter(trace.start());
+    let processes = trace.catalog.processes();
+    // Processes of foreign formats turn up while they are read.
+    let all_known = trace.sources.iter().all(|source| source.start().is_some());
+    if !all_known {
+        return None;
+    }
+    let listed = |mut numbers: Vec<i32>| {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let more = if numbers.len() > 20 { ", ..." } else { "" };
+        numbers.iter().take(20).map(i32::to_string).collect::<Vec<_>>().join(", ") + more
+    };
+    let pids: Vec<i32> = processes.iter().map(|process| process.pid).collect();
+    let ranks: Vec<i32> = processes.iter().filter_map(|process| process.rank).collect();
+    if !filter.pids.is_empty() && !filter.pids.iter().any(|pid| pids.contains(pid)) {
+        return Some(format!("no process has such a number (--pid); the trace has {}", listed(pids)));
+    }
+    if !filter.ranks.is_empty() && !filter.ranks.iter().any(|rank| ranks.contains(rank)) {
+        let there = if ranks.is_empty() { "none".into() } else { listed(ranks) };
+        return Some(format!("no process has such a rank (--rank); the trace has {there}"));
+    }
+    let (start, end) = (trace.start(), trace.units.iter().map(|unit| unit.last_end).max()?);
+    let outside = filter.from.is_some_and(|from| from > end) || filter.to.is_some_and(|to| to <= start);
+    let (length, began) = (end.saturating_sub(start) as f64 / 1e9, start as f64 / 1e9);
+    outside.then(|| {
+        format!(
+            "nothing is in the window (--from, --to): the trace began at {began:.3} (Unix time) and took {length:.3} s"
+        )
+    })
+}
+
+/// From the first beginning to the last end of what carries these epochs and steps.
+fn stretch(arguments: &Arguments, trace: &Trace) -> Result<(i64, i64), Failure> {
+    let filter = Filter { pids: arguments.pid.clone(), ranks: arguments.rank.clone(), ..Filter::default() };
+    let sieve = Sieve::new(&filter, &trace.catalog);
+    let asked = Stretch { epoch: arguments.epoch, step: arguments.step, ..Stretch::default() };
+    let found = scan(trace, &sieve, Wanted::default(), arguments.threads(), &Progress::default(), || asked)
+        .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
+    let found = found.into_iter().fold(asked, Stretch::and);
+    found.bounds.ok_or_else(|| Failure::Window(found.why_none()))
+}
+
+/// What one thread has found of epochs and steps.
+#[derive(Clone, Copy, Default)]
+struct Stretch {
+    epoch: Option<Numbers>,
+    step: Option<Numbers>,
+    bounds: Option<(i64, i64)>,
+    epochs_seen: Option<Numbers>,
+    steps_seen: Option<Numbers>,
+}
+
+impl Stretch {
+    fn and(mut self, other: Stretch) -> Stretch {
+        other.bounds.iter().for_each(|(from, to)| self.reach(*from, *to));
+        let both = |own: Option<Numbers>, other: Option<Numbers>| {
+            other.map_or(own, |other| Numbers::with(Numbers::with(own, other.first), other.last))
+        };
+        self.epochs_seen = both(self.epochs_seen, other.epochs_seen);
+        self.steps_seen = both(self.steps_seen, other.steps_seen);
+        self
+    }
+
+    fn reach(&mut self, from: i64, to: i64) {
+        let grown = |known: (i64, i64)| (known.0.min(from), known.1.max(to));
+        self.bounds = Some(self.bounds.map_or((from, to), grown));
+    }
+
+    fn why_none(&self) -> String {
+        let asked = [("epoch", self.epoch), ("step", self.step)];
+        let asked: Vec<_> = asked.iter().filter_map(|(word, n)| n.map(|n| format!("{word} {n}"))).collect();
+        let seen = [("epochs", self.epochs_seen), ("steps", self.steps_seen)];
+        let seen: Vec<_> = seen.iter().filter_map(|(word, n)| n.map(|n| format!("{word} {n}"))).collect();
+        let seen = if seen.is_empty() {
+            "no span says its epoch or step".into()
+        } else {
+            format!("there are {}", seen.join(", "))
+        };
+        format!("no span carries {}; {seen}", asked.join(" and "))
+    }
+}
+
+impl Consumer for Stretch {
+    fn batch(&mut self, batch: &mut Batch) {
+        // As long as the other columns, or empty.
+        for i in 0..batch.epoch.len() {
+            let (epoch, step) = (batch.epoch[i], batch.step[i]);
+            self.epochs_seen = Numbers::with(self.epochs_seen, epoch);
+            self.steps_seen = Numbers::with(self.steps_seen, step);
+            let meant = self.epoch.is_none_or(|numbers| numbers.hold(epoch)) && self.step.is_none_or(|n| n.hold(step));
+            if meant {
+                self.reach(batch.ts[i], batch.ts[i].saturating_add(batch.dur[i].max(1)));
+            }
+        }
+    }
+
+    fn part_done(&mut self, _part: usize, _horizon: i64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::ABSENT_32;
+    use crate::command::window::parse_numbers;
+
+    #[test]
+    fn a_stretch_reaches_from_the_first_to_the_last_that_is_meant() {
+        let mut batch = Batch { ts: vec![0, 10, 30, 50], dur: vec![100, 5, 5, 5], ..Batch::default() };
+        batch.epoch = vec![ABSENT_32, 1, 1, 2];
+        batch.step = vec![ABSENT_32, 0, 1, 0];
+        let found = |epoch: Option<&str>, step: Option<&str>| {
+            let numbers = |text: Option<&str>| text.map(|text| parse_numbers(text).unwrap());
+            let mut stretch = Stretch { epoch: numbers(epoch), step: numbers(step), ..Stretch::default() };
+            stretch.batch(&mut batch.clone());
+            stretch
+        };
+        assert_eq!(found(Some("1"), None).bounds, Some((10, 35)));
+        assert_eq!(found(None, Some("0")).bounds, Some((10, 55)));
+        assert_eq!(found(Some("2"), Some("0..5")).bounds, Some((50, 55)));
+        let none = found(Some("7"), None);
+        assert_eq!(
+            (none.bounds, none.why_none()),
+            (None, "no span carries epoch 7; there are epochs 1..2, steps 0..1".into())
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! Standard output, which takes note of nobody reading it any more.
+
+use std::io::{self, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::error::ArrowError;
+
+use super::failure::{Failure, system_error};
+
+static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// See the module.
+pub struct WatchedStdout(pub Stdout);
+
+impl Write for WatchedStdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).inspect_err(note_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().inspect_err(note_closed)
+    }
+}
+
+fn note_closed(error: &io::Error) {
+    PIPE_CLOSED.fetch_or(error.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
+}
+
+/// Why rows could not be written.
+pub fn unwritten(error: ArrowError) -> Failure {
+    Failure::Write(match error {
+        ArrowError::IoError(_, error) => error,
+        // Writers of some formats keep the words of an error and not its kind.
+        _ if PIPE_CLOSED.load(Ordering::Relaxed) => io::ErrorKind::BrokenPipe.into(),
+        other => system_error(&other.to_string()).unwrap_or_else(|| io::Error::other(other.to_string())),
+    })
+}

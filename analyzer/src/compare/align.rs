@@ -1,0 +1,219 @@
+//! Rows of two runs by what they mean: functions and spans by name, folders by pattern, ranks by number.
+//!
+//! Never by process number, host or absolute path, which no two runs share.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::run::{Folder, Function, Rank, Run};
+use crate::summary::folders::common;
+use crate::summary::report::patterns::pattern;
+
+/// What a row says of one side.
+#[derive(Serialize, Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    pub count: u64,
+    /// Summed over calls.
+    pub time_ns: u64,
+    pub bytes: u64,
+    /// Of one call; `null` where a row stands for many kinds.
+    pub median_ns: Option<f64>,
+}
+
+/// How a row changed.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    Added,
+    Gone,
+    More,
+    Fewer,
+    /// As many, whatever time they took.
+    Same,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Row {
+    pub key: String,
+    pub group: Group,
+    pub before: Option<Figures>,
+    pub after: Option<Figures>,
+    pub change_ns: i64,
+}
+
+/// The rows of both sides, those whose time changed most first.
+fn aligned(before: BTreeMap<String, Figures>, mut after: BTreeMap<String, Figures>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::with_capacity(before.len());
+    for (key, figures) in before {
+        let other = after.remove(&key);
+        rows.push(row(key, Some(figures), other));
+    }
+    rows.extend(after.into_iter().map(|(key, figures)| row(key, None, Some(figures))));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.change_ns.unsigned_abs()));
+    rows
+}
+
+fn row(key: String, before: Option<Figures>, after: Option<Figures>) -> Row {
+    let [a, b] = [before, after].map(Option::unwrap_or_default);
+    let group = match (before, after) {
+        (None, _) => Group::Added,
+        (_, None) => Group::Gone,
+        _ => match b.count.cmp(&a.count) {
+            std::cmp::Ordering::Greater => Group::More,
+            std::cmp::Ordering::Less => Group::Fewer,
+            std::cmp::Ordering::Equal => Group::Same,
+        },
+    };
+    Row { key, group, before, after, change_ns: b.time_ns as i64 - a.time_ns as i64 }
+}
+
+/// Sums rows of one key.
+fn by_key(rows: impl Iterator<Item = (String, Figures)>) -> BTreeMap<String, Figures> {
+    let mut keys: BTreeMap<String, Figures> = BTreeMap::new();
+    for (key, figures) in rows {
+        keys.entry(key)
+            .and_modify(|sum| {
+                sum.count += figures.count;
+                sum.time_ns += figures.time_ns;
+                sum.bytes += figures.bytes;
+                sum.median_ns = None;
+            })
+            .or_insert(figures);
+    }
+    keys
+}
+
+fn of_function(function: &Function) -> Figures {
+    Figures {
+        count: function.count,
+        time_ns: function.time_ns,
+        bytes: function.bytes.unwrap_or(0),
+        median_ns: Some(function.duration_ns.median),
+    }
+}
+
+fn named<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<String, Figures> {
+    by_key(functions.map(|function| (format!("{} {}", function.cat, function.name), of_function(function))))
+}
+
+pub fn functions(before: &Run, after: &Run) -> Vec<Row> {
+    aligned(named(before.calls()), named(after.calls()))
+}
+
+pub fn spans(before: &Run, after: &Run) -> Vec<Row> {
+    aligned(named(before.spans.iter()), named(after.spans.iter()))
+}
+
+pub fn folders(before: &Run, after: &Run) -> Vec<Row> {
+    aligned(patterns(&before.directories), patterns(&after.directories))
+}
+
+/// Folders as seen from the one that holds them all, by their patterns.
+fn patterns(folders: &[Folder]) -> BTreeMap<String, Figures> {
+    let root = folders.iter().map(|folder| folder.directory.clone()).reduce(common).unwrap_or_default();
+    let row = |folder: &Folder| {
+        let below = folder.directory[root.len()..].trim_start_matches('/');
+        let key = if below.is_empty() { ".".into() } else { pattern(below) };
+        let bytes = folder.bytes_read + folder.bytes_written;
+        (key, Figures { count: folder.opens, time_ns: folder.time_ns, bytes, median_ns: None })
+    };
+    by_key(folders.iter().map(row))
+}
+
+pub fn ranks(before: &Run, after: &Run) -> Vec<Row> {
+    let rows = |run: &Run| by_key(run.ranks.iter().map(|rank| (format!("rank {}", rank.rank), of_rank(rank))));
+    aligned(rows(before), rows(after))
+}
+
+fn of_rank(rank: &Rank) -> Figures {
+    Figures {
+        count: rank.events,
+        time_ns: rank.read_ns + rank.write_ns + rank.metadata_ns + rank.sync_ns,
+        bytes: rank.bytes_read + rank.bytes_written,
+        median_ns: None,
+    }
+}
+
+/// A finding of one side or both.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+pub struct FindingChange {
+    pub id: String,
+    pub change: Turn,
+    /// What can be won at most; `null` where it did not fire.
+    pub before_ns: Option<i64>,
+    pub after_ns: Option<i64>,
+    /// As the side says it that has it, the one after first.
+    pub says: String,
+}
+
+/// What became of a finding.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    New,
+    Worse,
+    Same,
+    Better,
+    Gone,
+}
+
+/// Findings that cost as much to within this are the same.
+const SAME_WORTH: f64 = 0.05;
+
+/// What fired on either side, new ones first.
+pub fn findings(before: &Run, after: &Run) -> Vec<FindingChange> {
+    let fired = |run: &Run, id: &str| run.fired().find(|finding| finding.id == id).cloned();
+    let mut ids: Vec<&str> = after.fired().chain(before.fired()).map(|finding| finding.id.as_str()).collect();
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    let change = |id: &str| {
+        let (a, b) = (fired(before, id), fired(after, id));
+        let worth = |finding: &Option<super::run::Finding>| finding.as_ref().map(|f| f.worth_ns.unwrap_or(0));
+        let (before_ns, after_ns) = (worth(&a), worth(&b));
+        let change = match (before_ns, after_ns) {
+            (None, _) => Turn::New,
+            (_, None) => Turn::Gone,
+            (Some(a), Some(b)) if (b - a).abs() as f64 <= SAME_WORTH * a.abs().max(b.abs()) as f64 => Turn::Same,
+            (Some(a), Some(b)) if b > a => Turn::Worse,
+            _ => Turn::Better,
+        };
+        let says = b.or(a).map_or(String::new(), |finding| finding.says);
+        FindingChange { id: id.into(), change, before_ns, after_ns, says }
+    };
+    let mut changes: Vec<_> = ids.into_iter().map(change).collect();
+    changes.sort_by_key(|finding| finding.change);
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(directory: &str, time_ns: u64) -> Folder {
+        Folder { directory: directory.into(), opens: 1, time_ns, ..Folder::default() }
+    }
+
+    #[test]
+    fn folders_of_two_runs_meet_whatever_lies_above_them_and_whatever_their_numbers() {
+        let before = Run { directories: vec![folder("/a/x/data/1", 5), folder("/a/x/out", 1)], ..Run::default() };
+        let after = Run {
+            directories: vec![folder("/b/data/17", 9), folder("/b/data/2", 1), folder("/b/tmp", 2)],
+            ..Run::default()
+        };
+        let rows: Vec<_> =
+            folders(&before, &after).into_iter().map(|row| (row.key, row.group, row.change_ns)).collect();
+        let wanted = [("data/#", Group::More, 5), ("tmp", Group::Added, 2), ("out", Group::Gone, -1)];
+        assert_eq!(rows, wanted.map(|(key, group, change)| (key.to_string(), group, change)));
+    }
+
+    #[test]
+    fn a_single_folder_is_its_own_root() {
+        assert_eq!(patterns(&[folder("/a/b", 1)]).into_keys().collect::<Vec<_>>(), ["."]);
+        assert!(patterns(&[]).is_empty());
+        assert_eq!(
+            patterns(&[folder("/a/img_0012_of_40", 1), folder("/a/b", 1)]).into_keys().next_back().unwrap(),
+            "img_#_of_#"
+        );
+    }
+}

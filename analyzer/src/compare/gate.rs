@@ -1,0 +1,214 @@
+//! Limits that a comparison has to keep: `wait.share > 5%`, `io.exposed_s > +10%`, `checkpoint.p50_s > +0.5`.
+
+use serde::Serialize;
+
+use super::metrics::{Named, Unit};
+use super::{MetricChange, Sides};
+
+/// What a limit is set to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// The figure itself, after.
+    Value(f64),
+    /// The change in parts of what it was before.
+    Relative(f64),
+    /// The change in the figure's own unit.
+    Change(f64),
+}
+
+/// A limit as it was typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub typed: String,
+    metric: Named,
+    /// Whether more than the bound is too much, or less.
+    above: bool,
+    bound: Bound,
+}
+
+/// What became of a limit.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Kept,
+    Exceeded,
+    /// The runs do not tell.
+    Undecided,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct LimitOutcome {
+    pub limit: String,
+    pub verdict: Verdict,
+    pub why: String,
+}
+
+impl Limit {
+    /// As clap asks for it.
+    pub fn parse(typed: &str) -> Result<Limit, String> {
+        const FORM: &str = "a limit is METRIC > VALUE or METRIC < VALUE, like 'wait.share > 5%' or 'io.s > +10%'";
+        let at = typed.find(['<', '>']).ok_or(FORM)?;
+        let (metric, rest) = typed.split_at(at);
+        let value = rest[1..].trim_start_matches('=').trim();
+        let metric = Named::parse(metric.trim())?;
+        let is_change = value.starts_with(['+', '-']);
+        let bound = match value.strip_suffix('%') {
+            Some(percent) if is_change => Bound::Relative(number(percent)? / 100.0),
+            Some(percent) if metric.unit() == Unit::Share => Bound::Value(number(percent)? / 100.0),
+            Some(_) => return Err(format!("{value} of what? a change is written +{value}")),
+            None if is_change => Bound::Change(amount(value, metric.unit())?),
+            None => Bound::Value(amount(value, metric.unit())?),
+        };
+        Ok(Limit { typed: typed.into(), metric, above: rest.starts_with('>'), bound })
+    }
+
+    /// Whether it says something about two sides.
+    pub fn needs_two_sides(&self) -> bool {
+        !matches!(self.bound, Bound::Value(_))
+    }
+
+    /// What becomes of it.
+    pub fn outcome(&self, sides: &Sides) -> LimitOutcome {
+        let change = sides.change(&self.metric);
+        let (verdict, why) = self.verdict(&change);
+        LimitOutcome { limit: self.typed.clone(), verdict, why }
+    }
+
+    fn verdict(&self, change: &MetricChange) -> (Verdict, String) {
+        let shown = |value: f64| change.unit.shown(value);
+        let Some(after) = change.after else {
+            return (Verdict::Undecided, format!("{} is not known of the run after", change.metric));
+        };
+        let bound = match self.bound {
+            Bound::Value(bound) => return (self.judged(after, bound), format!("it is {}", shown(after))),
+            Bound::Relative(bound) => bound,
+            Bound::Change(bound) => bound,
+        };
+        let Some(before) = change.before else {
+            return (Verdict::Undecided, format!("{} is not known of the run before", change.metric));
+        };
+        let (estimate, interval) = match self.bound {
+            Bound::Relative(_) if before == 0.0 && after == 0.0 => (0.0, Some((0.0, 0.0))),
+            Bound::Relative(_) if before == 0.0 => (f64::INFINITY, None),
+            Bound::Relative(_) => (change.change.unwrap_or(after / before - 1.0), change.low.zip(change.high)),
+            _ => (after - before, change.low.zip(change.high)),
+        };
+        let why = match (self.bound, interval) {
+            (Bound::Relative(_), Some((low, high))) if low != high => format!(
+                "it went from {} to {}: {:+.1} % ({:+.1} to {:+.1} %)",
+                shown(before),
+                shown(after),
+                estimate * 100.0,
+                low * 100.0,
+                high * 100.0
+            ),
+            _ => format!("it went from {} to {}", shown(before), shown(after)),
+        };
+        if self.judged(estimate, bound) == Verdict::Kept {
+            return (Verdict::Kept, why);
+        }
+        // Beyond the limit, but is it beyond noise?
+        let beyond = |(low, high): (f64, f64)| if self.above { low > 0.0 } else { high < 0.0 };
+        match interval {
+            _ if change.exact => (Verdict::Exceeded, why),
+            Some(interval) if beyond(interval) => (Verdict::Exceeded, why),
+            Some(_) => (Verdict::Undecided, why + ", which may be noise"),
+            None => (Verdict::Undecided, why + "; whether that is noise, these runs do not tell: four a side would"),
+        }
+    }
+
+    fn judged(&self, value: f64, bound: f64) -> Verdict {
+        let exceeded = if self.above { value > bound } else { value < bound };
+        if exceeded { Verdict::Exceeded } else { Verdict::Kept }
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.trim().parse().ok();
+    parsed.filter(|number| number.is_finite()).ok_or_else(|| format!("{text:?} is not a number"))
+}
+
+/// Times may have a unit, and are seconds without one; so are bytes.
+fn amount(text: &str, unit: Unit) -> Result<f64, String> {
+    let scales: &[(&str, f64)] = match unit {
+        Unit::Seconds => &[("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("min", 60.0), ("s", 1.0)],
+        Unit::Bytes => &[
+            ("KiB", 1024.0),
+            ("MiB", 1048576.0),
+            ("GiB", 1073741824.0),
+            ("kB", 1e3),
+            ("KB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("TB", 1e12),
+            ("B", 1.0),
+        ],
+        Unit::Share | Unit::Count => &[],
+    };
+    let scale = scales.iter().find_map(|(name, scale)| Some((text.strip_suffix(name)?, scale)));
+    scale.map_or_else(|| number(text), |(digits, scale)| Ok(number(digits)? * scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(before: f64, after: f64, interval: Option<(f64, f64)>) -> MetricChange {
+        MetricChange {
+            metric: "io.s".into(),
+            unit: Unit::Seconds,
+            exact: false,
+            before: Some(before),
+            after: Some(after),
+            change: Some(after / before - 1.0),
+            low: interval.map(|interval| interval.0),
+            high: interval.map(|interval| interval.1),
+            p: None,
+            claim: super::super::Claim::Undecided,
+        }
+    }
+
+    fn verdict(typed: &str, change: &MetricChange) -> Verdict {
+        Limit::parse(typed).unwrap().verdict(change).0
+    }
+
+    #[test]
+    fn limits_are_values_shares_and_changes() {
+        let bound = |typed: &str| Limit::parse(typed).map(|limit| (limit.above, limit.bound));
+        assert_eq!(bound("wait.share > 5%"), Ok((true, Bound::Value(0.05))));
+        assert_eq!(bound("io.exposed_s>+10%"), Ok((true, Bound::Relative(0.1))));
+        assert_eq!(bound("checkpoint.p50_s > +0.5"), Ok((true, Bound::Change(0.5))));
+        assert_eq!(bound("wall_s >= 90ms"), Ok((true, Bound::Value(0.09))));
+        assert_eq!(bound("read.bytes < 2MiB"), Ok((false, Bound::Value(2_097_152.0))));
+        assert_eq!(bound("function.read.count < -5%"), Ok((false, Bound::Relative(-0.05))));
+    }
+
+    #[test]
+    fn what_is_no_limit_says_why() {
+        let wrong = |typed: &str| Limit::parse(typed).unwrap_err();
+        assert!(wrong("wal_s > 1").contains("did you mean wall_s?"), "{}", wrong("wal_s > 1"));
+        assert!(wrong("wall_s").contains("METRIC > VALUE"));
+        assert!(wrong("wall_s > 5%").contains("+5%"));
+        assert!(wrong("wall_s > much").contains("not a number"));
+        assert!(wrong("function.read.colour > 1").contains("p50_s"));
+    }
+
+    #[test]
+    fn a_limit_is_exceeded_only_beyond_noise() {
+        assert_eq!(verdict("io.s > +10%", &change(1.0, 1.05, None)), Verdict::Kept);
+        assert_eq!(verdict("io.s > +10%", &change(1.0, 1.2, None)), Verdict::Undecided);
+        assert_eq!(verdict("io.s > +10%", &change(1.0, 1.2, Some((-0.1, 0.4)))), Verdict::Undecided);
+        assert_eq!(verdict("io.s > +10%", &change(1.0, 1.2, Some((0.1, 0.3)))), Verdict::Exceeded);
+        assert_eq!(verdict("io.s > 1.1", &change(1.0, 1.2, None)), Verdict::Exceeded);
+        assert_eq!(verdict("io.s < -10%", &change(1.0, 0.5, Some((-0.6, -0.4)))), Verdict::Exceeded);
+        assert_eq!(verdict("io.s > +0.1", &change(1.0, 1.2, Some((0.1, 0.3)))), Verdict::Exceeded);
+    }
+
+    #[test]
+    fn a_figure_that_is_not_known_decides_nothing() {
+        let unknown = MetricChange { after: None, ..change(1.0, 1.0, None) };
+        assert_eq!(verdict("io.s > 1", &unknown), Verdict::Undecided);
+        let new = MetricChange { before: None, ..change(1.0, 1.0, None) };
+        assert_eq!([verdict("io.s > +1%", &new), verdict("io.s > 2", &new)], [Verdict::Undecided, Verdict::Kept]);
+    }
+}

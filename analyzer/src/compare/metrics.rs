@@ -1,0 +1,229 @@
+//! Figures of a run that can be compared and limited, by name.
+
+use dlio_schemas::words::nearest;
+use serde::{Serialize, Serializer};
+
+use super::run::{Function, PerStep, Run};
+use crate::summary::units::{bytes, grouped, time};
+
+/// How a figure is shown, and typed in a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    Seconds,
+    Bytes,
+    Share,
+    Count,
+}
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "s",
+            Unit::Bytes => "bytes",
+            Unit::Share => "share",
+            Unit::Count => "count",
+        }
+    }
+
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Unit::Seconds => time(value * 1e9),
+            Unit::Bytes => bytes(value),
+            Unit::Share => format!("{:.1} %", value * 100.0),
+            Unit::Count => grouped(value as u64),
+        }
+    }
+}
+
+impl Serialize for Unit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A figure that every run has, or has not.
+pub struct Metric {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub unit: Unit,
+    /// Whether noise has no part in it: any change is real.
+    pub exact: bool,
+    /// What of single steps it is the mean of, if of any.
+    pub step: Option<PerStep>,
+    pub of: fn(&Run) -> Option<f64>,
+}
+
+const fn timed(name: &'static str, meaning: &'static str, of: fn(&Run) -> Option<f64>) -> Metric {
+    Metric { name, meaning, unit: Unit::Seconds, exact: false, step: None, of }
+}
+
+const fn counted(name: &'static str, meaning: &'static str, unit: Unit, of: fn(&Run) -> Option<f64>) -> Metric {
+    Metric { name, meaning, unit, exact: true, step: None, of }
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// In the order in which they are shown.
+pub const METRICS: &[Metric] = &[
+    timed("wall_s", "first event's start to last event's end", |run| Some(seconds(run.time.total_ns))),
+    timed("startup_s", "before training began, of the trainer where it took longest", |run| {
+        run.training.iter().map(|trainer| seconds(trainer.startup_ns)).reduce(f64::max)
+    }),
+    timed("trained_s", "from first to last step, summed over trainers", |run| {
+        run.trainers(|trainer| Some(trainer.trained_ns)).map(seconds)
+    }),
+    timed("wait.s", "trainers waited for batches, summed over them", |run| {
+        run.trainers(|trainer| trainer.waited_ns).map(seconds)
+    }),
+    Metric {
+        name: "wait.share",
+        meaning: "wait.s of trained_s",
+        unit: Unit::Share,
+        exact: false,
+        step: None,
+        of: |run| {
+            let trained = run.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
+            Some(run.trainers(|trainer| trainer.waited_ns)? as f64 / trained as f64)
+        },
+    },
+    Metric {
+        step: Some(PerStep::Length),
+        ..timed("step.mean_s", "a step on average", |run| Some(run.step_mean(PerStep::Length)? / 1e9))
+    },
+    Metric {
+        step: Some(PerStep::Wait),
+        ..timed("step.wait_s", "of it, waiting for the batch", |run| Some(run.step_mean(PerStep::Wait)? / 1e9))
+    },
+    timed("step.p50_s", "the median step, of the trainer where it is longest", |run| {
+        run.steps.iter().map(|steps| steps.median_ns / 1e9).reduce(f64::max)
+    }),
+    timed("compute.s", "something computed", |run| run.time.compute_ns.map(seconds)),
+    timed("io.s", "something was in I/O on files", |run| Some(seconds(run.time.io_ns))),
+    timed("io.exposed_s", "the same while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
+    timed("checkpoint.s", "trainers in checkpoint spans, summed over them", |run| {
+        run.trainers(|trainer| Some(trainer.checkpoint_ns)).map(seconds)
+    }),
+    timed("checkpoint.p50_s", "the median checkpoint span", |run| {
+        let spans = run.spans.iter().filter(|span| span.cat.to_ascii_lowercase().starts_with("checkpoint"));
+        spans.max_by_key(|span| span.time_ns).map(|span| span.duration_ns.median / 1e9)
+    }),
+    counted("read.bytes", "read from files", Unit::Bytes, |run| Some(run.dataset.bytes_read as f64)),
+    counted("written.bytes", "written to files", Unit::Bytes, |run| Some(run.dataset.bytes_written as f64)),
+    counted("steps", "of all trainers", Unit::Count, |run| {
+        let steps: u64 = run.steps.iter().map(|trainer| trainer.sum.steps).sum();
+        (steps > 0).then_some(steps as f64)
+    }),
+    counted("files", "files that were used", Unit::Count, |run| Some(run.dataset.files as f64)),
+    counted("calls", "calls that were recorded", Unit::Count, |run| {
+        Some(run.calls().map(|function| function.count).sum::<u64>() as f64)
+    }),
+    counted("failed", "of them, calls that failed", Unit::Count, |run| {
+        Some(run.calls().map(|function| function.failed).sum::<u64>() as f64)
+    }),
+    counted("processes", "programs that ran", Unit::Count, |run| Some(run.allocation.processes as f64)),
+    counted("lost", "events that were lost", Unit::Count, |run| Some(run.allocation.lost as f64)),
+];
+
+/// A figure of one function (`function.NAME.FIELD`) or span (`span.NAME.FIELD`).
+struct Field {
+    name: &'static str,
+    unit: Unit,
+    exact: bool,
+    of: fn(&Function) -> f64,
+}
+
+const fn field(name: &'static str, unit: Unit, exact: bool, of: fn(&Function) -> f64) -> Field {
+    Field { name, unit, exact, of }
+}
+
+const FIELDS: &[Field] = &[
+    field("count", Unit::Count, true, |function| function.count as f64),
+    field("failed", Unit::Count, true, |function| function.failed as f64),
+    field("bytes", Unit::Bytes, true, |function| function.bytes.unwrap_or(0) as f64),
+    field("s", Unit::Seconds, false, |function| function.time_ns as f64 / 1e9),
+    field("mean_s", Unit::Seconds, false, |function| function.duration_ns.mean / 1e9),
+    field("p50_s", Unit::Seconds, false, |function| function.duration_ns.median / 1e9),
+    field("p99_s", Unit::Seconds, false, |function| function.duration_ns.p99 / 1e9),
+    field("max_s", Unit::Seconds, false, |function| function.duration_ns.max / 1e9),
+];
+
+/// A metric that was named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Named {
+    /// Its place in [`METRICS`].
+    Known(usize),
+    /// Of a function or span, and the place in [`FIELDS`].
+    Single { span: bool, name: String, field: usize },
+}
+
+impl Named {
+    /// The metric of a name, or what is wrong with it.
+    pub fn parse(typed: &str) -> Result<Named, String> {
+        if let Some(known) = METRICS.iter().position(|metric| metric.name == typed) {
+            return Ok(Named::Known(known));
+        }
+        let (what, rest) = typed.split_once('.').unwrap_or((typed, ""));
+        if let (true, Some((name, field))) = (["function", "span"].contains(&what), rest.rsplit_once('.')) {
+            let place = FIELDS.iter().position(|known| known.name == field);
+            let fields = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
+            let field = place.ok_or_else(|| format!("{what} has no {field:?}, but {}", fields()))?;
+            return Ok(Named::Single { span: what == "span", name: name.into(), field });
+        }
+        let meant = nearest(typed, METRICS.iter().map(|metric| metric.name));
+        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+        Err(format!("there is no metric {typed:?}{meant} --explain lists them"))
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Named::Known(known) => METRICS[*known].name.into(),
+            Named::Single { span, name, field } => {
+                format!("{}.{name}.{}", if *span { "span" } else { "function" }, FIELDS[*field].name)
+            }
+        }
+    }
+
+    pub fn unit(&self) -> Unit {
+        match self {
+            Named::Known(known) => METRICS[*known].unit,
+            Named::Single { field, .. } => FIELDS[*field].unit,
+        }
+    }
+
+    pub fn is_exact(&self) -> bool {
+        match self {
+            Named::Known(known) => METRICS[*known].exact,
+            Named::Single { field, .. } => FIELDS[*field].exact,
+        }
+    }
+
+    /// What of single steps it is the mean of, if of any.
+    pub fn per_step(&self) -> Option<PerStep> {
+        match self {
+            Named::Known(known) => METRICS[*known].step,
+            Named::Single { .. } => None,
+        }
+    }
+
+    pub fn of(&self, run: &Run) -> Option<f64> {
+        match self {
+            Named::Known(known) => (METRICS[*known].of)(run),
+            Named::Single { span, name, field } => {
+                let mut rows: Box<dyn Iterator<Item = &Function>> =
+                    if *span { Box::new(run.spans.iter()) } else { Box::new(run.calls()) };
+                rows.find(|row| row.name == *name).map(|row| (FIELDS[*field].of)(row))
+            }
+        }
+    }
+}
+
+/// For `--explain`.
+pub fn listing() -> String {
+    let width = METRICS.iter().map(|metric| metric.name.len()).max().unwrap_or(0);
+    let line = |metric: &Metric| format!("  {:<width$}  {}\n", metric.name, metric.meaning);
+    let fields: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+    let known: String = METRICS.iter().map(line).collect();
+    format!("{known}  function.NAME.FIELD and span.NAME.FIELD, where FIELD is one of {}\n", fields.join(", "))
+}

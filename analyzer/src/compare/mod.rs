@@ -1,0 +1,348 @@
+//! What changed from some runs to others, and whether that is more than noise.
+//!
+//! [`run`] is what is taken from a report, [`metrics`] the figures by name, [`statistics`] what can be claimed of them,
+//! [`wall`] where the change of the whole run comes from, [`align`] the rows of both sides, [`gate`] limits for a CI;
+//! [`text`] prints a [`Comparison`], for terminals and pull requests.
+//!
+//! Counts and bytes are exact: any change of them is real. Times of one run a side are compared by their steps, which
+//! know the noise within a run; how much runs differ from each other is known of several runs a side only.
+
+pub mod align;
+pub mod gate;
+pub mod metrics;
+pub mod run;
+pub mod statistics;
+pub mod text;
+pub mod wall;
+
+use serde::Serialize;
+
+use align::{FindingChange, Row};
+use gate::{Limit, LimitOutcome, Verdict};
+use metrics::{METRICS, Named, Unit};
+use run::Run;
+use statistics::{Interval, Weighted, bootstrap, discoveries, median, median_of_ratios, u_test};
+use wall::Wall;
+
+pub const SCHEMA: &str = "dlio-comparison";
+pub const VERSION: u32 = 1;
+
+/// Runs a side from which on the U test can tell anything at all.
+const RUNS_MIN: usize = 4;
+
+/// Runs a side from which on the interval of their ratios is one.
+const INTERVAL_RUNS_MIN: usize = 6;
+
+/// Steps a run from which on one run a side says something.
+const STEPS_MIN: usize = 10;
+
+/// Smaller changes are not called any, with one run a side and with several.
+const FLOOR_ALONE: f64 = 0.05;
+const FLOOR: f64 = 0.02;
+
+/// The figure that answers first.
+const ASKED: &str = "wall_s";
+
+/// What can be claimed of a change.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Claim {
+    Same,
+    More,
+    Fewer,
+    /// Not more than runs, or steps, differ anyway.
+    Noise,
+    /// The runs do not tell.
+    Undecided,
+    /// The figure is not known of one side.
+    Unknown,
+}
+
+/// A figure before and after: of several runs the median.
+#[derive(Serialize, Clone, Debug)]
+pub struct MetricChange {
+    pub metric: String,
+    pub unit: Unit,
+    pub exact: bool,
+    pub before: Option<f64>,
+    pub after: Option<f64>,
+    /// Relative, as are the ends of its interval.
+    pub change: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Of the U test, with several runs a side.
+    pub p: Option<f64>,
+    pub claim: Claim,
+}
+
+/// Some runs before and some after.
+pub struct Sides {
+    pub before: Vec<Run>,
+    pub after: Vec<Run>,
+}
+
+/// A run of one side, as it is named above the tables.
+#[derive(Serialize, Clone, Debug)]
+pub struct Head {
+    pub trace: String,
+    pub start_ts: i64,
+    pub wall_ns: i64,
+    pub events: u64,
+    pub lost: u64,
+}
+
+/// Something that differs beside the figures.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+pub struct Circumstance {
+    pub what: &'static str,
+    pub before: String,
+    pub after: String,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Comparison {
+    pub schema: &'static str,
+    pub version: u32,
+    pub answer: Vec<String>,
+    pub before: Vec<Head>,
+    pub after: Vec<Head>,
+    /// What else changed.
+    pub circumstances: Vec<Circumstance>,
+    pub wall: Wall,
+    pub findings: Vec<FindingChange>,
+    pub metrics: Vec<MetricChange>,
+    pub functions: Vec<Row>,
+    pub spans: Vec<Row>,
+    pub folders: Vec<Row>,
+    pub ranks: Vec<Row>,
+    pub limits: Vec<LimitOutcome>,
+}
+
+impl Sides {
+    /// Compares both sides. Tables show, of several runs, the one with the median length.
+    pub fn compare(&self, limits: &[Limit]) -> Comparison {
+        let (before, after) = (typical(&self.before), typical(&self.after));
+        let mut metrics: Vec<_> = (0..METRICS.len()).map(|known| self.change(&Named::Known(known))).collect();
+        metrics.retain(|metric| metric.before.or(metric.after).is_some());
+        self.judge(&mut metrics);
+        let wall = Wall::of(before, after);
+        let head = |run: &Run| Head {
+            trace: run.typed.clone(),
+            start_ts: run.time.start_ts,
+            wall_ns: run.time.total_ns,
+            events: run.allocation.events,
+            lost: run.allocation.lost,
+        };
+        Comparison {
+            schema: SCHEMA,
+            version: VERSION,
+            answer: self.answer(&metrics, &wall),
+            before: self.before.iter().map(head).collect(),
+            after: self.after.iter().map(head).collect(),
+            circumstances: circumstances(before, after),
+            wall,
+            findings: align::findings(before, after),
+            metrics,
+            functions: align::functions(before, after),
+            spans: align::spans(before, after),
+            folders: align::folders(before, after),
+            ranks: align::ranks(before, after),
+            limits: limits.iter().map(|limit| limit.outcome(self)).collect(),
+        }
+    }
+
+    /// One figure before and after, with what can be claimed of it alone.
+    pub fn change(&self, named: &Named) -> MetricChange {
+        let of = |runs: &[Run]| -> Option<Vec<f64>> { runs.iter().map(|run| named.of(run)).collect() };
+        let (before, after) = (of(&self.before), of(&self.after));
+        let (a, b) = (before.as_deref().and_then(median), after.as_deref().and_then(median));
+        let mut change = MetricChange {
+            metric: named.name(),
+            unit: named.unit(),
+            exact: named.is_exact(),
+            before: a,
+            after: b,
+            change: a.zip(b).filter(|(a, _)| *a != 0.0).map(|(a, b)| b / a - 1.0),
+            low: None,
+            high: None,
+            p: None,
+            claim: Claim::Undecided,
+        };
+        let Some((before, after)) = before.zip(after) else {
+            return MetricChange { claim: Claim::Unknown, ..change };
+        };
+        if change.exact && self.are_alone() {
+            change.claim = claimed(a == b, before[0] < after[0]);
+            return change;
+        }
+        let interval = match self.are_alone() {
+            true => self.by_steps(named),
+            false => median_of_ratios(&before, &after).filter(|_| self.runs() >= INTERVAL_RUNS_MIN),
+        };
+        change.low = interval.map(|interval| interval.low);
+        change.high = interval.map(|interval| interval.high);
+        if self.are_alone() {
+            change.claim = interval.map_or(Claim::Undecided, alone);
+        } else if self.runs() >= RUNS_MIN {
+            change.p = Some(u_test(&before, &after));
+            change.claim = if before == after { Claim::Same } else { Claim::Noise };
+        }
+        change
+    }
+
+    /// Several figures of several runs: of those that are called changed, one in twenty may be so by chance. How long the
+    /// runs took is what is asked for before anything is looked at, and stands for itself.
+    fn judge(&self, metrics: &mut [MetricChange]) {
+        let (asked, others): (Vec<_>, Vec<_>) =
+            metrics.iter_mut().filter(|metric| metric.p.is_some()).partition(|metric| metric.metric == ASKED);
+        self.judge_together(asked);
+        self.judge_together(others);
+    }
+
+    fn judge_together(&self, metrics: Vec<&mut MetricChange>) {
+        let probabilities: Vec<f64> = metrics.iter().filter_map(|metric| metric.p).collect();
+        for (metric, found) in metrics.into_iter().zip(discoveries(&probabilities)) {
+            let change = metric.change.unwrap_or(if metric.before == metric.after { 0.0 } else { f64::INFINITY });
+            if found && change.abs() >= FLOOR {
+                metric.claim = claimed(false, change > 0.0);
+            }
+        }
+    }
+
+    fn are_alone(&self) -> bool {
+        self.before.len() == 1 && self.after.len() == 1
+    }
+
+    /// Of the side that has fewer.
+    fn runs(&self) -> usize {
+        self.before.len().min(self.after.len())
+    }
+
+    /// The change of a figure that steps know, by steps.
+    fn by_steps(&self, named: &Named) -> Option<Interval> {
+        let part = named.per_step()?;
+        let (before, after) = (self.before[0].steps(part), self.after[0].steps(part));
+        let enough = |values: &[Weighted]| values.iter().map(|value| value.weight).sum::<f64>() >= STEPS_MIN as f64;
+        if !enough(&before) || !enough(&after) {
+            return None;
+        }
+        let readers = self.before[0].readers().max(self.after[0].readers());
+        let block = (2 * readers).max((before.len().min(after.len()) as f64).cbrt() as usize);
+        bootstrap(&before, &after, block)
+    }
+
+    fn answer(&self, metrics: &[MetricChange], wall: &Wall) -> Vec<String> {
+        let metric = |name: &str| metrics.iter().find(|metric| metric.metric == name);
+        let mut said = vec![wall.answer()];
+        match (self.are_alone(), metric("step.mean_s").filter(|step| step.low.is_some()), metric(ASKED)) {
+            (true, Some(step), _) => said.push(of_steps(step)),
+            (true, None, _) => said.push(
+                "Whether that is more than noise, one run a side without steps does not tell: compare four runs a side \
+                 or more."
+                    .into(),
+            ),
+            (false, _, Some(run)) => said.push(self.of_runs(run)),
+            (false, _, None) => {}
+        }
+        said
+    }
+
+    fn of_runs(&self, run: &MetricChange) -> String {
+        let runs = format!("{} runs before, {} after", self.before.len(), self.after.len());
+        let Some(p) = run.p else {
+            return format!("{runs}: too few for a claim, which takes four a side.");
+        };
+        let claim = match run.claim {
+            Claim::More => "the runs after are slower",
+            Claim::Fewer => "the runs after are faster",
+            _ => "no difference that is more than noise",
+        };
+        let digits = if p < 0.01 { 4 } else { 2 };
+        format!("{runs}: {claim} (U test, p = {p:.digits$}){}.", interval(run))
+    }
+}
+
+fn claimed(same: bool, more: bool) -> Claim {
+    match (same, more) {
+        (true, _) => Claim::Same,
+        (_, true) => Claim::More,
+        (_, false) => Claim::Fewer,
+    }
+}
+
+/// Called changed only if all of the interval lies beyond the floor: it knows of the noise within the runs only.
+fn alone(interval: Interval) -> Claim {
+    match interval {
+        Interval { low, .. } if low > FLOOR_ALONE => Claim::More,
+        Interval { high, .. } if high < -FLOOR_ALONE => Claim::Fewer,
+        _ => Claim::Noise,
+    }
+}
+
+fn of_steps(step: &MetricChange) -> String {
+    let shown = |value: Option<f64>| value.map_or("unknown".into(), |value| Unit::Seconds.shown(value));
+    let claim = match step.claim {
+        Claim::More => "steps are slower",
+        Claim::Fewer => "steps are faster",
+        _ => "no change that one run a side can tell, which takes more than 5 %",
+    };
+    let (before, after) = (shown(step.before), shown(step.after));
+    let change = step.change.unwrap_or(0.0) * 100.0;
+    format!(
+        "A step took {after} on average, {before} before: {change:+.1} %{}, {claim}. That is the noise within a run; how \
+         much runs differ is not known.",
+        interval(step)
+    )
+}
+
+fn interval(change: &MetricChange) -> String {
+    let both = change.low.zip(change.high);
+    both.map_or(String::new(), |(low, high)| format!(" (95 %: {:+.1} to {:+.1} %)", low * 100.0, high * 100.0))
+}
+
+/// The run of median length, the shorter one of two.
+fn typical(runs: &[Run]) -> &Run {
+    let mut order: Vec<&Run> = runs.iter().collect();
+    order.sort_by_key(|run| run.time.total_ns);
+    order[(order.len() - 1) / 2]
+}
+
+/// What else differs: like should be compared with like.
+fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
+    let listed = |mut names: Vec<String>| {
+        names.sort();
+        names.dedup();
+        names.join(", ")
+    };
+    let programs = |run: &Run| listed(run.processes.iter().map(|process| process.program.clone()).collect());
+    let hosts = |run: &Run| listed(run.hosts.iter().map(|host| host.host.clone()).collect());
+    let cores = |run: &Run| listed(run.hosts.iter().filter_map(|host| host.cores).map(|n| n.to_string()).collect());
+    let number = |number: usize| if number == 0 { "none".into() } else { number.to_string() };
+    let killed = |run: &Run| number(run.processes.iter().filter(|process| process.ended == "killed").count());
+    let rows = [
+        ("programs", programs(before), programs(after)),
+        ("hosts", hosts(before), hosts(after)),
+        ("cores", cores(before), cores(after)),
+        ("ranks", number(before.ranks.len()), number(after.ranks.len())),
+        ("trainers", number(before.training.len()), number(after.training.len())),
+        ("readers", number(before.readers()), number(after.readers())),
+        ("killed processes", killed(before), killed(after)),
+        ("lost events", number(before.allocation.lost as usize), number(after.allocation.lost as usize)),
+        ("damaged files", number(before.damaged()), number(after.damaged())),
+        ("version of the report", before.version.to_string(), after.version.to_string()),
+    ];
+    let differing = rows.into_iter().filter(|(_, before, after)| before != after);
+    differing.map(|(what, before, after)| Circumstance { what, before, after }).collect()
+}
+
+impl Comparison {
+    /// What all limits come to: one that is exceeded outweighs what is not decided.
+    pub fn verdict(&self) -> Verdict {
+        let any = |verdict: Verdict| self.limits.iter().any(|limit| limit.verdict == verdict);
+        match (any(Verdict::Exceeded), any(Verdict::Undecided)) {
+            (true, _) => Verdict::Exceeded,
+            (_, true) => Verdict::Undecided,
+            _ => Verdict::Kept,
+        }
+    }
+}

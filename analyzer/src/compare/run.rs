@@ -1,0 +1,220 @@
+//! A run as it is compared: some figures of its report, in whatever version that was written.
+//!
+//! What an old report does not have is not known of its run, and never zero.
+
+use serde::Deserialize;
+
+use super::statistics::{self, Weighted};
+use crate::summary::report::steps::StepPart;
+
+/// Reports that can be read begin with this.
+pub const SCHEMA: &str = "dlio-summary";
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Run {
+    /// What was typed for it.
+    #[serde(skip)]
+    pub typed: String,
+    pub schema: String,
+    pub version: u32,
+    pub training: Vec<Trainer>,
+    pub allocation: Allocation,
+    pub dataset: Dataset,
+    pub time: Time,
+    pub functions: Vec<Function>,
+    pub past_files: Vec<Function>,
+    pub spans: Vec<Function>,
+    pub directories: Vec<Folder>,
+    pub processes: Vec<Process>,
+    pub ranks: Vec<Rank>,
+    pub hosts: Vec<Host>,
+    pub damage: Vec<Damage>,
+    pub steps: Vec<Steps>,
+    pub findings: Vec<Finding>,
+}
+
+/// What of a step is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerStep {
+    Length,
+    Wait,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Trainer {
+    pub inferred: bool,
+    pub startup_ns: i64,
+    pub trained_ns: i64,
+    pub waited_ns: Option<i64>,
+    pub checkpoint_ns: i64,
+    pub readers: Vec<serde::de::IgnoredAny>,
+}
+
+/// The steps of one trainer.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Steps {
+    pub sum: StepPart,
+    pub median_ns: f64,
+    pub readers: u64,
+    pub columns: Vec<StepPart>,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Finding {
+    pub id: String,
+    pub state: String,
+    pub says: String,
+    pub worth_ns: Option<i64>,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Allocation {
+    pub processes: u64,
+    pub threads: u64,
+    pub events: u64,
+    pub lost: u64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Dataset {
+    pub files: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Time {
+    pub start_ts: i64,
+    pub total_ns: i64,
+    pub io_ns: i64,
+    pub compute_ns: Option<i64>,
+    pub unoverlapped_io_ns: Option<i64>,
+    pub other_ns: i64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Function {
+    pub name: String,
+    pub cat: String,
+    pub class: String,
+    pub count: u64,
+    pub failed: u64,
+    pub time_ns: u64,
+    pub duration_ns: Spread,
+    pub bytes: Option<u64>,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Spread {
+    pub mean: f64,
+    pub median: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Folder {
+    pub directory: String,
+    pub opens: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub time_ns: u64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Process {
+    pub program: String,
+    pub called: String,
+    pub ended: String,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Rank {
+    pub rank: i32,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub read_ns: u64,
+    pub write_ns: u64,
+    pub metadata_ns: u64,
+    pub sync_ns: u64,
+    pub events: u64,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Host {
+    pub host: String,
+    pub cores: Option<i32>,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct Damage {
+    pub remark: bool,
+}
+
+impl Run {
+    /// From a report as JSON.
+    pub fn of(report: &str) -> serde_json::Result<Run> {
+        serde_json::from_str(report)
+    }
+
+    /// A sum over its trainers; `None` where it is not known of one, or where there are none.
+    pub fn trainers(&self, of: impl Fn(&Trainer) -> Option<i64>) -> Option<i64> {
+        let sum = self.training.iter().map(of).sum::<Option<i64>>();
+        sum.filter(|_| !self.training.is_empty())
+    }
+
+    /// What its steps, of all trainers, were spent on.
+    pub fn steps(&self, part: PerStep) -> Vec<Weighted> {
+        let columns = self.steps.iter().flat_map(|trainer| &trainer.columns);
+        let weighted = |column: &StepPart| {
+            let ns = match part {
+                PerStep::Length => column.total_ns,
+                PerStep::Wait => column.wait_ns,
+            };
+            Weighted { sum: ns as f64, weight: column.steps as f64 }
+        };
+        columns.map(weighted).collect()
+    }
+
+    /// The mean of that.
+    pub fn step_mean(&self, part: PerStep) -> Option<f64> {
+        statistics::mean(&self.steps(part))
+    }
+
+    /// Of the trainer whose steps took longest altogether.
+    pub fn longest_steps(&self) -> Option<&StepPart> {
+        self.steps.iter().map(|trainer| &trainer.sum).max_by_key(|sum| sum.total_ns)
+    }
+
+    /// Findings that fired.
+    pub fn fired(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.state == "fired")
+    }
+
+    pub fn readers(&self) -> usize {
+        self.training.iter().map(|trainer| trainer.readers.len()).sum()
+    }
+
+    /// Every kind of call, on whatever.
+    pub fn calls(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().chain(&self.past_files)
+    }
+
+    pub fn damaged(&self) -> usize {
+        self.damage.iter().filter(|damage| !damage.remark).count()
+    }
+}

@@ -1,0 +1,271 @@
+//! What can be claimed of two samples: ranks of whole runs, blocks of steps.
+
+/// Values of a run that follow each other, each standing for some number of steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weighted {
+    pub sum: f64,
+    pub weight: f64,
+}
+
+/// An estimate and the interval that holds the truth in 19 of 20 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Samples drawn by [`bootstrap`].
+const DRAWS: usize = 2000;
+
+/// The same runs give the same interval.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The relative change of the mean from one run to another, by a circular block bootstrap: neighbours stay together,
+/// since what delays one step delays the next.
+///
+/// `block` is in values. `None` where there is nothing to draw from.
+pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize) -> Option<Interval> {
+    let estimate = mean(after)? / mean(before).filter(|mean| *mean > 0.0)? - 1.0;
+    let mut random = SplitMix(SEED);
+    let mut changes: Vec<f64> = (0..DRAWS)
+        .filter_map(|_| {
+            let (after, before) = (random.mean(after, block), random.mean(before, block));
+            (before > 0.0).then_some(after / before - 1.0)
+        })
+        .collect();
+    changes.sort_by(f64::total_cmp);
+    let at = |share: f64| changes.get((share * changes.len() as f64) as usize).copied();
+    Some(Interval { estimate, low: at(0.025)?, high: at(0.975)? })
+}
+
+/// Of single steps.
+pub fn mean(values: &[Weighted]) -> Option<f64> {
+    let weight: f64 = values.iter().map(|value| value.weight).sum();
+    (weight > 0.0).then(|| values.iter().map(|value| value.sum).sum::<f64>() / weight)
+}
+
+/// Steele, Lea and Flood's generator: a word of state, good enough to draw blocks.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((self.next() as u128 * bound as u128) >> 64) as usize
+    }
+
+    /// The mean of as many values as there are, drawn in blocks that wrap around.
+    fn mean(&mut self, values: &[Weighted], block: usize) -> f64 {
+        let (mut sum, mut weight, mut drawn) = (0.0, 0.0, 0);
+        while drawn < values.len() {
+            let start = self.below(values.len());
+            for i in start..start + block.clamp(1, values.len() - drawn) {
+                let value = values[i % values.len()];
+                sum += value.sum;
+                weight += value.weight;
+                drawn += 1;
+            }
+        }
+        sum / weight
+    }
+}
+
+/// Runs a side up to which the U test is exact.
+const EXACT_MAX: usize = 20;
+
+/// The probability that two samples of one distribution differ in rank as much as these do (Mann and Whitney, two-sided).
+pub fn u_test(before: &[f64], after: &[f64]) -> f64 {
+    let ranks = doubled_ranks(before, after);
+    if before.is_empty() || after.is_empty() {
+        return 1.0;
+    }
+    let sum: usize = ranks[..before.len()].iter().sum();
+    match before.len().max(after.len()) <= EXACT_MAX {
+        true => exact(&ranks, before.len(), sum),
+        false => approximate(&ranks, before.len(), sum),
+    }
+}
+
+/// Twice the ranks of all values, so that ties share whole numbers; in the order given, first sample first.
+fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
+    let all: Vec<f64> = before.iter().chain(after).copied().collect();
+    let rank = |value: &f64| {
+        let smaller = all.iter().filter(|other| *other < value).count();
+        let equal = all.iter().filter(|other| *other == value).count();
+        2 * smaller + equal + 1
+    };
+    all.iter().map(rank).collect()
+}
+
+/// By counting, of all ways to choose the first sample from the ranks, those with a sum at least as far from the middle.
+fn exact(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
+    let total: usize = ranks.iter().sum();
+    // ways[k][s]: how many choices of k ranks have the sum s.
+    let mut ways = vec![vec![0.0_f64; total + 1]; chosen + 1];
+    ways[0][0] = 1.0;
+    for &rank in ranks {
+        for k in (1..=chosen).rev() {
+            for s in (rank..=total).rev() {
+                ways[k][s] += ways[k - 1][s - rank];
+            }
+        }
+    }
+    let middle = total as f64 * chosen as f64 / ranks.len() as f64;
+    let far = (sum as f64 - middle).abs();
+    let all: f64 = ways[chosen].iter().sum();
+    let as_far = ways[chosen].iter().enumerate().filter(|(s, _)| (*s as f64 - middle).abs() >= far - 1e-9);
+    as_far.map(|(_, ways)| ways).sum::<f64>() / all
+}
+
+/// By the normal distribution, with ties and a continuity correction.
+fn approximate(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
+    let (n1, n) = (chosen as f64, ranks.len() as f64);
+    let n2 = n - n1;
+    let mut sorted = ranks.to_vec();
+    sorted.sort_unstable();
+    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|tie| (tie.len() as f64).powi(3) - tie.len() as f64).sum();
+    let variance = n1 * n2 / 12.0 * ((n + 1.0) - ties / (n * (n - 1.0)));
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    let distance = ((sum as f64 / 2.0 - n1 * (n + 1.0) / 2.0).abs() - 0.5).max(0.0);
+    2.0 * above(distance / variance.sqrt())
+}
+
+/// The part of the normal distribution above `z`: Abramowitz and Stegun 26.2.17, off by 7.5e-8 at most.
+fn above(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z);
+    let series = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let polynomial = series.iter().rev().fold(0.0, |sum, factor| (sum + factor) * t);
+    (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
+}
+
+/// The median of the ratios of every run after to every run before, less one, with the interval that belongs to the U
+/// test; the interval is the whole range of the ratios where the samples are too small for one.
+pub fn median_of_ratios(before: &[f64], after: &[f64]) -> Option<Interval> {
+    let mut ratios: Vec<f64> = after.iter().flat_map(|b| before.iter().map(move |a| b / a - 1.0)).collect();
+    ratios.retain(|ratio| ratio.is_finite());
+    ratios.sort_by(f64::total_cmp);
+    let last = ratios.len().checked_sub(1)?;
+    let estimate = (ratios[last / 2] + ratios[last.div_ceil(2)]) / 2.0;
+    let cut = critical(before.len(), after.len()).min(last / 2);
+    Some(Interval { estimate, low: ratios[cut], high: ratios[last - cut] })
+}
+
+/// How many of the smallest ratios lie outside the interval: the largest number that U stays below in one of 40 cases.
+fn critical(n1: usize, n2: usize) -> usize {
+    let (n1, n2) = (n1.min(EXACT_MAX), n2.min(EXACT_MAX));
+    let mut ways = vec![vec![0.0_f64; n1 * n2 + 1]; n1 + 1];
+    ways[0][0] = 1.0;
+    // Of n1 + n2 places, the k-th chosen one at place p passes p - k + 1 of the others.
+    for place in 0..n1 + n2 {
+        for k in (1..=n1.min(place + 1)).rev() {
+            let passed = place + 1 - k;
+            for u in (passed..=n1 * n2).rev() {
+                ways[k][u] += ways[k - 1][u - passed];
+            }
+        }
+    }
+    let all: f64 = ways[n1].iter().sum();
+    let mut below = 0.0;
+    let within = ways[n1].iter().take_while(|ways| {
+        below += **ways / all;
+        below <= 0.025
+    });
+    within.count()
+}
+
+/// Which of many probabilities are small enough that one of 20 of those called so is wrong (Benjamini and Hochberg).
+pub fn discoveries(probabilities: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+    let limit = |rank: usize| 0.05 * (rank + 1) as f64 / probabilities.len() as f64;
+    let last = order.iter().enumerate().rposition(|(rank, &i)| probabilities[i] <= limit(rank));
+    let mut found = vec![false; probabilities.len()];
+    order.iter().take(last.map_or(0, |last| last + 1)).for_each(|&i| found[i] = true);
+    found
+}
+
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some((sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn exact_probabilities_are_those_of_tables() {
+        // Of 70 ways to choose 4 of 8, two are as far apart as this.
+        assert!(close(u_test(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]), 2.0 / 70.0));
+        assert!(close(u_test(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
+        // scipy.stats.mannwhitneyu(..., method="exact")
+        assert!(close(u_test(&[1.1, 3.2, 5.3, 7.4, 9.5], &[2.0, 4.0, 6.0, 8.0, 10.0]), 0.690_476_190_476));
+        assert!(close(u_test(&[1.0; 5], &[1.0; 5]), 1.0));
+    }
+
+    #[test]
+    fn large_samples_are_judged_by_the_normal_distribution() {
+        let before: Vec<f64> = (0..30).map(f64::from).collect();
+        let after: Vec<f64> = (0..30).map(|i| f64::from(i) + 7.5).collect();
+        // scipy.stats.mannwhitneyu(..., method="asymptotic", use_continuity=True)
+        assert!(close(u_test(&before, &after), 0.003_670_893_392), "{}", u_test(&before, &after));
+        assert!(u_test(&before, &before) > 0.99);
+    }
+
+    #[test]
+    fn intervals_of_ratios_leave_out_what_tables_say() {
+        // Critical values of U at 5 %, two-sided; an interval leaves out one more than the largest significant U.
+        assert_eq!(
+            [critical(4, 4), critical(5, 5), critical(6, 6), critical(8, 8), critical(10, 10)],
+            [1, 3, 6, 14, 24]
+        );
+        assert_eq!(critical(3, 3), 0);
+        let interval = median_of_ratios(&[10.0, 10.0, 10.0], &[11.0, 12.0, 11.0]).unwrap();
+        assert!(close(interval.estimate, 0.1) && close(interval.low, 0.1) && close(interval.high, 0.2));
+        assert_eq!(median_of_ratios(&[], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_bootstrap_holds_the_truth_in_19_of_20_cases() {
+        let mut random = SplitMix(7);
+        let mut run = |mean: f64| -> Vec<Weighted> {
+            let noise = |random: &mut SplitMix| random.below(1000) as f64 / 1000.0 - 0.5;
+            (0..200).map(|_| Weighted { sum: mean * (1.0 + 0.2 * noise(&mut random)), weight: 1.0 }).collect()
+        };
+        let pairs: Vec<Interval> = (0..100).map(|_| bootstrap(&run(10.0), &run(11.0), 8).unwrap()).collect();
+        let holding = pairs.iter().filter(|pair| pair.low < 0.1 && pair.high > 0.1).count();
+        assert!((88..=100).contains(&holding), "{holding}");
+        assert!(pairs.iter().all(|pair| pair.low > 0.05 && pair.high < 0.15));
+        assert_eq!(bootstrap(&[], &run(1.0), 8), None);
+    }
+
+    #[test]
+    fn of_many_probabilities_few_are_found_by_chance() {
+        assert_eq!(discoveries(&[0.01, 0.04, 0.03, 0.5]), [true, false, false, false]);
+        assert_eq!(discoveries(&[0.012, 0.02, 0.03, 0.5]), [true, true, true, false]);
+        assert_eq!(discoveries(&[]), [false; 0]);
+    }
+
+    #[test]
+    fn medians_of_even_numbers_lie_between() {
+        assert_eq!(
+            (median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0]), median(&[])),
+            (Some(2.0), Some(2.5), None)
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What rules look at: the report, their limits, and quantities that several of them need.
+
+use std::cmp::Reverse;
+
+use super::limits::{ALL, Limits};
+use crate::summary::groups::training::RankGroup;
+use crate::summary::report::Summary;
+use crate::summary::report::findings::{Confidence, Measure, Unit};
+use crate::summary::report::functions::Function;
+use crate::summary::report::steps::StepPart;
+use crate::summary::units::{grouped, time};
+
+/// Rows of evidence at most.
+pub const EVIDENCE_MAX: usize = 5;
+
+/// The report as one rule sees it.
+pub struct Case<'a> {
+    pub summary: &'a Summary,
+    pub limits: &'a Limits,
+    pub rule: &'static str,
+}
+
+/// Time that can be won at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    pub ns: i64,
+    /// Whether nothing computed in that time.
+    pub exposed: bool,
+}
+
+/// What a rule has to say.
+#[derive(Default)]
+pub struct Judgement {
+    pub measures: Vec<Measure>,
+    /// One measure that holds suffices.
+    pub any: bool,
+    pub says: String,
+    pub evidence: Vec<String>,
+    pub worth: Option<Worth>,
+    /// Where it is less sure than the rule is at best.
+    pub confidence: Option<Confidence>,
+    /// What run would decide it, where something was not measured.
+    pub decide: &'static str,
+}
+
+/// What trainers did together: means over them, since they run side by side.
+pub struct Waited {
+    pub trained_ns: i64,
+    pub waited_ns: i64,
+    /// Of the wait, readers in I/O.
+    pub io_ns: Option<i64>,
+    pub inferred: bool,
+}
+
+impl Waited {
+    pub fn share(&self) -> f64 {
+        self.waited_ns as f64 / self.trained_ns.max(1) as f64
+    }
+
+    pub fn io_duty(&self) -> Option<f64> {
+        self.io_ns.filter(|_| self.waited_ns > 0).map(|io| io as f64 / self.waited_ns as f64)
+    }
+
+    pub fn confidence(&self) -> Confidence {
+        if self.inferred { Confidence::Inferred } else { Confidence::Exact }
+    }
+
+    /// The wait is time in which its trainer computes nothing, or nobody says that anything computes.
+    pub fn worth(&self) -> Worth {
+        Worth { ns: self.waited_ns, exposed: true }
+    }
+}
+
+/// What run tells of a training.
+pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: dliotrace.torch.instrument(), \
+    dliotrace's own, or those of dlio bench; worker processes of PyTorch are recognised without";
+
+/// What run tells of compute.
+pub const RECORD_COMPUTE: &str = "record spans of compute (category compute): dliotrace.torch.instrument() does";
+
+impl<'a> Case<'a> {
+    /// A value against the limit of this name: it holds from there on.
+    pub fn at_least(&self, key: &str, value: Option<f64>) -> Measure {
+        self.measure(key, value, false)
+    }
+
+    /// A value that has to be below the limit.
+    pub fn below(&self, key: &str, value: Option<f64>) -> Measure {
+        self.measure(key, value, true)
+    }
+
+    fn measure(&self, key: &str, value: Option<f64>, below: bool) -> Measure {
+        let found = self.limits.find(self.rule, key);
+        let (what, unit, limit) =
+            found.map_or(("", Unit::Ratio, 0.0), |(limit, value)| (limit.what, limit.unit, value));
+        Measure { key: key.into(), what: what.into(), value, limit, unit, below }
+    }
+
+    /// Enough calls to speak of a pattern.
+    pub fn calls(&self, count: u64) -> Measure {
+        Case { rule: ALL, ..*self }.at_least("calls", Some(count as f64))
+    }
+
+    pub fn wall_ns(&self) -> i64 {
+        self.summary.time.total_ns.max(1)
+    }
+
+    /// `None` where there is no trainer, or one of which it is not known how long it waited.
+    pub fn waited(&self) -> Option<Waited> {
+        let groups = &self.summary.training;
+        let number = groups.len() as i64;
+        let mean = |of: fn(&RankGroup) -> Option<i64>| {
+            let sum: Option<i64> = groups.iter().map(of).sum();
+            sum.map(|sum| sum / number.max(1))
+        };
+        let trained_ns = mean(|group| Some(group.trained_ns)).filter(|ns| *ns > 0)?;
+        let waited_ns = mean(|group| group.waited_ns)?;
+        let inferred = groups.iter().any(|group| group.inferred);
+        Some(Waited { trained_ns, waited_ns, io_ns: mean(|group| group.wait_io_ns), inferred })
+    }
+
+    /// I/O without compute beside it; all I/O where nobody says what computes.
+    pub fn exposed_io(&self) -> Worth {
+        let spent = &self.summary.time;
+        let waited = self.waited().and_then(|waited| waited.io_ns).unwrap_or(0);
+        match spent.unoverlapped_io_ns {
+            Some(ns) => Worth { ns: ns.max(waited), exposed: true },
+            None if waited > 0 => Worth { ns: waited, exposed: true },
+            None => Worth { ns: spent.io_ns, exposed: false },
+        }
+    }
+
+    /// The part of that time which belongs to some calls: as large as their part of all time in calls on files.
+    pub fn shared_out(&self, time_ns: f64) -> Worth {
+        let exposed = self.exposed_io();
+        let all = self.file_ns();
+        let part = if all > 0.0 { (time_ns / all).clamp(0.0, 1.0) } else { 0.0 };
+        Worth { ns: (exposed.ns as f64 * part) as i64, ..exposed }
+    }
+
+    /// Summed time of calls on files.
+    pub fn file_ns(&self) -> f64 {
+        self.calls_on_files().map(|function| function.time_ns as f64).sum()
+    }
+
+    pub fn calls_on_files(&self) -> impl Iterator<Item = &'a Function> {
+        self.summary.functions.iter().filter(|function| function.is_io())
+    }
+
+    /// Functions that were asked for: how often, how long, and rows for evidence.
+    pub fn calls_where(&self, wanted: impl Fn(&Function) -> bool) -> Calls {
+        let mut found: Vec<_> = self.calls_on_files().filter(|function| wanted(function)).collect();
+        found.sort_by_key(|function| Reverse(function.time_ns));
+        let row = |function: &&Function| {
+            let Function { name, count, time_ns, .. } = function;
+            format!("{name}: {} calls, {} together", grouped(*count), time(*time_ns as f64))
+        };
+        Calls {
+            count: found.iter().map(|function| function.count).sum(),
+            time_ns: found.iter().map(|function| function.time_ns as f64).sum(),
+            rows: found.iter().take(EVIDENCE_MAX).map(row).collect(),
+        }
+    }
+}
+
+impl Case<'_> {
+    /// Metadata calls of these groups: how many, and how long together.
+    pub fn asked(&self, groups: &[&str]) -> (u64, f64) {
+        let rows = self.summary.metadata.iter().filter(|row| groups.contains(&row.group.as_str()));
+        rows.fold((0, 0.0), |(count, ns), row| (count + row.count, ns + row.time_ns as f64))
+    }
+
+    /// Reads or writes that moved from `from` bytes on and less than `to`.
+    pub fn moved(&self, class: &str, from: u64, to: u64) -> Moved {
+        let rows = self.summary.sizes.iter().filter(|row| row.class == class && row.from >= from && row.to <= to);
+        rows.fold(Moved::default(), |sum, row| Moved {
+            count: sum.count + row.count,
+            bytes: sum.bytes + row.bytes as f64,
+            time_ns: sum.time_ns + row.time_ns as f64,
+        })
+    }
+
+    /// Epochs that spans number; zero where none does.
+    pub fn epochs(&self) -> u64 {
+        self.summary.training.iter().map(|group| group.epochs).max().unwrap_or(0)
+    }
+
+    /// Successful opens of files.
+    pub fn opens(&self) -> u64 {
+        self.summary.directories.iter().map(|folder| folder.use_.opens).sum()
+    }
+
+    /// What the steps of trainers were spent on, on average over trainers, as shares of a step.
+    pub fn step_share(&self, of: fn(&StepPart) -> i64) -> Option<f64> {
+        let steps = &self.summary.steps;
+        let total: i64 = steps.iter().map(|row| row.sum.total_ns).sum();
+        part(steps.iter().map(|row| of(&row.sum)).sum::<i64>() as f64, total as f64)
+    }
+}
+
+/// Reads or writes of some sizes.
+#[derive(Default, Clone, Copy, Debug)]
+pub struct Moved {
+    pub count: u64,
+    pub bytes: f64,
+    pub time_ns: f64,
+}
+
+/// What copying out of memory takes at least, in nanoseconds a byte: where storage never was faster than that.
+pub const COPY_NS_A_BYTE: f64 = 0.125;
+
+/// What a call takes at least that finds its bytes in memory.
+pub const CALL_NS: f64 = 1500.0;
+
+/// Some calls taken together.
+pub struct Calls {
+    pub count: u64,
+    pub time_ns: f64,
+    pub rows: Vec<String>,
+}
+
+/// A part of a whole; `None` of nothing.
+pub fn part(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+/// What a rank group is called.
+pub fn named(group: &RankGroup) -> String {
+    group.rank.map_or_else(|| format!("{} ({})", group.trainer, group.pid), |rank| format!("rank {rank}"))
+}

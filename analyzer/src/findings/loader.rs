@@ -1,0 +1,91 @@
+//! What a loader can deliver and what its trainer would take, as queues tell it.
+//!
+//! Readers that make batches side by side deliver C = readers / time to make one; a trainer that never waits takes N = 1 /
+//! time it computes for one. Where C is less than N the trainer waits 1 - C/N of its time, and nothing but more or faster
+//! readers changes that. What it waits beyond comes of batches that take unequally long.
+
+use super::case::{Case, EVIDENCE_MAX, part};
+use crate::summary::groups::training::{RankGroup, ReaderUse};
+use crate::summary::units::time;
+
+/// Loader and trainer of all ranks together.
+pub struct Loader {
+    pub readers: usize,
+    /// C / N.
+    pub capacity: f64,
+    /// The mean time that a reader was busy with a batch, and the trainer with a step.
+    pub make_ns: f64,
+    pub compute_ns: f64,
+}
+
+/// `None` where spans do not tell, or trainers read themselves.
+pub fn loader(case: &Case) -> Option<Loader> {
+    let groups = &case.summary.training;
+    let batches: u64 = groups.iter().map(|group| group.batches).sum();
+    let computed: Option<i64> = groups.iter().map(|group| group.computed_ns).sum();
+    let readers: Vec<usize> = groups.iter().map(RankGroup::readers_at_once).collect();
+    let is_own = |group: &RankGroup| group.readers.iter().any(|reader| is_own(group, reader));
+    if batches == 0 || readers.contains(&0) || groups.iter().any(is_own) {
+        return None;
+    }
+    let busy: i64 = groups.iter().flat_map(|group| &group.readers).map(busy_ns).sum();
+    let (make_ns, compute_ns) = (busy as f64 / batches as f64, computed? as f64 / batches as f64);
+    let mean = readers.iter().sum::<usize>() as f64 / readers.len() as f64;
+    let capacity = part(mean * compute_ns, make_ns)?;
+    Some(Loader { readers: readers.iter().sum(), capacity, make_ns, compute_ns })
+}
+
+impl Loader {
+    /// The part of its time that the trainer waits because readers are too few or too slow.
+    pub fn shortage(&self) -> f64 {
+        (1.0 - self.capacity).max(0.0)
+    }
+}
+
+/// The trainer itself.
+pub fn is_own(group: &RankGroup, reader: &ReaderUse) -> bool {
+    (reader.proc, reader.tid) == (group.proc, group.tid)
+}
+
+/// How long a reader did not wait for others.
+pub fn busy_ns(reader: &ReaderUse) -> i64 {
+    (reader.last_ts - reader.first_ts - reader.idle_ns).max(0)
+}
+
+/// The largest part of all waiting that lies in the steps of one reader's turn; of several trainers the largest.
+pub fn largest_turn(case: &Case) -> Option<f64> {
+    let turns = case.summary.steps.iter().filter(|row| row.readers > 1).filter_map(|row| row.largest_turn);
+    turns.max_by(f64::total_cmp)
+}
+
+/// The busiest readers.
+pub fn busiest(case: &Case) -> Vec<String> {
+    let mut readers: Vec<_> = case.summary.training.iter().flat_map(|group| &group.readers).collect();
+    readers.sort_by_key(|reader| std::cmp::Reverse(busy_ns(reader)));
+    let row = |reader: &&ReaderUse| {
+        let [busy, io] = [busy_ns(reader), reader.io_ns].map(|ns| time(ns as f64));
+        format!("{} ({}): busy for {busy}, in I/O for {io}", reader.name, reader.pid)
+    };
+    readers.iter().take(EVIDENCE_MAX).map(row).collect()
+}
+
+/// The middle of some values.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some((low + high) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(
+            (median(vec![3.0]), median(vec![1.0, 9.0, 2.0]), median(vec![1.0, 2.0])),
+            (Some(3.0), Some(2.0), Some(1.5))
+        );
+    }
+}

@@ -1,0 +1,279 @@
+//! What can be done about it: rules that look at the report and say what to change, what that is worth, and how sure they are.
+//!
+//! A rule is one file in [`rules`] and one line in its list: a pure function from the report to what it measured. [`limits`] has
+//! all thresholds, [`case`] the quantities that several rules need. Here they are judged: a pattern that costs too little is no
+//! finding, one that another finding makes pointless is silenced, and what was not measured is said and not taken for zero.
+
+pub mod case;
+pub mod concurrency;
+pub mod limits;
+pub mod loader;
+pub mod patterns;
+pub mod rules;
+pub mod small;
+
+use case::{Case, EVIDENCE_MAX, Judgement, Worth};
+use limits::{ALL, Limits};
+use rules::RULES;
+
+use crate::summary::report::Summary;
+use crate::summary::report::findings::{Confidence, Finding, Measure, Severity, State};
+
+/// What a rule is about, for those that silence others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Whether a training waits at all.
+    Verdict,
+    Loader,
+    /// How files are read and written.
+    Access,
+    Metadata,
+    Checkpoint,
+    /// Ranks against one another.
+    Ranks,
+    /// What was recorded, and errors.
+    Run,
+}
+
+/// When a rule that holds is a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cost {
+    /// From a part of the wall clock on.
+    Worth,
+    /// Always: what it says matters whatever it costs.
+    Always,
+    /// It is good news.
+    Good,
+}
+
+/// See the module.
+pub struct Rule {
+    pub id: &'static str,
+    pub group: Group,
+    pub cost: Cost,
+    /// How sure it is at best.
+    pub confidence: Confidence,
+    /// When it fires, in a line.
+    pub asks: &'static str,
+    /// What it silences, by group, and by name.
+    pub silences: &'static [Group],
+    pub silences_rules: &'static [&'static str],
+    /// What to change, in the words of a training job.
+    pub remedy: &'static str,
+    /// The command that shows whether that helped.
+    pub verify: &'static str,
+    pub judge: fn(&Case) -> Judgement,
+}
+
+/// Rules that look at single calls: where processes counted them and recorded none, there is nothing to look at.
+const OF_EVENTS: [&str; 10] = [
+    "small-reads",
+    "small-writes",
+    "random-in-file",
+    "backward-seeks",
+    "seek-noise",
+    "unaligned",
+    "failed-lookups",
+    "failing-io",
+    "would-fit",
+    "cache-resident",
+];
+
+/// Why those are not judged.
+const COUNTED: &str =
+    "not measured: calls were counted and not recorded (--mode summary, or beyond --max-mb); record them";
+
+/// Two runs side by side.
+pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+
+/// All rules, judged: those that fired first, by what they are worth.
+pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
+    if summary.allocation.events == 0 {
+        return Vec::new();
+    }
+    let mut findings: Vec<Finding> = RULES.iter().map(|rule| finding(rule, summary, limits)).collect();
+    silence(&mut findings);
+    let order = |finding: &Finding| (finding.state, finding.severity, std::cmp::Reverse(finding.worth_ns.unwrap_or(0)));
+    findings.sort_by_key(order);
+    findings
+}
+
+/// Whether there is a rule of this name.
+pub fn is_rule(id: &str) -> bool {
+    RULES.iter().any(|rule| rule.id == id)
+}
+
+fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
+    let case = Case { summary, limits, rule: rule.id };
+    let mut judgement = (rule.judge)(&case);
+    let share = |worth: Worth| worth.ns as f64 / case.wall_ns() as f64;
+    let mut state = state(&judgement);
+    if state == State::Fired && rule.cost == Cost::Worth {
+        let worth = Case { rule: ALL, ..case }.at_least("worth", Some(judgement.worth.map_or(0.0, share)));
+        if worth.holds() != Some(true) {
+            state = State::Quiet;
+        }
+        judgement.measures.push(worth);
+    }
+    let is_counted = summary.tally.is_some() && OF_EVENTS.contains(&rule.id);
+    if is_counted {
+        (state, judgement.measures) = (State::Unknown, Vec::new());
+    }
+    if limits.ignored.iter().any(|id| id == rule.id) {
+        state = State::Ignored;
+    }
+    let confidence = judgement.confidence.unwrap_or(rule.confidence);
+    let fired = state == State::Fired;
+    let worth = judgement.worth.filter(|worth| fired && worth.ns > 0);
+    judgement.evidence.truncate(EVIDENCE_MAX);
+    Finding {
+        id: rule.id.into(),
+        state,
+        severity: fired.then(|| severity(rule, worth, worth.map(share), confidence, limits)),
+        confidence,
+        says: match state {
+            State::Unknown if is_counted => COUNTED.into(),
+            State::Unknown => unmeasured(&judgement),
+            _ => judgement.says,
+        },
+        worth_ns: worth.map(|worth| worth.ns),
+        worth_share: worth.map(share),
+        exposed: worth.is_some_and(|worth| worth.exposed),
+        silenced_by: None,
+        measures: judgement.measures,
+        evidence: if fired { judgement.evidence } else { Vec::new() },
+        remedy: rule.remedy.into(),
+        verify: rule.verify.into(),
+    }
+}
+
+fn state(judgement: &Judgement) -> State {
+    let mut holds = judgement.measures.iter().map(Measure::holds);
+    let is = |holds: Option<bool>, wanted| holds == Some(wanted);
+    let (decided, other) = if judgement.any { (true, State::Fired) } else { (false, State::Quiet) };
+    let rest = if judgement.any { State::Quiet } else { State::Fired };
+    if holds.clone().any(|holds| is(holds, decided)) {
+        other
+    } else if holds.any(|holds| holds.is_none()) || judgement.measures.is_empty() {
+        State::Unknown
+    } else {
+        rest
+    }
+}
+
+fn unmeasured(judgement: &Judgement) -> String {
+    let missing = judgement.measures.iter().filter(|measure| measure.value.is_none());
+    let missing: Vec<_> = missing.map(|measure| measure.what.as_str()).collect();
+    let what = if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) };
+    format!("not measured{what}: {}", judgement.decide)
+}
+
+fn severity(
+    rule: &Rule,
+    worth: Option<Worth>,
+    share: Option<f64>,
+    confidence: Confidence,
+    limits: &Limits,
+) -> Severity {
+    let by_worth = match share.unwrap_or(0.0) {
+        share if share >= limits.of_all("critical") => Severity::Critical,
+        share if share >= limits.of_all("warning") => Severity::Warning,
+        _ => Severity::Note,
+    };
+    let hidden = worth.is_some_and(|worth| !worth.exposed);
+    match (rule.cost, confidence) {
+        (Cost::Good, _) => Severity::Good,
+        (_, Confidence::Guess) => Severity::Note,
+        _ if hidden => by_worth.max(Severity::Warning),
+        _ => by_worth,
+    }
+}
+
+/// Findings that another one makes pointless.
+fn silence(findings: &mut [Finding]) {
+    let rule = |id: &str| RULES.iter().find(|rule| rule.id == id);
+    let fired: Vec<_> = findings.iter().filter(|finding| finding.fired()).filter_map(|it| rule(&it.id)).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.fired()) {
+        let Some(own) = rule(&finding.id) else { continue };
+        let silences =
+            |by: &&&Rule| by.id != own.id && (by.silences.contains(&own.group) || by.silences_rules.contains(&own.id));
+        if let Some(by) = fired.iter().find(silences) {
+            finding.state = State::Silenced;
+            finding.severity = None;
+            finding.silenced_by = Some(by.id.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::report::findings::Unit;
+
+    #[test]
+    fn findings_md_lists_every_rule() {
+        let written = include_str!("../../FINDINGS.md");
+        for rule in RULES {
+            let row = format!("| `{}` | {} | {} |", rule.id, rule.asks, rule.remedy);
+            assert!(written.lines().any(|line| line == row), "FINDINGS.md lacks the row\n{row}");
+        }
+    }
+
+    fn judged(values: &[Option<f64>], any: bool) -> State {
+        let measure = |value: &Option<f64>| Measure {
+            key: "share".into(),
+            what: "a part".into(),
+            value: *value,
+            limit: 0.5,
+            unit: Unit::Share,
+            below: false,
+        };
+        state(&Judgement { measures: values.iter().map(measure).collect(), any, ..Judgement::default() })
+    }
+
+    #[test]
+    fn a_rule_fires_where_all_holds_and_is_unknown_where_that_cannot_be_told() {
+        let (yes, no) = (Some(0.5), Some(0.4));
+        assert_eq!(judged(&[yes, yes], false), State::Fired);
+        assert_eq!(judged(&[yes, no], false), State::Quiet);
+        assert_eq!(judged(&[yes, None], false), State::Unknown);
+        assert_eq!(judged(&[no, None], false), State::Quiet);
+        assert_eq!(judged(&[], false), State::Unknown);
+    }
+
+    #[test]
+    fn a_rule_of_which_one_part_suffices_fires_by_any() {
+        let (yes, no) = (Some(0.5), Some(0.4));
+        assert_eq!(judged(&[no, yes], true), State::Fired);
+        assert_eq!(judged(&[None, yes], true), State::Fired);
+        assert_eq!(judged(&[no, no], true), State::Quiet);
+        assert_eq!(judged(&[no, None], true), State::Unknown);
+    }
+
+    #[test]
+    fn severity_is_what_can_be_won_and_how_sure_that_is() {
+        let rule = |cost| Rule { cost, ..RULES[0] };
+        let of = |cost, share, exposed, confidence| {
+            severity(&rule(cost), Some(Worth { ns: 1, exposed }), Some(share), confidence, &Limits::default())
+        };
+        let costly = |share| of(Cost::Worth, share, true, Confidence::Exact);
+        assert_eq!(
+            [0.02, 0.05, 0.19, 0.2].map(costly),
+            [Severity::Note, Severity::Warning, Severity::Warning, Severity::Critical]
+        );
+        assert_eq!(of(Cost::Worth, 0.9, false, Confidence::Exact), Severity::Warning);
+        assert_eq!(of(Cost::Worth, 0.9, true, Confidence::Guess), Severity::Note);
+        assert_eq!(of(Cost::Good, 0.9, true, Confidence::Exact), Severity::Good);
+    }
+
+    #[test]
+    fn rules_have_names_of_their_own_and_limits() {
+        for (at, rule) in RULES.iter().enumerate() {
+            assert!(!RULES[..at].iter().any(|other| other.id == rule.id), "{} stands twice", rule.id);
+            assert!(limits::LIMITS.iter().any(|limit| limit.rule == rule.id), "{} has no limit", rule.id);
+            assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences nobody", rule.id);
+        }
+        assert!(OF_EVENTS.iter().all(|id| is_rule(id)));
+        assert!(limits::LIMITS.iter().all(|limit| limit.rule == ALL || is_rule(limit.rule)));
+    }
+}

@@ -1,0 +1,32 @@
+//! Good news: the loader keeps up.
+
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+
+pub const RULE: Rule = Rule {
+    id: "compute-bound",
+    group: Group::Verdict,
+    cost: Cost::Good,
+    confidence: Confidence::Exact,
+    asks: "training waits for less than 5 % of its time, and less than 5 % of the wall clock is I/O without compute",
+    silences: &[Group::Loader, Group::Access, Group::Metadata],
+    silences_rules: &[],
+    remedy: "leave the loader alone: faster reading would not be noticed",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let waited = case.waited();
+    let exposed = case.summary.time.unoverlapped_io_ns.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
+    let wait = waited.as_ref().map(Waited::share);
+    let says = |share: f64| format!("training computes and waits for {} of its time only", Unit::Share.said(share));
+    Judgement {
+        measures: vec![case.below("wait", wait), case.below("exposed", exposed)],
+        says: wait.map(says).unwrap_or_default(),
+        confidence: waited.map(|waited| waited.confidence()),
+        decide: RECORD_TRAINING,
+        ..Judgement::default()
+    }
+}

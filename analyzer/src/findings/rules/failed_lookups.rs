@@ -1,0 +1,42 @@
+//! Files are looked for where they are not.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::failures::FailureUse;
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::group;
+use crate::summary::units::grouped;
+
+pub const RULE: Rule = Rule {
+    id: "failed-lookups",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "half of all opening and asking (1000 or more) finds no file",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "a shorter search path (PYTHONPATH, LD_LIBRARY_PATH), the environment in one image, a list in place of trying",
+    verify: COMPARE,
+    judge,
+};
+
+/// There is no such file.
+const ENOENT: i32 = 2;
+
+fn judge(case: &Case) -> Judgement {
+    let looks = |row: &&FailureUse| row.errno == Some(ENOENT) && ["open", "stat"].contains(&group(&row.name));
+    let failed = || case.summary.failures.iter().filter(looks);
+    let count: u64 = failed().map(|row| row.count).sum();
+    let time_ns: u64 = failed().map(|row| row.time_ns).sum();
+    let share = part(count as f64, case.asked(&["open", "stat"]).0 as f64).unwrap_or(0.0);
+    let row = |row: &FailureUse| {
+        format!("{}: {} times, first {}", row.name, grouped(row.count), row.file.as_deref().unwrap_or("unknown"))
+    };
+    Judgement {
+        measures: vec![case.at_least("calls", Some(count as f64)), case.at_least("share", Some(share))],
+        says: format!("{} of all opening and asking finds no file", Unit::Share.said(share)),
+        worth: Some(case.shared_out(time_ns as f64)),
+        evidence: failed().map(row).collect(),
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,38 @@
+//! Calls failed in a way that is no answer.
+
+use super::super::case::{Case, Judgement};
+use super::super::{Cost, Group, Rule};
+use crate::summary::report::failures::FailureUse;
+use crate::summary::report::findings::Confidence;
+use crate::summary::units::{grouped, many};
+
+pub const RULE: Rule = Rule {
+    id: "failing-io",
+    group: Group::Run,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "any call on a file fails with EIO, ESTALE, ENOSPC, EMFILE and their kin",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "EIO, ESTALE: storage or mount; ENOSPC, EDQUOT: room; EMFILE, ENFILE: close files, ulimit -n; ETIMEDOUT: the server",
+    verify: "dlio-analyze TRACE --section failures",
+    judge,
+};
+
+/// Errors that are no answer to a question: the machine or its storage cannot.
+const BROKEN: [&str; 9] = ["EIO", "ESTALE", "ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ETIMEDOUT", "EREMOTEIO", "ENOMEM"];
+
+fn judge(case: &Case) -> Judgement {
+    let broken = || case.summary.failures.iter().filter(|row| BROKEN.contains(&row.error.as_str()));
+    let count: u64 = broken().map(|row| row.count).sum();
+    let row = |row: &FailureUse| {
+        let file = row.file.as_deref().unwrap_or("no file");
+        format!("{}: {} times {}, first on {file}", row.name, grouped(row.count), row.error)
+    };
+    Judgement {
+        measures: vec![case.at_least("calls", Some(count as f64))],
+        says: format!("{} on files failed in a way that a program cannot mend", many(count, "call", "calls")),
+        evidence: broken().map(row).collect(),
+        ..Judgement::default()
+    }
+}

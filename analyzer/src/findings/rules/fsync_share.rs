@@ -1,0 +1,39 @@
+//! What is written is waited for until it is on the device.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::many;
+
+pub const RULE: Rule = Rule {
+    id: "fsync-share",
+    group: Group::Checkpoint,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "fsync and its kin take 30 % or more of the time of writing and synchronising",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "one fsync at the end of a checkpoint, fdatasync where the size stays, none for logs; save asynchronously",
+    verify: COMPARE,
+    judge,
+};
+
+/// Calls that wait for a device. `fflush` hands over to the kernel only.
+pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
+
+fn judge(case: &Case) -> Judgement {
+    let syncs = case.calls_where(|function| SYNCS.contains(&function.name.as_str()));
+    let writes = case.calls_where(|function| function.class == "write");
+    let share = part(syncs.time_ns, syncs.time_ns + writes.time_ns).unwrap_or(0.0);
+    Judgement {
+        measures: vec![case.at_least("share", Some(share))],
+        says: format!(
+            "{} took {} of the time of writing and synchronising",
+            many(syncs.count, "synchronisation", "synchronisations"),
+            Unit::Share.said(share)
+        ),
+        worth: Some(case.shared_out(syncs.time_ns)),
+        evidence: syncs.rows,
+        ..Judgement::default()
+    }
+}

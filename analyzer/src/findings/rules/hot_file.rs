@@ -1,0 +1,47 @@
+//! One file takes most of the time.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::{grouped, time};
+
+pub const RULE: Rule = Rule {
+    id: "hot-file",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "half of the time goes into one file, and twice as much as its part of the calls",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "stripe or replicate that file, or read it once and hand it on",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let folders = || case.summary.directories.iter().map(|folder| &folder.use_);
+    let (events, ns): (u64, u64) = (folders().map(|it| it.events).sum(), folders().map(|it| it.time_ns).sum());
+    let hot = case.summary.files.first();
+    let of_time = hot.and_then(|file| part(file.use_.time_ns as f64, ns as f64)).unwrap_or(0.0);
+    let of_calls = hot.and_then(|file| part(file.use_.events as f64, events as f64)).unwrap_or(1.0);
+    let row = |file: &crate::summary::report::files::FileUse| {
+        format!("{}: {} calls, {} together", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
+    };
+    // What it takes beyond the time of as many calls on other files.
+    let beyond = (of_time - of_calls * (1.0 - of_time) / (1.0 - of_calls).max(f64::EPSILON)).max(0.0);
+    Judgement {
+        measures: vec![
+            case.calls(events),
+            case.at_least("time", Some(of_time)),
+            case.at_least("slope", Some(of_time / of_calls.max(f64::EPSILON))),
+        ],
+        says: format!(
+            "{} of the time in calls on files goes into one file, with {} of the calls",
+            Unit::Share.said(of_time),
+            Unit::Share.said(of_calls)
+        ),
+        worth: Some(case.shared_out(beyond * case.file_ns())),
+        evidence: hot.map(row).into_iter().collect(),
+        ..Judgement::default()
+    }
+}

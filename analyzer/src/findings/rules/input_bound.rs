@@ -1,0 +1,53 @@
+//! Training waits for its batches.
+
+use std::cmp::Reverse;
+
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, named};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+use crate::summary::units::{share, time};
+
+pub const RULE: Rule = Rule {
+    id: "input-bound",
+    group: Group::Verdict,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "training waits for batches for 5 % of its time or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "see which of the findings below names the cause; without one: more num_workers, a larger prefetch_factor",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let waited = case.waited();
+    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
+    let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
+    let says = format!(
+        "training waited {} of {} for its batches ({})",
+        time(waited.waited_ns as f64),
+        time(waited.trained_ns as f64),
+        share(waited.waited_ns, waited.trained_ns)
+    );
+    Judgement {
+        measures,
+        says,
+        evidence: evidence(case),
+        worth: Some(waited.worth()),
+        confidence: Some(waited.confidence()),
+        ..Judgement::default()
+    }
+}
+
+/// The trainers that waited most.
+fn evidence(case: &Case) -> Vec<String> {
+    let mut groups: Vec<_> = case.summary.training.iter().collect();
+    groups.sort_by_key(|group| Reverse(group.waited_ns));
+    let row = |group: &&_| {
+        let group: &crate::summary::groups::training::RankGroup = group;
+        let waited = group.waited_ns.unwrap_or(0);
+        format!("{}: waited {} ({})", named(group), time(waited as f64), share(waited, group.trained_ns))
+    };
+    groups.iter().map(row).collect()
+}

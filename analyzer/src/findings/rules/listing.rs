@@ -1,0 +1,51 @@
+//! Every rank lists the same folder.
+
+use super::super::case::{Case, EVIDENCE_MAX, Judgement};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+use crate::summary::report::metadata::group;
+use crate::summary::report::shared::SharedFile;
+use crate::summary::units::{grouped, time};
+
+pub const RULE: Rule = Rule {
+    id: "listing",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "two ranks or more list the same folder of 10000 entries or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "let rank 0 list and broadcast the names, or keep an index file beside the data set",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let lists = case.calls_where(|function| group(&function.name) == "list");
+    // A folder: nothing is moved, and every entry is a call.
+    let is_folder = |file: &&SharedFile| file.ranks > 1 && file.use_.bytes_read + file.use_.bytes_written == 0;
+    let listed = |file: &SharedFile| file.use_.events / file.processes.max(1);
+    let mut found: Vec<&SharedFile> = case.summary.shared.iter().filter(is_folder).collect();
+    found.sort_by_key(|file| std::cmp::Reverse(listed(file)));
+    let largest = found.first().filter(|_| lists.count > 0).map_or(0, |file| listed(file));
+    let entries = case.at_least("entries", Some(largest as f64));
+    let large = || found.iter().filter(|file| listed(file) as f64 >= entries.limit);
+    // All but one of those who list could be told.
+    let spared = |file: &&SharedFile| file.use_.time_ns as f64 * (1.0 - 1.0 / file.processes.max(1) as f64);
+    let row = |file: &&SharedFile| {
+        format!(
+            "{}: {} ranks, {} calls each, {} together",
+            file.path,
+            file.ranks,
+            grouped(listed(file)),
+            time(file.use_.time_ns as f64)
+        )
+    };
+    Judgement {
+        says: format!("a folder is listed by several ranks, with {} calls each", grouped(largest)),
+        worth: Some(case.shared_out(large().map(spared).sum())),
+        evidence: large().take(EVIDENCE_MAX).map(row).collect(),
+        measures: vec![entries],
+        ..Judgement::default()
+    }
+}

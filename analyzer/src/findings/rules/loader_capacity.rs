@@ -1,0 +1,44 @@
+//! Readers are too few or too slow for what the trainer takes.
+
+use super::super::case::{Case, Judgement, Waited, Worth};
+use super::super::loader::{busiest, loader};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::time;
+
+pub const RULE: Rule = Rule {
+    id: "loader-capacity",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "training waits, and readers deliver 5 % less than it would take, or lesser yet",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "more num_workers (up to cores / ranks) or cheaper samples; prefetch_factor cannot raise a mean",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let (waited, loader) = (case.waited(), loader(case));
+    let shortage = loader.as_ref().map(|loader| loader.shortage());
+    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("shortage", shortage)];
+    let decide = "spans of waiting and computing, and readers that are processes or threads of their own, tell it";
+    let Some((waited, loader)) = waited.zip(loader) else {
+        return Judgement { measures, decide, ..Judgement::default() };
+    };
+    let ns = (loader.shortage() * waited.trained_ns as f64).min(waited.waited_ns as f64) as i64;
+    Judgement {
+        measures,
+        says: format!(
+            "{} readers deliver {} of the batches that training would take: one takes {} to make, a step {} to compute",
+            loader.readers,
+            Unit::Share.said(loader.capacity),
+            time(loader.make_ns),
+            time(loader.compute_ns)
+        ),
+        evidence: busiest(case),
+        worth: Some(Worth { ns, exposed: true }),
+        ..Judgement::default()
+    }
+}

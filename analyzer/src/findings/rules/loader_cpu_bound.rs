@@ -1,0 +1,51 @@
+//! Readers are busy with something else than reading.
+
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::time;
+
+pub const RULE: Rule = Rule {
+    id: "loader-cpu-bound",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile",
+    silences: &[Group::Access, Group::Metadata],
+    silences_rules: &[],
+    remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more num_workers",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let waited = case.waited();
+    let wait = case.at_least("wait", waited.as_ref().map(Waited::share));
+    let has_readers = case.summary.training.iter().any(|group| !group.readers.is_empty());
+    let duty = waited.as_ref().and_then(Waited::io_duty).filter(|_| has_readers);
+    let measures = vec![wait, case.below("io-duty", duty)];
+    let Some((waited, duty)) = waited.zip(duty) else {
+        return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() };
+    };
+    Judgement {
+        measures,
+        says: format!(
+            "while training waited, its readers were in I/O for {} of their busy time and else decoded, copied or slept",
+            Unit::Share.said(duty)
+        ),
+        evidence: evidence(case),
+        worth: Some(waited.worth()),
+        confidence: Some(waited.confidence()),
+        ..Judgement::default()
+    }
+}
+
+fn evidence(case: &Case) -> Vec<String> {
+    let readers = case.summary.training.iter().flat_map(|group| &group.readers);
+    let row = |reader: &crate::summary::groups::training::ReaderUse| {
+        let busy = (reader.wait_alive_ns - reader.wait_idle_ns).max(0);
+        let [io, busy] = [reader.wait_io_ns, busy].map(|ns| time(ns as f64));
+        format!("{} ({}): busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
+    };
+    readers.map(row).collect()
+}

@@ -1,0 +1,42 @@
+//! Batches take unequally long to make.
+
+use super::super::case::{Case, Judgement, Waited, Worth};
+use super::super::loader::{busiest, largest_turn, loader};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+
+pub const RULE: Rule = Rule {
+    id: "loader-jitter",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "training waits 5 % of its time or more beyond what a shortage of readers explains, and for no one reader's turn",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "a larger prefetch_factor (2 to 8), in_order=False where the order does not matter, samples of even size",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let (waited, loader) = (case.waited(), loader(case));
+    let rest = waited.as_ref().zip(loader.as_ref()).map(|(waited, loader)| waited.share() - loader.shortage());
+    let measures = vec![
+        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("rest", rest),
+        case.below("turn", largest_turn(case)),
+    ];
+    let decide = "spans of waiting and computing, and 2 to 16 readers that take turns, tell it";
+    let Some((waited, rest)) = waited.zip(rest) else { return Judgement { measures, decide, ..Judgement::default() } };
+    Judgement {
+        measures,
+        says: format!(
+            "readers deliver enough on average, and still training waited for {} of its time: batches take unequally long",
+            Unit::Share.said(rest)
+        ),
+        evidence: busiest(case),
+        worth: Some(Worth { ns: (rest * waited.trained_ns as f64) as i64, exposed: true }),
+        decide,
+        ..Judgement::default()
+    }
+}

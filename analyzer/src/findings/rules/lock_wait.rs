@@ -1,0 +1,30 @@
+//! Time goes into locks on files.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+use crate::summary::units::{many, time};
+
+pub const RULE: Rule = Rule {
+    id: "lock-wait",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "flock and lockf take 1 % of the wall clock or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "open read-only what is only read, HDF5_USE_FILE_LOCKING=FALSE for such files, a file a rank for what is written",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let locks = case.calls_where(|function| ["flock", "lockf"].contains(&function.name.as_str()));
+    Judgement {
+        measures: vec![case.at_least("share", part(locks.time_ns, case.wall_ns() as f64))],
+        says: format!("{} took {} together", many(locks.count, "lock", "locks"), time(locks.time_ns)),
+        worth: Some(case.shared_out(locks.time_ns)),
+        evidence: locks.rows,
+        ..Judgement::default()
+    }
+}

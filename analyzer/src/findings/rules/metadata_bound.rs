@@ -1,0 +1,36 @@
+//! Time goes into asking about files.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::group;
+
+pub const RULE: Rule = Rule {
+    id: "metadata-bound",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "opening, closing, asking and listing take 30 % or more of the time in calls on files",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep handles open, fewer and larger files",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    // Mapping a file is how some read it.
+    let asking = case.calls_where(|function| function.class == "metadata" && group(&function.name) != "map");
+    let share = part(asking.time_ns, case.file_ns());
+    Judgement {
+        measures: vec![case.calls(asking.count), case.at_least("share", share)],
+        says: format!(
+            "{} of the time in calls on files goes into opening, closing, asking and listing",
+            Unit::Share.said(share.unwrap_or(0.0))
+        ),
+        worth: Some(case.shared_out(asking.time_ns)),
+        evidence: asking.rows,
+        decide: "record calls on files: dlio trace",
+        ..Judgement::default()
+    }
+}

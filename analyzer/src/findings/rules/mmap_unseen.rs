@@ -1,0 +1,41 @@
+//! Files are mapped, and what is read of a mapping is no call.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::many;
+
+pub const RULE: Rule = Rule {
+    id: "mmap-unseen",
+    group: Group::Run,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "10 % of opened files or more are mapped, and calls read less than 64 KiB for each: what is read of them is not in the trace",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "take bytes read as a lower bound; for single rows: MADV_RANDOM, or pread them",
+    verify: "dlio-analyze TRACE --section metadata,functions",
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let maps = case.calls_where(|function| function.name == "mmap");
+    let share = part(maps.count as f64, (case.asked(&["open"]).0.max(maps.count)) as f64).unwrap_or(0.0);
+    // Who reads a file by calls as well maps it for something else: to ask what of it is cached, mostly.
+    let read = part(case.summary.dataset.bytes_read as f64, maps.count as f64).unwrap_or(0.0);
+    Judgement {
+        measures: vec![
+            case.at_least("maps", Some(maps.count as f64)),
+            case.at_least("share", Some(share)),
+            case.below("read", Some(read)),
+        ],
+        says: format!(
+            "{} of files, {} of all that are opened: what was read through them is not in the trace, and bytes read are \
+             a lower bound",
+            many(maps.count, "mapping", "mappings"),
+            Unit::Share.said(share)
+        ),
+        evidence: maps.rows,
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,63 @@
+//! What is read is read while nothing computes.
+
+use super::super::case::{Case, Judgement, RECORD_COMPUTE, Worth, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::time;
+
+pub const RULE: Rule = Rule {
+    id: "no-overlap",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "the trainer's own thread reads half of the bytes or more; where nobody reads for it, less than 10 % of I/O has compute beside it",
+    silences: &[],
+    silences_rules: &["loader-cpu-bound"],
+    remedy: "num_workers of 1 or more, prefetch (tf.data: prefetch, num_parallel_calls), or read the next batch before computing",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let spent = &case.summary.time;
+    let exposed = spent.unoverlapped_io_ns;
+    let own = own_bytes(case);
+    // What is written beside no compute are checkpoints, which have a rule of their own. Where readers read for a trainer,
+    // the rules of loaders say why it waits.
+    let reads = case.summary.dataset.bytes_read >= case.summary.dataset.bytes_written;
+    let overlap = exposed.filter(|_| reads && own.is_none());
+    let overlap = overlap.and_then(|exposed| part((spent.io_ns - exposed) as f64, spent.io_ns as f64));
+    let worth = exposed.map_or_else(|| case.exposed_io(), |ns| Worth { ns, exposed: true });
+    let says = match (own, overlap) {
+        (Some(own), _) => format!("{} of the bytes were read by the trainer's own thread", Unit::Share.said(own)),
+        (None, share) => {
+            format!("{} of the time in I/O had compute beside it", Unit::Share.said(share.unwrap_or(0.0)))
+        }
+    };
+    let measures = match own {
+        Some(_) => vec![case.at_least("own-bytes", own)],
+        None => vec![case.at_least("own-bytes", own), case.below("overlap", overlap)],
+    };
+    Judgement {
+        measures,
+        any: true,
+        says,
+        evidence: vec![format!("in I/O {}, without compute {}", time(spent.io_ns as f64), time(worth.ns as f64))],
+        worth: Some(worth),
+        decide: RECORD_COMPUTE,
+        ..Judgement::default()
+    }
+}
+
+/// Bytes that trainers read themselves, of those that are read for them.
+fn own_bytes(case: &Case) -> Option<f64> {
+    let sum = |own: bool| -> u64 {
+        let groups = case.summary.training.iter();
+        let readers = groups.flat_map(|group| {
+            let is_own = move |proc: u32, tid: i32| (proc, tid) == (group.proc, group.tid);
+            group.readers.iter().filter(move |reader| !own || is_own(reader.proc, reader.tid))
+        });
+        readers.map(|reader| reader.bytes_read).sum()
+    };
+    part(sum(true) as f64, sum(false) as f64)
+}

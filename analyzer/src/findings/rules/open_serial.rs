@@ -1,0 +1,46 @@
+//! Files are opened one after another.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::group;
+
+pub const RULE: Rule = Rule {
+    id: "open-serial",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "opening, asking and closing take 30 % or more of the time in calls on files, of which fewer than 1.5 are in flight at once",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "open ahead in a few threads, more num_workers, or shards (tar, TFRecord, HDF5) that are opened once",
+    verify: COMPARE,
+    judge,
+};
+
+/// Opened ahead by so many, opening takes that part of its time less.
+const AHEAD: f64 = 4.0;
+
+fn judge(case: &Case) -> Judgement {
+    let opening = case.calls_where(|function| ["open", "stat", "close"].contains(&group(&function.name)));
+    let share = part(opening.time_ns, case.file_ns());
+    let line = &case.summary.timeline;
+    let sum = |column: &[u64]| column.iter().sum::<u64>() as f64;
+    let in_flight = part(sum(&line.io_ns), sum(&line.busy_ns));
+    Judgement {
+        measures: vec![
+            case.calls(case.asked(&["open"]).0),
+            case.at_least("share", share),
+            case.below("in-flight", in_flight),
+        ],
+        says: format!(
+            "{} of the time in calls on files goes into opening, asking and closing, with {:.1} calls in flight at once",
+            Unit::Share.said(share.unwrap_or(0.0)),
+            in_flight.unwrap_or(0.0)
+        ),
+        worth: Some(case.shared_out(opening.time_ns * (1.0 - 1.0 / AHEAD))),
+        evidence: opening.rows,
+        decide: "record calls on files: dlio trace",
+        ..Judgement::default()
+    }
+}

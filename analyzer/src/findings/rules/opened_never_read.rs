@@ -1,0 +1,42 @@
+//! Files are opened and nothing is done with them.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::patterns::PatternUse;
+use crate::summary::units::grouped;
+
+pub const RULE: Rule = Rule {
+    id: "opened-never-read",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "10 % of opens or more are of files of which no byte is moved",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "take sizes from stat or an index, drop the check whether a file can be opened",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    // A file that is mapped may be read without a call that moves bytes.
+    let mapped = case.calls_where(|function| function.name == "mmap").count;
+    let unread = case.summary.dataset.opens_unused.saturating_sub(mapped);
+    let share = part(unread as f64, case.opens() as f64).unwrap_or(0.0);
+    let (_, time_ns) = case.asked(&["open", "close"]);
+    let unused = |row: &&PatternUse| row.use_.opens > 0 && row.use_.bytes_read + row.use_.bytes_written == 0;
+    let row = |row: &PatternUse| format!("{}: {} opens", row.pattern, grouped(row.use_.opens));
+    Judgement {
+        measures: vec![case.calls(unread), case.at_least("share", Some(share))],
+        says: format!(
+            "{} of {} opens ({}) are of files of which no byte is moved",
+            grouped(unread),
+            grouped(case.opens()),
+            Unit::Share.said(share)
+        ),
+        worth: Some(case.shared_out(time_ns * share)),
+        evidence: case.summary.patterns.iter().filter(unused).map(row).collect(),
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! The same bytes are read again within an epoch.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::shared::SharedFile;
+use crate::summary::units::{bytes, grouped};
+
+pub const RULE: Rule = Rule {
+    id: "redundant-reads",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "an epoch reads 1.5 times as many bytes as there are, or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "a sampler that shards (DistributedSampler), one reader a host, a shared cache, keep what is read twice in memory",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let what = &case.summary.dataset;
+    let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
+    let all = part(what.bytes_read as f64, unique).unwrap_or(1.0);
+    // What is read again may be another epoch, where nobody numbers them.
+    let limit = case.at_least("ratio", Some(all)).holds() == Some(true);
+    let ratio = match case.epochs() {
+        0 if limit => None,
+        epochs => Some(all / epochs.max(1) as f64),
+    };
+    let time_ns = case.moved("read", 1, u64::MAX).time_ns * (1.0 - 1.0 / ratio.unwrap_or(1.0).max(1.0));
+    Judgement {
+        measures: vec![case.at_least("ratio", ratio)],
+        says: format!(
+            "{} were read of {} that there are at most, {} times in each epoch",
+            bytes(what.bytes_read as f64),
+            bytes(unique),
+            Unit::Ratio.said(ratio.unwrap_or(all))
+        ),
+        worth: Some(case.shared_out(time_ns)),
+        evidence: case.summary.shared.iter().map(row).collect(),
+        decide: "bytes were read again, which may be the next epoch: spans that number epochs tell it",
+        ..Judgement::default()
+    }
+}
+
+fn row(file: &SharedFile) -> String {
+    let (processes, read) = (grouped(file.processes), bytes(file.use_.bytes_read as f64));
+    format!("{}: {processes} processes read {read}", file.path)
+}

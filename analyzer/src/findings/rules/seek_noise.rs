@@ -1,0 +1,33 @@
+//! As much seeking as reading.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::group;
+use crate::summary::units::grouped;
+
+pub const RULE: Rule = Rule {
+    id: "seek-noise",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "there is a seek for each read or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "no tell() for each record, no file object wrapped again, pread where positions are known",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let (seeks, time_ns) = case.asked(&["seek"]);
+    let reads = case.moved("read", 0, u64::MAX).count;
+    let ratio = part(seeks as f64, reads.max(1) as f64).unwrap_or(0.0);
+    Judgement {
+        measures: vec![case.calls(seeks), case.at_least("ratio", Some(ratio))],
+        says: format!("{} seeks and {} reads: {} for each", grouped(seeks), grouped(reads), Unit::Ratio.said(ratio)),
+        worth: Some(case.shared_out(time_ns)),
+        evidence: case.calls_where(|function| group(&function.name) == "seek").rows,
+        ..Judgement::default()
+    }
+}

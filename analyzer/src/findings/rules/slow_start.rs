@@ -1,0 +1,37 @@
+//! Long until training begins.
+
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Worth, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+use crate::summary::units::{share, time};
+
+pub const RULE: Rule = Rule {
+    id: "slow-start",
+    group: Group::Run,
+    cost: Cost::Worth,
+    confidence: Confidence::Exact,
+    asks: "training begins after 20 % of the wall clock, or after 20 minutes",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "a cached list of files, the environment on a local disk or in one image, an index that is read lazily",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let startup = case.summary.training.iter().map(|group| group.startup_ns).max();
+    let wall = case.wall_ns();
+    let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
+    let ns = startup.unwrap_or(0);
+    Judgement {
+        measures: vec![
+            case.at_least("share", startup.and_then(|ns| part(ns as f64, wall as f64))),
+            case.at_least("time", startup.map(|ns| ns as f64)),
+        ],
+        any: true,
+        says: format!("{} ({} of the wall clock) went by before training began", time(ns as f64), share(ns, wall)),
+        worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
+        decide: RECORD_TRAINING,
+        ..Judgement::default()
+    }
+}

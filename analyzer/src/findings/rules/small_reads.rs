@@ -1,0 +1,23 @@
+//! Most of the time of reads goes into small ones.
+
+use super::super::case::{Case, Judgement};
+use super::super::small;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+
+pub const RULE: Rule = Rule {
+    id: "small-reads",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "reads of less than 64 KiB take half of the time of all, and half of that is not for their bytes",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "read a sample in one call, a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    small::judge(case, "read")
+}

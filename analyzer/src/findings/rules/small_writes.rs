@@ -1,0 +1,23 @@
+//! Most of the time of writes goes into small ones.
+
+use super::super::case::{Case, Judgement};
+use super::super::small;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+
+pub const RULE: Rule = Rule {
+    id: "small-writes",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "writes of less than 64 KiB take half of the time of all, and half of that is not for their bytes",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "a larger buffer, records written together, no single lines to shared storage",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    small::judge(case, "write")
+}

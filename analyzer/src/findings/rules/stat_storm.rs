@@ -1,0 +1,37 @@
+//! Much asking for each file that is opened.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::STATS;
+use crate::summary::units::grouped;
+
+pub const RULE: Rule = Rule {
+    id: "stat-storm",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "there are three calls like stat for each open or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "one scan saved as an index; drop exists-then-open; os.scandir in place of listdir and stat",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let ((stats, time_ns), (opens, _)) = (case.asked(&["stat"]), case.asked(&["open"]));
+    let ratio = part(stats as f64, opens.max(1) as f64).unwrap_or(0.0);
+    Judgement {
+        measures: vec![case.calls(stats), case.at_least("ratio", Some(ratio))],
+        says: format!(
+            "{} calls ask about files and {} open one: {} for each",
+            grouped(stats),
+            grouped(opens),
+            Unit::Ratio.said(ratio)
+        ),
+        worth: Some(case.shared_out(time_ns)),
+        evidence: case.calls_where(|function| STATS.contains(&function.name.as_str())).rows,
+        ..Judgement::default()
+    }
+}

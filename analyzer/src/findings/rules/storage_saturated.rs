@@ -1,0 +1,49 @@
+//! Storage gives what it can, and that is too little.
+
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited};
+use super::super::concurrency::{RECORD_CONCURRENCY, concurrency};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::bytes;
+
+pub const RULE: Rule = Rule {
+    id: "storage-saturated",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move no more bytes",
+    silences: &[],
+    silences_rules: &["loader-capacity", "storage-latency-bound"],
+    remedy: "fewer bytes (compression, a smaller dtype, a local copy) or more storage; more readers would only wait longer",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let waited = case.waited();
+    let found = concurrency(case);
+    let measures = vec![
+        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
+        case.below("slope", found.as_ref().map(|found| found.slope)),
+        case.at_least("of-best", found.as_ref().and_then(|found| found.of_best)),
+    ];
+    let (Some(waited), Some(found)) = (&waited, &found) else {
+        let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
+        return Judgement { measures, decide, ..Judgement::default() };
+    };
+    Judgement {
+        measures,
+        says: format!(
+            "storage gives {} a second at best, and while training waited it gave {} of that",
+            bytes(found.best_bytes_per_s),
+            Unit::Share.said(found.of_best.unwrap_or(0.0))
+        ),
+        evidence: vec![format!(
+            "with {:.1} to {:.1} calls in flight, bytes a second grow with power {:.2} of them (1: as fast; 0: not at all)",
+            found.few, found.many, found.slope
+        )],
+        worth: Some(waited.worth()),
+        ..Judgement::default()
+    }
+}

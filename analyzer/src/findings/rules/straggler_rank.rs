@@ -1,0 +1,47 @@
+//! One rank waits longer than the others.
+
+use super::super::case::{Case, Judgement, Worth, named};
+use super::super::loader::median;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::time;
+
+pub const RULE: Rule = Rule {
+    id: "straggler-rank",
+    group: Group::Ranks,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "one of several ranks waits for its batches 1.25 times as long as the median, or longer",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "look at its node, its mount, its shard; even shards",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let groups = &case.summary.training;
+    let waits: Option<Vec<f64>> = groups.iter().map(|group| group.waited_ns.map(|ns| ns as f64)).collect();
+    let waits = waits.filter(|_| groups.len() > 1);
+    let middle = waits.clone().and_then(median);
+    let most = groups.iter().max_by_key(|group| group.waited_ns);
+    let most_ns = most.and_then(|group| group.waited_ns).unwrap_or(0) as f64;
+    let ratio = middle.map(|middle| most_ns / middle.max(1.0));
+    let row = |group: &_| {
+        let group: &crate::summary::groups::training::RankGroup = group;
+        format!("{}: waited {}", named(group), time(group.waited_ns.unwrap_or(0) as f64))
+    };
+    Judgement {
+        measures: vec![case.at_least("trainers", Some(groups.len() as f64)), case.at_least("ratio", ratio)],
+        says: format!(
+            "{} waited {} for its batches, {} times the median",
+            most.map(named).unwrap_or_default(),
+            time(most_ns),
+            Unit::Ratio.said(ratio.unwrap_or(0.0))
+        ),
+        worth: middle.map(|middle| Worth { ns: (most_ns - middle) as i64, exposed: true }),
+        evidence: most.into_iter().chain(groups).map(row).collect(),
+        decide: super::super::case::RECORD_TRAINING,
+        ..Judgement::default()
+    }
+}

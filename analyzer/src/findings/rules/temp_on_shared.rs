@@ -1,0 +1,46 @@
+//! Files that live as long as the run, where others see them too.
+
+use super::super::case::{Case, EVIDENCE_MAX, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::metadata::group;
+use crate::summary::report::storage::StorageUse;
+use crate::summary::units::{bytes, grouped};
+
+pub const RULE: Rule = Rule {
+    id: "temp-on-shared",
+    group: Group::Metadata,
+    cost: Cost::Worth,
+    // What is mounted where is not in a trace.
+    confidence: Confidence::Guess,
+    asks: "1000 files or more are deleted, half as many or more as are written",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "if they lie on shared storage: TMPDIR on this machine (or /dev/shm), scratch files in memory",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let deleting = case.calls_where(|function| group(&function.name) == "delete");
+    let deleted: u64 =
+        case.summary.metadata.iter().filter(|row| row.group == "delete").map(|row| row.count - row.failed).sum();
+    let share = part(deleted as f64, case.summary.dataset.files_written as f64).unwrap_or(0.0);
+    // Of writing, as much as belongs to what was deleted.
+    let writing = case.moved("write", 1, u64::MAX).time_ns * share.min(1.0);
+    let row = |place: &StorageUse| {
+        format!("{}: {} files, {} written", place.place, grouped(place.files), bytes(place.bytes_written as f64))
+    };
+    let written = case.summary.storage.iter().filter(|place| place.bytes_written > 0);
+    Judgement {
+        measures: vec![case.at_least("files", Some(deleted as f64)), case.at_least("share", Some(share))],
+        says: format!(
+            "{} files are deleted, {} of as many as are written: they need no shared storage",
+            grouped(deleted),
+            Unit::Share.said(share)
+        ),
+        worth: Some(case.shared_out(deleting.time_ns + writing)),
+        evidence: deleting.rows.into_iter().chain(written.map(row)).take(EVIDENCE_MAX).collect(),
+        ..Judgement::default()
+    }
+}

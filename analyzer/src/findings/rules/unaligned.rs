@@ -1,0 +1,42 @@
+//! Writes begin or end within a block, here and there.
+
+use super::super::case::{Case, Judgement, part};
+use super::super::patterns::rows;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::access::AccessUse;
+use crate::summary::report::findings::{Confidence, Unit};
+
+pub const RULE: Rule = Rule {
+    id: "unaligned",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Guess,
+    asks: "10 % of writes or more begin or end within a block of 4 KiB, and as many do not go on where the one before ended",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "align records, pad shards, HDF5 alignment (H5Pset_alignment), write what lies together in one call",
+    verify: COMPARE,
+    judge,
+};
+
+/// Writes that follow one another come to storage as whole blocks, and reads out of memory as they like: what lies apart
+/// and fills no block has storage read it first.
+fn judge(case: &Case) -> Judgement {
+    let writes = || case.summary.access.iter().filter(|row| row.class == "write");
+    let sum = |of: fn(&AccessUse) -> u64| writes().map(of).sum::<u64>();
+    let known = sum(|row| row.calls.known());
+    let off = part(sum(|row| row.off_start.max(row.off_size)) as f64, known as f64).unwrap_or(0.0);
+    let apart = sum(|row| row.calls.forward + row.calls.backward + row.calls.repeated);
+    let apart = part(apart as f64, known as f64).unwrap_or(0.0);
+    Judgement {
+        measures: vec![case.calls(known), case.at_least("off", Some(off)), case.at_least("apart", Some(apart))],
+        says: format!(
+            "{} of the writes begin or end within a block of 4 KiB, and {} do not go on where the one before ended",
+            Unit::Share.said(off),
+            Unit::Share.said(apart)
+        ),
+        worth: Some(case.shared_out(case.moved("write", 1, u64::MAX).time_ns * off.min(apart))),
+        evidence: rows(case, "write"),
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,60 @@
+//! Readers are started anew for every epoch.
+
+use super::super::case::{Case, Judgement, Worth, named, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::groups::training::RankGroup;
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::time;
+
+pub const RULE: Rule = Rule {
+    id: "workers-restart",
+    group: Group::Loader,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "readers are started anew, and nobody reads meanwhile for 5 % of the training or more",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "persistent_workers=True; lighter imports in workers, fork or forkserver in place of spawn",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let groups = || case.summary.training.iter().filter(|group| !group.readers.is_empty());
+    let found: Vec<_> = groups().map(|group| (group, restarts(group))).collect();
+    let most = found.iter().map(|(_, (number, _))| *number).max();
+    let gaps: i64 = found.iter().map(|(_, (_, gap))| *gap).sum();
+    let trained: i64 = groups().map(|group| group.trained_ns).sum();
+    let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
+    let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
+        format!("{}: {number} times, {} without readers", named(group), time(*gap as f64))
+    };
+    Judgement {
+        measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
+        says: format!(
+            "readers were started anew {} times, and {} of the training went by until they read",
+            most.unwrap_or(0),
+            Unit::Share.said(share.unwrap_or(0.0))
+        ),
+        evidence: found.iter().map(row).collect(),
+        worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
+        decide: "a trace with a trainer and its readers tells it",
+        ..Judgement::default()
+    }
+}
+
+/// How often a trainer's readers had all ended when the next ones began, and how long nobody read.
+fn restarts(group: &RankGroup) -> (u64, i64) {
+    let mut lives: Vec<_> = group.readers.iter().map(|reader| (reader.first_ts, reader.last_ts)).collect();
+    lives.sort_unstable();
+    let Some(mut ended) = lives.first().map(|life| life.1) else { return (0, 0) };
+    let (mut number, mut gaps) = (0, 0);
+    for (first, last) in lives {
+        if first > ended {
+            number += 1;
+            gaps += first - ended;
+        }
+        ended = ended.max(last);
+    }
+    (number, gaps)
+}

@@ -1,0 +1,45 @@
+//! What is read again would fit into memory.
+
+use super::super::case::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::bytes;
+
+pub const RULE: Rule = Rule {
+    id: "would-fit",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "half of the bytes or more are read again, from storage, and all of them would fit into 60 % of memory",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "stage the data set to local storage or memory (/dev/shm), or cache it in the Dataset",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let what = &case.summary.dataset;
+    let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
+    let memory =
+        case.summary.hosts.iter().map(|host| host.memory.map(|memory| memory as f64)).collect::<Option<Vec<_>>>();
+    let least = memory.and_then(|all| all.into_iter().reduce(f64::min));
+    let again = part(what.bytes_reread as f64, what.bytes_read as f64).unwrap_or(0.0);
+    let reads = case.moved("read", 1, u64::MAX);
+    let resident = part(reads.time_ns, CALL_NS * reads.count as f64 + COPY_NS_A_BYTE * reads.bytes).unwrap_or(0.0);
+    Judgement {
+        measures: vec![
+            case.at_least("again", Some(again)),
+            case.at_least("slower", Some(resident)),
+            case.below("fits", least.and_then(|memory| part(unique, memory))),
+        ],
+        says: format!(
+            "{} of the bytes were read again, and all {} fit into memory",
+            Unit::Share.said(again),
+            bytes(unique)
+        ),
+        worth: Some(case.shared_out(reads.time_ns * again)),
+        decide: "a trace that tells how much memory there is",
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,53 @@
+//! Calls that move little: what they cost beyond moving their bytes.
+
+use std::cmp::Reverse;
+
+use super::case::{COPY_NS_A_BYTE, Case, Judgement, part};
+use crate::summary::report::findings::Unit;
+use crate::summary::report::sizes::SizeUse;
+use crate::summary::units::{bytes, grouped, time};
+
+/// Calls below this are small.
+const SMALL: u64 = 64 << 10;
+
+/// Calls from here on move bytes at the rate that storage has.
+const LARGE: u64 = 1 << 20;
+
+/// Judges reads or writes.
+pub fn judge(case: &Case, class: &str) -> Judgement {
+    let (small, all) = (case.moved(class, 1, SMALL), case.moved(class, 1, u64::MAX));
+    let large = case.moved(class, LARGE, u64::MAX);
+    // Without large calls nobody knows the rate: then bytes cost what copying them does, and worth is at most.
+    let ns_a_byte = part(large.time_ns, large.bytes).unwrap_or(COPY_NS_A_BYTE);
+    let fixed = (small.time_ns - small.bytes * ns_a_byte).max(0.0);
+    let of_time = part(small.time_ns, all.time_ns).unwrap_or(0.0);
+    let of_small = part(fixed, small.time_ns).unwrap_or(0.0);
+    Judgement {
+        measures: vec![
+            case.calls(small.count),
+            case.at_least("time", Some(of_time)),
+            case.at_least("fixed", Some(of_small)),
+        ],
+        says: format!(
+            "{} {class}s of less than 64 KiB take {} of the time of all, and {} of that is not for their bytes",
+            grouped(small.count),
+            Unit::Share.said(of_time),
+            Unit::Share.said(of_small)
+        ),
+        worth: Some(case.shared_out(fixed)),
+        evidence: evidence(case, class),
+        ..Judgement::default()
+    }
+}
+
+/// Sizes that took most of the time.
+fn evidence(case: &Case, class: &str) -> Vec<String> {
+    let is_small = |row: &&SizeUse| row.class == class && row.from > 0 && row.to <= SMALL;
+    let mut rows: Vec<_> = case.summary.sizes.iter().filter(is_small).collect();
+    rows.sort_by_key(|row| Reverse(row.time_ns));
+    let row = |row: &&SizeUse| {
+        let (from, count) = (bytes(row.from as f64), grouped(row.count));
+        format!("from {from}: {count} calls, {} together", time(row.time_ns as f64))
+    };
+    rows.iter().map(row).collect()
+}

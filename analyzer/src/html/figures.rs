@@ -1,0 +1,178 @@
+//! What kind of figure a field holds, as its name tells, and how it is shown.
+
+use serde_json::Value;
+
+use crate::summary::units::{bytes, grouped, moment, time};
+
+/// See the module. The script of the page has the same list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Text,
+    Count,
+    /// A number that names something: no thousands in it.
+    Number,
+    Time,
+    Moment,
+    Bytes,
+    /// Bytes a second.
+    Rate,
+    Share,
+    /// Any other number.
+    Plain,
+    Truth,
+}
+
+/// Numbers that are names.
+const NUMBERS: [&str; 9] = ["pid", "ppid", "tid", "rank", "proc", "epoch", "step", "errno", "line"];
+
+impl Kind {
+    /// The kind of the values of a field, by its path and what the values are.
+    pub fn of(path: &str, values: &[&Value]) -> Kind {
+        let is = |test: fn(&Value) -> bool| values.iter().any(|value| test(value));
+        if is(|value| value.is_string() || value.is_array() || value.is_object()) {
+            return Kind::Text;
+        }
+        if is(Value::is_boolean) {
+            return Kind::Truth;
+        }
+        let mut parts = path.split('.');
+        let last = path.rsplit('.').next().unwrap_or(path);
+        if parts.clone().any(|part| part.ends_with("_ns")) {
+            return Kind::Time;
+        }
+        let is_size = |part: &str| {
+            part == "size" || part.starts_with("bytes") || part.ends_with("bytes") || part.ends_with("_size")
+        };
+        match last {
+            _ if last.ends_with("_ts") => Kind::Moment,
+            _ if last.ends_with("_per_s") => Kind::Rate,
+            _ if last.ends_with("share") => Kind::Share,
+            _ if NUMBERS.contains(&last) => Kind::Number,
+            "elsewhere_read" | "elsewhere_written" => Kind::Bytes,
+            _ if parts.any(is_size) => Kind::Bytes,
+            _ if is(Value::is_f64) => Kind::Plain,
+            _ => Kind::Count,
+        }
+    }
+
+    /// What the script knows it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Text => "text",
+            Kind::Count => "count",
+            Kind::Number => "number",
+            Kind::Time => "time",
+            Kind::Moment => "moment",
+            Kind::Bytes => "bytes",
+            Kind::Rate => "rate",
+            Kind::Share => "share",
+            Kind::Plain => "plain",
+            Kind::Truth => "truth",
+        }
+    }
+
+    /// How a number is shown.
+    pub fn number(self, value: f64) -> String {
+        match self {
+            Kind::Time => time(value),
+            Kind::Bytes => bytes(value),
+            Kind::Rate => format!("{}/s", bytes(value)),
+            Kind::Share => percent(value),
+            Kind::Moment => moment(value as i64),
+            Kind::Count if value >= 0.0 && value.fract() == 0.0 => grouped(value as u64),
+            Kind::Plain if value >= 100.0 => grouped(value.round_ties_even() as u64),
+            Kind::Plain => trimmed(format!("{value:.2}")),
+            _ => value.to_string(),
+        }
+    }
+
+    /// How a value is shown; what is not known is a dash.
+    pub fn show(self, value: &Value) -> String {
+        match value {
+            Value::Null => "–".into(),
+            Value::Bool(true) => "yes".into(),
+            Value::Bool(false) => "no".into(),
+            Value::String(text) => text.clone(),
+            Value::Number(number) if self == Kind::Moment => moment(number.as_i64().unwrap_or(0)),
+            Value::Number(number) if self == Kind::Number || self == Kind::Text => number.to_string(),
+            Value::Number(number) => self.number(number.as_f64().unwrap_or(0.0)),
+            Value::Array(values) => list(values),
+            Value::Object(fields) => {
+                let fields =
+                    fields.iter().map(|(name, value)| format!("{name} {}", Kind::of(name, &[value]).show(value)));
+                fields.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+/// Elements of a list that are shown in one cell.
+const LISTED: usize = 6;
+
+fn list(values: &[Value]) -> String {
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    if !values.iter().all(is_plain) || values.len() > 4 * LISTED {
+        return grouped(values.len() as u64);
+    }
+    let shown: Vec<_> = values.iter().take(LISTED).map(|value| Kind::of("", &[value]).show(value)).collect();
+    let more = if values.len() > LISTED { format!(" and {} more", values.len() - LISTED) } else { String::new() };
+    shown.join(", ") + &more
+}
+
+/// A share of one.
+pub fn percent(part: f64) -> String {
+    match part * 100.0 {
+        percent if percent > 0.0 && percent < 0.1 => "<0.1 %".into(),
+        percent if percent < 10.0 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+fn trimmed(number: String) -> String {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').into() } else { number }
+}
+
+/// A field's name as a heading: without its unit, in words.
+pub fn label(path: &str) -> String {
+    let part = |part: &str| {
+        let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
+        part.trim_end_matches('_').replace('_', " ")
+    };
+    path.split('.').map(part).collect::<Vec<_>>().join(": ")
+}
+
+/// With a capital letter at the beginning.
+pub fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |letter| letter.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_tell_the_kind_of_a_figure() {
+        let of = |path: &str, value: Value| Kind::of(path, &[&value]);
+        assert_eq!(of("duration_ns.median", json!(1.5)), Kind::Time);
+        assert_eq!(of("size.p99", json!(4096.0)), Kind::Bytes);
+        assert_eq!(of("bytes_read", json!(1)), Kind::Bytes);
+        assert_eq!(of("start_ts", json!(1)), Kind::Moment);
+        assert_eq!((of("pid", json!(1)), of("count", json!(1))), (Kind::Number, Kind::Count));
+        assert_eq!((of("bytes", json!("x")), of("remark", json!(true))), (Kind::Text, Kind::Truth));
+    }
+
+    #[test]
+    fn values_are_shown_with_their_units() {
+        assert_eq!(Kind::Time.show(&json!(1500)), "1.50 us");
+        assert_eq!(Kind::Share.show(&json!(0.256)), "26 %");
+        assert_eq!((Kind::Count.show(&json!(1234)), Kind::Number.show(&json!(1234))), ("1,234".into(), "1234".into()));
+        assert_eq!((Kind::Count.show(&Value::Null), Kind::Plain.show(&json!(1.50))), ("–".into(), "1.5".into()));
+        assert_eq!(Kind::Text.show(&json!(["a", "b"])), "a, b");
+        assert_eq!(
+            (label("duration_ns.median"), label("bytes_read")),
+            ("duration: median".into(), "bytes read".into())
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Findings: what to change first, what that can win, and how it is known.
+
+use serde_json::{Value, json};
+
+use super::figures::{Kind, capital, label, percent};
+use super::markup::Markup;
+use super::values::{list, number, text};
+use crate::summary::units::{many, time};
+
+/// Findings that are shown in full; the others are folded.
+const SHOWN: usize = 5;
+
+/// Writes those that fired, by what they can win; nothing where the report has no findings.
+pub fn write(report: &Value, page: &mut Markup) {
+    let all = list(report, "findings");
+    if all.is_empty() {
+        return;
+    }
+    let fired: Vec<&Value> = all.iter().filter(|finding| text(finding, "state") == Some("fired")).collect();
+    let silent = all.len() - fired.len();
+    page.raw("<section id=\"findings\"><h2>What to change</h2>\n");
+    if fired.is_empty() {
+        page.element("p", &[], "No rule fired: nothing to mend was found.");
+    }
+    fired.iter().take(SHOWN).for_each(|finding| one(finding, page));
+    if fired.len() > SHOWN {
+        let more = many((fired.len() - SHOWN) as u64, "finding of less worth", "findings of less worth");
+        page.raw("<details>").element("summary", &[], &more);
+        fired[SHOWN..].iter().for_each(|finding| one(finding, page));
+        page.raw("</details>");
+    }
+    if silent > 0 {
+        let rules = many(silent as u64, "other rule", "other rules");
+        page.raw("<p class=\"note\">").text(&format!("{rules} did not fire: "));
+        page.raw("<a href=\"#s-findings\">what each measured, and its limit</a>.</p>");
+    }
+    page.raw("</section>\n");
+}
+
+fn one(finding: &Value, page: &mut Markup) {
+    let of = |field: &str| text(finding, field).unwrap_or("");
+    let severity = of("severity");
+    let mark = match severity {
+        "critical" => "▲ critical",
+        "warning" => "◆ warning",
+        "good" => "✓ good",
+        _ => "● note",
+    };
+    page.open("article", &[("class", "finding"), ("data-severity", severity)]).raw("<h3>");
+    page.element("span", &[("class", "badge")], mark).raw(" ").text(&capital(of("says"))).raw("</h3>");
+    page.raw("<p class=\"note\">");
+    if let Some((ns, share)) = number(finding, "worth_ns").zip(number(finding, "worth_share")) {
+        page.text("Worth up to ")
+            .element("b", &[], &time(ns))
+            .text(&format!(" ({} of the run)", percent(share)))
+            .text(" · ");
+    }
+    page.text(&format!("{} · ", of("confidence"))).element("code", &[], of("id"));
+    if finding.get("exposed") == Some(&Value::Bool(false)) && number(finding, "worth_ns").is_some() {
+        page.text(" · no compute spans: whether this was hidden is not known");
+    }
+    page.raw("</p>");
+    if !of("remedy").is_empty() {
+        page.raw("<p><b>Change:</b> ").text(of("remedy")).raw("</p>");
+    }
+    let evidence = list(finding, "evidence");
+    let measures = list(finding, "measures");
+    page.raw("<details><summary>Evidence</summary><ul>");
+    evidence.iter().filter_map(Value::as_str).for_each(|line| {
+        page.element("li", &[], line);
+    });
+    measures.iter().for_each(|measure| {
+        page.element("li", &[], &said(measure));
+    });
+    page.raw("</ul></details>");
+    if !of("verify").is_empty() {
+        page.raw("<p class=\"note\">Then: ").element("code", &[], of("verify")).raw("</p>");
+    }
+    page.raw("</article>\n");
+}
+
+/// A measured value beside its limit.
+fn said(measure: &Value) -> String {
+    let kind = match text(measure, "unit") {
+        Some("share") => Kind::Share,
+        Some("bytes") => Kind::Bytes,
+        Some("ns") => Kind::Time,
+        Some("count") => Kind::Count,
+        _ => Kind::Plain,
+    };
+    let value = number(measure, "value").map_or("not measured".into(), |value| kind.number(value));
+    let limit = number(measure, "limit").map_or(String::new(), |limit| kind.number(limit));
+    let way = if measure.get("below") == Some(&Value::Bool(true)) { "below" } else { "from" };
+    format!("{}: {value} (limit: {way} {limit})", text(measure, "what").unwrap_or(""))
+}
+
+/// All rules as rows of a table.
+pub fn rules(findings: &[Value]) -> Vec<Value> {
+    let row = |finding: &Value| {
+        let measured: Vec<_> = list(finding, "measures").iter().map(said).collect();
+        let of = |field: &str| finding.get(field).cloned().unwrap_or(Value::Null);
+        json!({
+            "rule": text(finding, "id").map(label), "state": of("state"), "severity": of("severity"),
+            "worth_ns": of("worth_ns"), "says": of("says"), "measured": measured.join("; "), "silenced by": of("silenced_by"),
+        })
+    };
+    findings.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fired_is_told_with_its_worth_and_the_rest_is_listed() {
+        let measure =
+            json!({"key": "x", "what": "<wait>", "value": 0.5, "limit": 0.05, "unit": "share", "below": false});
+        let fired = json!({
+            "id": "input-bound", "state": "fired", "severity": "critical", "confidence": "exact", "says": "waits <b>.",
+            "worth_ns": 3_100_000_000u64, "worth_share": 0.31, "exposed": true, "measures": [measure], "evidence": ["<i>"],
+            "remedy": "num_workers=8", "verify": "dlio-analyze a --compare b",
+        });
+        let quiet = json!({"id": "hot-file", "state": "quiet", "says": "", "measures": []});
+        let report = json!({"findings": [fired, quiet]});
+        let mut page = Markup::default();
+        write(&report, &mut page);
+        let page = page.into_string();
+        for said in [
+            "Waits &lt;b&gt;.",
+            "3.10 s</b> (31 % of the run)",
+            "num_workers=8",
+            "&lt;wait&gt;: 50 % (limit: from 5.0 %)",
+            "1 other rule did not fire",
+        ] {
+            assert!(page.contains(said), "{said} in {page}");
+        }
+        assert_eq!(rules(list(&report, "findings")).len(), 2);
+    }
+}

@@ -1,0 +1,113 @@
+//! A report as one page of HTML that needs nothing but itself.
+//!
+//! [`page`] takes the report as the plain values that JSON has, so that a section which is new shows up as a table without
+//! a line here. Verdict, tables and pictures are legible as they stand; the script adds sorting, filters and values under
+//! the pointer. [`markup`] sees to it that nothing of the traced machine becomes markup; the policy in the head of the page,
+//! that nothing is fetched.
+//!
+//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], then [`first`] (the first screen, with [`findings`]) and
+//! [`sections`] (everything below).
+
+pub mod figures;
+pub mod findings;
+pub mod first;
+pub mod markup;
+pub mod plot;
+pub mod sections;
+pub mod table;
+pub mod values;
+
+use serde_json::Value;
+
+use markup::Markup;
+use sections::Meaning;
+
+/// With the policy that nothing is fetched.
+const HEAD: &str = include_str!("head.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// The page of a report. `trace` is what was analysed, as the user named it.
+pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
+    let mut page = Markup::default();
+    head(trace, &mut page);
+    let (full, empty) = sections::all(report, meanings);
+    sections::contents(&first::places(report), &full, &mut page);
+    page.raw("<main>");
+    first::about(report, trace, &mut page);
+    first::verdict(report, &mut page);
+    first::numbers_of(report, &mut page);
+    findings::write(report, &mut page);
+    first::timeline(report, &mut page);
+    first::time_split(report, &mut page);
+    first::trust(report, &mut page);
+    full.iter().for_each(|(about, value)| sections::write(about, value, report, &mut page));
+    if !empty.is_empty() {
+        page.element("p", &[("class", "note")], &format!("Empty for this trace: {}.", empty.join(", ")));
+    }
+    page.raw("</main><footer><p>Made by ").text(concat!("dlio-analyze ", env!("CARGO_PKG_VERSION"))).raw(
+        ". One file, nothing is fetched. <code>dlio-analyze --explain</code> defines every section, \
+         <code>--show-sql SECTION</code> prints the query that gives its figures.</p></footer>\n",
+    );
+    page.raw("<script>").raw(SCRIPT).raw("</script></body></html>\n");
+    page.into_string()
+}
+
+fn head(trace: &str, page: &mut Markup) {
+    page.raw(HEAD);
+    page.element("title", &[], &format!("{trace} – dlio report"))
+        .raw("<style>")
+        .raw(STYLE)
+        .raw("</style></head><body>\n");
+    page.raw("<a class=\"skip\" href=\"#verdict\">Skip to the verdict</a>");
+    plot::strip::patterns(page);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn hostile() -> Value {
+        let name = "/data/<script>alert(1)</script>\"'\u{202e}.npy";
+        json!({
+            "verdict": ["Training waited for data: <b>x</b> trained for 1 s."],
+            "time": {"start_ts": 5, "end_ts": 2000, "total_ns": 1995, "io_ns": 10},
+            "timeline": {"start_ts": 0, "column_ns": 1024, "bytes_read": [1, 2], "io_ns": [5, 5], "calls": [1, 0]},
+            "files": [{"path": name, "bytes_read": 3}],
+            "brand_new": {"shares": [{"name": name, "share": 0.5}], "count": 3},
+            "hosts": [{"host": name}],
+        })
+    }
+
+    const MEANINGS: &[Meaning] = &[
+        Meaning { name: "files", meaning: "By file: files." },
+        Meaning { name: "brand_new", meaning: "New: what nobody knew. Now known." },
+        Meaning { name: "ranks", meaning: "By rank: none." },
+    ];
+
+    #[test]
+    fn names_of_the_traced_machine_never_become_markup() {
+        let page = page(&hostile(), MEANINGS, "<trace>");
+        assert!(!page.contains("<script>alert") && !page.contains("<b>x") && !page.contains("<trace>"));
+        assert!(!page.contains('\u{202e}') && page.contains("&lt;script&gt;alert(1)"));
+        assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+
+    #[test]
+    fn a_section_nobody_knew_of_has_its_table_and_definition() {
+        let page = page(&hostile(), MEANINGS, "t");
+        assert!(
+            page.contains("<h2>Brand new</h2>") && page.contains("What nobody knew.") && page.contains("Now known.")
+        );
+        assert!(page.contains("<td class=\"n\">50 %</td>"));
+    }
+
+    #[test]
+    fn a_report_of_nothing_is_a_page() {
+        let page = page(&json!({"verdict": ["The trace holds no events."]}), MEANINGS, "t");
+        assert!(
+            page.contains("The trace holds no events.") && page.contains("not known") && page.contains("not marked")
+        );
+    }
+}

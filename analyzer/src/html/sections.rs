@@ -1,0 +1,225 @@
+//! Every section of a report as tables, whatever it holds: one that is new appears by itself, with its definition. Those that
+//! have a picture get it above.
+
+use serde_json::{Map, Value};
+
+use super::figures::{Kind, capital, label};
+use super::findings;
+use super::markup::Markup;
+use super::plot::boxes::{self, Spread};
+use super::plot::{heat, sizes};
+use super::table::{self, COLUMNS, Table, is_long};
+use super::values::{list, number, text};
+use crate::summary::units::bytes;
+
+/// What the page says of a section: its name and what its figures mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Meaning {
+    pub name: &'static str,
+    pub meaning: &'static str,
+}
+
+/// Names that say less than these.
+const TITLES: [(&str, &str); 8] = [
+    ("findings", "All rules"),
+    ("past_files", "Calls past files"),
+    ("time", "Split of time"),
+    ("heat", "Who moved bytes when"),
+    ("passed_over", "Files passed over"),
+    ("tally", "Counted, not recorded"),
+    ("allocation", "Processes and events"),
+    ("dataset", "Files and bytes"),
+];
+
+/// Sections that stand on the first screen and have no table of their own.
+const SHOWN_ABOVE: [&str; 1] = ["timeline"];
+
+fn title(name: &str) -> String {
+    let known = TITLES.iter().find(|(known, _)| *known == name).map(|(_, title)| title.to_string());
+    known.unwrap_or_else(|| {
+        let words = name.replace('_', " ");
+        words[..1].to_uppercase() + &words[1..]
+    })
+}
+
+/// Sections with something in them; the names of the others are said together.
+pub fn all<'a>(report: &'a Value, meanings: &'a [Meaning]) -> (Vec<(&'a Meaning, &'a Value)>, Vec<String>) {
+    let below = meanings.iter().filter(|about| !SHOWN_ABOVE.contains(&about.name));
+    let known: Vec<_> = below.filter_map(|about| Some((about, report.get(about.name)?))).collect();
+    // One run is what everybody expects.
+    let known = known
+        .into_iter()
+        .filter(|(about, value)| about.name != "runs" || value.as_array().is_none_or(|runs| runs.len() != 1));
+    let (empty, mut full): (Vec<_>, Vec<_>) = known.partition(|(_, value)| is_empty(value));
+    // Rules that did not fire come last.
+    full.sort_by_key(|(about, _)| about.name == "findings");
+    (full, empty.into_iter().map(|(about, _)| title(about.name)).collect())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => {
+            fields.values().all(|value| is_empty(value) || value == 0 || value == "" || value == false)
+        }
+        _ => false,
+    }
+}
+
+/// Links to what the first screen has, and to all that follows.
+pub fn contents(first: &[(&'static str, &str)], sections: &[(&Meaning, &Value)], page: &mut Markup) {
+    page.raw("<nav aria-label=\"Sections\"><ul>");
+    for (place, title) in first {
+        page.raw("<li>").element("a", &[("href", place)], title).raw("</li>");
+    }
+    for (about, _) in sections {
+        page.raw("<li>").element("a", &[("href", &format!("#s-{}", about.name))], &title(about.name)).raw("</li>");
+    }
+    page.raw("</ul></nav>\n");
+}
+
+/// Writes a section: heading, what it is, picture, table.
+pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) {
+    let (name, title) = (about.name, title(about.name));
+    page.open("section", &[("id", &format!("s-{name}"))]).element("h2", &[], &title);
+    meaning(about.meaning, page);
+    picture(name, value, report, page);
+    let rest = format!("dlio-analyze --section {name} --top N shows more, and SQL has all of it.");
+    match (name, value) {
+        ("heat", value) => {
+            let rows = heat::sums(value);
+            folded("As a table", |page| Table::of(&rows).write("t-heat", &title, &rest, page), page);
+        }
+        ("findings", Value::Array(list)) => {
+            Table::of(&findings::rules(list)).write("t-findings", &title, &rest, page);
+        }
+        (_, Value::Array(list)) => {
+            Table::of(list).write(&format!("t-{name}"), &title, &rest, page);
+            for (field, rows) in within(list) {
+                page.element("h3", &[], &capital(&label(&field)));
+                let caption = format!("{title}: {}", label(&field));
+                Table::of(&rows).write(&format!("t-{name}-{field}"), &caption, &rest, page);
+            }
+        }
+        (_, Value::Object(fields)) => {
+            table::facts(fields, page);
+            for (field, list) in lists("", value) {
+                page.element("h3", &[], &capital(&label(&field)));
+                let id = format!("t-{name}-{}", field.replace('.', "-"));
+                Table::of(list).write(&id, &format!("{title}: {}", label(&field)), &rest, page);
+            }
+        }
+        (_, other) => {
+            page.element("p", &[], &Kind::of(name, &[other]).show(other));
+        }
+    }
+    page.raw("</section>\n");
+}
+
+/// The first sentence is read by everybody, the rest by those who wonder.
+fn meaning(meaning: &'static str, page: &mut Markup) {
+    let said = meaning.split_once(": ").map_or(meaning, |(_, said)| said);
+    let end = said.find(". ").map_or(said.len(), |at| at + 1);
+    let first = said[..end].trim_end_matches([';', '.']);
+    page.element("p", &[("class", "what")], &(capital(first) + "."));
+    let more = said[end..].trim();
+    if !more.is_empty() {
+        let say = |page: &mut Markup| {
+            page.element("p", &[], more);
+        };
+        folded("What the figures mean", say, page);
+    }
+}
+
+fn folded(summary: &str, write: impl FnOnce(&mut Markup), page: &mut Markup) {
+    page.raw("<details>").element("summary", &[], summary);
+    write(page);
+    page.raw("</details>\n");
+}
+
+/// Lists of objects within an object, by their path.
+fn lists<'a>(path: &str, value: &'a Value) -> Vec<(String, &'a [Value])> {
+    let Value::Object(fields) = value else { return Vec::new() };
+    let within = fields.iter().flat_map(|(name, value)| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match value {
+            Value::Array(list) if is_long(value) && list.iter().all(Value::is_object) => vec![(path, list.as_slice())],
+            other => lists(&path, other),
+        }
+    });
+    within.collect()
+}
+
+/// Distributions in one picture.
+const BOXES: usize = 12;
+
+fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
+    let rows = value.as_array().map_or(&[][..], Vec::as_slice);
+    let spreads: Vec<Spread> = rows.iter().filter_map(spread).take(BOXES).collect();
+    if spreads.len() > 1 {
+        boxes::write("How long single calls took", Kind::Time, &spreads, page);
+    }
+    match name {
+        "sizes" => sizes::write(rows, page),
+        "heat" => {
+            if heat::write(value, number(report, "time.start_ts").unwrap_or(0.0), page)
+                && let Some(said) = heat::said(value)
+            {
+                page.element("p", &[("class", "note")], &said);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The distribution of a row that has one.
+fn spread(row: &Value) -> Option<Spread> {
+    let of = |field: &str| number(row, &format!("duration_ns.{field}"));
+    let class = match text(row, "class") {
+        Some("read") => "read",
+        Some("write") => "written",
+        Some("compute") => "compute",
+        _ => "other",
+    };
+    let size = |field: &str| number(row, field).map(bytes);
+    let band = match (size("from"), size("to")) {
+        (Some(_), Some(to)) if number(row, "to") == Some(1.0) => format!(" of nothing, below {to}"),
+        (Some(from), Some(to)) => format!(" {from} to {to}"),
+        (Some(from), None) => format!(" from {from}"),
+        _ => String::new(),
+    };
+    Some(Spread {
+        name: text(row, "name").or_else(|| text(row, "class"))?.to_string() + &band,
+        class,
+        min: of("min")?,
+        p25: of("p25")?,
+        median: of("median")?,
+        p75: of("p75")?,
+        p99: of("p99")?,
+        max: of("max")?,
+    })
+}
+
+/// Lists within the rows of a list, such as the readers of each trainer, as tables that say whose each row is.
+fn within(rows: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let fields = rows.iter().filter_map(Value::as_object).flat_map(|row| row.iter());
+    let mut names: Vec<&String> = fields.filter(|(name, value)| is_list(name, value)).map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    let owned = |row: &Value, inner: &Value| {
+        let owner = row.as_object().and_then(|row| row.values().find_map(Value::as_str)).unwrap_or("");
+        let mut fields = Map::new();
+        let name = ["trainer", "name", "path", "called"].iter().find_map(|field| text(row, field)).unwrap_or(owner);
+        fields.insert("of".into(), name.into());
+        fields.extend(inner.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        Value::Object(fields)
+    };
+    let all =
+        |name: &String| rows.iter().flat_map(|row| list(row, name).iter().map(|inner| owned(row, inner))).collect();
+    names.into_iter().map(|name| (name.clone(), all(name))).collect()
+}
+
+fn is_list(name: &str, value: &Value) -> bool {
+    name != COLUMNS && value.as_array().is_some_and(|list| list.iter().any(Value::is_object))
+}

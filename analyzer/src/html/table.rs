@@ -1,0 +1,237 @@
+//! Tables that are legible as they are, and that the script of the page sorts and filters: all rows stand in the page as
+//! columns of values, and few of them as elements, which are what costs.
+
+use serde_json::{Map, Value, json};
+
+use super::figures::{Kind, label};
+use super::markup::Markup;
+use crate::summary::units::{grouped, many};
+
+/// A table being made.
+pub struct Table {
+    pub columns: Vec<Column>,
+    /// How many rows there are, and how many of them are here.
+    pub rows: usize,
+    kept: usize,
+}
+
+pub struct Column {
+    pub label: String,
+    pub kind: Kind,
+    pub values: Vec<Value>,
+}
+
+/// Rows and cells that the page holds as values; SQL has the others.
+const ROWS_KEPT: usize = 5000;
+const CELLS_KEPT: usize = 50_000;
+
+/// Rows that are elements from the start, and cells that are.
+const ROWS_SHOWN: usize = 100;
+const CELLS_SHOWN: usize = 700;
+
+impl Table {
+    /// A list of objects: a column for each field, fields of fields too.
+    pub fn of(list: &[Value]) -> Table {
+        let rows = list.len();
+        let fields = list.first().map_or(1, |row| flattened(row).len().max(1));
+        let list = &list[..rows.min(ROWS_KEPT).min(CELLS_KEPT / fields)];
+        let flat: Vec<Vec<(String, &Value)>> = list.iter().map(flattened).collect();
+        let mut paths: Vec<String> = Vec::new();
+        for (path, _) in flat.iter().flatten() {
+            if !paths.contains(path) {
+                paths.push(path.clone());
+            }
+        }
+        let column = |path: String| {
+            let value = |row: &Vec<(String, &Value)>| {
+                row.iter().find(|(name, _)| *name == path).map_or(Value::Null, |(_, value)| (*value).clone())
+            };
+            let values: Vec<Value> = flat.iter().map(value).collect();
+            let kind = Kind::of(&path, &values.iter().collect::<Vec<_>>());
+            let shown = |value: Value| match value {
+                Value::Array(_) | Value::Object(_) => Value::String(kind.show(&value)),
+                other => other,
+            };
+            Column { label: label(&path), kind, values: values.into_iter().map(shown).collect() }
+        };
+        let says_something = |column: &Column| column.values.iter().any(|value| !value.is_null());
+        let columns = paths.into_iter().map(column).filter(says_something).collect();
+        Table { columns, rows, kept: list.len() }
+    }
+
+    /// Writes it. `id` is a name of the page's own, `caption` what it is a table of, `rest` who has the rows that it has not.
+    pub fn write(&self, id: &str, caption: &str, rest: &str, page: &mut Markup) {
+        let is_large = self.rows > 8;
+        let shown = self.shown();
+        page.open("div", &[("class", "table"), ("data-rows", &shown.to_string())]);
+        if is_large {
+            self.tools(caption, shown, page);
+        }
+        page.open("div", &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)]);
+        page.raw("<table>").element("caption", &[("class", "away")], caption).raw("<thead><tr>");
+        for column in &self.columns {
+            page.open("th", &[("scope", "col"), ("class", side(column.kind)), ("aria-sort", "none")]);
+            match is_large {
+                true => page.raw("<button type=\"button\">").text(&column.label).raw("</button>"),
+                false => page.text(&column.label),
+            };
+            page.raw("</th>");
+        }
+        page.raw("</tr></thead><tbody>");
+        (0..shown).for_each(|row| self.row(row, page));
+        page.raw("</tbody></table></div>");
+        if self.rows > self.kept {
+            let kept = grouped(self.kept as u64);
+            page.element(
+                "p",
+                &[("class", "note")],
+                &format!("The page has the first {kept} of {}; {rest}", many(self.rows as u64, "row", "rows")),
+            );
+        }
+        if is_large {
+            page.data(id, &self.data());
+        }
+        page.raw("</div>\n");
+    }
+
+    fn shown(&self) -> usize {
+        let most = CELLS_SHOWN / self.columns.len().max(1);
+        // A table that is cut is cut clearly.
+        self.rows.min(if self.rows <= most + 5 { most + 5 } else { most }).min(ROWS_SHOWN)
+    }
+
+    fn tools(&self, caption: &str, shown: usize, page: &mut Markup) {
+        page.raw("<div class=\"tools\"><label>Filter <input type=\"search\" ");
+        page.raw("autocomplete=\"off\" spellcheck=\"false\"");
+        page.raw(" aria-label=\"").text(&format!("Filter {caption}")).raw("\"></label> <span role=\"status\">");
+        page.text(&format!("{} of {}", grouped(shown as u64), many(self.rows as u64, "row", "rows")))
+            .raw("</span></div>");
+    }
+
+    fn row(&self, row: usize, page: &mut Markup) {
+        page.raw("<tr>");
+        for (at, column) in self.columns.iter().enumerate() {
+            let text = column.kind.show(&column.values[row]);
+            let tag = if at == 0 { "th" } else { "td" };
+            match (at, side(column.kind)) {
+                (0, side) => page.element(tag, &[("scope", "row"), ("class", side)], &text),
+                (_, "") => page.element(tag, &[], &text),
+                (_, side) => page.element(tag, &[("class", side)], &text),
+            };
+        }
+        page.raw("</tr>");
+    }
+
+    fn data(&self) -> Value {
+        let column = |column: &Column| {
+            let values = &column.values;
+            json!([
+                column.kind.name(),
+                if column.kind == Kind::Text { words(values) } else { Value::from(values.to_vec()) }
+            ])
+        };
+        json!({ "all": self.rows, "rows": self.kept, "columns": self.columns.iter().map(column).collect::<Vec<_>>() })
+    }
+}
+
+/// Words that repeat stand once.
+fn words(values: &[Value]) -> Value {
+    let mut words: Vec<&Value> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    let numbers: Vec<usize> = values
+        .iter()
+        .map(|value| {
+            *places.entry(value.to_string()).or_insert_with(|| {
+                words.push(value);
+                words.len() - 1
+            })
+        })
+        .collect();
+    if words.len() * 2 > values.len() { values.to_vec().into() } else { json!({ "words": words, "at": numbers }) }
+}
+
+/// The fields of an object that are no long lists, each with its value.
+pub fn facts(fields: &Map<String, Value>, page: &mut Markup) {
+    let whole = Value::Object(fields.clone());
+    let facts: Vec<_> = flattened(&whole).into_iter().filter(|(_, value)| !is_long(value)).collect();
+    if facts.is_empty() {
+        return;
+    }
+    let labels: Vec<String> = facts.iter().map(|(path, _)| label(path)).collect();
+    page.raw("<dl class=\"facts\">");
+    for ((path, value), name) in facts.iter().zip(&labels) {
+        // Two fields that differ in their unit.
+        let is_twice = labels.iter().filter(|other| *other == name).count() > 1;
+        let kind = Kind::of(path, &[value]);
+        let name = if is_twice && kind == Kind::Time { format!("{name} (time)") } else { name.clone() };
+        page.raw("<div>").element("dt", &[], &name).element("dd", &[], &kind.show(value)).raw("</div>");
+    }
+    page.raw("</dl>\n");
+}
+
+/// Numbers stand right.
+fn side(kind: Kind) -> &'static str {
+    if kind == Kind::Text { "" } else { "n" }
+}
+
+/// A field whose values are for a picture.
+pub const COLUMNS: &str = "columns";
+
+/// Lists of objects are tables, and long lists of numbers are pictures.
+pub fn is_long(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.len() > 24 || list.iter().any(Value::is_object))
+}
+
+fn flattened(row: &Value) -> Vec<(String, &Value)> {
+    let mut flat = Vec::new();
+    flatten("", row, &mut flat);
+    flat
+}
+
+fn flatten<'a>(path: &str, value: &'a Value, flat: &mut Vec<(String, &'a Value)>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, value) in fields {
+                // Whether quantiles are exact is said for all of them at once.
+                if name != "exact" && name != COLUMNS {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    flatten(&path, value, flat);
+                }
+            }
+        }
+        value => flat.push((path.into(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_fields_are_columns() {
+        let list = [
+            json!({"name": "read", "duration_ns": {"min": 1.0, "exact": true}}),
+            json!({"name": "x", "size": null, "ranks": [1, 2]}),
+        ];
+        let table = Table::of(&list);
+        let columns: Vec<_> = table.columns.iter().map(|column| (column.label.as_str(), column.kind)).collect();
+        assert_eq!(columns, [("name", Kind::Text), ("duration: min", Kind::Time), ("ranks", Kind::Text)]);
+        let mut page = Markup::default();
+        table.write("t", "Calls", "", &mut page);
+        let page = page.into_string();
+        assert!(page.contains("<td class=\"n\">1.00 ns</td>") || page.contains("<td class=\"n\">1 ns</td>"), "{page}");
+        assert!(page.contains("<td class=\"n\">–</td>") && page.contains("<td>1, 2</td>"), "{page}");
+    }
+
+    #[test]
+    fn a_long_table_shows_few_rows_and_holds_all() {
+        let list: Vec<_> =
+            (0..6000).map(|at| json!({"path": format!("/{at}"), "cat": "posix", "events": at})).collect();
+        let mut page = Markup::default();
+        Table::of(&list).write("t", "Files", "SQL has all.", &mut page);
+        let page = page.into_string();
+        assert!(page.matches("<tr>").count() <= ROWS_SHOWN + 1);
+        assert!(page.contains("100 of 6,000 rows") && page.contains("SQL has all.") && page.contains("\"/4999\""));
+        assert_eq!(page.matches("posix").count(), ROWS_SHOWN + 1, "a word that repeats stands once");
+    }
+}

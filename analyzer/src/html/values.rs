@@ -1,0 +1,32 @@
+//! Looking into a report's values by path, where a section or figure may be missing.
+
+use serde_json::Value;
+
+/// What lies at a path such as `time.total_ns`.
+pub fn at<'a>(values: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(values, |value, name| value.get(name)).filter(|value| !value.is_null())
+}
+
+pub fn number(values: &Value, path: &str) -> Option<f64> {
+    at(values, path)?.as_f64()
+}
+
+pub fn text<'a>(values: &'a Value, path: &str) -> Option<&'a str> {
+    at(values, path)?.as_str()
+}
+
+/// A list; an empty one where there is none.
+pub fn list<'a>(values: &'a Value, path: &str) -> &'a [Value] {
+    at(values, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A list of numbers.
+pub fn numbers(values: &Value, path: &str) -> Option<Vec<f64>> {
+    at(values, path)?.as_array()?.iter().map(Value::as_f64).collect()
+}
+
+/// Sum of a field over a list; `None` where one of them does not know it, or the list is empty.
+pub fn sum(list: &[Value], field: &str) -> Option<f64> {
+    let sum: Option<f64> = list.iter().map(|row| number(row, field)).sum();
+    sum.filter(|_| !list.is_empty())
+}

@@ -1,0 +1,189 @@
+//! Calls of the C library as other tools write them: under which names, and what their numbers mean.
+//!
+//! DFTracer writes what a function returned, which is not what it moved: `fread` returns items, `fgetc` a character.
+
+use dlio_schemas::ops::{Arg, Class, Op, OpInfo};
+
+use crate::batch::{ABSENT, FAILED, Row};
+use crate::catalog::Catalog;
+use crate::names::readable;
+
+/// What an event says of a call besides its columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// Bytes of an item, where the other numbers are counted in items.
+    pub item: i64,
+    /// Bytes of a text that was read or written.
+    pub length: i64,
+}
+
+impl Beside {
+    pub const NOTHING: Beside = Beside { item: ABSENT, length: ABSENT };
+}
+
+/// Names of calls that are another spelling of an operation.
+const SPELLINGS: [(&str, &str); 16] = [
+    ("getc", "fgetc"),
+    ("getchar", "fgetc"),
+    ("getc_unlocked", "fgetc"),
+    ("getchar_unlocked", "fgetc"),
+    ("fgetc_unlocked", "fgetc"),
+    ("putc", "fputc"),
+    ("putchar", "fputc"),
+    ("putc_unlocked", "fputc"),
+    ("putchar_unlocked", "fputc"),
+    ("fputc_unlocked", "fputc"),
+    ("fread_unlocked", "fread"),
+    ("fwrite_unlocked", "fwrite"),
+    ("fgets_unlocked", "fgets"),
+    ("fputs_unlocked", "fputs"),
+    ("vfprintf", "fprintf"),
+    ("vprintf", "printf"),
+];
+
+/// Calls that ask about files or change what is known of them, and of which our tracer makes no event.
+const ASKING: [&str; 14] = [
+    "flockfile",
+    "ftrylockfile",
+    "funlockfile",
+    "dirfd",
+    "fileno",
+    "feof",
+    "ferror",
+    "clearerr",
+    "realpath",
+    "getcwd",
+    "rewinddir",
+    "seekdir",
+    "telldir",
+    "umask",
+];
+
+/// The kind of a call of a layer, and its operation where it is one of ours.
+pub fn kind(name: &str, layer: &str, catalog: &Catalog) -> (u32, Option<&'static OpInfo>) {
+    let call = operation(name);
+    let kind = call.and_then(|info| Catalog::kind_of_op(info.op)).unwrap_or_else(|| {
+        let class = if ASKING.contains(&name) { Class::Metadata } else { Class::Other };
+        catalog.call_of_class(name, layer, class)
+    });
+    (kind, call)
+}
+
+/// The operation behind a name with the decorations of large files and of old C libraries.
+pub fn operation(name: &str) -> Option<&'static OpInfo> {
+    let plain = name.strip_prefix("__x").or_else(|| name.strip_prefix("__")).unwrap_or(name);
+    let plain = plain.strip_suffix("64").filter(|_| plain != "getdents64").unwrap_or(plain);
+    let spelled = SPELLINGS.iter().find(|(known, _)| *known == plain).map_or(plain, |(_, name)| name);
+    [name, spelled].iter().find_map(|name| Op::from_name(name)).and_then(Op::info)
+}
+
+pub fn has_position(info: &OpInfo) -> bool {
+    info.a == Arg::Position
+}
+
+pub fn has_size(info: &OpInfo) -> bool {
+    info.b == Arg::Size
+}
+
+/// Whether its bytes come from another file.
+pub fn has_source(info: &OpInfo) -> bool {
+    info.a == Arg::Source
+}
+
+/// Whether its numbers may be counted in items.
+pub fn has_items(info: &OpInfo) -> bool {
+    matches!(info.op, Op::FREAD | Op::FWRITE)
+}
+
+/// A file of which only a descriptor is known.
+pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
+    catalog.file(&format!("(file without a name, descriptor {})", readable(fd)))
+}
+
+/// Bytes follow from the result, and the result from bytes.
+#[inline]
+pub fn settle(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
+    let Some(call) = call.filter(|call| call.moves_bytes()) else { return };
+    if row.bytes == ABSENT {
+        match call.op {
+            Op::FREAD | Op::FWRITE if beside.item != ABSENT => settle_items(row, beside.item),
+            Op::FGETS | Op::FPUTS | Op::PUTS => settle_text(row, beside.length),
+            // Where the size is said, the result is one too.
+            Op::FGETC | Op::FPUTC if row.requested == ABSENT => settle_character(row),
+            _ => {}
+        }
+    }
+    if row.bytes == ABSENT && row.ret >= 0 {
+        row.bytes = row.ret;
+    } else if row.ret == ABSENT {
+        row.ret = row.bytes;
+    }
+}
+
+fn settle_items(row: &mut Row, item: i64) {
+    if row.requested != ABSENT {
+        row.requested = row.requested.saturating_mul(item);
+    }
+    if row.ret >= 0 {
+        row.ret = row.ret.saturating_mul(item);
+    }
+}
+
+/// Of `fgets` only a text says its length: without one it met the end. What `fputs` and `puts` return is no number.
+fn settle_text(row: &mut Row, length: i64) {
+    let failed = row.ret < 0 && row.ret != ABSENT;
+    if length != ABSENT && !failed {
+        (row.bytes, row.ret) = (length, length);
+        row.requested = if row.requested == ABSENT { length } else { row.requested };
+    } else if row.ret == ABSENT && row.requested != ABSENT {
+        (row.bytes, row.ret) = (0, 0);
+    }
+}
+
+/// A character counts one, the end of a file nothing.
+fn settle_character(row: &mut Row) {
+    if row.ret != ABSENT {
+        let moved = (row.ret != FAILED && row.ret >= 0) as i64;
+        (row.requested, row.bytes, row.ret) = (1, moved, moved);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requested, bytes and result of a call that said so much.
+    fn settled(op: Op, requested: i64, ret: i64, beside: Beside) -> (i64, i64, i64) {
+        let mut row = Row { requested, ret, ..Row::new(0, 0, 0) };
+        settle(&mut row, op.info(), &beside);
+        (row.requested, row.bytes, row.ret)
+    }
+
+    #[test]
+    fn what_a_function_returned_becomes_what_it_moved() {
+        let nothing = Beside::NOTHING;
+        let items = Beside { item: 4096, ..nothing };
+        let text = |length| Beside { length, ..nothing };
+        assert_eq!(settled(Op::FREAD, 20, 20, items), (81_920, 81_920, 81_920));
+        assert_eq!(settled(Op::FREAD, 20, 20, nothing), (20, 20, 20));
+        assert_eq!(settled(Op::FWRITE, 2, FAILED, items), (8192, ABSENT, FAILED));
+        assert_eq!(settled(Op::FGETS, 100, ABSENT, text(12)), (100, 12, 12));
+        assert_eq!(settled(Op::FGETS, 100, ABSENT, nothing), (100, 0, 0));
+        assert_eq!(settled(Op::FPUTS, ABSENT, 1, text(7)), (7, 7, 7));
+        assert_eq!(settled(Op::FPUTS, ABSENT, FAILED, text(7)), (ABSENT, ABSENT, FAILED));
+        assert_eq!(settled(Op::FGETC, ABSENT, 120, nothing), (1, 1, 1));
+        assert_eq!(settled(Op::FGETC, ABSENT, FAILED, nothing), (1, 0, 0));
+        assert_eq!(settled(Op::FGETC, 1, 0, nothing), (1, 0, 0));
+        assert_eq!(settled(Op::CLOSE, ABSENT, 0, nothing), (ABSENT, ABSENT, 0));
+    }
+
+    #[test]
+    fn other_spellings_are_the_same_operations() {
+        let op = |name| operation(name).map(|info| info.op);
+        assert_eq!(
+            ["open64", "__xstat64", "getc", "putchar"].map(op),
+            [Op::OPEN, Op::STAT, Op::FGETC, Op::FPUTC].map(Some)
+        );
+        assert_eq!((op("getdents64"), op("dirfd")), (Some(Op::GETDENTS), None));
+    }
+}

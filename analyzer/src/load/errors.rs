@@ -1,0 +1,69 @@
+//! What can be wrong with what was given: one file of many, or all of it.
+
+use std::path::PathBuf;
+
+use dlio_schemas::native::Damage;
+
+/// Something that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub path: PathBuf,
+    pub what: Damage,
+    /// How many events that can have cost; `None` where nothing says.
+    pub events_max: Option<u64>,
+}
+
+/// Why there is nothing to analyse. One sentence each: what, where, what to do.
+#[derive(Debug)]
+pub enum LoadError {
+    Missing(PathBuf),
+    Unreadable(PathBuf, std::io::Error),
+    /// A pipe, socket or device.
+    NoFile(PathBuf),
+    Empty(PathBuf),
+    /// With the names of the formats that are read.
+    NoTrace(PathBuf, String),
+    /// A file that seems to be meant for a trace and is none: why, and what to do.
+    Useless(PathBuf, &'static str),
+    Unusable(PathBuf, Damage),
+    NoMatch(String),
+    BadPattern(String, String),
+    Memory(std::io::Error),
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadError::Missing(path) => write!(
+                f,
+                "{}: no such file or folder; give the folder a program was traced into (DLIO_TRACE_DIR, by default ./dlio-trace)",
+                path.display()
+            ),
+            LoadError::Unreadable(path, error) => {
+                write!(f, "{}: cannot be read ({error}); check its permissions", path.display())
+            }
+            LoadError::NoFile(path) => write!(
+                f,
+                "{}: no file but a pipe or device, and a trace is read more than once; write it to a file first: cat {} > FILE",
+                path.display(),
+                path.display()
+            ),
+            LoadError::Empty(path) => write!(
+                f,
+                "{}: no trace in this folder; trace a program into it first: dlio trace -o {} -- PROGRAM",
+                path.display(),
+                path.display()
+            ),
+            LoadError::NoTrace(path, formats) => {
+                write!(f, "{}: not a trace that dlio-analyze reads; it takes .dlt, .ring, {formats}", path.display())
+            }
+            LoadError::Useless(path, why) => write!(f, "{}: {why}", path.display()),
+            LoadError::Unusable(path, damage) => write!(f, "{}: {damage}", path.display()),
+            LoadError::NoMatch(pattern) => write!(f, "{pattern}: no file matches this pattern; check the spelling"),
+            LoadError::BadPattern(pattern, why) => write!(f, "{pattern}: not a pattern ({why}); use * ? [..] and **"),
+            LoadError::Memory(error) => write!(f, "no memory to decompress a trace ({error}); free some and try again"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

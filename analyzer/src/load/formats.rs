@@ -1,0 +1,17 @@
+//! The formats of traces that are read beside the tracer's own files, in the order in which they are tried and opened.
+//!
+//! To add one: a file with its [`Format`], and a line here.
+
+use super::source::Format;
+use super::{dxt, json_file, parquet, perfetto, strace};
+
+/// A process that lies there in several is read from the first of them.
+pub const FORMATS: &[&Format] =
+    &[&perfetto::FORMAT, &parquet::FORMAT, &json_file::FORMAT, &dxt::FORMAT, &strace::FORMAT];
+
+/// As a sentence lists them.
+pub fn names() -> String {
+    let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+    let (last, others) = names.split_last().expect("formats");
+    format!("{} and {last}", others.join(", "))
+}

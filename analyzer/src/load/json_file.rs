@@ -1,0 +1,120 @@
+//! Files of JSON: small ones in one go, large ones with one object a line in pieces, on any thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dlio_schemas::native::Damage;
+
+use super::hashes::Hashes;
+use super::json::JsonParser;
+use super::parser::{Parser, Processes, Threads};
+use super::pieces::Pieces;
+use super::source::{Format, Opening, Reader, Source, Sources};
+use super::text::{finish, read_whole, sizes, whole};
+use crate::batch::{Batch, Wanted};
+use crate::catalog::Catalog;
+use crate::unit::Unit;
+
+/// Chrome's trace events, DFTracer's lines among them.
+pub const FORMAT: Format = Format {
+    name: "Chrome JSON, DFTracer .pfw",
+    recognises: |head| is_json(head).into(),
+    open: open_all,
+    names_processes: false,
+};
+
+fn is_json(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let is_array = |rest: &str| {
+        let rest = rest.trim_start();
+        rest.is_empty() || rest.starts_with(['{', ']'])
+    };
+    start.starts_with('{') || start.strip_prefix('[').is_some_and(is_array)
+}
+
+fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
+    let files = sizes(paths, opening);
+    let hashes = Arc::new(Hashes::new(files.iter().cloned()));
+    let source = |(place, (path, size)): (usize, (PathBuf, u64))| {
+        let processes = Processes::of(path.display().to_string());
+        Box::new(JsonFile { path, size, processes, hashes: hashes.clone(), place }) as Box<dyn Source>
+    };
+    files.into_iter().enumerate().map(source).collect()
+}
+
+struct JsonFile {
+    path: PathBuf,
+    size: u64,
+    processes: Processes,
+    /// What the command's files say of hashes, and the place of this one among them.
+    hashes: Arc<Hashes>,
+    place: usize,
+}
+
+impl JsonFile {
+    fn parser(&self) -> JsonParser {
+        JsonParser::new(self.hashes.clone(), self.place)
+    }
+
+    /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
+    fn read_piece(
+        &self,
+        pieces: &Pieces,
+        piece: usize,
+        memory: &mut Vec<u8>,
+        into: &mut Threads,
+    ) -> Result<(), Damage> {
+        let learned = self.hashes.learn_piece(self.place, piece, memory, into.catalog);
+        let (lines, result) = learned.unwrap_or_else(|| pieces.load(&self.path, piece, memory));
+        // What is damaged in earlier ones is noted when they are read.
+        let mut other = Vec::new();
+        for earlier in 0..piece {
+            self.hashes.learn_piece(self.place, earlier, &mut other, into.catalog);
+        }
+        let mut parser = self.parser();
+        if piece > 0 {
+            parser.continues();
+        }
+        let text = &memory[lines];
+        let used = parser.parse(text, true, into);
+        result.and(if text[used..].iter().all(u8::is_ascii_whitespace) { Ok(()) } else { Err(Damage::Cut) })
+    }
+}
+
+impl Source for JsonFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn units(&self, source: u32) -> Vec<Unit> {
+        match self.hashes.pieces(self.place) {
+            Some(pieces) => (0..pieces.count()).map(|piece| unit_of(source, pieces, piece)).collect(),
+            None => vec![whole(source, self.size)],
+        }
+    }
+
+    fn read(
+        &self,
+        index: u32,
+        reader: &mut Reader,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), Damage> {
+        let mut into = Threads::new(catalog, wanted, &self.processes, take);
+        let ended = match self.hashes.pieces(self.place) {
+            Some(pieces) => self.read_piece(pieces, index as usize, &mut reader.text, &mut into),
+            None => read_whole(&self.path, self.size, &mut self.parser(), &mut into),
+        };
+        finish(ended, into)
+    }
+}
+
+/// How many bytes of text an event takes, at least. So small that each piece is handed out on its own: neighbours wait for
+/// what is learned of a piece, which a thread that had two of them would come to late.
+const LINE_BYTES: u64 = 32;
+
+fn unit_of(source: u32, pieces: &Pieces, piece: usize) -> Unit {
+    Unit::new(source, piece as u32, pieces.length(piece) / LINE_BYTES, pieces.size(piece))
+}

@@ -1,0 +1,160 @@
+//! Our own traces as they were recorded, for those who write them again: the facts, strings and events of each process, in
+//! numbers and a clock of its own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::export::complete_fields;
+use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::fields::{Fields, key};
+use dlio_schemas::native::file::{Image, decode_block, learn};
+use dlio_schemas::native::names::Names;
+use dlio_schemas::native::ring::OpenSpan;
+use dlio_schemas::perfetto::read;
+
+use super::duplicates::Duplicates;
+use super::inputs::{self, Found};
+use super::native::{self, Opened};
+use super::perfetto;
+use super::store::{Bytes, FileStore};
+
+/// Bytes of a trace for viewers that are read at once.
+const WINDOW: usize = 1 << 20;
+
+/// One process image.
+pub struct Recorded {
+    pub fields: Fields,
+    pub names: Names,
+    pub clock: Clock,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub last_tick: u64,
+    pub open_spans: Vec<OpenSpan>,
+    /// How many events there are.
+    pub count: u64,
+    events: Held,
+}
+
+/// Where the events are.
+enum Held {
+    /// In blocks of a file, decoded when they are needed.
+    Blocks(PathBuf, Box<Image>),
+    /// In batches of threads, as a trace for viewers gave them.
+    Batches(Vec<(u32, Events)>),
+}
+
+/// All processes that were found, each once. What is damaged is noted by who reads the trace for its figures.
+pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
+    let images = native::open_images(&found.natives, threads, inputs::look_again);
+    let mut duplicates = Duplicates::default();
+    images.opened.iter().for_each(|opened| duplicates.add_image(&opened.image.fields, &opened.path));
+    let mut all = Vec::new();
+    for opened in images.opened {
+        all.extend(of_image(opened)?);
+    }
+    for (path, _) in found.others.iter().chain(&images.stand_ins).filter(|(_, format)| **format == perfetto::FORMAT) {
+        all.extend(of_perfetto(path, &mut duplicates)?);
+    }
+    Ok(all)
+}
+
+/// `None` where it has no events, or no clock to order them by.
+fn of_image(opened: Opened) -> io::Result<Option<Recorded>> {
+    let Opened { path, mut image, .. } = opened;
+    let Some(clock) = image.clock().filter(|_| image.events() > 0) else { return Ok(None) };
+    let mut names = std::mem::take(&mut image.names);
+    if !image.name_blocks.is_empty() {
+        let (store, mut opener) = (FileStore::open(&path)?, Opener::new()?);
+        // Their checksums were proved when the file was opened; a string that is gone since then has no name.
+        image.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
+    }
+    let last_tick = image.last_tick();
+    Ok(Some(Recorded {
+        fields: complete_fields(&image),
+        names,
+        count: image.events(),
+        first_ns: image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0),
+        last_ns: clock.boot_ns(last_tick),
+        last_tick,
+        open_spans: std::mem::take(&mut image.open_spans),
+        clock,
+        events: Held::Blocks(path, Box::new(image)),
+    }))
+}
+
+fn of_perfetto(path: &Path, duplicates: &mut Duplicates) -> io::Result<Vec<Recorded>> {
+    let bytes = Bytes::open(path).map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?;
+    let mut reader = read::Reader::default();
+    let mut batches: BTreeMap<usize, Vec<(u32, Events)>> = BTreeMap::new();
+    let mut keep =
+        |batch: read::Batch| batches.entry(batch.process).or_default().push((batch.tid, batch.events.clone()));
+    let (mut window, mut at) = (Vec::new(), 0);
+    while at < bytes.size() {
+        let held = window.len();
+        let more = WINDOW.max(held).min(bytes.size() - at);
+        window.resize(held + more, 0);
+        bytes
+            .load(at, &mut window[held..])
+            .map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?;
+        at += more;
+        let used = reader.read(&window, &mut keep);
+        window.drain(..used);
+    }
+    reader.finish(&mut keep);
+    batches.retain(|process, _| {
+        let process = &reader.processes[*process];
+        process.ours && !duplicates.skips_image(process.uuid, path)
+    });
+    Ok(batches.into_iter().map(|(process, batches)| of_batches(&reader, process, batches)).collect())
+}
+
+fn of_batches(reader: &read::Reader, process: usize, batches: Vec<(u32, Events)>) -> Recorded {
+    let clock = reader.clock(process);
+    let starts = batches.iter().flat_map(|(_, events)| events.start.iter().copied());
+    let ends =
+        batches.iter().flat_map(|(_, e)| e.start.iter().zip(&e.duration).map(|(s, length)| s.saturating_add(*length)));
+    let (first, last_tick) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
+    let found = &reader.processes[process];
+    Recorded {
+        fields: found.fields.clone(),
+        names: reader.names.clone(),
+        count: batches.iter().map(|(_, events)| events.len() as u64).sum(),
+        first_ns: clock.boot_ns(first),
+        last_ns: clock.boot_ns(last_tick),
+        last_tick,
+        open_spans: found.open_spans.clone(),
+        clock,
+        events: Held::Batches(batches),
+    }
+}
+
+impl Recorded {
+    /// Names the boot of a machine.
+    pub fn host(&self) -> (Option<&str>, Option<&str>) {
+        (self.fields.get(key::HOST), self.fields.get(key::BOOT_ID))
+    }
+
+    /// Hands on all events, a batch of one thread at a time. A block that is damaged has been noted already.
+    pub fn each(&self, take: &mut dyn FnMut(u32, &Events) -> io::Result<()>) -> io::Result<()> {
+        match &self.events {
+            Held::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),
+            Held::Blocks(path, image) => {
+                let file = if image.blocks.is_empty() { None } else { Some(File::open(path)?) };
+                let (mut opener, mut events, mut bytes) = (Opener::new()?, Events::default(), Vec::new());
+                for (block, file) in image.blocks.iter().zip(file.iter().cycle()) {
+                    bytes.resize(block.header.size(), 0);
+                    file.read_exact_at(&mut bytes, block.offset as u64)?;
+                    if decode_block(&block.header, &bytes, &mut opener, &mut events).is_ok() {
+                        take(block.header.tid, &events)?;
+                    }
+                }
+                image.leftovers.iter().try_for_each(|left| take(left.tid, &left.events))
+            }
+        }
+    }
+}

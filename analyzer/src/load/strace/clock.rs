@@ -1,0 +1,58 @@
+//! Moments of clocks without a day.
+
+/// What makes moments of clocks without a day.
+#[derive(Default)]
+pub struct Clock {
+    /// When the file was last written, in Unix time.
+    written: i64,
+    /// The day that the clock is of, and where it stood last.
+    day: i64,
+    last: Option<i64>,
+}
+
+const MINUTE: i64 = 60 * 1_000_000_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// A clock may be set back by an hour when summer ends; one that falls back by more has passed midnight.
+const SET_BACK_MAX: i64 = 120 * MINUTE;
+
+/// How far a line may stand behind others that happened later.
+const DISORDER_MAX: i64 = MINUTE;
+
+impl Clock {
+    pub fn new(written: i64) -> Clock {
+        Clock { written, ..Clock::default() }
+    }
+
+    /// The moment at which it showed so many nanoseconds of its day.
+    pub fn moment(&mut self, of_day: i64) -> i64 {
+        match self.last {
+            None => {
+                let today = self.written.div_euclid(DAY) * DAY;
+                self.day = if today + of_day > self.written { today - DAY } else { today };
+            }
+            Some(last) if last - of_day > SET_BACK_MAX => self.day += DAY,
+            // Threads may be written a little out of order, about midnight too.
+            Some(last) if of_day - last > DAY - DISORDER_MAX => return self.day - DAY + of_day,
+            Some(_) => {}
+        }
+        self.last = Some(of_day);
+        self.day + of_day
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_without_a_day_are_of_the_day_the_file_was_written() {
+        const SECOND: i64 = MINUTE / 60;
+        let clock = || Clock { written: 10 * DAY + MINUTE, ..Clock::default() };
+        assert_eq!(clock().moment(0), 10 * DAY);
+        let mut over_midnight = clock();
+        let late = DAY - SECOND;
+        let moments = [late, 0, late, SECOND, 23 * 60 * MINUTE].map(|of_day| over_midnight.moment(of_day) - 10 * DAY);
+        assert_eq!(moments, [-SECOND, 0, -SECOND, SECOND, 23 * 60 * MINUTE]);
+    }
+}

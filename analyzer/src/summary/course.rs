@@ -1,0 +1,280 @@
+//! The course of a run: what was read, written and asked for in each column of time, and by which process.
+//!
+//! Events of one thread come in order of time, so that nearly each falls into the bin of the one before: what they add up to
+//! waits in [`Course::bin`] and goes to its places when another bin begins.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::bins::{Bins, SHIFT_MIN, spread};
+use super::intervals::Interval;
+
+/// Sums of a bin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sum {
+    Read,
+    Written,
+    /// Calls on files, counted where they end.
+    Calls,
+    /// Time of calls on files, summed.
+    Io,
+    /// Calls that ask about files or change their names.
+    Metadata,
+}
+
+pub const SUMS: usize = 5;
+
+/// See the module.
+#[derive(Clone, Default)]
+pub struct Course {
+    bin: Pending,
+    pub columns: Bins<SUMS>,
+    pub heat: Heat,
+}
+
+/// What has not gone to its places yet.
+#[derive(Clone, Copy)]
+struct Pending {
+    proc: u32,
+    /// Number of the bin; one that cannot be where there is none.
+    number: i64,
+    sums: [u64; SUMS],
+}
+
+const NO_BIN: i64 = i64::MIN;
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending { proc: 0, number: NO_BIN, sums: [0; SUMS] }
+    }
+}
+
+impl Course {
+    /// Whose calls come next.
+    pub fn begin(&mut self, proc: u32) {
+        if self.bin.proc != proc {
+            self.flush();
+            self.bin.proc = proc;
+        }
+    }
+
+    /// Adds a call.
+    #[inline(always)]
+    pub fn add(&mut self, interval: Interval, read: u64, written: u64, metadata: bool) {
+        let shift = self.columns.shift();
+        if interval.start >> shift != self.bin.number || interval.end >> shift != self.bin.number {
+            return self.add_elsewhere(interval, read, written, metadata);
+        }
+        let sums = &mut self.bin.sums;
+        sums[Sum::Read as usize] += read;
+        sums[Sum::Written as usize] += written;
+        sums[Sum::Calls as usize] += 1;
+        sums[Sum::Io as usize] += (interval.end - interval.start) as u64;
+        sums[Sum::Metadata as usize] += metadata as u64;
+    }
+
+    /// Adds bytes read that are not those of a call.
+    pub fn add_bytes(&mut self, interval: Interval, read: u64) {
+        let mut sums = [0; SUMS];
+        sums[Sum::Read as usize] = read;
+        self.add_sums(interval, sums);
+    }
+
+    #[inline(never)]
+    fn add_elsewhere(&mut self, interval: Interval, read: u64, written: u64, metadata: bool) {
+        let interval = Interval { end: interval.end.max(interval.start), ..interval };
+        let length = interval.end.saturating_sub(interval.start) as u64;
+        self.add_sums(interval, [read, written, 1, length, metadata as u64]);
+    }
+
+    /// Adds sums that are spread evenly over an interval.
+    pub fn add_sums(&mut self, interval: Interval, sums: [u64; SUMS]) {
+        self.flush();
+        let (from, to) = self.columns.reach(interval);
+        if from == to {
+            (self.bin.number, self.bin.sums) = (from, sums);
+            return;
+        }
+        let shift = self.columns.shift();
+        spread(interval, sums, shift, |bin, part| {
+            self.columns.add_to(bin, part);
+            self.heat.add(self.bin.proc, bin << shift, part);
+        });
+    }
+
+    /// Everything that waits goes to its places.
+    pub fn flush(&mut self) {
+        let Pending { proc, number, sums } = self.bin;
+        self.bin = Pending { proc, ..Pending::default() };
+        if number != NO_BIN {
+            self.columns.add_to(number, &sums);
+            self.heat.add(proc, number << self.columns.shift(), &sums);
+        }
+    }
+
+    pub fn merge(&mut self, mut other: Course) {
+        self.flush();
+        other.flush();
+        self.columns.merge(other.columns);
+        self.heat.merge(other.heat);
+    }
+}
+
+/// Columns of the heat map at most.
+pub const HEAT_COLUMNS: i64 = 200;
+
+/// Cells of the heat map at most, but for one a process: where there are more, its columns become wider.
+const CELLS_MAX: usize = 1 << 18;
+
+/// What a cell of the heat map holds.
+pub type Cell = [u64; 3];
+
+/// Bytes, time and metadata calls by process and column of time, as sparse as they are.
+#[derive(Clone)]
+pub struct Heat {
+    shift: u32,
+    first: i64,
+    last: i64,
+    cells: HashMap<(u32, i64), Cell, RandomState>,
+}
+
+impl Default for Heat {
+    fn default() -> Heat {
+        Heat { shift: SHIFT_MIN, first: i64::MAX, last: i64::MIN, cells: HashMap::default() }
+    }
+}
+
+impl Heat {
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// By process and number of the column.
+    pub fn cells(&self) -> impl Iterator<Item = (u32, i64, &Cell)> {
+        self.cells.iter().map(|(&(proc, column), cell)| (proc, column, cell))
+    }
+
+    /// `ts` is the start of a bin that is no wider than the columns will be in the end.
+    fn add(&mut self, proc: u32, ts: i64, sums: &[u64; SUMS]) {
+        let of = |sum: Sum| sums[sum as usize];
+        self.put(proc, ts, [of(Sum::Read) + of(Sum::Written), of(Sum::Io), of(Sum::Metadata)]);
+    }
+
+    fn put(&mut self, proc: u32, ts: i64, cell: Cell) {
+        let column = self.reach(ts);
+        let sums = self.cells.entry((proc, column)).or_default();
+        sums.iter_mut().zip(cell).for_each(|(sum, more)| *sum += more);
+        while self.cells.len() > CELLS_MAX && self.last > self.first {
+            self.widen();
+        }
+    }
+
+    fn reach(&mut self, ts: i64) -> i64 {
+        loop {
+            let column = ts >> self.shift;
+            let (first, last) = (self.first.min(column), self.last.max(column));
+            if last.saturating_sub(first) < HEAT_COLUMNS {
+                (self.first, self.last) = (first, last);
+                return column;
+            }
+            self.widen();
+        }
+    }
+
+    fn widen(&mut self) {
+        self.shift += 1;
+        if self.cells.is_empty() {
+            return;
+        }
+        (self.first, self.last) = (self.first >> 1, self.last >> 1);
+        for ((proc, column), cell) in std::mem::take(&mut self.cells) {
+            let sums = self.cells.entry((proc, column >> 1)).or_default();
+            sums.iter_mut().zip(cell).for_each(|(sum, more)| *sum += more);
+        }
+    }
+
+    fn merge(&mut self, other: Heat) {
+        while self.shift < other.shift {
+            self.widen();
+        }
+        for ((proc, column), cell) in other.cells {
+            self.put(proc, column << other.shift, cell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(course: &Course) -> (u32, Vec<(u32, i64, Cell)>) {
+        let mut cells: Vec<_> = course.heat.cells().map(|(proc, column, cell)| (proc, column, *cell)).collect();
+        cells.sort();
+        (course.heat.shift(), cells)
+    }
+
+    /// Calls of three processes, some of them long, in no order.
+    fn calls() -> Vec<(u32, Interval, u64)> {
+        let mut state = 3u64;
+        let mut below = |most: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % most
+        };
+        let call = |_| {
+            let start = below(5_000_000_000) as i64;
+            let length = if below(9) == 0 { below(50_000_000) } else { below(9000) } as i64;
+            (below(3) as u32, Interval { start, end: start + length }, below(1 << 20))
+        };
+        (0..5000).map(call).collect()
+    }
+
+    fn course<'a>(calls: impl IntoIterator<Item = &'a (u32, Interval, u64)>) -> Course {
+        let mut course = Course::default();
+        for (proc, interval, bytes) in calls {
+            course.begin(*proc);
+            course.add(*interval, *bytes, bytes / 2, bytes % 2 == 0);
+        }
+        course.flush();
+        course
+    }
+
+    #[test]
+    fn columns_and_cells_add_up_to_what_was_added_in_any_order() {
+        let calls = calls();
+        let whole = course(&calls);
+        let mut parts = Course::default();
+        calls.chunks(33).rev().for_each(|part| parts.merge(course(part.iter().rev())));
+        assert_eq!(cells(&whole), cells(&parts));
+        let range = whole.columns.range().unwrap();
+        let column = |course: &Course, sum: Sum| course.columns.column(sum as usize, whole.columns.shift(), range);
+        let bytes: u64 = calls.iter().map(|(_, _, bytes)| bytes).sum();
+        for (sum, truth) in [
+            (Sum::Read, bytes),
+            (Sum::Written, calls.iter().map(|(_, _, bytes)| bytes / 2).sum()),
+            (Sum::Calls, calls.len() as u64),
+            (Sum::Io, calls.iter().map(|(_, interval, _)| (interval.end - interval.start) as u64).sum()),
+            (Sum::Metadata, calls.iter().filter(|(_, _, bytes)| bytes % 2 == 0).count() as u64),
+        ] {
+            assert_eq!(column(&whole, sum), column(&parts, sum), "{sum:?}");
+            assert_eq!(column(&whole, sum).iter().sum::<u64>(), truth, "{sum:?}");
+        }
+        let heat = whole.heat.cells().fold(0, |sum, (_, _, cell)| sum + cell[0]);
+        assert_eq!(heat, calls.iter().map(|(_, _, bytes)| bytes + bytes / 2).sum::<u64>());
+    }
+
+    #[test]
+    fn the_heat_map_stays_small_whatever_the_number_of_processes() {
+        let mut course = Course::default();
+        for at in 0..200i64 {
+            for proc in 0..10_000 {
+                course.begin(proc);
+                course.add(Interval { start: at << 20, end: (at << 20) + 10 }, 1, 0, false);
+            }
+        }
+        course.flush();
+        let (_, cells) = cells(&course);
+        assert!((CELLS_MAX / 3..=CELLS_MAX).contains(&cells.len()), "{}", cells.len());
+        assert_eq!(cells.iter().map(|(_, _, cell)| cell[0]).sum::<u64>(), 2_000_000);
+    }
+}

@@ -1,0 +1,445 @@
+//! What threads did to one another's time: how long a trainer waited, and how much of that its readers were in I/O or idle.
+//!
+//! A lane is a thread. Each has tracks, which are sets of intervals; what is asked for are lengths of tracks, and of what the
+//! tracks of two lanes share, where one thread's process is an ancestor of the other's or the same. Time is swept backwards
+//! as in [`intervals`], so that memory holds what is open and not what there is.
+//!
+//! [`intervals`]: crate::summary::intervals
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::RandomState;
+
+use super::super::bins::Bins;
+use super::super::intervals::{Interval, length, shared, unite};
+use super::super::sweep::{WAITING, gather, pass};
+use super::super::unordered::{pack, unpack};
+use super::steps::Steps;
+use super::tree::{Ancestry, LaneId};
+
+/// A set of intervals of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Track {
+    /// Spans in which the program waits for its next batch.
+    Wait,
+    /// Spans of compute categories.
+    Compute,
+    /// Spans of checkpoints.
+    Save,
+    /// Calls on files.
+    Io,
+    /// Calls that wait for others: for a message on a pipe or socket, for a lock, for a child.
+    Idle,
+    /// Spans of communication.
+    Comm,
+    /// Calls that hand a message over.
+    Hand,
+}
+
+pub const TRACKS: usize = 7;
+
+type Tracks = [Vec<Interval>; TRACKS];
+
+/// The intervals of a part of a trace, by lane.
+#[derive(Default)]
+pub struct LanePart {
+    index: HashMap<LaneId, usize, RandomState>,
+    lanes: Vec<(LaneId, Tracks)>,
+}
+
+impl LanePart {
+    /// The place of a lane, for [`LanePart::push`].
+    pub fn place(&mut self, lane: LaneId) -> usize {
+        *self.index.entry(lane).or_insert_with(|| {
+            self.lanes.push((lane, Tracks::default()));
+            self.lanes.len() - 1
+        })
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, place: usize, track: Track, interval: Interval) {
+        self.lanes[place].1[track as usize].push(interval);
+    }
+
+    /// Makes each track disjoint and ascending.
+    pub fn unite(&mut self) {
+        self.lanes.iter_mut().flat_map(|(_, tracks)| tracks).for_each(unite);
+    }
+
+    /// All intervals of a track, lane by lane.
+    pub fn all_of(&self, track: Track) -> Vec<Interval> {
+        self.lanes.iter().flat_map(|(_, tracks)| &tracks[track as usize]).copied().collect()
+    }
+}
+
+/// What two lanes shared: `of` the time that the first was in a track, the second was in I/O or idle.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    pub io: i64,
+    pub idle: i64,
+    /// How much of the first one's track lies after the second one's last event, and after its first.
+    pub after_last: i64,
+    pub after_first: i64,
+    /// And after the second one's last message; `None` where it hands none over.
+    pub after_last_hand: Option<i64>,
+    /// What they shared since the second one was ready; `None` where nothing tells when.
+    pub since_ready: Option<Since>,
+    /// And since its process handed its last message over.
+    pub since_end: Option<Since>,
+}
+
+/// What two lanes shared after a moment, and how much of the first one's track lies after it.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Since {
+    pub after: i64,
+    pub io: i64,
+    pub idle: i64,
+}
+
+impl Overlap {
+    /// How much of the first one's track lies within the second one's life.
+    pub fn alive(&self) -> i64 {
+        self.after_first - self.after_last
+    }
+
+    /// What the second one was busy with before it was ready: starting, importing.
+    pub fn starting(&self) -> i64 {
+        let Some(ready) = self.since_ready else { return 0 };
+        let before = Since { after: self.after_first, io: self.io, idle: self.idle };
+        (before.after - before.idle) - (ready.after - ready.idle)
+    }
+
+    /// What the second one was busy with until it had handed over all it made: how it ends is no work.
+    pub fn busy(&self) -> i64 {
+        let end = self.since_end.unwrap_or(Since { after: self.after_last, io: 0, idle: 0 });
+        (self.after_first - self.idle) - (end.after - end.idle)
+    }
+
+    /// I/O from when it was ready to then.
+    pub fn working_io(&self) -> i64 {
+        self.since_ready.map_or(self.io, |ready| ready.io) - self.since_end.map_or(0, |end| end.io)
+    }
+}
+
+/// What was measured of one lane.
+#[derive(Clone, Default, Debug)]
+pub struct LaneMeasure {
+    pub lengths: [i64; TRACKS],
+    pub compute_and_io: i64,
+    /// Where it says when it waits for batches.
+    pub steps: Steps,
+    /// First start and last end of what its tracks hold.
+    pub first_ts: i64,
+    pub last_ts: i64,
+    /// End of the last call that hands a message over.
+    pub last_hand_ts: Option<i64>,
+    /// By lane of an ancestor, or of the own process: with the waits it says of itself, and with its idle calls.
+    pub with: BTreeMap<LaneId, [Overlap; 2]>,
+}
+
+impl LaneMeasure {
+    pub fn of(&self, track: Track) -> i64 {
+        self.lengths[track as usize]
+    }
+}
+
+/// A lane under way.
+#[derive(Default)]
+struct Lane {
+    waiting: [Vec<Vec<Interval>>; TRACKS],
+    room: [usize; TRACKS],
+    /// What lies between the last horizon and the one before.
+    passed: Tracks,
+    measure: LaneMeasure,
+    /// Lengths before `passed` was added: how much lies after the last horizon.
+    before: [i64; TRACKS],
+    partners: Vec<LaneId>,
+    /// When it had last waited before its process handed its first message over, and when that was.
+    ready: Option<(i64, i64)>,
+    /// Whether it was noted what there was after its process's last message.
+    has_end: bool,
+}
+
+/// All that was measured of lanes.
+#[derive(Default)]
+pub struct Lanes {
+    pub measures: BTreeMap<LaneId, LaneMeasure>,
+    /// In each column of time, how long lanes said that they waited, computed, saved: summed over them.
+    pub said: Bins<SAID>,
+    /// By lane that others may make wait, how long it was idle in each column of time.
+    pub idle: BTreeMap<LaneId, Bins<1>>,
+}
+
+/// Tracks that spans make, which come first.
+pub const SAID: usize = Track::Save as usize + 1;
+
+/// Lanes whose idle time is kept by columns: that of more is a megabyte each hundred.
+const IDLE_MAX: usize = 256;
+
+/// See the module.
+pub struct LaneSweep {
+    ancestry: Ancestry,
+    lanes: BTreeMap<LaneId, Lane>,
+    /// Lanes that say of themselves when they wait: whoever is below them is measured against these.
+    speakers: BTreeSet<LaneId>,
+    /// When each process handed messages over, as far as is known.
+    hands: HashMap<u32, Hands, RandomState>,
+    unordered: Vec<Packed>,
+    horizon: i64,
+    said: Bins<SAID>,
+    idle: BTreeMap<LaneId, Bins<1>>,
+}
+
+/// When a process began to hand over its first message, and was done with its last.
+#[derive(Clone, Copy)]
+struct Hands {
+    first: i64,
+    last: i64,
+}
+
+/// Intervals whose place in time nobody knew before, in a few bytes each; sorted by their ends when they are taken out.
+struct Packed {
+    last_end: i64,
+    lanes: Vec<(LaneId, [Box<[u8]>; TRACKS])>,
+}
+
+impl LaneSweep {
+    pub fn new(ancestry: Ancestry) -> LaneSweep {
+        let (lanes, speakers, hands) = (BTreeMap::new(), BTreeSet::new(), HashMap::default());
+        let (said, idle) = (Bins::default(), BTreeMap::new());
+        LaneSweep { ancestry, lanes, speakers, hands, unordered: Vec::new(), horizon: i64::MAX, said, idle }
+    }
+
+    /// Takes the next part, whose tracks are united, and the latest end that anything after it can have: `i64::MAX` where
+    /// nobody knows.
+    pub fn take(&mut self, part: LanePart, horizon: i64) {
+        if horizon == i64::MAX {
+            return self.keep(part);
+        }
+        self.place(part.lanes);
+        self.unordered.sort_by_key(|packed| packed.last_end);
+        while let Some(packed) = self.unordered.pop_if(|packed| packed.last_end > horizon) {
+            let tracks = |tracks: [Box<[u8]>; TRACKS]| tracks.map(|track| unpack(&track));
+            self.place(packed.lanes.into_iter().map(|(lane, packed)| (lane, tracks(packed))).collect());
+        }
+        let horizon = horizon.max(self.unordered.last().map_or(i64::MIN, |packed| packed.last_end));
+        if horizon < self.horizon {
+            self.advance(horizon);
+        }
+        for lane in self.lanes.values_mut() {
+            lane.waiting.iter_mut().zip(&mut lane.room).for_each(|(waiting, room)| gather(waiting, room));
+        }
+    }
+
+    /// What was measured, by lane.
+    pub fn finish(mut self) -> Lanes {
+        self.take(LanePart::default(), i64::MIN);
+        let hands = self.hands;
+        let measured = |(id, lane): (LaneId, Lane)| {
+            let first_hand = hands.get(&id.proc).map(|hands| hands.first);
+            (id, lane.measured(first_hand))
+        };
+        let measures = self.lanes.into_iter().map(measured).collect();
+        Lanes { measures, said: self.said, idle: self.idle }
+    }
+
+    fn keep(&mut self, part: LanePart) {
+        let ends = part.lanes.iter().flat_map(|(_, tracks)| tracks).filter_map(|track| track.last());
+        if let Some(last_end) = ends.map(|interval| interval.end).max() {
+            let pack = |tracks: Tracks| tracks.map(|track| pack(&track));
+            let lanes = part.lanes.into_iter().map(|(lane, tracks)| (lane, pack(tracks))).collect();
+            self.unordered.push(Packed { last_end, lanes });
+        }
+    }
+
+    fn place(&mut self, lanes: Vec<(LaneId, Tracks)>) {
+        for (id, tracks) in lanes {
+            if !tracks[Track::Wait as usize].is_empty() && self.speakers.insert(id) {
+                self.introduce(id);
+            }
+            if !self.lanes.contains_key(&id) {
+                let partners = self.ancestry.partners(id, &self.speakers);
+                self.look_to(&partners, id);
+                self.lanes.insert(id, Lane::new(partners));
+            }
+            let Some(lane) = self.lanes.get_mut(&id) else { continue };
+            for (waiting, mut track) in lane.waiting.iter_mut().zip(tracks) {
+                // What ended behind the horizon against its promise is cut there, as in the other sweep, which counts it.
+                let late = track.partition_point(|interval| interval.end <= self.horizon);
+                for interval in &mut track[late..] {
+                    *interval = Interval { start: interval.start.min(self.horizon), end: self.horizon };
+                }
+                if late < track.len() {
+                    unite(&mut track);
+                }
+                if !track.is_empty() {
+                    waiting.push(track);
+                }
+            }
+        }
+    }
+
+    /// Keeps the idle time of lanes that others may make wait by columns, from now on.
+    fn look_to(&mut self, partners: &[LaneId], id: LaneId) {
+        for partner in partners.iter().filter(|partner| **partner != id) {
+            if self.idle.len() < IDLE_MAX {
+                self.idle.entry(*partner).or_default();
+            }
+        }
+    }
+
+    /// Lets the lanes that are known already be measured against one more.
+    fn introduce(&mut self, speaker: LaneId) {
+        for (id, lane) in &mut self.lanes {
+            if !lane.partners.contains(&speaker) && self.ancestry.is_below(id.proc, speaker.proc) {
+                lane.partners.push(speaker);
+            }
+        }
+    }
+
+    /// Notes when a lane did what it did.
+    fn record(&mut self, id: LaneId, lane: &Lane) {
+        for (track, passed) in lane.passed[..SAID].iter().enumerate() {
+            self.said.add_lengths(passed, track);
+        }
+        if let Some(columns) = self.idle.get_mut(&id) {
+            columns.add_lengths(&lane.passed[Track::Idle as usize], 0);
+        }
+    }
+
+    fn advance(&mut self, horizon: i64) {
+        self.horizon = horizon;
+        for (id, lane) in &mut self.lanes {
+            lane.pass(horizon);
+            let hands = &lane.passed[Track::Hand as usize];
+            if let Some((first, last)) = hands.first().zip(hands.last()) {
+                let known = self.hands.entry(id.proc).or_insert(Hands { first: first.start, last: last.end });
+                *known = Hands { first: known.first.min(first.start), last: known.last.max(last.end) };
+            }
+        }
+        let ids: Vec<LaneId> = self.lanes.iter().filter(|(_, lane)| lane.has_passed()).map(|(id, _)| *id).collect();
+        for id in ids {
+            // A lane out of the map can be measured against those that are in it.
+            let Some(mut lane) = self.lanes.remove(&id) else { continue };
+            lane.see();
+            self.record(id, &lane);
+            let hands = self.hands.get(&id.proc).copied();
+            let moments = hands.map(|hands| (lane.get_ready(hands.first), lane.get_end(hands.last)));
+            for partner in lane.partners.clone() {
+                let overlaps = lane.measure.with.remove(&partner).unwrap_or_default();
+                let other = if partner == id { Some(&lane) } else { self.lanes.get(&partner) };
+                let met = other.map_or(overlaps, |other| lane.meet(other, overlaps, moments.unwrap_or_default()));
+                lane.measure.with.insert(partner, met);
+            }
+            self.lanes.insert(id, lane);
+        }
+    }
+}
+
+impl Lane {
+    fn new(partners: Vec<LaneId>) -> Lane {
+        let measure = LaneMeasure { first_ts: i64::MAX, last_ts: i64::MIN, ..LaneMeasure::default() };
+        Lane { room: [WAITING; TRACKS], partners, measure, ..Lane::default() }
+    }
+
+    /// Moves what lies behind the horizon from what waits to what has passed.
+    fn pass(&mut self, horizon: i64) {
+        for track in 0..TRACKS {
+            self.before[track] = self.measure.lengths[track];
+            self.passed[track] = pass(&mut self.waiting[track], horizon);
+            self.measure.lengths[track] += length(&self.passed[track]);
+        }
+        let [wait, compute, save, io, _, comm, _] = &self.passed;
+        self.measure.compute_and_io += shared(compute, io);
+        self.measure.steps.pass(horizon, [compute, comm, save, wait, io]);
+    }
+
+    fn has_passed(&self) -> bool {
+        self.passed.iter().any(|track| !track.is_empty())
+    }
+
+    fn see(&mut self) {
+        let (first, last) = self.reach();
+        self.measure.first_ts = self.measure.first_ts.min(first);
+        self.measure.last_ts = self.measure.last_ts.max(last);
+        let hand = self.passed[Track::Hand as usize].last().map(|interval| interval.end);
+        self.measure.last_hand_ts = self.measure.last_hand_ts.max(hand);
+    }
+
+    /// First start and last end of what has passed.
+    fn reach(&self) -> (i64, i64) {
+        let first = self.passed.iter().filter_map(|track| track.first()).map(|interval| interval.start).min();
+        let last = self.passed.iter().filter_map(|track| track.last()).map(|interval| interval.end).max();
+        (first.unwrap_or(i64::MAX), last.unwrap_or(i64::MIN))
+    }
+
+    /// Notes when it last waited before its process handed its first message over, and says when it has just come to know.
+    fn get_ready(&mut self, hand: i64) -> Option<i64> {
+        if self.ready.is_some_and(|(_, known)| known == hand) {
+            return None;
+        }
+        let idle = &self.passed[Track::Idle as usize];
+        let last = idle[..idle.partition_point(|interval| interval.end <= hand)].last()?;
+        self.ready = Some((last.end, hand));
+        Some(last.end)
+    }
+
+    /// When its process was done with its last message, the first time that it asks.
+    fn get_end(&mut self, hand: i64) -> Option<i64> {
+        (!std::mem::replace(&mut self.has_end, true)).then_some(hand)
+    }
+
+    /// What was measured of it; when it was ready only where the first message is the one that this was found by.
+    fn measured(mut self, first_hand: Option<i64>) -> LaneMeasure {
+        if self.ready.map(|(_, hand)| hand) != first_hand {
+            let overlaps = self.measure.with.values_mut().flatten();
+            overlaps.for_each(|overlap| overlap.since_ready = None);
+        }
+        self.measure
+    }
+
+    /// Adds what this lane shares with another one's waits, and with its idle calls.
+    fn meet(&self, other: &Lane, overlaps: [Overlap; 2], moments: (Option<i64>, Option<i64>)) -> [Overlap; 2] {
+        let (ready, end) = moments;
+        let (first, last) = self.reach();
+        let is_new = last == self.measure.last_ts;
+        let hand = self.passed[Track::Hand as usize].last().map(|interval| interval.end);
+        let new_hand = hand.filter(|_| hand == self.measure.last_hand_ts);
+        let mut both = [Track::Wait, Track::Idle].into_iter().zip(overlaps).map(|(track, mut overlap)| {
+            let theirs = &other.passed[track as usize];
+            let after = |ts: i64| other.before[track as usize] + tail(theirs, ts);
+            let since = |ts: i64| Since {
+                after: after(ts),
+                io: overlap.io + shared_after(theirs, &self.passed[Track::Io as usize], ts),
+                idle: overlap.idle + shared_after(theirs, &self.passed[Track::Idle as usize], ts),
+            };
+            let (since_ready, since_end) = (ready.map(since), end.map(since));
+            overlap.since_ready = since_ready.or(overlap.since_ready);
+            overlap.since_end = since_end.or(overlap.since_end);
+            overlap.io += shared(theirs, &self.passed[Track::Io as usize]);
+            overlap.idle += shared(theirs, &self.passed[Track::Idle as usize]);
+            if is_new {
+                overlap.after_last = after(last);
+            }
+            overlap.after_first = after(first);
+            overlap.after_last_hand = new_hand.map(after).or(overlap.after_last_hand);
+            overlap
+        });
+        [both.next().unwrap_or_default(), both.next().unwrap_or_default()]
+    }
+}
+
+/// How much of a disjoint ascending list lies after a moment.
+fn tail(list: &[Interval], ts: i64) -> i64 {
+    let from = list.partition_point(|interval| interval.end <= ts);
+    list[from..].iter().map(|interval| interval.end - interval.start.max(ts)).sum()
+}
+
+/// What two disjoint ascending lists share after a moment.
+fn shared_after(a: &[Interval], b: &[Interval], ts: i64) -> i64 {
+    let from = |list: &[Interval]| list.partition_point(|interval| interval.end <= ts);
+    let (a, b) = (&a[from(a)..], &b[from(b)..]);
+    let Some((first_a, first_b)) = a.first().zip(b.first()) else { return 0 };
+    let early = (ts.min(first_a.end).min(first_b.end) - first_a.start.max(first_b.start)).max(0);
+    shared(a, b) - early
+}

@@ -1,0 +1,287 @@
+//! Steps of a training, and what they were spent on: a partition, so that the parts of a step sum to it.
+//!
+//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of what is said
+//! of the training. Its time belongs to the first of these that was going on: compute, communication, checkpoint, wait for
+//! data, other I/O; what is left is other. Time is swept backwards, as everywhere:
+//!
+//! ```text
+//!   |wait|--compute--|save|  |wait|--compute--|  |wait|--com   ...
+//!   |--------- step ---------|----- step -----|--|<- under way, its end known
+//! ```
+//!
+//! However many steps there are, columns of several each keep them few.
+
+use crate::summary::intervals::{Interval, unite};
+use crate::summary::quantiles::Histogram;
+
+/// What a step is spent on, in the order in which time is given away. What is left of it is other.
+pub const PARTS: usize = 5;
+
+/// Places of these.
+pub const COMPUTE: usize = 0;
+pub const COMMUNICATION: usize = 1;
+pub const CHECKPOINT: usize = 2;
+pub const WAIT: usize = 3;
+pub const IO: usize = 4;
+
+/// Columns at most; where they become more, two become one.
+pub const COLUMNS_MAX: usize = 500;
+
+/// Readers up to which the wait is shared out by whose turn it was.
+pub const TURNS_MAX: usize = 16;
+
+/// Steps that follow one another.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Column {
+    pub steps: u64,
+    pub start_ts: i64,
+    pub total_ns: i64,
+    pub parts: [i64; PARTS],
+    pub shortest_ns: i64,
+    pub longest_ns: i64,
+}
+
+impl Column {
+    fn add(&mut self, other: &Column) {
+        *self = Column {
+            steps: self.steps + other.steps,
+            start_ts: self.start_ts.min(other.start_ts),
+            total_ns: self.total_ns + other.total_ns,
+            parts: std::array::from_fn(|part| self.parts[part] + other.parts[part]),
+            shortest_ns: self.shortest_ns.min(other.shortest_ns),
+            longest_ns: self.longest_ns.max(other.longest_ns),
+        };
+    }
+}
+
+/// The steps of one thread.
+#[derive(Clone, Default, Debug)]
+pub struct Steps {
+    /// The step under way: its end, and what is known of it.
+    end: Option<i64>,
+    parts: [i64; PARTS],
+    /// The last horizon, where a wait begins or goes on.
+    cut: Option<i64>,
+    /// Latest first.
+    columns: Vec<Column>,
+    /// Steps of a column.
+    width: u64,
+    pub lengths: Histogram,
+    /// Waits by the place of their step counted from the last, for each number of readers from 1 on.
+    turns: Vec<[i64; TURNS_MAX]>,
+}
+
+impl Steps {
+    /// Takes what lies before the last horizon and behind this one: disjoint ascending lists, by part.
+    pub fn pass(&mut self, horizon: i64, lists: [&[Interval]; PARTS]) {
+        let said = [lists[COMPUTE], lists[WAIT]].into_iter().filter_map(|list| list.last());
+        let Some(end) = self.end.or_else(|| said.map(|interval| interval.end).max()) else { return };
+        self.end = Some(end);
+        let waits = lists[WAIT];
+        // A wait that reaches the last horizon from before goes on there; else one began there.
+        if let Some(cut) = self.cut.take().filter(|cut| waits.last().is_none_or(|wait| wait.end < *cut)) {
+            self.close(cut);
+        }
+        let mut cuts: Vec<i64> = waits.iter().map(|wait| wait.start).filter(|start| *start > horizon).collect();
+        if waits.first().is_some_and(|wait| wait.start == horizon) {
+            self.cut = Some(horizon);
+        }
+        let mut segments = shares(&cuts, exclusive(lists), end);
+        while let Some(parts) = segments.pop() {
+            self.parts.iter_mut().zip(parts).for_each(|(mine, more)| *mine += more);
+            if let Some(cut) = cuts.pop() {
+                self.close(cut);
+            }
+        }
+    }
+
+    /// A step begins here.
+    fn close(&mut self, start: i64) {
+        let Some(end) = self.end.replace(start).filter(|end| *end > start) else { return };
+        let total_ns = end - start;
+        let parts = std::mem::take(&mut self.parts);
+        if self.turns.is_empty() {
+            self.turns.resize(TURNS_MAX, [0; TURNS_MAX]);
+        }
+        let place = self.lengths.count;
+        for (readers, turns) in (1..).zip(&mut self.turns) {
+            turns[(place % readers) as usize] += parts[WAIT];
+        }
+        self.lengths.add(total_ns as u64);
+        self.keep(Column { steps: 1, start_ts: start, total_ns, parts, shortest_ns: total_ns, longest_ns: total_ns });
+    }
+
+    fn keep(&mut self, step: Column) {
+        match self.columns.last_mut().filter(|column| column.steps < self.width) {
+            Some(column) => column.add(&step),
+            None => self.columns.push(step),
+        }
+        if self.columns.len() > COLUMNS_MAX {
+            let pair = |pair: &[Column]| {
+                pair[1..].iter().fold(pair[0], |mut sum, column| {
+                    sum.add(column);
+                    sum
+                })
+            };
+            self.columns = self.columns.chunks(2).map(pair).collect();
+            self.width = self.width.max(1) * 2;
+        }
+    }
+
+    /// Columns in order of time. What lies before the first step is in none.
+    pub fn columns(&self) -> Vec<Column> {
+        self.columns.iter().rev().copied().collect()
+    }
+
+    /// All steps together.
+    pub fn sum(&self) -> Option<Column> {
+        self.columns.iter().copied().reduce(|mut sum, column| {
+            sum.add(&column);
+            sum
+        })
+    }
+
+    /// The largest part of all waiting that lies in the steps of one turn, where so many readers take turns.
+    pub fn largest_turn(&self, readers: usize) -> Option<f64> {
+        let turns = self.turns.get(readers.checked_sub(1)?)?;
+        let all: i64 = turns.iter().sum();
+        (all > 0).then(|| *turns.iter().max().unwrap_or(&0) as f64 / all as f64)
+    }
+}
+
+/// What each list has that none before it covers.
+fn exclusive(lists: [&[Interval]; PARTS]) -> [Vec<Interval>; PARTS] {
+    let mut covered: Vec<Interval> = Vec::new();
+    let mut own = lists.map(|_| Vec::new());
+    for (part, list) in lists.iter().enumerate() {
+        own[part] = without(list, &covered);
+        // Nothing comes after I/O, which is most.
+        if part + 1 < PARTS && !own[part].is_empty() {
+            covered.extend_from_slice(&own[part]);
+            unite(&mut covered);
+        }
+    }
+    own
+}
+
+/// A disjoint ascending list without what another covers.
+fn without(list: &[Interval], covered: &[Interval]) -> Vec<Interval> {
+    let mut left = Vec::new();
+    let mut from = 0;
+    for interval in list {
+        let mut start = interval.start;
+        from += covered[from..].partition_point(|cover| cover.end <= start);
+        for cover in covered[from..].iter().take_while(|cover| cover.start < interval.end) {
+            if cover.start > start {
+                left.push(Interval { start, end: cover.start });
+            }
+            start = start.max(cover.end);
+        }
+        if start < interval.end {
+            left.push(Interval { start, end: interval.end });
+        }
+    }
+    left
+}
+
+/// How much of each list lies before the first cut, between two, and behind the last, up to `end`.
+fn shares(cuts: &[i64], lists: [Vec<Interval>; PARTS], end: i64) -> Vec<[i64; PARTS]> {
+    let mut segments = vec![[0; PARTS]; cuts.len() + 1];
+    for (part, list) in lists.iter().enumerate() {
+        let mut at = 0;
+        for interval in list {
+            let (mut start, stop) = (interval.start, interval.end.min(end));
+            at += cuts[at..].partition_point(|cut| *cut <= start);
+            let mut place = at;
+            while start < stop {
+                let until = cuts.get(place).map_or(stop, |cut| stop.min(*cut));
+                segments[place][part] += until - start;
+                (start, place) = (until, place + 1);
+            }
+        }
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
+        pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
+    }
+
+    /// Cuts lists at horizons as a sweep does.
+    fn swept(lists: &[Vec<Interval>; PARTS], horizons: &[i64]) -> Steps {
+        let mut steps = Steps::default();
+        let mut before = i64::MAX;
+        for &horizon in horizons.iter().chain([&i64::MIN]) {
+            let piece = |list: &Vec<Interval>| -> Vec<Interval> {
+                let cut = |it: &Interval| Interval { start: it.start.max(horizon), end: it.end.min(before) };
+                list.iter().map(cut).filter(|it| it.start < it.end).collect()
+            };
+            let pieces = lists.each_ref().map(piece);
+            steps.pass(horizon, pieces.each_ref().map(Vec::as_slice));
+            before = horizon;
+        }
+        steps
+    }
+
+    #[test]
+    fn parts_of_a_step_sum_to_it_and_go_to_the_first_that_was_going_on() {
+        let lists = [
+            list(&[(10, 60), (110, 150)]),
+            list(&[(50, 70)]),
+            list(&[(60, 80)]),
+            list(&[(0, 20), (100, 110)]),
+            list(&[(75, 95), (145, 160)]),
+        ];
+        let steps = swept(&lists, &[]);
+        let columns = steps.columns();
+        // 0..100: compute 10..60, communication 60..70, checkpoint 70..80, wait 0..10, I/O 80..95, other 95..100.
+        assert_eq!((columns[0].total_ns, columns[0].parts), (100, [50, 10, 10, 10, 15]));
+        // To the end of what is said: 100..150.
+        assert_eq!((columns[1].total_ns, columns[1].parts), (50, [40, 0, 0, 10, 0]));
+        assert_eq!((steps.sum().unwrap().total_ns, columns.len()), (150, 2));
+    }
+
+    #[test]
+    fn it_does_not_matter_where_the_sweep_stops() {
+        let lists = [
+            list(&[(5, 30), (42, 60), (71, 90)]),
+            list(&[]),
+            list(&[(60, 64)]),
+            list(&[(0, 5), (30, 42), (65, 71)]),
+            list(&[(1, 4), (28, 41), (62, 80)]),
+        ];
+        let whole = swept(&lists, &[]).columns();
+        assert_eq!(whole.iter().map(|column| column.total_ns).collect::<Vec<_>>(), [30, 35, 25]);
+        for first in 1..90 {
+            for second in 0..first {
+                assert_eq!(swept(&lists, &[first, second]).columns(), whole, "at {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_steps_become_few_columns() {
+        let steps = 3001;
+        let waits: Vec<_> = (0..steps).map(|at| (at * 10, at * 10 + 3)).collect();
+        let compute: Vec<_> = (0..steps).map(|at| (at * 10 + 3, at * 10 + 10)).collect();
+        let found = swept(&[list(&compute), vec![], vec![], list(&waits), vec![]], &[]);
+        let columns = found.columns();
+        assert!(columns.len() <= COLUMNS_MAX && columns.len() > COLUMNS_MAX / 4, "{}", columns.len());
+        assert_eq!(columns.iter().map(|column| column.steps).sum::<u64>(), steps as u64);
+        assert_eq!(found.sum().unwrap().parts, [steps * 7, 0, 0, steps * 3, 0]);
+        assert!(columns.is_sorted_by_key(|column| column.start_ts));
+    }
+
+    #[test]
+    fn the_wait_for_one_of_several_readers_is_seen() {
+        let waits: Vec<_> = (0..400).map(|at| (at * 100, at * 100 + if at % 4 == 2 { 50 } else { 1 })).collect();
+        let compute: Vec<_> = (0..400).map(|at| (at * 100 + 50, at * 100 + 100)).collect();
+        let found = swept(&[list(&compute), vec![], vec![], list(&waits), vec![]], &[]);
+        assert!(found.largest_turn(4).unwrap() > 0.9 && found.largest_turn(3).unwrap() < 0.5);
+        assert_eq!(found.largest_turn(TURNS_MAX + 1), None);
+    }
+}

@@ -1,0 +1,400 @@
+//! Who trains and who reads, and how long the one waited for the other.
+//!
+//! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
+//! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
+//! its own program that read files, and it waits when its first thread waits for a message or a lock while they live.
+//!
+//! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
+//! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it
+//! takes the task of its first batch is its start (imports, mostly), whatever it does then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::lanes::{LaneMeasure, Overlap, Track};
+use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, is_worker, names, parents};
+use crate::catalog::{Catalog, Process};
+use crate::summary::count::{Counted, ThreadCount};
+
+/// A trainer with its readers.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct RankGroup {
+    /// Key into the table of processes.
+    pub proc: u32,
+    pub host: String,
+    pub pid: i32,
+    /// The thread that trains.
+    #[serde(default)]
+    pub tid: i32,
+    pub rank: Option<i32>,
+    /// What the trainer is called: its script, where it is one.
+    pub trainer: String,
+    /// Whether the wait is inferred from calls; otherwise spans say it.
+    pub inferred: bool,
+    /// When the training began, and how long the process had been running before.
+    pub start_ts: i64,
+    pub startup_ns: i64,
+    pub trained_ns: i64,
+    /// `null` where nothing tells.
+    pub waited_ns: Option<i64>,
+    /// Of this, what went by until readers had started, and then what they were in I/O and what they were busy with
+    /// something else; `null` where nothing tells.
+    #[serde(default)]
+    pub wait_start_ns: Option<i64>,
+    pub wait_io_ns: Option<i64>,
+    pub wait_elsewhere_ns: Option<i64>,
+    /// `null` where no span says it.
+    pub computed_ns: Option<i64>,
+    pub checkpoint_ns: i64,
+    /// Waits that spans tell of.
+    pub batches: u64,
+    /// From the first epoch that spans number to the last; zero where none does.
+    #[serde(default)]
+    pub epochs: u64,
+    pub readers: Vec<ReaderUse>,
+}
+
+impl RankGroup {
+    /// The most readers that lived at the same time.
+    pub fn readers_at_once(&self) -> usize {
+        let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
+        self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
+    }
+}
+
+/// What a process is for.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Trainer,
+    Reader,
+}
+
+impl Role {
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Trainer => "trainer",
+            Role::Reader => "reader",
+        }
+    }
+
+    /// Of a process; none where it is neither.
+    pub fn of(proc: u32, groups: &[RankGroup]) -> Option<Role> {
+        let reads = |group: &RankGroup| group.readers.iter().any(|reader| reader.proc == proc);
+        let trains = groups.iter().any(|group| group.proc == proc);
+        let is_reader = || groups.iter().any(reads).then_some(Role::Reader);
+        trains.then_some(Role::Trainer).or_else(is_reader)
+    }
+}
+
+/// One thread that reads for a trainer; the trainer's own, where it reads itself.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct ReaderUse {
+    pub proc: u32,
+    pub pid: i32,
+    pub tid: i32,
+    pub name: String,
+    pub bytes_read: u64,
+    pub io_ns: i64,
+    /// In calls that wait for others, while it lived.
+    #[serde(default)]
+    pub idle_ns: i64,
+    #[serde(default)]
+    pub first_ts: i64,
+    #[serde(default)]
+    pub last_ts: i64,
+    /// While its trainer waited: how long it lived, was starting, was in I/O, was idle.
+    pub wait_alive_ns: i64,
+    #[serde(default)]
+    pub wait_start_ns: i64,
+    pub wait_io_ns: i64,
+    pub wait_idle_ns: i64,
+}
+
+/// Fewer messages than this are no rhythm.
+const MESSAGES_MIN: u64 = 3;
+
+/// Who reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
+const READER_MIN: f64 = 0.01;
+
+/// All that the figures are made of.
+struct Scene<'a> {
+    processes: Vec<Process>,
+    parents: Vec<Option<u32>>,
+    names: Vec<String>,
+    hosts: Vec<String>,
+    counted: &'a Counted,
+    lanes: &'a BTreeMap<LaneId, LaneMeasure>,
+    /// Whether trainers were inferred: then readers are those that it was inferred from.
+    by_rhythm: bool,
+    /// Whether spans tell of all computing.
+    knows_computing: bool,
+}
+
+/// Which of the two overlaps of a lane is meant: with the waits its trainer tells of, or with its idle calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    Spans = 0,
+    Idle = 1,
+}
+
+/// Every trainer of a trace with its readers; none where nothing tells of training.
+pub fn rank_groups(catalog: &Catalog, counted: &Counted, lanes: &BTreeMap<LaneId, LaneMeasure>) -> Vec<RankGroup> {
+    let processes = catalog.processes();
+    let (parents, names) = (parents(&processes), names(&processes));
+    let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
+    let knows_computing = counted.knows_computing(&catalog.kinds());
+    let scene = Scene { processes, parents, names, hosts, counted, lanes, by_rhythm: false, knows_computing };
+    let said = scene.trainers_that_say_so();
+    let by_rhythm = said.is_empty();
+    let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { said };
+    let procs: BTreeSet<u32> = trainers.iter().map(|lane| lane.proc).collect();
+    let scene = Scene { by_rhythm, ..scene };
+    trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs)).collect()
+}
+
+impl Scene<'_> {
+    fn thread(&self, lane: LaneId) -> ThreadCount {
+        let process = self.counted.processes.get(lane.proc as usize);
+        process.and_then(|process| process.threads.get(&lane.tid)).copied().unwrap_or_default()
+    }
+
+    fn above(&self, proc: u32) -> Vec<u32> {
+        above(&self.parents, proc)
+    }
+
+    /// By process, the thread that waits most for batches, or computes most.
+    fn trainers_that_say_so(&self) -> Vec<LaneId> {
+        let said = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
+        let mut found: BTreeMap<u32, LaneId> = BTreeMap::new();
+        for (id, lane) in self.lanes.iter().filter(|(_, lane)| said(lane) != (0, 0)) {
+            let best = found.entry(id.proc).or_insert(*id);
+            if said(lane) > said(&self.lanes[best]) {
+                *best = *id;
+            }
+        }
+        // A reader may say of itself that it waits; who computes below another trainer is one of its own.
+        let computes = |lane: &LaneId| self.lanes[lane].of(Track::Compute) > 0;
+        let below = |lane: &LaneId| self.above(lane.proc).iter().any(|proc| found.contains_key(proc));
+        found.values().filter(|lane| computes(lane) || !below(lane)).copied().collect()
+    }
+
+    /// Processes that take messages from readers of their own making.
+    fn trainers_by_rhythm(&self) -> Vec<LaneId> {
+        let procs = 0..self.processes.len() as u32;
+        let trainers: BTreeSet<u32> = procs.filter_map(|proc| self.hands_over_to(proc)).collect();
+        let takes = |proc: &u32| self.sum(*proc, |thread| thread.taken) >= MESSAGES_MIN;
+        let first = |proc: u32| LaneId { proc, tid: self.processes[proc as usize].pid };
+        trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()
+    }
+
+    /// Whom a process reads files for: the one that made it, of the same program, to whom it hands what it made.
+    fn hands_over_to(&self, proc: u32) -> Option<u32> {
+        let reads = self.sum(proc, |thread| thread.bytes_read) > 0;
+        let (taken, handed) = (self.sum(proc, |thread| thread.taken), self.sum(proc, |thread| thread.handed));
+        // One that is given tasks may hand over few batches; one that knows its share from the start hands over many.
+        let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
+        let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
+        (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
+    }
+
+    /// Whether a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
+    fn begins_at_once(&self, proc: u32) -> bool {
+        let is_spawned = || self.processes[proc as usize].command.as_deref().is_some_and(|it| it.contains(SPAWNED));
+        self.sum(proc, |thread| thread.taken) == 0 && !is_spawned()
+    }
+
+    fn sum(&self, proc: u32, of: fn(&ThreadCount) -> u64) -> u64 {
+        self.counted.processes.get(proc as usize).map_or(0, |process| process.threads.values().map(of).sum())
+    }
+
+    fn group(&self, trainer: LaneId, trainers: &BTreeSet<u32>) -> Option<RankGroup> {
+        let lane = &self.lanes[&trainer];
+        let thread = self.thread(trainer);
+        let process = &self.processes[trainer.proc as usize];
+        let basis = if lane.of(Track::Wait) > 0 { Basis::Spans } else { Basis::Idle };
+        let readers = self.readers(trainer, trainers, basis);
+        let said = (thread.said_from, thread.said_to);
+        let (from, to) = if thread.said_from < thread.said_to { said } else { self.life(&readers)? };
+        let wait = Wait::of(self, trainer, basis, &readers);
+        let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
+        let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
+        Some(RankGroup {
+            proc: trainer.proc,
+            host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
+            pid: process.pid,
+            tid: trainer.tid,
+            rank: process.rank,
+            trainer: self.names[trainer.proc as usize].clone(),
+            inferred: basis == Basis::Idle,
+            start_ts: from,
+            startup_ns: (from - began).max(0),
+            trained_ns: to - from,
+            waited_ns: wait.waited,
+            wait_start_ns: wait.shares.map(|shares| shares.start),
+            wait_io_ns: wait.shares.map(|shares| shares.io),
+            wait_elsewhere_ns: wait.waited.zip(wait.shares).map(|(waited, shares)| waited - shares.io - shares.start),
+            computed_ns: (computed > 0).then_some(computed),
+            checkpoint_ns: lane.of(Track::Save),
+            batches: thread.batches,
+            epochs: thread.epochs(),
+            readers: readers.iter().map(|reader| self.reader(reader)).collect(),
+        })
+    }
+
+    /// From the first event of the first reader to the last message of the last: how long they take to end is no training.
+    fn life(&self, readers: &[Reading]) -> Option<(i64, i64)> {
+        let measures = || readers.iter().map(|reader| &self.lanes[&reader.lane]);
+        let hands = readers
+            .iter()
+            .filter_map(|reader| self.lanes_of(reader.lane.proc).filter_map(|(_, lane)| lane.last_hand_ts).max());
+        let last = hands.max().or_else(|| measures().map(|lane| lane.last_ts).max());
+        measures().map(|lane| lane.first_ts).min().zip(last)
+    }
+
+    fn lanes_of(&self, proc: u32) -> impl Iterator<Item = (&LaneId, &LaneMeasure)> {
+        self.lanes.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX })
+    }
+
+    /// How much a trainer waited after the last message of a reader's process, whichever thread it came from.
+    fn after_last_hand(&self, reader: &Reading, trainer: LaneId, basis: Basis) -> Option<i64> {
+        let lanes = self.lanes_of(reader.lane.proc);
+        lanes.filter_map(|(_, lane)| lane.with.get(&trainer)?[basis as usize].after_last_hand).min()
+    }
+
+    /// Threads below a trainer, and beside it, that read files; and itself, if it reads as much as they do.
+    fn readers(&self, trainer: LaneId, trainers: &BTreeSet<u32>, basis: Basis) -> Vec<Reading> {
+        let is_its = |proc: u32| {
+            let nearest = self.above(proc).into_iter().find(|above| trainers.contains(above));
+            proc == trainer.proc || !trainers.contains(&proc) && nearest == Some(trainer.proc)
+        };
+        let reading = |(lane, measure): (&LaneId, &LaneMeasure)| {
+            let mut overlap = measure.with.get(&trainer)?[basis as usize];
+            // A thread beside the trainer has no start and end of its own that messages would tell of.
+            if lane.proc == trainer.proc {
+                (overlap.since_ready, overlap.since_end) = (None, None);
+            }
+            if self.begins_at_once(lane.proc) {
+                overlap.since_ready = None;
+            }
+            let bytes = self.thread(*lane).bytes_read;
+            let is_reader = if self.by_rhythm {
+                self.hands_over_to(lane.proc) == Some(trainer.proc)
+            } else {
+                // Whoever ended before the training began read for something else.
+                is_its(lane.proc) && overlap.alive() > 0
+            };
+            let takes_part = *lane != trainer && bytes > 0 && is_reader;
+            takes_part.then_some(Reading { lane: *lane, bytes, overlap })
+        };
+        let mut found: Vec<Reading> = self.lanes.iter().filter_map(reading).collect();
+        let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
+        found.retain(|reader| reader.bytes as f64 >= most * READER_MIN);
+        let own = self.thread(trainer).bytes_read;
+        if own > 0 && own >= found.iter().map(|reader| reader.bytes).sum() {
+            let overlap =
+                self.lanes[&trainer].with.get(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
+            let overlap = Overlap { since_ready: None, since_end: None, ..overlap };
+            found.push(Reading { lane: trainer, bytes: own, overlap });
+        }
+        found.sort_by_key(|reader| (self.processes[reader.lane.proc as usize].start_ts, reader.lane));
+        found
+    }
+
+    fn reader(&self, reader: &Reading) -> ReaderUse {
+        let lane = &self.lanes[&reader.lane];
+        let process = &self.processes[reader.lane.proc as usize];
+        ReaderUse {
+            proc: reader.lane.proc,
+            pid: process.pid,
+            tid: reader.lane.tid,
+            name: self.names[reader.lane.proc as usize].clone(),
+            bytes_read: reader.bytes,
+            io_ns: lane.of(Track::Io),
+            idle_ns: lane.of(Track::Idle),
+            first_ts: lane.first_ts,
+            last_ts: lane.last_ts,
+            wait_alive_ns: reader.overlap.alive(),
+            wait_start_ns: reader.overlap.starting(),
+            wait_io_ns: reader.overlap.io,
+            wait_idle_ns: reader.overlap.idle,
+        }
+    }
+
+    /// Whether a trace tells who started a process.
+    fn knows_the_tree(&self, trainer: LaneId) -> bool {
+        self.processes.len() == 1 || self.processes[trainer.proc as usize].ppid.is_some()
+    }
+}
+
+/// A thread that reads, and what it did while its trainer waited.
+struct Reading {
+    lane: LaneId,
+    bytes: u64,
+    overlap: Overlap,
+}
+
+impl Reading {
+    /// How long its trainer waited before it had its first task.
+    fn waited_for_start(&self) -> i64 {
+        self.overlap.since_ready.map_or(0, |ready| self.overlap.after_first - ready.after)
+    }
+}
+
+/// How long a trainer waited, and what its readers did of that.
+#[derive(Default)]
+struct Wait {
+    waited: Option<i64>,
+    shares: Option<Shares>,
+}
+
+/// The parts of a wait in which readers were starting, and in which they were in I/O.
+#[derive(Clone, Copy, Default)]
+struct Shares {
+    start: i64,
+    io: i64,
+}
+
+impl Wait {
+    fn of(scene: &Scene, trainer: LaneId, basis: Basis, readers: &[Reading]) -> Wait {
+        let lane = &scene.lanes[&trainer];
+        let reads_itself = readers.iter().any(|reader| reader.lane == trainer);
+        let waited = match basis {
+            Basis::Spans => lane.of(Track::Wait),
+            // Of what it did while its readers lived and worked: one that starts or ends them waits for something else.
+            Basis::Idle if !reads_itself => {
+                let first = readers.iter().map(|reader| reader.overlap.after_first).max();
+                let after_hand = |reader: &Reading| scene.after_last_hand(reader, trainer, basis);
+                let last = readers.iter().map(|reader| after_hand(reader).unwrap_or(reader.overlap.after_last)).min();
+                let Some((first, last)) = first.zip(last) else { return Wait::default() };
+                first - last
+            }
+            // It reads when it needs something, and nothing computes meanwhile.
+            Basis::Idle => {
+                let exposed = lane.of(Track::Io) - lane.compute_and_io;
+                return Wait { waited: Some(exposed), shares: Some(Shares { start: 0, io: exposed }) };
+            }
+        };
+        let shares = shared_out(waited, readers).or_else(|| scene.none_reads(trainer, readers));
+        Wait { waited: Some(waited), shares }
+    }
+}
+
+impl Scene<'_> {
+    /// Nobody was in I/O for a trainer that has no readers, where the trace would tell.
+    fn none_reads(&self, trainer: LaneId, readers: &[Reading]) -> Option<Shares> {
+        (readers.is_empty() && self.knows_the_tree(trainer)).then(Shares::default)
+    }
+}
+
+/// The parts of a wait, as large as those of its readers' busy time.
+fn shared_out(waited: i64, readers: &[Reading]) -> Option<Shares> {
+    let sum = |of: fn(&Reading) -> i64| readers.iter().map(of).sum::<i64>();
+    let busy = sum(|reader| reader.overlap.busy());
+    let start = sum(|reader| reader.overlap.starting()).clamp(0, busy.max(0));
+    let io = sum(|reader| reader.overlap.working_io());
+    let part = |of: i64| (waited as i128 * of as i128 / busy as i128) as i64;
+    (busy > 0)
+        .then(|| Shares { start: part(start).min(sum(Reading::waited_for_start)), io: part(io.clamp(0, busy - start)) })
+}

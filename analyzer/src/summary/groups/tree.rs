@@ -1,0 +1,230 @@
+//! Who started whom, and what processes are called: `train.py` and not `python3`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalog::{Catalog, Process};
+
+/// A thread of a process image.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct LaneId {
+    pub proc: u32,
+    pub tid: i32,
+}
+
+/// The parents of processes, as far as their traces name them before they are read.
+pub struct Ancestry {
+    /// By process: the image it was started by.
+    parents: Vec<Option<u32>>,
+    /// By process: its first thread.
+    firsts: Vec<i32>,
+}
+
+/// Longer chains are a ring of reused process ids.
+const GENERATIONS_MAX: usize = 64;
+
+impl Ancestry {
+    pub fn new(catalog: &Catalog) -> Ancestry {
+        let processes = catalog.processes();
+        Ancestry { parents: parents(&processes), firsts: processes.iter().map(|process| process.pid).collect() }
+    }
+
+    /// A process's parent, its parent's and so on.
+    pub fn above(&self, proc: u32) -> Vec<u32> {
+        above(&self.parents, proc)
+    }
+
+    pub fn is_below(&self, proc: u32, ancestor: u32) -> bool {
+        proc == ancestor || self.above(proc).contains(&ancestor)
+    }
+
+    /// The lanes whose waits may be for this one: itself, the first threads of its process and of those above it, and
+    /// others there that say when they wait.
+    pub fn partners(&self, lane: LaneId, speakers: &BTreeSet<LaneId>) -> Vec<LaneId> {
+        let family: Vec<u32> = [lane.proc].into_iter().chain(self.above(lane.proc)).collect();
+        let first = |&proc: &u32| Some(LaneId { proc, tid: *self.firsts.get(proc as usize)? });
+        let speaking = speakers.iter().filter(|speaker| family.contains(&speaker.proc)).copied();
+        let found: BTreeSet<LaneId> = family.iter().filter_map(first).chain(speaking).chain([lane]).collect();
+        found.into_iter().collect()
+    }
+}
+
+/// By process: the image of its parent that was running when it started.
+pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
+    let mut images: BTreeMap<(u32, i32), Vec<u32>> = BTreeMap::new();
+    for (number, process) in (0u32..).zip(processes) {
+        images.entry((process.host, process.pid)).or_default().push(number);
+    }
+    let parent = |process: &Process| {
+        let images = images.get(&(process.host, process.ppid?))?;
+        let image = |number: &&u32| &processes[**number as usize];
+        let began = |number: &&u32| image(number).start_ts <= process.start_ts;
+        let running =
+            |number: &&u32| began(number) && image(number).end_ts.is_none_or(|end| Some(end) >= process.start_ts);
+        // The image that ended first of those that had not ended: an exec keeps the start of its process.
+        let ending = |number: &&u32| image(number).end_ts.unwrap_or(i64::MAX);
+        images.iter().filter(running).min_by_key(ending).or_else(|| images.iter().rfind(began)).copied()
+    };
+    processes.iter().map(parent).collect()
+}
+
+/// The chain of parents.
+pub fn above(parents: &[Option<u32>], proc: u32) -> Vec<u32> {
+    let next = |proc: &u32| parents.get(*proc as usize).copied().flatten();
+    std::iter::successors(next(&proc), next).take(GENERATIONS_MAX).collect()
+}
+
+/// What processes are called: workers by their number among those of one maker, all others by what they run.
+pub fn names(processes: &[Process]) -> Vec<String> {
+    let parents = parents(processes);
+    let mut names: Vec<String> = processes.iter().map(called).collect();
+    let mut workers: Vec<u32> =
+        (0..processes.len() as u32).filter(|&proc| is_worker(processes, &parents, proc)).collect();
+    workers.sort_by_key(|&proc| processes[proc as usize].start_ts);
+    let mut numbers: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+    for proc in workers {
+        let maker = above(&parents, proc).into_iter().find(|&maker| names[maker as usize] != FORK_SERVER);
+        let number = numbers.entry(maker).or_default();
+        names[proc as usize] = format!("worker {number}");
+        *number += 1;
+    }
+    names
+}
+
+/// Whether a process is a copy of its parent that went on as one, or what Python starts in the place of such a copy.
+pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
+    let process = &processes[proc as usize];
+    let Some(command) = process.command.as_deref() else { return false };
+    let parent = parents[proc as usize].and_then(|parent| processes[parent as usize].command.as_deref());
+    let first = base(command.split_whitespace().next().unwrap_or_default());
+    // A shell's copy is about to become another program.
+    let is_copy = parent == Some(command) && process.ended != "exec" && !SHELLS.contains(&first);
+    is_copy || command.contains(SPAWNED)
+}
+
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
+
+/// What the command of a process that Python spawned holds: it imports everything anew.
+pub const SPAWNED: &str = "multiprocessing.spawn";
+
+/// What makes workers for another process.
+pub const FORK_SERVER: &str = "fork server";
+
+/// Programs whose name says nothing: what they run does.
+const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bash", "sh", "dash", "Rscript", "julia"];
+
+/// Options of interpreters that take the next word along.
+const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
+
+/// What Python's multiprocessing starts, by a piece of its command line.
+const HELPERS: [(&str, &str); 3] = [
+    ("multiprocessing.forkserver", FORK_SERVER),
+    ("multiprocessing.resource_tracker", "resource tracker"),
+    (SPAWNED, "spawned process"),
+];
+
+/// What a process is called: its script or module, or else its program.
+pub fn called(process: &Process) -> String {
+    let program = process.program.as_deref().unwrap_or_default();
+    let Some(command) = process.command.as_deref() else { return program.into() };
+    if let Some((_, name)) = HELPERS.iter().find(|(piece, _)| command.contains(piece)) {
+        return name.to_string();
+    }
+    let mut words = command.split_whitespace();
+    let first = words.next().map_or(program, base);
+    let is_interpreter = |name: &str| INTERPRETERS.iter().any(|known| is_version_of(name, known));
+    if !is_interpreter(first) && !is_interpreter(program) {
+        return program.into();
+    }
+    while let Some(word) = words.next() {
+        match word {
+            "-m" => return words.next().unwrap_or(program).into(),
+            "-c" | "-e" | "-" => return format!("{program} {word}"),
+            _ if WITH_A_WORD.contains(&word) => drop(words.next()),
+            _ if word.starts_with('-') => {}
+            script => return base(script.trim_matches('\'')).into(),
+        }
+    }
+    program.into()
+}
+
+/// `python3.11` of `python`.
+fn is_version_of(name: &str, program: &str) -> bool {
+    name.strip_prefix(program).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+fn base(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(program: &str, command: &str) -> Process {
+        Process { program: Some(program.into()), command: Some(command.into()), ..Process::default() }
+    }
+
+    #[test]
+    fn processes_are_called_by_what_they_run() {
+        let names = [
+            ("python3.11", "/usr/bin/python3 -u -X dev /data/jobs/train.py --epochs 3", "train.py"),
+            ("python3", "python3 -m torch.distributed.run train.py", "torch.distributed.run"),
+            ("python3", "python3 -c print(1)", "python3 -c"),
+            ("python3", "python3", "python3"),
+            ("python3", "python3 -c from multiprocessing.forkserver import main; main(3)", "fork server"),
+            ("bash", "bash ./run.sh", "run.sh"),
+            ("dd", "dd if=/dev/zero of=a", "dd"),
+            ("shred", "shred -n 1 file", "shred"),
+        ];
+        for (program, command, name) in names {
+            assert_eq!(called(&process(program, command)), name, "{command}");
+        }
+        assert_eq!(called(&Process { program: Some("tar".into()), ..Process::default() }), "tar");
+    }
+
+    #[test]
+    fn workers_have_the_number_of_their_start() {
+        let process = |pid, ppid, start, command: &str| Process {
+            pid,
+            ppid: Some(ppid),
+            start_ts: Some(start),
+            ..process("python3", command)
+        };
+        let server = "python3 -c 'from multiprocessing.forkserver import main; main()'";
+        let processes = [
+            process(1, 0, 0, "python3 train.py"),
+            process(3, 1, 20, "python3 train.py"),
+            process(2, 1, 10, "python3 train.py"),
+            process(4, 1, 30, server),
+            process(5, 4, 40, server),
+            process(6, 1, 50, "python3 -c 'from multiprocessing.spawn import spawn_main; spawn_main()'"),
+            process(7, 1, 60, "python3 -m tarfile -l x"),
+        ];
+        assert_eq!(
+            names(&processes),
+            ["train.py", "worker 1", "worker 0", "fork server", "worker 2", "worker 3", "tarfile"]
+        );
+    }
+
+    #[test]
+    fn a_child_is_of_the_image_that_was_running_when_it_began() {
+        let image = |pid, ppid, start, end| Process {
+            pid,
+            ppid,
+            start_ts: Some(start),
+            end_ts: Some(end),
+            ..Process::default()
+        };
+        // A shell that becomes a trainer, whose worker starts a helper; a process id is used again long after.
+        let processes = [
+            image(10, None, 0, 5),
+            image(10, None, 0, 100),
+            image(11, Some(10), 20, 90),
+            image(12, Some(11), 30, 40),
+            image(11, Some(1), 200, 210),
+        ];
+        let parents = parents(&processes);
+        assert_eq!(parents, [None, None, Some(1), Some(2), None]);
+        assert_eq!(above(&parents, 3), [2, 1]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Where reads and writes begin, and how they are aligned.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::access::{LAYERS, Pattern, RELATIONS};
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::heading;
+use crate::summary::units::{grouped, share};
+
+/// Reads or writes of a layer, those that moved bytes.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct AccessUse {
+    pub layer: String,
+    pub class: String,
+    pub calls: Relations,
+    pub bytes: Relations,
+    /// Of calls whose position is known, those that do not begin at a multiple of 4 KiB, that are none, and that are both.
+    pub off_start: u64,
+    pub off_size: u64,
+    pub off_both: u64,
+}
+
+/// By where a call begins, against the one before it in its pass.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, Default)]
+pub struct Relations {
+    pub first: u64,
+    pub consecutive: u64,
+    pub forward: u64,
+    pub backward: u64,
+    pub repeated: u64,
+    pub unknown: u64,
+}
+
+impl Relations {
+    fn of(counts: [u64; RELATIONS]) -> Relations {
+        let [first, consecutive, forward, backward, repeated, unknown] = counts;
+        Relations { first, consecutive, forward, backward, repeated, unknown }
+    }
+
+    pub fn known(&self) -> u64 {
+        self.first + self.consecutive + self.forward + self.backward + self.repeated
+    }
+}
+
+/// See the module.
+pub struct AccessPatterns;
+
+impl Section for AccessPatterns {
+    type Values = Vec<AccessUse>;
+
+    const MEANING: &'static str = "\
+        Access patterns: calls on files that moved bytes, by layer. A pass is what one thread reads (or writes) of a \
+        file between opening and closing it. First: the first call of a pass. Consecutive: it begins where the one \
+        before ended; forward: further on; repeated: where that one began; backward: anywhere else before its end. \
+        Unknown: the trace does not say where it began. Not aligned: begins at no multiple of 4 KiB, is no multiple \
+        of it, both; of calls whose position is known.";
+    const FIELDS: &'static str = "\
+        a list, by `layer` (`posix`, `stdio`, `other`) and `class` (`read`, `write`): `calls` and `bytes`, each by \
+        `first`, `consecutive`, `forward`, `backward`, `repeated`, `unknown`; `off_start`, `off_size`, `off_both` \
+        (calls that begin at no multiple of 4 KiB, are none, both)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/access.sql"));
+
+    fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {
+        let layers = LAYERS.iter().flat_map(|layer| [(layer, "read"), (layer, "write")]);
+        let used = layers.zip(&analysis.counted.access.patterns);
+        let row = |((layer, class), pattern): ((&&str, &str), &Pattern)| AccessUse {
+            layer: layer.to_string(),
+            class: class.into(),
+            calls: Relations::of(pattern.calls),
+            bytes: Relations::of(pattern.bytes),
+            off_start: pattern.off_start,
+            off_size: pattern.off_size,
+            off_both: pattern.off_both,
+        };
+        used.filter(|(_, pattern)| pattern.calls.iter().any(|calls| *calls > 0)).map(row).collect()
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        if summary.access.is_empty() {
+            return;
+        }
+        heading("Access patterns", out);
+        let heads = ["<", "calls", "first", "consecutive", "forward", "backward", "repeated", "unknown", "not aligned"];
+        let mut grid = Grid::new(&heads);
+        for row in &summary.access {
+            let calls = &row.calls;
+            let all = calls.known() + calls.unknown;
+            let parts = [calls.first, calls.consecutive, calls.forward, calls.backward, calls.repeated, calls.unknown];
+            let off = row.off_start + row.off_size - row.off_both;
+            let cells = parts.map(|part| share(part as i64, all as i64));
+            let head = [format!("{} {}", row.layer, row.class), grouped(all)];
+            grid.row(head.into_iter().chain(cells).chain([share(off as i64, calls.known() as i64)]).collect());
+        }
+        grid.print(out);
+    }
+}

@@ -1,0 +1,167 @@
+//! Who took part.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary, hosts};
+use crate::catalog::Process;
+use crate::load::Trace;
+use crate::summary::analysis::{Analysis, started};
+use crate::summary::count::ProcessCount;
+use crate::summary::layout::{heading, pairs};
+use crate::summary::units::{grouped, many, time};
+
+/// Who took part.
+#[derive(Serialize, Deserialize, Debug, Default)]
+pub struct Allocation {
+    pub hosts: u64,
+    /// Program images: an exec begins a new one.
+    pub processes: u64,
+    /// Processes, whatever number of programs each ran one after another.
+    pub pids: u64,
+    pub killed: u64,
+    pub threads: u64,
+    pub io_threads: u64,
+    pub compute_threads: u64,
+    pub events: u64,
+    pub lost: u64,
+    /// Of these, calls that DFTracer counted together: their number is known and nothing else.
+    #[serde(default)]
+    pub aggregated: u64,
+    pub filtered: u64,
+    pub names_lost: u64,
+    pub misused_spans: u64,
+}
+
+impl Allocation {
+    /// Whether events are missing, but for those that a tracer counted together on purpose.
+    pub fn lacks_events(&self) -> bool {
+        self.lost > self.aggregated
+    }
+}
+
+impl Allocation {
+    /// `4 processes`, and the programs they ran where those are more.
+    pub fn shown_processes(&self) -> String {
+        let processes = many(self.pids, "process", "processes");
+        match self.processes == self.pids {
+            true => processes,
+            false => format!("{processes} ({})", many(self.processes, "program", "programs")),
+        }
+    }
+}
+
+impl Section for Allocation {
+    type Values = Self;
+
+    const MEANING: &'static str = "\
+        Allocation: who took part. A process counts once, whatever number of programs it runs one after \
+        another by exec; where those are more, both are said. With a filter those count of which an event \
+        passes. A thread counts as one with I/O when it made a call on a file, as one with compute when it \
+        has a span of a compute category; it can be both. Lost events found no room in the tracer's memory \
+        and are missing from every figure; what filters left out while tracing is counted beside them.";
+    const FIELDS: &'static str = "\
+        `hosts`, `processes` (program images: an exec begins a new one), `pids` (processes, each once \
+        whatever number of programs it ran), `killed` (with a filter: of those of which something passed), \
+        `threads`, `io_threads`, `compute_threads` (threads likewise), `events`, `lost`, `aggregated` (of \
+        the lost, calls that DFTracer counted together), `filtered`, `names_lost` (names that found no \
+        room), `misused_spans` (closed on another thread than their own, and not recorded)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let all = trace.catalog.processes();
+        let threads = threads(&all, &analysis.counted.processes);
+        let said_lost: u64 = analysis.counted.processes.iter().map(|process| process.lost).sum();
+        let said_aggregated: u64 = analysis.counted.processes.iter().map(|process| process.aggregated).sum();
+        let partakers = analysis.partakers(&all);
+        let made = || partakers.iter().map(|(process, _)| *process);
+        // What was lost may have been anything, of any process that is asked for.
+        let processes: Vec<_> =
+            all.iter().filter(|process| analysis.filter.takes_process(process.pid, process.rank)).collect();
+        Allocation {
+            hosts: hosts::Hosts::values(analysis, trace).len() as u64,
+            processes: partakers.len() as u64,
+            pids: started(made()),
+            killed: made().filter(|process| process.ended == "killed").count() as u64,
+            threads: threads.len() as u64,
+            io_threads: threads.values().filter(|(does_io, _)| *does_io).count() as u64,
+            compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
+            events: analysis.events(),
+            lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
+            aggregated: processes.iter().map(|process| process.aggregated).sum::<u64>() + said_aggregated,
+            filtered: processes.iter().map(|process| process.filtered).sum(),
+            names_lost: processes.iter().map(|process| process.names_lost).sum(),
+            misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
+        }
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let who = &summary.allocation;
+        heading("Allocation", out);
+        let killed = if who.killed > 0 { format!(" ({} killed)", grouped(who.killed)) } else { String::new() };
+        let programs = match who.processes == who.pids {
+            true => grouped(who.pids),
+            false => format!("{}, of {}", grouped(who.pids), many(who.processes, "program", "programs")),
+        };
+        let mut rows = vec![
+            ("hosts", grouped(who.hosts)),
+            ("processes", programs + &killed),
+            (
+                "threads",
+                format!(
+                    "{} ({} with I/O, {} with compute)",
+                    grouped(who.threads),
+                    grouped(who.io_threads),
+                    grouped(who.compute_threads)
+                ),
+            ),
+            ("events", grouped(who.events)),
+            ("lost events", grouped(who.lost)),
+        ];
+        if who.aggregated > 0 {
+            let calls = grouped(who.aggregated);
+            rows.push((
+                "aggregated",
+                format!("{calls} of the lost: calls that DFTracer counted together, nobody knows when"),
+            ));
+        }
+        if who.filtered > 0 {
+            rows.push(("left out by filters", grouped(who.filtered)));
+        }
+        if who.names_lost > 0 {
+            rows.push((
+                "names lost",
+                format!("{}, for want of room: their events are there without", grouped(who.names_lost)),
+            ));
+        }
+        if who.misused_spans > 0 {
+            rows.push((
+                "misused spans",
+                format!("{}, closed on another thread than their own", grouped(who.misused_spans)),
+            ));
+        }
+        for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
+            let stepped =
+                format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
+            rows.push(("wall clock", stepped));
+        }
+        pairs(&rows, out);
+    }
+}
+
+/// Less than this is how well two clocks can be read one after the other.
+const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
+
+/// Threads by host, process and number, and whether they did I/O and computed: a thread stays one through an exec.
+fn threads(processes: &[Process], counted: &[ProcessCount]) -> BTreeMap<(u32, i32, i32), (bool, bool)> {
+    let mut threads = BTreeMap::new();
+    for (process, count) in processes.iter().zip(counted) {
+        for (tid, thread) in &count.threads {
+            let (does_io, computes) = threads.entry((process.host, process.pid, *tid)).or_default();
+            *does_io |= thread.does_io;
+            *computes |= thread.computes;
+        }
+    }
+    threads
+}

@@ -1,0 +1,85 @@
+//! Checkpoints, apart from reading.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::catalog::Origin;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::groups::steps::CHECKPOINT;
+use crate::summary::layout::{heading, pairs};
+use crate::summary::units::{bytes, grouped, time};
+use dlio_schemas::ops::Class;
+
+/// What is saved.
+#[derive(Serialize, Deserialize, Debug, Clone, Default)]
+pub struct Checkpoints {
+    /// Whether no span tells of them: then it is files of which much was written that are taken for them.
+    pub inferred: bool,
+    pub spans: u64,
+    pub span_ns: u64,
+    /// Of the steps of trainers, the part that was saved and not computed; `null` where steps are not measured.
+    pub exposed_ns: Option<i64>,
+    pub files: u64,
+    pub bytes_written: u64,
+    pub time_ns: u64,
+}
+
+/// Files of which less was written are logs and settings.
+pub const LARGE: u64 = 1 << 20;
+
+impl Section for Checkpoints {
+    type Values = Self;
+
+    const MEANING: &'static str = "\
+        Checkpoints: spans whose category begins with checkpoint, how many and how long together; exposed: the part of \
+        the trainers' steps that went into them while nothing computed. Files are those of which 1 MiB or more was \
+        written, whoever wrote them; where no span tells of checkpoints these are taken for them, which is inferred.";
+    const FIELDS: &'static str = "\
+        `inferred` (no span tells of them), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' steps; `null` \
+        where steps are not measured), `files` (of which 1 MiB or more was written), `bytes_written`, `time_ns` (of all \
+        calls on them)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/checkpoints.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let kinds = trace.catalog.kinds();
+        let mut found = Checkpoints::default();
+        for (_, kind, count) in analysis.rows(&kinds) {
+            if kind.origin == Origin::Span && kind.class == Class::Write {
+                found.spans += count.durations.count;
+                found.span_ns += count.durations.sum as u64;
+            }
+        }
+        found.inferred = found.spans == 0;
+        let steps = analysis.met.lanes.values().filter_map(|lane| lane.steps.sum());
+        found.exposed_ns = steps.map(|sum| sum.parts[CHECKPOINT]).reduce(|a, b| a + b);
+        let paths = trace.catalog.files();
+        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| count.bytes_written >= LARGE) {
+            found.files += 1;
+            found.bytes_written += count.bytes_written;
+            found.time_ns += count.time_ns;
+        }
+        found
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let found = &summary.checkpoints;
+        if found.spans + found.files == 0 {
+            return;
+        }
+        heading("Checkpoints", out);
+        let mut rows = Vec::new();
+        if found.inferred {
+            rows.push(("spans", "none tells of checkpoints: large files are taken for them".to_string()));
+        } else {
+            rows.push(("spans", format!("{}, {} together", grouped(found.spans), time(found.span_ns as f64))));
+        }
+        rows.extend(found.exposed_ns.map(|ns| ("exposed", time(ns as f64))));
+        rows.push(("files", format!("{} of which 1 MiB or more was written", grouped(found.files))));
+        rows.push((
+            "written",
+            format!("{}, {} in calls", bytes(found.bytes_written as f64), time(found.time_ns as f64)),
+        ));
+        pairs(&rows, out);
+    }
+}

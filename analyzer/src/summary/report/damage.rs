@@ -1,0 +1,100 @@
+//! What of the trace could not be used, and what has to be said of it.
+
+use std::fmt::Write;
+
+use dlio_schemas::native::Damage;
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::load::Trace;
+use crate::load::errors::Note;
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::{SHOWN, heading, more};
+use crate::summary::units::{grouped, many};
+
+#[derive(Serialize, Deserialize, Debug)]
+pub struct DamageNote {
+    pub path: String,
+    pub what: String,
+    /// Whether it is the end that is missing.
+    pub cut: bool,
+    /// `null` where nothing says how many events that cost.
+    pub events_max: Option<u64>,
+    /// Whether nothing is damaged and only something has to be said.
+    #[serde(default)]
+    pub remark: bool,
+}
+
+/// See the module.
+pub struct Damages;
+
+impl Section for Damages {
+    type Values = Vec<DamageNote>;
+
+    const MEANING: &'static str = "\
+        Damage: pieces of the trace that could not be used, and how many events that can have cost. Remarks: \
+        what has to be known of a trace of which nothing is damaged.";
+    const FIELDS: &'static str = "\
+        a list: `path`, `what`, `cut`, `events_max` (how many events that can have cost), `remark` (nothing \
+        is damaged, something has to be known)";
+    const FIRST: bool = true;
+
+    fn values(_analysis: &Analysis, trace: &Trace) -> Self::Values {
+        trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect()
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let values = &summary.damage;
+        let (remarks, damage): (Vec<_>, Vec<_>) = values.iter().partition(|note| note.remark);
+        if !remarks.is_empty() {
+            heading("Remarks", out);
+            for note in remarks.iter().take(SHOWN) {
+                let _ = writeln!(out, "  {}: {}", note.path, note.what);
+            }
+            more(remarks.len(), SHOWN, out);
+        }
+        if damage.is_empty() {
+            return;
+        }
+        heading("Damage", out);
+        for note in damage.iter().take(SHOWN) {
+            let cost = match note.events_max {
+                None => "an unknown number of events".to_string(),
+                Some(0) => "no events beyond the lost ones".to_string(),
+                Some(most) => format!("at most {} events", grouped(most)),
+            };
+            let _ = writeln!(out, "  {}: {} ({cost})", note.path, note.what);
+        }
+        more(damage.len(), SHOWN, out);
+    }
+}
+
+impl DamageNote {
+    pub fn of(note: &Note) -> DamageNote {
+        let cut = note.what == Damage::Cut;
+        let (path, what) = (note.path.display().to_string(), note.what.to_string());
+        let remark = matches!(note.what, Damage::Remark(_));
+        DamageNote { path, what, cut, events_max: note.events_max, remark }
+    }
+}
+
+/// `3 files cut, 2 blocks damaged: at most 8,192 events lost`, or nothing.
+pub fn damage_sentence(notes: &[DamageNote]) -> Option<String> {
+    let notes: Vec<_> = notes.iter().filter(|note| !note.remark).collect();
+    let cut = notes.iter().filter(|note| note.cut).count();
+    let known: u64 = notes.iter().filter_map(|note| note.events_max).sum();
+    let lost = match notes.iter().all(|note| note.events_max.is_some()) {
+        true if known == 0 => "no event is missing beyond the lost ones".into(),
+        true => format!("at most {} lost", many(known, "event", "events")),
+        false => "how many events that cost is not known".into(),
+    };
+    let many = |n: usize, one: &str, more: &str| many(n as u64, one, more);
+    let mut parts = Vec::new();
+    if cut > 0 {
+        parts.push(many(cut, "file cut", "files cut"));
+    }
+    if notes.len() > cut {
+        parts.push(many(notes.len() - cut, "piece damaged", "pieces damaged"));
+    }
+    (!parts.is_empty()).then(|| format!("{}: {lost}", parts.join(", ")))
+}

@@ -1,0 +1,137 @@
+//! What was read and written.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::batch::ABSENT;
+use crate::catalog::is_stored;
+use crate::load::Trace;
+use crate::load::tally::OTHER_FILES;
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::{heading, pairs};
+use crate::summary::units::{bytes, grouped, many};
+
+/// What was read and written.
+#[derive(Serialize, Deserialize, Debug, Default)]
+pub struct Dataset {
+    /// Whether the numbers of files and the positions reached are at least what is said: some files were counted together.
+    #[serde(default)]
+    pub at_least: bool,
+    /// Events on files that were counted together, for want of room.
+    #[serde(default)]
+    pub other_events: u64,
+    pub files: u64,
+    pub files_read: u64,
+    pub files_written: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    /// Sum of the largest position reached in each file.
+    pub bytes_reached: u64,
+    /// Bytes through pipes, sockets and terminals, which are no data set.
+    pub elsewhere_read: u64,
+    pub elsewhere_written: u64,
+    /// Files that two program images or more used.
+    #[serde(default)]
+    pub files_shared: u64,
+    /// Files that were opened and of which no byte was moved, and how often that was.
+    #[serde(default)]
+    pub files_unused: u64,
+    #[serde(default)]
+    pub opens_unused: u64,
+    /// Bytes beyond the largest position reached in each file: so much at least was read again.
+    #[serde(default)]
+    pub bytes_reread: u64,
+}
+
+impl Dataset {
+    /// What stands before numbers that may be larger.
+    pub fn at_least(&self) -> &'static str {
+        if self.at_least { "at least " } else { "" }
+    }
+}
+
+impl Section for Dataset {
+    type Values = Self;
+
+    const MEANING: &'static str = "\
+        Dataset: the files that calls named, pipes, sockets and terminals left out: what went through those \
+        is said besides. The extent reached is the sum of the largest position reached in each file, as far \
+        as positions are known. Bytes of an MPI-IO call count where no call beneath it moved bytes of that \
+        file in that process. At least: in summary mode the files that found no row of their own are counted \
+        together, and nobody knows how many they are. Read again: the bytes read of each file beyond the largest \
+        position reached in it, so at least as much. Opened only: files of which no byte was moved. Shared: files that \
+        two program images or more used.";
+    const FIELDS: &'static str = "\
+        `at_least` (whether `files*` and `bytes_reached` may be more: in summary mode further files are \
+        counted together), `other_events` (events on those), `files`, `files_read`, `files_written`, \
+        `bytes_read`, `bytes_written` (of each file and process by POSIX and C library calls, by MPI-IO \
+        where none of those moved any), `bytes_reached` (sum of the largest position reached in each file), \
+        `elsewhere_read`, `elsewhere_written` (bytes through pipes, sockets and terminals, which are no data \
+        set), `files_shared` (used by two program images or more), `files_unused`, `opens_unused` (opened, and no byte \
+        moved), `bytes_reread` (bytes read of each file beyond the largest position reached: read again at least)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let paths = trace.catalog.files();
+        let mut dataset = Dataset::default();
+        for (path, count) in analysis.used_files(&paths) {
+            dataset.bytes_read += count.bytes_read;
+            dataset.bytes_written += count.bytes_written;
+            // How many they are is not known, and some may have been counted before there was no room any more.
+            if path == OTHER_FILES {
+                (dataset.at_least, dataset.other_events) = (true, count.events);
+                continue;
+            }
+            dataset.files += 1;
+            dataset.files_read += (count.bytes_read > 0) as u64;
+            dataset.files_written += (count.bytes_written > 0) as u64;
+            let is_unused = count.opens > 0 && count.bytes_read + count.bytes_written == 0;
+            dataset.files_unused += is_unused as u64;
+            dataset.opens_unused += if is_unused { count.opens } else { 0 };
+            let again = |size: i64| count.bytes_read.saturating_sub(size.max(0) as u64);
+            dataset.bytes_reread += if count.size == ABSENT { 0 } else { again(count.size) };
+            dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
+        }
+        let mut users = vec![0u32; paths.len()];
+        analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
+        let counts = paths.iter().zip(&analysis.counted.files).zip(users);
+        let shared = counts.filter(|((path, count), users)| *users > 1 && count.events > 0 && is_stored(path));
+        dataset.files_shared = shared.filter(|((path, _), _)| ***path != *OTHER_FILES).count() as u64;
+        for (_, count) in paths.iter().zip(&analysis.counted.files).filter(|(path, _)| !is_stored(path)) {
+            dataset.elsewhere_read += count.bytes_read;
+            dataset.elsewhere_written += count.bytes_written;
+        }
+        dataset
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let what = &summary.dataset;
+        heading("Dataset", out);
+        let (read, written) = (grouped(what.files_read), grouped(what.files_written));
+        let least = what.at_least();
+        let mut rows = vec![
+            ("files", format!("{least}{} ({least}{read} read, {least}{written} written)", grouped(what.files))),
+            ("read", bytes(what.bytes_read as f64)),
+            ("written", bytes(what.bytes_written as f64)),
+            ("extent reached", format!("{least}{}", bytes(what.bytes_reached as f64))),
+        ];
+        let unused = grouped(what.files_unused);
+        rows.push(("opened only", format!("{unused} files, {} times", grouped(what.opens_unused))));
+        rows.push(("shared", format!("{} files of several processes", grouped(what.files_shared))));
+        if what.bytes_reread > 0 {
+            rows.push(("read again", format!("at least {}", bytes(what.bytes_reread as f64))));
+        }
+        if what.at_least {
+            let events = many(what.other_events, "event is", "events are");
+            rows.push((
+                OTHER_FILES,
+                format!("{events} on files that found no row of their own and were counted together"),
+            ));
+        }
+        if what.elsewhere_read + what.elsewhere_written > 0 {
+            let (read, written) = (bytes(what.elsewhere_read as f64), bytes(what.elsewhere_written as f64));
+            rows.push(("besides", format!("{read} read and {written} written through pipes, sockets and terminals")));
+        }
+        pairs(&rows, out);
+    }
+}

@@ -1,0 +1,82 @@
+//! Calls on files that failed, by how.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::load::strace::errno;
+use crate::summary::access::Failures as Count;
+use crate::summary::analysis::Analysis;
+use crate::summary::count::kind_of;
+use crate::summary::layout::{heading, more};
+use crate::summary::units::{grouped, time};
+
+/// Calls of a function that failed in one way.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct FailureUse {
+    pub name: String,
+    pub cat: String,
+    pub class: String,
+    /// `null` where the trace says only that they failed.
+    pub errno: Option<i32>,
+    /// `ENOENT` and its kin.
+    pub error: String,
+    pub count: u64,
+    pub time_ns: u64,
+    /// The file of the first one.
+    pub file: Option<String>,
+}
+
+/// See the module.
+pub struct Failures;
+
+impl Section for Failures {
+    type Values = Vec<FailureUse>;
+
+    const MEANING: &'static str = "\
+        Failures: calls on files that failed, by function and error, with the file of the first one. That a file is \
+        not there is an answer too, where a program looks for it in several places.";
+    const FIELDS: &'static str = "\
+        a list, by `name`, `cat` and `errno` (`null`: only that it failed is known): `class`, `error` (`ENOENT` and \
+        its kin), `count`, `time_ns`, `file` (of the first)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/failures.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let kinds = trace.catalog.kinds();
+        let row = |(&(row, number), found): (&(u32, i32), &Count)| {
+            let kind = kinds.get(kind_of(row).0 as usize)?;
+            let file = trace.catalog.path(found.first.1);
+            Some(FailureUse {
+                name: kind.name.to_string(),
+                cat: kind.cat.to_string(),
+                class: kind.class.name().into(),
+                errno: (number != 0).then_some(number),
+                error: errno::name(number).map_or_else(String::new, str::to_string),
+                count: found.count,
+                time_ns: found.time_ns,
+                file: (!file.is_empty()).then(|| file.to_string()),
+            })
+        };
+        let mut rows: Vec<_> = analysis.counted.access.failures.iter().filter_map(row).collect();
+        rows.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| (&a.name, &a.cat, a.errno).cmp(&(&b.name, &b.cat, b.errno)))
+        });
+        rows
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.failures.is_empty() {
+            return;
+        }
+        heading("Failures", out);
+        let mut grid = Grid::new(&["<function", "<error", "calls", "time", "<first file"]);
+        for row in summary.failures.iter().take(top) {
+            let error = if row.error.is_empty() { "unknown".into() } else { row.error.clone() };
+            let file = row.file.clone().unwrap_or_default();
+            grid.row(vec![row.name.clone(), error, grouped(row.count), time(row.time_ns as f64), file]);
+        }
+        grid.print(out);
+        more(summary.failures.len(), top, out);
+    }
+}

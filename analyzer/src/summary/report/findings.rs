@@ -1,0 +1,248 @@
+//! What the figures mean for whoever ran the job: rules that fired, and those that did not, with what they measured.
+//!
+//! Here stands what a finding is and how it is printed; the rules are in [`crate`]'s `findings`, which reads this report.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::heading;
+use crate::summary::units::{bytes, grouped, many, time};
+
+/// What became of a rule.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Fired,
+    /// It fired, and another finding says that it would change nothing.
+    Silenced,
+    Quiet,
+    /// The trace does not tell; `says` names what would.
+    Unknown,
+    /// It was asked not to be judged.
+    Ignored,
+}
+
+/// By what can be won, as a share of the wall clock.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Critical,
+    Warning,
+    Note,
+    /// Good news.
+    Good,
+}
+
+/// How sure a finding is.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Counted.
+    Exact,
+    /// From names, gaps, or shared out.
+    Inferred,
+    Guess,
+}
+
+/// What a value is of.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// A fraction of one.
+    Share,
+    Ratio,
+    Count,
+    Bytes,
+    Ns,
+}
+
+/// A measured value beside its limit.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct Measure {
+    /// The limit's name among those of its rule.
+    pub key: String,
+    pub what: String,
+    /// `null` where it was not measured.
+    pub value: Option<f64>,
+    pub limit: f64,
+    pub unit: Unit,
+    /// Whether the value has to be below the limit, and not at it or above.
+    pub below: bool,
+}
+
+impl Measure {
+    pub fn holds(&self) -> Option<bool> {
+        self.value.map(|value| if self.below { value < self.limit } else { value >= self.limit })
+    }
+
+    fn said(&self) -> String {
+        let value = self.value.map_or("not measured".into(), |value| self.unit.said(value));
+        let limit = if self.below { "below" } else { "from" };
+        format!("{} {value} ({limit} {})", self.what, self.unit.said(self.limit))
+    }
+}
+
+impl Unit {
+    pub fn said(self, value: f64) -> String {
+        // An empty sum is less than nothing.
+        let value = if value == 0.0 { 0.0 } else { value };
+        match self {
+            Unit::Share if value > 0.0 && value < 0.001 => "<0.1 %".into(),
+            Unit::Share if value < 0.1 => format!("{:.1} %", 100.0 * value),
+            Unit::Share => format!("{:.0} %", 100.0 * value),
+            Unit::Ratio => format!("{value:.2}"),
+            Unit::Count => grouped(value.max(0.0).round() as u64),
+            Unit::Bytes => bytes(value),
+            Unit::Ns => time(value),
+        }
+    }
+}
+
+/// One rule and what became of it.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct Finding {
+    pub id: String,
+    pub state: State,
+    pub severity: Option<Severity>,
+    pub confidence: Confidence,
+    /// A sentence with the number; of what is not known, why, and what run would tell.
+    pub says: String,
+    /// What can be won at most.
+    pub worth_ns: Option<i64>,
+    /// The same as a share of the wall clock.
+    pub worth_share: Option<f64>,
+    /// Whether nothing computed in that time; otherwise it can't be told whether it was hidden.
+    pub exposed: bool,
+    /// The finding that silences it.
+    pub silenced_by: Option<String>,
+    pub measures: Vec<Measure>,
+    /// At most five.
+    pub evidence: Vec<String>,
+    pub remedy: String,
+    /// The command that shows whether the remedy helped.
+    pub verify: String,
+}
+
+impl Finding {
+    pub fn fired(&self) -> bool {
+        self.state == State::Fired
+    }
+
+    /// `up to 3.1 s (31 %)`
+    pub fn worth(&self) -> Option<String> {
+        let (ns, share) = self.worth_ns.zip(self.worth_share)?;
+        Some(format!("up to {} ({})", time(ns as f64), Unit::Share.said(share)))
+    }
+}
+
+impl Severity {
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Critical => "critical",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+            Severity::Good => "good",
+        }
+    }
+}
+
+/// What is said where no rule that asks for a change fired.
+pub const NOTHING: &str = "nothing to mend";
+
+/// See the module.
+pub struct Findings;
+
+impl Section for Findings {
+    type Values = Vec<Finding>;
+
+    const MEANING: &'static str = "\
+        Findings: what can be won, by rules. Each asks for a pattern and for what it costs: less than 1 % of the \
+        wall clock is no finding. Worth is the time that can be won at most: time in which nothing computed, \
+        shared out by the time of the calls that are meant. From 20 % of the wall clock a finding is critical, \
+        from 5 % a warning, else a note; without compute spans nobody knows what I/O was hidden, and nothing is \
+        critical. Exact: counted; inferred: from names, gaps, or shared out; guess. Rules that did not fire stand \
+        there with what they measured and their limits, which --rules FILE changes.";
+    const FIELDS: &'static str = "\
+        a list, a row a rule, those that fired first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
+        `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` where it did not fire), `confidence` \
+        (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (what can be won at most, \
+        of the wall clock), `exposed` (whether nothing computed in that time; else that is not known), \
+        `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` (at most \
+        five sentences), `remedy`, `verify` (a command)";
+
+    /// Rules judge the report when it is there: see `findings::judge`.
+    fn values(_analysis: &Analysis, _trace: &Trace) -> Self::Values {
+        Vec::new()
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        if summary.findings.is_empty() {
+            return;
+        }
+        heading("Findings", out);
+        let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
+        if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
+            let _ = writeln!(out, "  {NOTHING}");
+        }
+        fired.iter().for_each(|finding| print_fired(finding, out));
+        for (state, title) in [
+            (State::Silenced, "Fired, and would change nothing"),
+            (State::Quiet, "Did not fire"),
+            (State::Unknown, "Not measured"),
+            (State::Ignored, "Ignored"),
+        ] {
+            print_others(&summary.findings, state, title, out);
+        }
+    }
+}
+
+fn print_fired(finding: &Finding, out: &mut String) {
+    let severity = finding.severity.map_or("", Severity::word);
+    let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth} of the wall clock"));
+    let confidence = match finding.confidence {
+        Confidence::Exact => "exact",
+        Confidence::Inferred => "inferred",
+        Confidence::Guess => "guess",
+    };
+    let _ = writeln!(out, "\n  {severity}: {}{worth}, {confidence}", finding.id);
+    let _ = writeln!(out, "    {}", shown(&finding.says));
+    for evidence in &finding.evidence {
+        let _ = writeln!(out, "      {}", shown(evidence));
+    }
+    for measure in &finding.measures {
+        let _ = writeln!(out, "    measured: {}", measure.said());
+    }
+    if !finding.remedy.is_empty() {
+        let _ = writeln!(out, "    change:   {}", finding.remedy);
+    }
+    if !finding.verify.is_empty() {
+        let _ = writeln!(out, "    verify:   {}", finding.verify);
+    }
+}
+
+fn print_others(findings: &[Finding], state: State, title: &str, out: &mut String) {
+    let rows: Vec<_> = findings.iter().filter(|finding| finding.state == state).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  {title} ({})", many(rows.len() as u64, "rule", "rules"));
+    let width = rows.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
+    for finding in rows {
+        let measured: Vec<_> = finding.measures.iter().map(Measure::said).collect();
+        let said = match (&finding.silenced_by, state) {
+            (Some(other), _) => format!("silenced by {other}: {}", finding.says),
+            (_, State::Unknown) => finding.says.clone(),
+            _ => measured.join(", "),
+        };
+        let _ = writeln!(out, "    {:<width$}  {}", finding.id, shown(&said));
+    }
+}
+
+/// Names come from the traced machine.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

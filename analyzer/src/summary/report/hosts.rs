@@ -1,0 +1,53 @@
+//! Machines.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::catalog::Host;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+
+#[derive(Serialize, Deserialize, Debug)]
+pub struct HostUse {
+    pub host: String,
+    pub cores: Option<i32>,
+    /// Bytes.
+    #[serde(default)]
+    pub memory: Option<i64>,
+    pub processes: u64,
+    pub clock_spread_ns: i64,
+}
+
+/// See the module.
+pub struct Hosts;
+
+impl Section for Hosts {
+    type Values = Vec<HostUse>;
+
+    const MEANING: &'static str = "\
+        Hosts (in JSON and CSV): machines, or boots of one, with the processes that ran there. \
+        clock_spread_ns: how far its processes disagree about the wall clock, which was stepped while they \
+        ran.";
+    const FIELDS: &'static str = "\
+        a list: `host`, `cores`, `memory` (bytes), `processes`, `clock_spread_ns` (how far its processes disagree about the \
+        wall clock)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/hosts.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let processes = trace.catalog.processes();
+        let hosts = trace.catalog.hosts();
+        let mut partakers = vec![0; hosts.len()];
+        analysis.partakers(&processes).iter().for_each(|(process, _)| partakers[process.host as usize] += 1);
+        let row = |(host, processes): (Host, u64)| HostUse {
+            host: host.name,
+            cores: host.cores,
+            memory: host.memory,
+            processes,
+            clock_spread_ns: host.clock_spread_ns,
+        };
+        let takes = |processes: u64| analysis.filter.is_empty() || processes > 0;
+        hosts.into_iter().zip(partakers).filter(|(_, processes)| takes(*processes)).map(row).collect()
+    }
+
+    fn print(_summary: &Summary, _top: usize, _out: &mut String) {}
+}

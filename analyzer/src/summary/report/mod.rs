@@ -1,0 +1,210 @@
+//! The report as plain values, section by section: what `--format json` writes, what text and CSV print.
+//!
+//! A section is one file here and one line in the list below: its values, how they come of an [`Analysis`], how they are
+//! printed, what they mean, and the SQL that gives the same figures.
+//!
+//! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
+//! away; new fields need no new version.
+
+pub mod access;
+pub mod allocation;
+pub mod checkpoints;
+pub mod counted;
+pub mod damage;
+pub mod dataset;
+pub mod directories;
+pub mod failures;
+pub mod files;
+pub mod findings;
+pub mod functions;
+pub mod heat;
+pub mod hosts;
+pub mod latency;
+pub mod metadata;
+pub mod passed_over;
+pub mod past_files;
+pub mod patterns;
+pub mod processes;
+pub mod ranks;
+pub mod runs;
+pub mod shared;
+pub mod sizes;
+pub mod spans;
+pub mod steps;
+pub mod storage;
+pub mod time;
+pub mod timeline;
+pub mod training;
+pub mod verdict;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::analysis::Analysis;
+use crate::load::Trace;
+
+pub const VERSION: u32 = 2;
+
+/// A section of the report.
+pub trait Section {
+    /// What JSON has of it.
+    type Values;
+
+    /// What its figures mean: for `--explain`.
+    const MEANING: &'static str;
+
+    /// The fields of its values: for SUMMARY.md.
+    const FIELDS: &'static str;
+
+    /// The query that gives the same figures, with columns called like the fields; none where the tables do not tell.
+    const SQL: Option<&'static str> = None;
+
+    /// Whether it is printed before all figures, and where there are none.
+    const FIRST: bool = false;
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values;
+
+    /// Prints it as text; of a long table the first `top` rows.
+    fn print(summary: &Summary, top: usize, out: &mut String);
+}
+
+/// What can be said of a section without a trace.
+pub struct About {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub fields: &'static str,
+    pub sql: Option<&'static str>,
+}
+
+macro_rules! report {
+    ($($(#[$attribute:meta])* $name:ident: $section:ty,)*) => {
+        #[derive(Serialize, Deserialize, Debug)]
+        pub struct Summary {
+            /// `dlio-summary`.
+            pub schema: Cow<'static, str>,
+            pub version: u32,
+            pub verdict: Vec<String>,
+            $($(#[$attribute])* pub $name: <$section as Section>::Values,)*
+        }
+
+        /// All sections, in order.
+        pub const SECTIONS: &[About] = &[$(About {
+            name: stringify!($name),
+            meaning: <$section>::MEANING,
+            fields: <$section>::FIELDS,
+            sql: <$section>::SQL,
+        },)*];
+
+        impl Summary {
+            fn new(analysis: &Analysis, trace: &Trace) -> Summary {
+                Summary {
+                    schema: "dlio-summary".into(),
+                    version: VERSION,
+                    verdict: Vec::new(),
+                    $($name: <$section>::values(analysis, trace),)*
+                }
+            }
+
+            /// Prints one section by its name.
+            pub fn print_section(&self, name: &str, top: usize, out: &mut String) {
+                $(if stringify!($name) == name {
+                    <$section>::print(self, top, out);
+                })*
+            }
+
+            /// Prints the sections that stand before all figures, or all others.
+            pub fn print_sections(&self, first: bool, top: usize, out: &mut String) {
+                $(if <$section>::FIRST == first {
+                    <$section>::print(self, top, out);
+                })*
+            }
+        }
+    };
+}
+
+report! {
+    #[serde(default)]
+    findings: findings::Findings,
+    #[serde(default)]
+    runs: runs::Runs,
+    #[serde(default)]
+    training: training::Training,
+    #[serde(default)]
+    steps: steps::Steps,
+    allocation: allocation::Allocation,
+    dataset: dataset::Dataset,
+    time: time::Time,
+    #[serde(default)]
+    timeline: timeline::Timeline,
+    #[serde(default)]
+    heat: heat::HeatMap,
+    functions: functions::Functions,
+    #[serde(default)]
+    past_files: past_files::PastFiles,
+    spans: spans::Spans,
+    #[serde(default)]
+    access: access::AccessPatterns,
+    #[serde(default)]
+    sizes: sizes::Sizes,
+    #[serde(default)]
+    latency: latency::Latency,
+    #[serde(default)]
+    metadata: metadata::Metadata,
+    #[serde(default)]
+    failures: failures::Failures,
+    #[serde(default)]
+    checkpoints: checkpoints::Checkpoints,
+    #[serde(default)]
+    storage: storage::Storage,
+    directories: directories::Directories,
+    #[serde(default)]
+    patterns: patterns::Patterns,
+    files: files::Files,
+    #[serde(default)]
+    shared: shared::SharedFiles,
+    processes: processes::Processes,
+    ranks: ranks::Ranks,
+    hosts: hosts::Hosts,
+    damage: damage::Damages,
+    #[serde(default)]
+    passed_over: passed_over::PassedOvers,
+    tally: counted::CountedInstead,
+}
+
+impl Analysis {
+    /// The report, its sections and what is to be made of them.
+    pub fn summary(&self, trace: &Trace) -> Summary {
+        let mut summary = Summary::new(self, trace);
+        processes::assign_roles(&mut summary);
+        summary.verdict = verdict::verdict(&summary);
+        summary
+    }
+}
+
+impl Summary {
+    /// How many calls were recorded, on whatever.
+    pub fn calls(&self) -> u64 {
+        self.functions.iter().chain(&self.past_files).map(|function| function.count).sum()
+    }
+
+    /// Whether every quantile is that of the very values.
+    pub fn is_exact(&self) -> bool {
+        let functions = self.functions.iter().chain(&self.past_files).chain(&self.spans);
+        functions.flat_map(|function| [Some(function.duration_ns), function.size]).flatten().all(|spread| spread.exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_md_lists_every_section_as_it_is() {
+        let written = include_str!("../../../SUMMARY.md");
+        for section in SECTIONS {
+            let row = format!("| `{}` | {} |", section.name, section.fields);
+            assert!(written.lines().any(|line| line == row), "SUMMARY.md lacks the row\n{row}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Files by the pattern of their names: what differs by a number only is one row.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{Use, use_cells};
+use super::{Section, Summary};
+use crate::catalog::{FILE_NONE, is_stored};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::load::tally::OTHER_FILES;
+use crate::summary::analysis::Analysis;
+use crate::summary::count::FileCount;
+use crate::summary::layout::{dash, heading, more};
+
+/// Files of one pattern.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct PatternUse {
+    /// A path with `#` in the place of digits; [`OTHERS`] for those that find no row.
+    pub pattern: String,
+    pub files: u64,
+    /// Pairs of a file and a program image that used it.
+    pub users: u64,
+    #[serde(flatten)]
+    pub use_: Use,
+}
+
+/// Patterns listed one by one.
+const LISTED: usize = 100;
+
+/// All others together.
+pub const OTHERS: &str = "(other patterns)";
+
+/// See the module.
+pub struct Patterns;
+
+/// A path with `#` in the place of digits that follow one another.
+pub fn pattern(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut before = false;
+    for c in path.chars() {
+        let is_digit = c.is_ascii_digit();
+        match is_digit {
+            true if before => {}
+            true => out.push('#'),
+            false => out.push(c),
+        }
+        before = is_digit;
+    }
+    out
+}
+
+/// Files that were used, with how many program images used each.
+fn used<'a>(
+    analysis: &'a Analysis,
+    paths: &'a [Arc<str>],
+    users: &'a [u64],
+) -> impl Iterator<Item = (&'a str, &'a FileCount, u64)> {
+    let numbered = paths.iter().zip(&analysis.counted.files).zip(users).skip(FILE_NONE as usize + 1);
+    let used = numbered.filter(|((path, count), _)| count.events > 0 && is_stored(path));
+    used.map(|((path, count), users)| (path.as_ref(), count, *users))
+}
+
+impl Section for Patterns {
+    type Values = Vec<PatternUse>;
+
+    const MEANING: &'static str = "\
+        Names: files by the pattern of their path, in which # stands for digits; the hundred with the most time, and \
+        all others together as (other patterns).";
+    const FIELDS: &'static str = "\
+        a list of the hundred with the most time: `pattern` (a path with `#` for digits; the last may be `(other \
+        patterns)`), `files`, `users` (pairs of a file and a program image that used it), and the others as `files`";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/patterns.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let paths = trace.catalog.files();
+        let mut users = vec![0u64; paths.len()];
+        analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
+        let mut found: BTreeMap<String, (u64, u64, Use)> = BTreeMap::new();
+        for (path, count, users) in used(analysis, &paths, &users) {
+            let (files, sum_users, sum) = found.entry(pattern(path)).or_default();
+            *files += (path != OTHER_FILES) as u64;
+            *sum_users += users;
+            sum.add(count);
+        }
+        let row = |(pattern, (files, users, use_))| PatternUse { pattern, files, users, use_ };
+        let rows = found.into_iter().map(row);
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| b.use_.time_ns.cmp(&a.use_.time_ns).then_with(|| a.pattern.cmp(&b.pattern)));
+        if rows.len() > LISTED {
+            let rest = rows.split_off(LISTED);
+            let mut sum = PatternUse { pattern: OTHERS.into(), files: 0, users: 0, use_: Use::default() };
+            rest.iter().for_each(|row| {
+                sum.files += row.files;
+                sum.users += row.users;
+                sum.use_.include(&row.use_);
+            });
+            rows.push(sum);
+        }
+        rows
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.patterns.is_empty() {
+            return;
+        }
+        heading("Names of files", out);
+        let mut grid = Grid::new(&["<pattern", "files", "events", "opens", "read", "written", "time"]);
+        for row in summary.patterns.iter().take(top) {
+            grid.row([row.pattern.clone(), dash(row.files)].into_iter().chain(use_cells(&row.use_)).collect());
+        }
+        grid.print(out);
+        more(summary.patterns.len(), top, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_become_one_sign() {
+        assert_eq!(pattern("/data/set3/part-000017.npz"), "/data/set#/part-#.npz");
+        assert_eq!(pattern("#1/a12b3"), "##/a#b#");
+    }
+}

@@ -1,0 +1,180 @@
+//! Program images and what each did.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use dlio_schemas::ops::Class;
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::catalog::Process;
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::count::ProcessCount;
+use crate::summary::groups::training::Role;
+use crate::summary::groups::tree::names;
+use crate::summary::layout::{dash, heading, more};
+use crate::summary::units::{bytes, grouped, time};
+
+#[derive(Serialize, Deserialize, Debug)]
+pub struct ProcessUse {
+    pub host: String,
+    pub pid: i32,
+    pub rank: Option<i32>,
+    pub program: String,
+    /// Key into the table of processes.
+    #[serde(default)]
+    pub proc: u32,
+    /// What it is called: by its script, or its number among workers.
+    #[serde(default, rename = "name")]
+    pub called: String,
+    /// What it is for, as training tells it.
+    #[serde(default)]
+    pub role: Option<Role>,
+    pub ended: String,
+    pub threads: u64,
+    pub lost: u64,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+/// What a process or rank did. Times are summed over calls and threads.
+#[derive(Serialize, Deserialize, Debug, Default, Clone)]
+pub struct Work {
+    pub events: u64,
+    pub failed: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub read_ns: u64,
+    pub write_ns: u64,
+    pub metadata_ns: u64,
+    pub sync_ns: u64,
+    pub compute_ns: u64,
+    /// Calls that wait for others: for messages, locks, children.
+    #[serde(default)]
+    pub wait_ns: u64,
+    pub span_ns: i64,
+}
+
+/// See the module.
+pub struct Processes;
+
+impl Section for Processes {
+    type Values = Vec<ProcessUse>;
+
+    const MEANING: &'static str = "\
+        By process: a row for each program that a process ran. Times are summed over calls and threads, so \
+        that they can exceed the run's length: of calls that read, write, synchronise, or ask about files, \
+        and of compute spans. Writing does not include synchronising, here and in every other figure. \
+        What is read and written is of files; t(wait) is the time of calls that wait for others: for a \
+        message on a pipe or socket, a lock, a child, but not for a time to pass (sleep). killed: the process \
+        did not say how it ended, for a signal ended it (Ctrl-C is one). A process is called by its script or module where it has one, and a \
+        copy of its parent by its number among workers. Trainers stand first, then their readers.";
+    const FIELDS: &'static str = "\
+        a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table \
+        `processes`), `name` (its script, or its number among workers), `role` (trainer or reader, \
+        as `training` has them, else `null`), `ended`, `threads`, `lost`, `events`, \
+        `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, \
+        `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, and all but this of \
+        files), `span_ns` (first to last event)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/processes.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let hosts = trace.catalog.hosts();
+        let processes = trace.catalog.processes();
+        let facts: HashMap<_, _> = (0u32..)
+            .zip(names(&processes))
+            .zip(&processes)
+            .map(|(fact, process)| (std::ptr::from_ref(process), fact))
+            .collect();
+        let row = |(process, count): (&Process, &ProcessCount)| {
+            let mut work = Work::default();
+            work.add(count);
+            let (proc, name) = &facts[&std::ptr::from_ref(process)];
+            ProcessUse {
+                host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
+                pid: process.pid,
+                rank: process.rank,
+                program: process.program.clone().unwrap_or_default(),
+                proc: *proc,
+                called: name.clone(),
+                role: None,
+                ended: process.ended.clone(),
+                threads: count.threads.len() as u64,
+                lost: process.lost + count.lost,
+                work,
+            }
+        };
+        analysis.partakers(&processes).into_iter().map(row).collect()
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        let values = &in_order(summary);
+        heading("By process", out);
+        let mut grid = Grid::new(&[&["<process", "<host", "<ended", "lost", "threads"][..], &WORK_HEADS].concat());
+        for row in values.iter().take(top) {
+            let name = format!("{} {}", row.pid, row.called);
+            let head = [name, row.host.clone(), row.ended.clone(), grouped(row.lost), grouped(row.threads)];
+            grid.row(head.into_iter().chain(work_cells(&row.work)).collect());
+        }
+        grid.print(out);
+        more(values.len(), top, out);
+    }
+}
+
+/// Says of each process what it is for.
+pub fn assign_roles(summary: &mut Summary) {
+    for process in &mut summary.processes {
+        process.role = Role::of(process.proc, &summary.training);
+    }
+}
+
+/// Trainers first, then their readers, each in order of their start; then whoever was busiest with files.
+pub fn in_order(summary: &Summary) -> Vec<&ProcessUse> {
+    let mut rows: Vec<_> = summary.processes.iter().collect();
+    rows.sort_by_key(|process| match process.role {
+        Some(role) => (false, Some(role), Reverse(0)),
+        None => (true, None, Reverse(process.work.io_ns())),
+    });
+    rows
+}
+
+impl Work {
+    /// Summed time of calls on files.
+    pub fn io_ns(&self) -> u64 {
+        self.read_ns + self.write_ns + self.metadata_ns + self.sync_ns
+    }
+
+    pub(super) fn add(&mut self, count: &ProcessCount) {
+        self.events += count.events;
+        self.failed += count.failed;
+        self.bytes_read += count.bytes_read;
+        self.bytes_written += count.bytes_written;
+        self.read_ns += count.call_time(Class::Read);
+        self.write_ns += count.call_time(Class::Write);
+        self.metadata_ns += count.call_time(Class::Metadata);
+        self.sync_ns += count.call_time(Class::Sync);
+        self.compute_ns += count.compute_ns;
+        self.wait_ns += count.idle_ns;
+        self.span_ns = self.span_ns.max(count.last_ts.saturating_sub(count.first_ts).max(0));
+    }
+}
+
+pub(super) const WORK_HEADS: [&str; 10] =
+    ["events", "failed", "read", "written", "t(read)", "t(write)", "t(sync)", "t(meta)", "t(wait)", "t(compute)"];
+
+pub(super) fn work_cells(work: &Work) -> [String; 10] {
+    [
+        grouped(work.events),
+        dash(work.failed),
+        bytes(work.bytes_read as f64),
+        bytes(work.bytes_written as f64),
+        time(work.read_ns as f64),
+        time(work.write_ns as f64),
+        time(work.sync_ns as f64),
+        time(work.metadata_ns as f64),
+        time(work.wait_ns as f64),
+        time(work.compute_ns as f64),
+    ]
+}

@@ -1,0 +1,96 @@
+//! Files that more than one process used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{Use, use_cells};
+use super::{Section, Summary};
+use crate::catalog::is_stored;
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::{dash, heading, more};
+use crate::summary::units::grouped;
+
+/// A file of several processes.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct SharedFile {
+    pub path: String,
+    /// Program images that used it, and ranks.
+    pub processes: u64,
+    pub ranks: u64,
+    #[serde(flatten)]
+    pub use_: Use,
+}
+
+/// Files listed one by one; how many there are `dataset` says.
+const LISTED: usize = 100;
+
+/// See the module.
+pub struct SharedFiles;
+
+impl Section for SharedFiles {
+    type Values = Vec<SharedFile>;
+
+    const MEANING: &'static str = "\
+        Shared files: files that two processes (program images) or more used, the hundred with the most time; ranks: \
+        how many different ranks those processes have.";
+    const FIELDS: &'static str = "\
+        a list of the hundred with the most time that two program images or more used: `path`, `processes`, `ranks`, \
+        and the others as `files`";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/shared.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let paths = trace.catalog.files();
+        let mut users = vec![0u32; paths.len()];
+        analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
+        let counts = (0u32..).zip(&users).zip(&analysis.counted.files);
+        let shared = counts.filter(|((_, users), count)| **users > 1 && count.events > 0);
+        let mut rows: Vec<_> = shared
+            .map(|((file, _), count)| (file, count))
+            .filter(|(file, _)| is_stored(&paths[*file as usize]))
+            .collect();
+        rows.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then_with(|| paths[a.0 as usize].cmp(&paths[b.0 as usize])));
+        rows.truncate(LISTED);
+        let ranks = ranks(analysis, trace, rows.iter().map(|(file, _)| *file).collect());
+        let row = |(file, count): (u32, _)| {
+            let mut use_ = Use::default();
+            use_.add(count);
+            SharedFile {
+                path: paths[file as usize].to_string(),
+                processes: users[file as usize] as u64,
+                ranks: ranks.get(&file).map_or(0, |ranks| ranks.len() as u64),
+                use_,
+            }
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.shared.is_empty() {
+            return;
+        }
+        heading("Shared files", out);
+        let mut grid = Grid::new(&["<file", "processes", "ranks", "events", "opens", "read", "written", "time"]);
+        for row in summary.shared.iter().take(top) {
+            let head = [row.path.clone(), grouped(row.processes), dash(row.ranks)];
+            grid.row(head.into_iter().chain(use_cells(&row.use_)).collect());
+        }
+        grid.print(out);
+        more(summary.dataset.files_shared as usize, top, out);
+    }
+}
+
+/// The ranks that used some files.
+fn ranks(analysis: &Analysis, trace: &Trace, files: BTreeSet<u32>) -> BTreeMap<u32, BTreeSet<i32>> {
+    let processes = trace.catalog.processes();
+    let mut found: BTreeMap<u32, BTreeSet<i32>> = BTreeMap::new();
+    for user in analysis.counted.users.iter().filter(|user| files.contains(&((*user >> 32) as u32))) {
+        let rank = processes.get(*user as u32 as usize).and_then(|process| process.rank);
+        if let Some(rank) = rank {
+            found.entry((user >> 32) as u32).or_default().insert(rank);
+        }
+    }
+    found
+}

@@ -1,0 +1,161 @@
+//! What the steps of each trainer were spent on.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::groups::steps::{CHECKPOINT, COMMUNICATION, COMPUTE, Column, IO, WAIT};
+use crate::summary::groups::training::rank_groups;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::layout::{heading, more};
+use crate::summary::units::{grouped, share, time};
+
+/// The steps of one trainer.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct StepUse {
+    /// Key into the table of processes.
+    pub proc: u32,
+    pub rank: Option<i32>,
+    pub trainer: String,
+    /// All steps together.
+    pub sum: StepPart,
+    pub median_ns: f64,
+    pub readers: u64,
+    /// The largest part of all waiting that lies in steps of one turn, where readers take turns; `null` where they are too many.
+    pub largest_turn: Option<f64>,
+    /// Columns of as many steps each, in order of time.
+    pub columns: Vec<StepPart>,
+}
+
+/// Steps that follow one another. The parts sum to the whole.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, Default, PartialEq)]
+#[serde(default)]
+pub struct StepPart {
+    pub steps: u64,
+    pub start_ts: i64,
+    pub total_ns: i64,
+    pub compute_ns: i64,
+    pub communication_ns: i64,
+    pub checkpoint_ns: i64,
+    pub wait_ns: i64,
+    pub io_ns: i64,
+    pub other_ns: i64,
+    pub shortest_ns: i64,
+    pub longest_ns: i64,
+}
+
+impl StepPart {
+    fn of(column: &Column) -> StepPart {
+        let parts = column.parts;
+        StepPart {
+            steps: column.steps,
+            start_ts: column.start_ts,
+            total_ns: column.total_ns,
+            compute_ns: parts[COMPUTE],
+            communication_ns: parts[COMMUNICATION],
+            checkpoint_ns: parts[CHECKPOINT],
+            wait_ns: parts[WAIT],
+            io_ns: parts[IO],
+            other_ns: column.total_ns - parts.iter().sum::<i64>(),
+            shortest_ns: column.shortest_ns,
+            longest_ns: column.longest_ns,
+        }
+    }
+}
+
+/// Trainers whose columns are told: those that waited most. Of thousands they would be most of the report.
+const WITH_COLUMNS: usize = 8;
+
+fn keep_columns(rows: &mut [StepUse]) {
+    let mut waits: Vec<_> =
+        rows.iter().zip(0usize..).map(|(row, at)| (std::cmp::Reverse(row.sum.wait_ns), at)).collect();
+    waits.sort_unstable();
+    waits.iter().skip(WITH_COLUMNS).for_each(|&(_, at)| rows[at].columns.clear());
+}
+
+/// See the module.
+pub struct Steps;
+
+impl Section for Steps {
+    type Values = Vec<StepUse>;
+
+    const MEANING: &'static str = "\
+        Steps: a step goes from the beginning of a wait for a batch to the beginning of the next, in the thread that \
+        trains; the last one to the end of what its spans tell. Each moment of it belongs to the first of these that was \
+        going on in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait for \
+        data, other I/O; what is left is other. So the parts sum to the step. Where no span tells of a wait, \
+        steps are not measured. Columns hold as many steps each, at most 500, of the eight trainers that waited most; shortest and longest are of \
+        single steps.";
+    const FIELDS: &'static str = "\
+        a list, a row a trainer whose spans tell when it waits for batches: `proc`, `rank`, `trainer`, `sum` (of all \
+        steps: `steps`, `start_ts`, `total_ns`, and its parts `compute_ns`, `communication_ns`, `checkpoint_ns`, \
+        `wait_ns`, `io_ns`, `other_ns`; `shortest_ns`, `longest_ns` of single steps), `median_ns` (off by 0.4 % at most), \
+        `readers` (at the same time), `largest_turn` (of all waiting, the largest part that lies in every n-th step, n being the number of \
+        readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers that waited most, else empty)";
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.met.lanes);
+        let row = |group: crate::summary::groups::training::RankGroup| {
+            let readers = group.readers_at_once();
+            let steps = &analysis.met.lanes.get(&LaneId { proc: group.proc, tid: group.tid })?.steps;
+            Some(StepUse {
+                proc: group.proc,
+                rank: group.rank,
+                trainer: group.trainer,
+                sum: StepPart::of(&steps.sum()?),
+                median_ns: steps.lengths.quantiles()?.median,
+                readers: readers as u64,
+                largest_turn: steps.largest_turn(readers),
+                columns: steps.columns().iter().map(StepPart::of).collect(),
+            })
+        };
+        let mut rows: Vec<_> = groups.into_iter().filter_map(row).collect();
+        keep_columns(&mut rows);
+        rows
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.steps.is_empty() {
+            return;
+        }
+        heading("Steps", out);
+        let heads =
+            ["<trainer", "rank", "steps", "median", "compute", "communication", "checkpoint", "wait", "I/O", "other"];
+        let mut grid = Grid::new(&heads);
+        for row in summary.steps.iter().take(top) {
+            let sum = &row.sum;
+            let parts = [sum.compute_ns, sum.communication_ns, sum.checkpoint_ns, sum.wait_ns, sum.io_ns, sum.other_ns];
+            let rank = row.rank.map_or("-".into(), |rank| rank.to_string());
+            let head = [row.trainer.clone(), rank, grouped(sum.steps), time(row.median_ns)];
+            grid.row(head.into_iter().chain(parts.map(|part| share(part, sum.total_ns))).collect());
+        }
+        grid.print(out);
+        more(summary.steps.len(), top, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_told_of_those_that_waited_most() {
+        let row = |wait_ns: i64| StepUse {
+            proc: 0,
+            rank: None,
+            trainer: String::new(),
+            sum: StepPart { wait_ns, ..StepPart::default() },
+            median_ns: 0.0,
+            readers: 0,
+            largest_turn: None,
+            columns: vec![StepPart::default()],
+        };
+        let mut rows: Vec<_> = (0..20).map(|at| row(at * 7 % 20)).collect();
+        keep_columns(&mut rows);
+        let mut told: Vec<_> = rows.iter().filter(|row| !row.columns.is_empty()).map(|row| row.sum.wait_ns).collect();
+        told.sort_unstable();
+        assert_eq!(told, (12..20).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,98 @@
+//! Files by where they are stored, as far as their paths tell.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::load::tally::OTHER_FILES;
+use crate::summary::analysis::Analysis;
+use crate::summary::layout::{dash, heading, more};
+use crate::summary::units::{bytes, time};
+
+/// What was done below one place.
+#[derive(Serialize, Deserialize, Debug, Clone, Default)]
+pub struct StorageUse {
+    pub place: String,
+    pub files: u64,
+    pub opens: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub time_ns: u64,
+    /// Of this, in calls that ask about files.
+    pub asked_ns: u64,
+}
+
+/// See the module.
+pub struct Storage;
+
+/// The first folder of a path.
+fn place(path: &str) -> &str {
+    if path == OTHER_FILES {
+        return path;
+    }
+    match path.strip_prefix('/').map(|below| below.find('/')) {
+        Some(Some(end)) => &path[..=end],
+        Some(None) => "/",
+        None => ".",
+    }
+}
+
+impl Section for Storage {
+    type Values = Vec<StorageUse>;
+
+    const MEANING: &'static str = "\
+        Storage: files by the first folder of their path, since traces do not tell what is mounted where; . is what \
+        was named from the working directory. Times are summed over calls; of them, those in calls that ask about \
+        files (metadata).";
+    const FIELDS: &'static str = "\
+        a list, by `place` (first folder of the path; traces do not tell what is mounted where): `files`, `opens`, \
+        `bytes_read`, `bytes_written`, `time_ns`, `asked_ns` (of it, in metadata calls)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/storage.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let paths = trace.catalog.files();
+        let mut found: BTreeMap<&str, StorageUse> = BTreeMap::new();
+        for (path, count) in analysis.used_files(&paths) {
+            let place = place(path);
+            let fresh = || StorageUse { place: place.into(), ..StorageUse::default() };
+            let sum = found.entry(place).or_insert_with(fresh);
+            sum.files += (path != OTHER_FILES) as u64;
+            sum.opens += count.opens;
+            sum.bytes_read += count.bytes_read;
+            sum.bytes_written += count.bytes_written;
+            sum.time_ns += count.time_ns;
+            sum.asked_ns += count.asked_ns;
+        }
+        let mut rows: Vec<_> = found.into_values().collect();
+        rows.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.place.cmp(&b.place)));
+        rows
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.storage.is_empty() {
+            return;
+        }
+        heading("Storage, by first folder", out);
+        let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time", "of it metadata"]);
+        for row in summary.storage.iter().take(top) {
+            let [read, written] = [row.bytes_read, row.bytes_written].map(|moved| bytes(moved as f64));
+            let [all, asked] = [row.time_ns, row.asked_ns].map(|ns| time(ns as f64));
+            grid.row(vec![row.place.clone(), dash(row.files), dash(row.opens), read, written, all, asked]);
+        }
+        grid.print(out);
+        more(summary.storage.len(), top, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_first_folder() {
+        assert_eq!(["/data/a/b", "/data/a", "/a", "a/b", "a"].map(place), ["/data", "/data", "/", ".", "."]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Where the time went.
+
+use std::fmt::Write;
+
+use dlio_schemas::ops::Class;
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::catalog::Origin;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::intervals::Set;
+use crate::summary::layout::{heading, pairs};
+use crate::summary::units::{grouped, moment, share, time};
+
+/// Where the time went. Each is the length of a union of intervals over all processes, and exact.
+#[derive(Serialize, Deserialize, Debug, Default)]
+pub struct Time {
+    pub start_ts: i64,
+    pub end_ts: i64,
+    pub total_ns: i64,
+    /// `null` where spans tell of no computing, or of parts of it alone; so are all figures that need it.
+    pub compute_ns: Option<i64>,
+    pub app_io_ns: Option<i64>,
+    pub io_ns: i64,
+    pub unoverlapped_app_io_ns: Option<i64>,
+    pub unoverlapped_app_compute_ns: Option<i64>,
+    pub unoverlapped_io_ns: Option<i64>,
+    pub unoverlapped_compute_ns: Option<i64>,
+    /// Neither I/O nor compute.
+    pub other_ns: i64,
+    /// Events whose stream was out of order and that could be counted in part only.
+    pub late: u64,
+    pub late_ns: i64,
+}
+
+impl Section for Time {
+    type Values = Self;
+
+    const MEANING: &'static str = "\
+        Split of time: each figure is the length of a union of intervals over all processes and threads, \
+        exact to the nanosecond; two calls at the same time count once. Total: from the first event's start \
+        to the last event's end. I/O: calls that read, write, synchronise or ask about files; what goes on on \
+        pipes, sockets and terminals is not I/O, nor is waiting (calls of the layer wait). Compute: spans whose \
+        category begins with compute, gpu or \
+        framework; unknown where there are none, and where spans backward or optimizer.step of the category \
+        pipeline say that the forward of a training was not seen. Application I/O: spans whose category begins with data, reader, fetch, io or checkpoint. \
+        Unoverlapped I/O: I/O while nothing computed; unoverlapped compute: the reverse. Neither: no I/O and \
+        no compute anywhere.";
+    const FIELDS: &'static str = "\
+        `start_ts`, `end_ts`, `total_ns`; `io_ns`, `app_io_ns`, `compute_ns` and their `unoverlapped_*`: \
+        lengths of unions over all processes; `other_ns`; `late`, `late_ns`: events whose stream was out of \
+        order";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/time.sql"));
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let kinds = trace.catalog.kinds();
+        let (start_ts, end_ts) = analysis.bounds().unwrap_or((0, 0));
+        let measures = &analysis.met.measures;
+        let spans = |wanted: &[Class]| {
+            let mut rows = analysis.rows(&kinds).filter(|(_, kind, _)| kind.origin == Origin::Span);
+            rows.any(|(_, kind, _)| wanted.contains(&kind.class))
+        };
+        let is_known = spans(&[Class::Compute]) && analysis.counted.knows_computing(&kinds);
+        let compute = is_known.then_some(measures.of(Set::Compute));
+        let app_io = spans(&[Class::Read, Class::Write]).then_some(measures.of(Set::AppIo));
+        let io = measures.of(Set::Io);
+        let covered = io + compute.map_or(0, |compute| compute - measures.compute_and_io);
+        Time {
+            start_ts,
+            end_ts,
+            total_ns: end_ts - start_ts,
+            compute_ns: compute,
+            app_io_ns: app_io,
+            io_ns: io,
+            unoverlapped_app_io_ns: compute.and(app_io).map(|io| io - measures.compute_and_app_io),
+            unoverlapped_app_compute_ns: app_io.and(compute).map(|compute| compute - measures.compute_and_app_io),
+            unoverlapped_io_ns: compute.map(|_| io - measures.compute_and_io),
+            unoverlapped_compute_ns: compute.map(|compute| compute - measures.compute_and_io),
+            other_ns: end_ts - start_ts - covered,
+            late: analysis.met.late,
+            late_ns: analysis.met.late_ns,
+        }
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let spent = &summary.time;
+        heading("Split of time", out);
+        let of_total = |ns: i64| format!("{:>9}  {:>7}", time(ns as f64), share(ns, spent.total_ns));
+        let mut rows =
+            vec![("start", format!("{:>9}", moment(spent.start_ts))), ("total time", of_total(spent.total_ns))];
+        let known = [
+            ("application: I/O", spent.app_io_ns),
+            ("application: unoverlapped I/O", spent.unoverlapped_app_io_ns),
+            ("application: unoverlapped compute", spent.unoverlapped_app_compute_ns),
+            ("compute", spent.compute_ns),
+            ("I/O", Some(spent.io_ns)),
+            ("unoverlapped I/O", spent.unoverlapped_io_ns),
+            ("unoverlapped compute", spent.unoverlapped_compute_ns),
+        ];
+        rows.extend(known.into_iter().filter_map(|(name, ns)| Some((name, of_total(ns?)))));
+        rows.push((if spent.compute_ns.is_some() { "neither" } else { "no I/O" }, of_total(spent.other_ns)));
+        pairs(&rows, out);
+        if spent.compute_ns.is_none() {
+            out.push_str(
+                "  Compute, and what of the I/O it covers, is unknown: no span says so, or spans of a part alone.\n",
+            );
+        }
+        if spent.late > 0 {
+            let missing = time(spent.late_ns as f64);
+            let _ = writeln!(out, "  {} events out of order: I/O times are up to {missing} short", grouped(spent.late));
+        }
+    }
+}

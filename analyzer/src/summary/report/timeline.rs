@@ -1,0 +1,171 @@
+//! What went on when, in columns of time of equal width.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::bins::Bins;
+use crate::summary::course::Sum;
+use crate::summary::groups::lanes::Track;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::intervals::{Interval, Set};
+use crate::summary::layout::{bars, heading, pairs};
+use crate::summary::units::{bytes, time};
+
+/// See the module. Every list has an element a column.
+#[derive(Serialize, Deserialize, Debug, Default)]
+pub struct Timeline {
+    /// When the first column begins, which is up to its width before the first event.
+    pub start_ts: i64,
+    pub column_ns: i64,
+    pub bytes_read: Vec<u64>,
+    pub bytes_written: Vec<u64>,
+    /// Calls on files.
+    pub calls: Vec<u64>,
+    /// Their time, summed over threads.
+    pub io_ns: Vec<u64>,
+    /// How long at least one of them was going on.
+    pub busy_ns: Vec<u64>,
+    /// How long at least one process computed; `null` where no span says so.
+    pub compute_ns: Option<Vec<u64>>,
+    /// How long trainers waited for batches, summed over them; `null` where nothing tells of training.
+    pub waited_ns: Option<Vec<u64>>,
+    pub checkpoint_ns: Option<Vec<u64>>,
+}
+
+/// Columns at most.
+const COLUMNS: i64 = 1000;
+
+impl Section for Timeline {
+    type Values = Self;
+
+    const MEANING: &'static str = "\
+        Timeline: what went on when, in at most 1000 columns of equal width. A call's bytes and time are spread \
+        evenly over the columns it lies in; calls count where they end. The columns add up to what processes read \
+        and wrote, but for MPI-IO calls, whose bytes are those of the calls beneath. Time of calls is summed over threads, so that it over \
+        the width is how many were in flight; busy is the time in which at least one was. Computing: at least one \
+        process. Waiting: that of trainers, summed over them; inferred waits are the idle time of the trainer's first \
+        thread from its training's start to its end.";
+    const FIELDS: &'static str = "\
+        `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
+        `io_ns` (summed over calls), `busy_ns` (at least one call on files going on), `compute_ns` (at least one span of \
+        compute; `null` where there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` where nothing \
+        tells of them)";
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
+        let course = &analysis.counted.course.columns;
+        let (bands, said) = (&analysis.met.bands, &analysis.met.said);
+        let of = |sum: Sum| grid.column(course, sum as usize);
+        let some = |column: Vec<u64>| column.iter().any(|value| *value > 0).then_some(column);
+        let waited = some(grid.column(said, Track::Wait as usize));
+        Timeline {
+            start_ts: grid.start_ts(),
+            column_ns: grid.width(),
+            bytes_read: of(Sum::Read),
+            bytes_written: of(Sum::Written),
+            calls: of(Sum::Calls),
+            io_ns: of(Sum::Io),
+            busy_ns: grid.column(bands, Set::Io as usize),
+            compute_ns: some(grid.column(bands, Set::Compute as usize)),
+            waited_ns: waited.or_else(|| some(inferred(analysis, trace, &grid))),
+            checkpoint_ns: some(grid.column(said, Track::Save as usize)),
+        }
+    }
+
+    fn print(summary: &Summary, _top: usize, out: &mut String) {
+        let line = &summary.timeline;
+        if line.calls.is_empty() {
+            return;
+        }
+        heading("Timeline", out);
+        let width = line.column_ns * line.calls.len() as i64;
+        let mut rows =
+            vec![("time", format!("{} in all, a character {}", time(width as f64), time(width as f64 / SHOWN as f64)))];
+        for (name, column) in [("read", &line.bytes_read), ("written", &line.bytes_written)] {
+            let columns = gathered(column);
+            if let Some(most) = columns.iter().max().filter(|most| **most > 0) {
+                let rate = *most as f64 * 1e9 / (width as f64 / SHOWN as f64);
+                rows.push((name, format!("|{}| to {}/s", bars(&columns), bytes(rate))));
+            }
+        }
+        let parts =
+            [("computing", &line.compute_ns), ("waiting", &line.waited_ns), ("checkpoints", &line.checkpoint_ns)];
+        for (name, column) in parts {
+            if let Some(column) = column {
+                rows.push((name, format!("|{}|", bars(&gathered(column)))));
+            }
+        }
+        pairs(&rows, out);
+    }
+}
+
+/// Characters of a line of bars.
+const SHOWN: usize = 60;
+
+/// Columns as wide as a character.
+fn gathered(column: &[u64]) -> Vec<u64> {
+    let mut wide = vec![0; SHOWN];
+    for (at, value) in column.iter().enumerate() {
+        wide[at * SHOWN / column.len()] += value;
+    }
+    wide
+}
+
+/// The columns of a picture of a run, in which everything counted has a place.
+pub(super) struct Grid {
+    shift: u32,
+    range: (i64, i64),
+}
+
+impl Grid {
+    fn of(analysis: &Analysis, most: i64) -> Option<Grid> {
+        let course = &analysis.counted.course.columns;
+        let (start, end) = analysis.bounds()?;
+        let width = |bins: &Bins<_>| bins.shift();
+        let mut shift = course.shift().max(width(&analysis.met.bands)).max(analysis.met.said.shift());
+        let range = |shift: u32| {
+            let (first, last) = (start >> shift, end.saturating_sub(1).max(start) >> shift);
+            let own = course.range().map(|(first, last)| {
+                let more = shift - course.shift();
+                (first >> more, last >> more)
+            });
+            own.map_or((first, last), |own| (first.min(own.0), last.max(own.1)))
+        };
+        while range(shift).1 - range(shift).0 >= most {
+            shift += 1;
+        }
+        Some(Grid { shift, range: range(shift) })
+    }
+
+    fn column<const N: usize>(&self, bins: &Bins<N>, sum: usize) -> Vec<u64> {
+        let mut bins = bins.clone();
+        bins.widen_to(self.shift);
+        bins.column(sum, self.shift, self.range)
+    }
+
+    fn start_ts(&self) -> i64 {
+        self.range.0 << self.shift
+    }
+
+    fn width(&self) -> i64 {
+        1 << self.shift
+    }
+}
+
+/// Where no span tells of waiting: the idle time of trainers, from the beginning of their training to its end.
+fn inferred(analysis: &Analysis, trace: &Trace, grid: &Grid) -> Vec<u64> {
+    let mut sum = grid.column(&Bins::<1>::default(), 0);
+    for group in super::training::Training::values(analysis, trace).iter().filter(|group| group.inferred) {
+        let lane = LaneId { proc: group.proc, tid: group.pid };
+        let Some(idle) = analysis.met.idle.get(&lane) else { continue };
+        let trained = Interval { start: group.start_ts, end: group.start_ts + group.trained_ns };
+        for (at, ns) in grid.column(idle, 0).into_iter().enumerate() {
+            let start = grid.start_ts() + at as i64 * grid.width();
+            let within = trained.end.min(start + grid.width()) - trained.start.max(start);
+            sum[at] += ns.min(within.max(0) as u64);
+        }
+    }
+    sum
+}

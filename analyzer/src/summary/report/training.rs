@@ -1,0 +1,89 @@
+//! Trainers and their readers, and how long the one waited for the other.
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::groups::training::{RankGroup, rank_groups};
+use crate::summary::layout::{heading, more};
+use crate::summary::units::{bytes, time};
+
+/// See the module.
+pub struct Training;
+
+impl Section for Training {
+    type Values = Vec<RankGroup>;
+
+    const MEANING: &'static str = "\
+        Training: a trainer is a process with spans of compute, or with spans that wait for the next batch \
+        (called fetch, or as PyTorch's and Lightning's profilers call it). It trains from the start of the \
+        first of these spans to the end of the last; what went by before is its start-up. Waited: the union of \
+        its waits. Readers: threads that read files in the trainer's process or in those below it; what they do \
+        is not the trainer's waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that \
+        readers were busy before they took the task of their first batch, then in calls on files, then with \
+        something else, while their trainer waited; a reader that waits itself counts for none of it. The \
+        verdict leaves starting out of training and wait. Inferred: where no span says it, a trainer is a process that takes messages on \
+        pipes or sockets from readers of its own program, and waits where its first thread waits for messages, \
+        locks or children (not where it sleeps) from their first event to their last message. \
+        There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \
+        rows; a query over `events` where `name` is fetch gives the waits themselves.";
+    const FIELDS: &'static str = "\
+        a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that trains), `rank`, `trainer` (its \
+        name), `inferred` (no span says it), `start_ts`, `startup_ns` (since the process began), `trained_ns`, \
+        `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
+        then in I/O and busy elsewhere), \
+        `computed_ns`, `checkpoint_ns`, `batches` (waits that spans tell of), `epochs` (from the first that spans \
+        number to the last), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, \
+        `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` (busy \
+        before its first batch), `wait_io_ns`, `wait_idle_ns`)";
+
+    fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
+        rank_groups(&trace.catalog, &analysis.counted, &analysis.met.lanes)
+    }
+
+    /// A row a trainer, and below it a row a reader.
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.training.is_empty() {
+            return;
+        }
+        heading("Training", out);
+        let known = |ns: Option<i64>| ns.map_or("unknown".into(), |ns| time(ns as f64));
+        let heads = [
+            "<trainer",
+            "rank",
+            "start-up",
+            "trained",
+            "waited",
+            "starting",
+            "in I/O",
+            "elsewhere",
+            "computed",
+            "checkpoints",
+        ];
+        let mut grid = Grid::new(&heads);
+        for group in summary.training.iter().take(top) {
+            let rank = group.rank.map_or("-".into(), |rank| rank.to_string());
+            let inferred = if group.inferred { ", inferred" } else { "" };
+            let name = format!("{} ({}){inferred}", group.trainer, group.pid);
+            let times = [Some(group.startup_ns), Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
+            let more = [group.wait_io_ns, group.wait_elsewhere_ns, group.computed_ns, Some(group.checkpoint_ns)];
+            grid.row([name, rank].into_iter().chain(times.map(known)).chain(more.map(known)).collect());
+        }
+        grid.print(out);
+        more(summary.training.len(), top, out);
+        let readers = || summary.training.iter().flat_map(|group| &group.readers);
+        if readers().next().is_none() {
+            return;
+        }
+        out.push('\n');
+        let mut grid = Grid::new(&["<reader", "read", "t(I/O)", "of the wait: alive", "starting", "in I/O", "idle"]);
+        for reader in readers().take(top) {
+            let name = format!("{} ({}, thread {})", reader.name, reader.pid, reader.tid);
+            let waits = [reader.wait_alive_ns, reader.wait_start_ns, reader.wait_io_ns, reader.wait_idle_ns];
+            let times = [reader.io_ns].into_iter().chain(waits).map(|ns| time(ns as f64));
+            grid.row([name, bytes(reader.bytes_read as f64)].into_iter().chain(times).collect());
+        }
+        grid.print(out);
+        more(readers().count(), top, out);
+    }
+}

@@ -1,0 +1,286 @@
+//! A few sentences that say what the figures mean. The first answers what people come with: did training wait for data?
+
+use super::Summary;
+use super::dataset::Dataset;
+use super::time::Time;
+use crate::summary::groups::training::RankGroup;
+use crate::summary::units::{bytes, grouped, many, share, time};
+
+/// From this part of its time on, waiting is what a training does.
+const BOUND: f64 = 0.2;
+
+/// Below this, nobody gains anything by making batches faster.
+const FREE: f64 = 0.05;
+
+/// What takes less than this part of a training is not worth a word.
+const WORTH: f64 = 0.01;
+
+/// Readers that were in I/O for this part of a wait and more make it a wait for storage; below the other one it is none.
+const STORAGE: f64 = 0.7;
+const NO_STORAGE: f64 = 0.3;
+
+pub fn verdict(summary: &Summary) -> Vec<String> {
+    if summary.allocation.events == 0 {
+        return vec![match summary.allocation.lacks_events() {
+            true => all_lost(summary.allocation.lost),
+            false => {
+                "The trace holds no events: nothing that is traced happened, or filters left all of it out.".into()
+            }
+        }];
+    }
+    let told = told(&summary.training);
+    let mut sentences = vec![];
+    match &told {
+        Some(told) => {
+            sentences.push(told.answer());
+            sentences.extend(told.cause());
+            sentences.extend(told.beside());
+            sentences.push(volume(summary));
+        }
+        None => {
+            sentences.push(volume(summary));
+            sentences.extend(balance(summary));
+        }
+    }
+    sentences.extend(cut_short(summary));
+    sentences.extend(runs(summary));
+    sentences.extend(dearest(summary));
+    sentences.extend(loss(summary));
+    sentences.extend(aggregated(summary));
+    sentences
+}
+
+/// What to say of a trace of whose events not one could be kept.
+pub fn all_lost(lost: u64) -> String {
+    let happened = many(lost, "event happened and is lost", "events happened and are lost");
+    format!(
+        "The trace holds no events: {happened}. Not one could be written: the disk of the trace folder was full, or a limit \
+         on files or memory was reached. Make room, or trace into another folder (-o DIR), and run again."
+    )
+}
+
+/// What the trainers of a run say together: sums over them.
+struct Told<'a> {
+    groups: &'a [RankGroup],
+    trained: i64,
+    /// Until readers had started, where that is worth a word; it is in none of what follows.
+    starting: i64,
+    waited: i64,
+    /// Of the wait, readers in I/O; `None` where that is not known of some trainer.
+    io: Option<i64>,
+}
+
+/// `None` where of some trainer it is not known how long it waited, or where there is none.
+fn told(groups: &[RankGroup]) -> Option<Told<'_>> {
+    let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
+    let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
+    let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
+    let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
+    let starting = if starting as f64 >= WORTH * trained as f64 { starting } else { 0 };
+    waited.filter(|_| trained > 0).map(|waited| Told { groups, trained, starting, waited: waited - starting, io })
+}
+
+impl Told<'_> {
+    fn part(&self) -> f64 {
+        self.waited as f64 / self.working() as f64
+    }
+
+    /// The training without its readers' start.
+    fn working(&self) -> i64 {
+        (self.trained - self.starting).max(1)
+    }
+
+    fn answer(&self) -> String {
+        let answer = match self.part() {
+            part if part >= BOUND => "Training waited for data",
+            part if part >= FREE => "Training waited for data some of the time",
+            _ => "Training did not wait for data",
+        };
+        let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
+        let (trained, waited) = (time(self.trained as f64), time(self.waited as f64));
+        let part = share(self.waited, self.working());
+        let mut said = match self.starting {
+            0 => {
+                format!("{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it", self.who())
+            }
+            starting => format!(
+                "{answer}{inferred}: {} trained for {trained}; for {} its readers were starting, and of the rest it waited \
+                 {waited} ({part})",
+                self.who(),
+                time(starting as f64)
+            ),
+        };
+        said += " for batches";
+        if let Some(most) = self.slowest() {
+            said += &format!("; most of all {most}");
+        }
+        said + "."
+    }
+
+    fn who(&self) -> String {
+        match self.groups {
+            [one] => one.trainer.clone(),
+            several => format!("{} trainers", grouped(several.len() as u64)),
+        }
+    }
+
+    /// Of several trainers the one that waited most.
+    fn slowest(&self) -> Option<String> {
+        let several = self.groups.len() > 1;
+        let most = self.groups.iter().max_by_key(|group| group.waited_ns.unwrap_or(0)).filter(|_| several)?;
+        let who = most.rank.map_or_else(|| format!("process {}", most.pid), |rank| format!("rank {rank}"));
+        Some(format!("{who}, {}", share(most.waited_ns?, most.trained_ns)))
+    }
+
+    /// What readers did meanwhile, where the wait is worth a reason.
+    fn cause(&self) -> Option<String> {
+        if self.part() < FREE {
+            return None;
+        }
+        let readers = self.readers();
+        let Some(io) = self.io else {
+            return Some(format!(
+                "What {readers} did meanwhile is not known: the trace does not tell who read for whom."
+            ));
+        };
+        let elsewhere = self.waited - io;
+        let why = match io as f64 / self.waited.max(1) as f64 {
+            part if part >= STORAGE => "it was storage that training waited for",
+            part if part < NO_STORAGE => {
+                "it was not storage that training waited for, but decoding and whatever else makes batches"
+            }
+            _ => "storage and what else makes batches both took part",
+        };
+        let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
+        Some(format!("Of that wait, {readers} were in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
+    }
+
+    fn readers(&self) -> String {
+        match self.groups.iter().map(|group| group.readers.len() as u64).sum() {
+            0 => "its readers".into(),
+            number => format!("its {}", many(number, "reader", "readers")),
+        }
+    }
+
+    /// What is no training: how long it took to begin.
+    fn beside(&self) -> Option<String> {
+        let startup = self.groups.iter().map(|group| group.startup_ns).max()?;
+        let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;
+        worth.then(|| format!("Before training began, {} went by.", time(startup as f64)))
+    }
+}
+
+/// Where nobody lived to its own end, the run was longer than its last call, and nobody knows by how much.
+fn cut_short(summary: &Summary) -> Option<String> {
+    let ended = || summary.processes.iter().filter(|process| process.ended != "exec");
+    (ended().next().is_some() && ended().all(|process| process.ended == "killed")).then(|| {
+        "A signal ended it: the call that it was in then, and how long it had been in it, is in no figure.".into()
+    })
+}
+
+fn runs(summary: &Summary) -> Option<String> {
+    let number = summary.runs.len();
+    (number > 1).then(|| {
+        format!(
+            "{number} runs lie in this trace and are counted together: --run last, or --run 1 to {number}, shows one."
+        )
+    })
+}
+
+fn volume(summary: &Summary) -> String {
+    let (who, what) = (&summary.allocation, &summary.dataset);
+    let calls = summary.calls();
+    let spans_only = calls == 0 && what.files == 0;
+    if spans_only {
+        return format!(
+            "In {}, {} told of {}; calls were not recorded, so nothing is known of files.",
+            time(summary.time.total_ns as f64),
+            who.shown_processes(),
+            many(who.events, "span", "spans"),
+        );
+    }
+    format!(
+        "In {}, {} made {} on {}{}, read {} and wrote {}{}.",
+        time(summary.time.total_ns as f64),
+        who.shown_processes(),
+        many(who.events, "event", "events"),
+        what.at_least(),
+        many(what.files, "file", "files"),
+        bytes(what.bytes_read as f64),
+        bytes(what.bytes_written as f64),
+        elsewhere(what)
+    )
+}
+
+/// Bytes that went past files, where they are most of what moved.
+fn elsewhere(what: &Dataset) -> String {
+    let past = what.elsewhere_read + what.elsewhere_written;
+    match past > what.bytes_read + what.bytes_written {
+        true => format!(", besides {} through pipes, sockets and terminals", bytes(past as f64)),
+        false => String::new(),
+    }
+}
+
+/// Where nothing tells of training: how much of the time I/O took.
+fn balance(summary: &Summary) -> Option<String> {
+    let spent = &summary.time;
+    if summary.calls() == 0 {
+        return None;
+    }
+    let going = format!("I/O was going on {} of the time", share(spent.io_ns, spent.total_ns));
+    Some(match spent.unoverlapped_io_ns {
+        Some(alone) => format!(
+            "{going}, {} of the time without any compute beside it{}.",
+            share(alone, spent.total_ns),
+            hidden(spent)
+        ),
+        None if summary.tally.is_some() => format!(
+            "{going}. Whether a training waited for data is not known: processes counted in the place of events (summary \
+             mode, or beyond a limit), and counts do not tell when."
+        ),
+        None => format!(
+            "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
+             and no process takes batches from readers."
+        ),
+    })
+}
+
+fn hidden(spent: &Time) -> &'static str {
+    let part = |ns: i64| ns as f64 / spent.total_ns.max(1) as f64;
+    match spent.unoverlapped_io_ns {
+        Some(alone) if part(alone) < FREE && part(spent.io_ns) >= FREE => ": it hides behind compute",
+        _ => "",
+    }
+}
+
+/// The call most time on files went into.
+fn dearest(summary: &Summary) -> Option<String> {
+    let calls = || summary.functions.iter().filter(|function| function.is_io());
+    let all: u64 = calls().map(|function| function.time_ns).sum();
+    let first = calls().next()?;
+    // Counts by file and function do not tell pipes from files whose names were not kept.
+    let among = if summary.tally.is_some() { "files, pipes and sockets together" } else { "files" };
+    Some(format!(
+        "Of the time in calls on {among}, {} went into {} ({}).",
+        share(first.time_ns as i64, all as i64),
+        first.name,
+        match first.count {
+            1 => format!("once, {}", first.duration_ns.median_time()),
+            count => format!("{} times, {} each in the median", grouped(count), first.duration_ns.median_time()),
+        }
+    ))
+}
+
+fn aggregated(summary: &Summary) -> Option<String> {
+    let calls = summary.allocation.aggregated;
+    let calls = (calls > 0).then(|| many(calls, "call", "calls"))?;
+    Some(format!(
+        "DFTracer aggregated {calls}: only their number is known, and they are missing from every other figure."
+    ))
+}
+
+fn loss(summary: &Summary) -> Option<String> {
+    let lost = summary.allocation.lost.saturating_sub(summary.allocation.aggregated);
+    let events = || many(lost, "event found no room and is", "events found no room and are");
+    (lost > 0).then(|| format!("{} missing from every figure.", events()))
+}

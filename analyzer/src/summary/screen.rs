@@ -1,0 +1,268 @@
+//! The report as one screen: what it means, where the time went, and of each table the rows that say most.
+
+use std::fmt::Write;
+
+use super::folders::folded;
+use super::groups::training::{RankGroup, Role};
+use super::layout::heading;
+use super::report::Summary;
+use super::report::damage::damage_sentence;
+use super::report::findings::{Finding, Severity};
+use super::report::functions::inexactness;
+use super::report::processes::{ProcessUse, in_order};
+use super::units::{bytes, grouped, many, share, time};
+use crate::grid::Grid;
+
+/// Lines of a screen, its last one left for the prompt.
+const LINES: usize = 39;
+
+/// Rows of each table where there is room for them.
+const ROWS: usize = 6;
+
+/// Findings where there is room for them.
+const FINDINGS: usize = 5;
+
+/// Fewer findings than these make no room for tables.
+const FINDINGS_MIN: usize = 3;
+
+/// What a screen is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub width: usize,
+    /// Rows of each table, whatever room they take.
+    pub rows: Option<usize>,
+}
+
+/// Prints what fits.
+pub fn print(summary: &Summary, page: Page) -> String {
+    let with = |room: &Room| made(summary, page.width, *room);
+    match page.rows {
+        Some(rows) => with(&Room { rows, findings: FINDINGS }),
+        None => {
+            // What can be done comes before the rows of tables, and all but the first finding before the tables themselves.
+            let rooms = (1..=ROWS).rev().map(|rows| Room { rows, findings: FINDINGS });
+            let fewer = (FINDINGS_MIN..FINDINGS).rev().map(|findings| Room { rows: 1, findings });
+            let without = (1..=FINDINGS).rev().map(|findings| Room { rows: 0, findings });
+            let fits = |room: &Room| with(room).lines().count() <= LINES;
+            with(&rooms.chain(fewer).chain(without).find(fits).unwrap_or(Room { rows: 0, findings: 1 }))
+        }
+    }
+}
+
+/// How many rows each table has, and how many findings there are. Without rows there is the first table alone.
+#[derive(Clone, Copy)]
+struct Room {
+    rows: usize,
+    findings: usize,
+}
+
+fn made(summary: &Summary, width: usize, Room { rows, findings }: Room) -> String {
+    let mut out = String::new();
+    let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    out += &wrapped(first, width);
+    out += &wrapped(&rest.join(" "), width);
+    if let Some(damage) = damage_sentence(&summary.damage) {
+        out += &wrapped(&format!("Damage: {damage}; --section damage names them."), width);
+    }
+    if !summary.findings.is_empty() {
+        found(summary, width, findings, &mut out);
+    }
+    if summary.allocation.events > 0 {
+        times(summary, width, &mut out);
+        functions(summary, width, rows.max(1), &mut out);
+        if rows > 0 {
+            folders(summary, width, rows, &mut out);
+            processes(summary, width, rows, &mut out);
+        }
+    }
+    out.push('\n');
+    out += &wrapped(&closing(summary), width);
+    out
+}
+
+/// What only says that there is something to mend: others say what.
+const ANSWER: &str = "input-bound";
+
+/// The findings that are worth most, each in a sentence; the first that names a cause with what to change.
+fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
+    let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
+    let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
+    // Where nothing tells of training, what it waited for may be worth mending.
+    let none = if summary.training.is_empty() { "Findings: no rule fired" } else { "Findings: nothing to mend" };
+    heading(if fired.iter().any(|finding| is_change(&finding)) { "Findings" } else { none }, out);
+    let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != ANSWER).unwrap_or(0);
+    for (at, finding) in fired.iter().take(most).enumerate() {
+        let severity = finding.severity.map_or("", Severity::word);
+        let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));
+        let mut said = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
+        if at == cause && is_change(&finding) {
+            said += &format!(" Change: {}.", finding.remedy);
+        }
+        let lines = wrapped(&said, width.saturating_sub(4));
+        lines
+            .lines()
+            .enumerate()
+            .for_each(|(line, text)| *out += &format!("  {}{text}\n", if line > 0 { "  " } else { "" }));
+    }
+    if fired.len() > most {
+        let _ = writeln!(out, "  ... and {} more: --findings", fired.len() - most);
+    }
+}
+
+/// What else there is.
+fn closing(summary: &Summary) -> String {
+    let remarks = summary.damage.iter().filter(|note| note.remark).count() + summary.passed_over.len();
+    let remarks = match remarks {
+        0 => String::new(),
+        number => format!("{}: --section damage. ", many(number as u64, "remark", "remarks")),
+    };
+    let inexact = inexactness(summary).map_or(String::new(), |mark| format!("{mark} "));
+    if summary.allocation.events == 0 {
+        return format!("{remarks}What figures mean: --explain.");
+    }
+    format!(
+        "{inexact}{remarks}Why, and what to change: --findings. All tables: --full; one: --section processes; a timeline: \
+         --view; what figures mean: --explain."
+    )
+}
+
+const UNITS: [&str; 14] = ["ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "EB", "%"];
+
+/// Words in lines of at most `width` characters.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    let mut words = text.split(' ').filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let mut word = word.to_string();
+        // A number and its unit stay together.
+        while let Some(unit) = words.next_if(|next| UNITS.contains(&next.trim_matches(['.', ',', ';', ':', ')']))) {
+            word = format!("{word} {unit}");
+        }
+        let more = word.chars().count();
+        if length > 0 && length + 1 + more > width {
+            out.push('\n');
+            length = 0;
+        }
+        if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.extend(word.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }));
+        length += more;
+    }
+    if length > 0 {
+        out.push('\n');
+    }
+    out
+}
+
+fn times(summary: &Summary, width: usize, out: &mut String) {
+    let spent = &summary.time;
+    let of_total = |name: &'static str, ns: i64| (name, ns, share(ns, spent.total_ns));
+    let mut parts = vec![of_total("whole run", spent.total_ns)];
+    parts.extend(trained(&summary.training, spent.total_ns));
+    parts.push(of_total("file I/O", spent.io_ns));
+    if summary.training.is_empty() {
+        parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
+    }
+    heading("Time", out);
+    let mut grid = Grid::new(&["<", "", ""]);
+    parts.into_iter().for_each(|(name, ns, share)| grid.row(vec![name.into(), time(ns as f64), share]));
+    grid.print_bare(width, out);
+}
+
+/// Sums over trainers; shares are of the trained time where they are parts of it.
+fn trained(groups: &[RankGroup], total: i64) -> Vec<(&'static str, i64, String)> {
+    let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(of).sum::<Option<i64>>();
+    let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
+    if trained == 0 {
+        return Vec::new();
+    }
+    let part = |name: &'static str, ns: i64| (name, ns, share(ns, trained));
+    let ranks = groups.len() as i64;
+    let mut rows = vec![("training", trained, share(trained, total * ranks))];
+    let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
+    let is_worth_a_row = starting > trained / 100;
+    rows.extend(is_worth_a_row.then(|| part("  readers starting", starting)));
+    let besides = if is_worth_a_row { starting } else { 0 };
+    rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns - besides)));
+    rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
+    let saved: i64 = groups.iter().map(|group| group.checkpoint_ns).sum();
+    // Saved within the training or after it: no part that would add up with the others.
+    rows.extend((saved > 0).then(|| ("checkpoints", saved, share(saved, total * ranks))));
+    rows
+}
+
+fn left_out(all: usize, shown: usize, section: &str, out: &mut String) {
+    if all > shown {
+        let _ = writeln!(out, "  ... and {} more: --section {section}", grouped((all - shown) as u64));
+    }
+}
+
+fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    let calls: Vec<_> = summary.functions.iter().filter(|function| function.is_io()).collect();
+    if calls.is_empty() {
+        return;
+    }
+    heading(if summary.tally.is_some() { "Calls on files, pipes and sockets" } else { "Calls on files" }, out);
+    let mut grid = Grid::new(&["<", "count", "failed", "time", "median", "moved"]);
+    for function in calls.iter().take(rows) {
+        let failed = if function.failed == 0 { "-".into() } else { grouped(function.failed) };
+        let moved = function.bytes.map_or("-".into(), |moved| bytes(moved as f64));
+        let (all, median) = (time(function.time_ns as f64), function.duration_ns.median_time());
+        grid.row(vec![function.name.clone(), grouped(function.count), failed, all, median, moved]);
+    }
+    grid.print_within(width, out);
+    left_out(calls.len(), rows, "functions", out);
+}
+
+fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    if summary.directories.is_empty() {
+        return;
+    }
+    heading("Folders", out);
+    let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time"]);
+    for row in folded(&summary.directories, rows) {
+        let [read, written] = [row.use_.bytes_read, row.use_.bytes_written].map(|moved| bytes(moved as f64));
+        let (files, opens) = (grouped(row.files), grouped(row.use_.opens));
+        grid.row(vec![row.directory, files, opens, read, written, time(row.use_.time_ns as f64)]);
+    }
+    grid.print_within(width, out);
+}
+
+fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    heading("Processes", out);
+    let mut grid = Grid::new(&["<", "<", "read", "written", "t(I/O)", "t(wait)", "<ended"]);
+    for process in in_order(summary).into_iter().take(rows) {
+        let work = &process.work;
+        let cells = [
+            bytes(work.bytes_read as f64),
+            bytes(work.bytes_written as f64),
+            time(work.io_ns() as f64),
+            time(work.wait_ns as f64),
+        ];
+        let head = [named(process), process.role.map_or("", Role::name).into()];
+        grid.row(head.into_iter().chain(cells).chain([process.ended.clone()]).collect());
+    }
+    grid.print_within(width, out);
+    left_out(summary.processes.len(), rows, "processes", out);
+}
+
+fn named(process: &ProcessUse) -> String {
+    let rank = process.rank.map_or(String::new(), |rank| format!(" rank {rank}"));
+    format!("{}{rank} ({})", process.called, process.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_long_as_they_may_be_and_no_longer() {
+        assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour\n");
+        assert_eq!(wrapped("enormously long", 4), "enormously\nlong\n");
+        assert_eq!(wrapped("waited 3.58 s (92 %).", 10), "waited\n3.58 s\n(92 %).\n");
+        assert_eq!((wrapped("", 9), wrapped("a\x1b[2Jb", 9)), (String::new(), "a\u{fffd}[2Jb\n".into()));
+    }
+}

@@ -1,0 +1,226 @@
+//! The command `dlio top`.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{CommandFactory, Parser, ValueEnum};
+use ratatui::Terminal;
+
+use super::picture::{Order, Picture};
+use super::screen::{View, draw};
+use super::terminal::{Happened, Screen};
+use super::watch::Watch;
+use super::{openmetrics, text};
+
+/// Shows what traced programs are doing at this moment: throughput by operation, the busiest files, each process, and
+/// whether training waits for its data.
+///
+/// It reads what they write anyway and asks nothing of them: watching costs them nothing. A call is seen when it has
+/// returned.
+#[derive(Parser, Debug)]
+#[command(name = "dlio-top", version, max_term_width = 100, after_help = AFTER)]
+struct Arguments {
+    /// The folder that they trace into
+    #[arg(value_name = "DIR", default_value = "dlio-trace")]
+    dir: PathBuf,
+
+    /// Look once and print: without a terminal that is what happens anyway
+    #[arg(long)]
+    once: bool,
+
+    /// How it is printed; anything but text is printed once
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    /// Seconds from one look to the next: 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
+    interval: Duration,
+
+    /// What tables are sorted by
+    #[arg(long, value_enum, default_value = "bytes")]
+    sort: Order,
+
+    /// Write the page of the manual into a folder
+    #[arg(long, value_name = "FOLDER")]
+    man: Option<PathBuf>,
+}
+
+const AFTER: &str = "\
+Keys: b, c, t, n sort by bytes, calls, time, name; space stops and goes on; + and - change the interval; q ends.
+Formats:
+  json         one object: `schema` dlio-top, `version` 1; figures of the interval, and since each process began
+  openmetrics  counters since each process began, for Prometheus; needs no interval and looks once
+Figures by operation and file are exact as long as there is time to look at every event, and are said to stand for a
+sample where there is not; how many events there were is always exact. DLIO_TRACE_MODE=summary makes all of it exact and
+--once cheap, however long the run.
+
+Exit status: 0 done; 1 there is no such folder or it cannot be read; 2 the command line is wrong";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Openmetrics,
+}
+
+const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted, such as 2 or 0.5".to_string())?;
+    match INTERVALS.contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(format!("it lies between {} and {}", INTERVALS.start(), INTERVALS.end())),
+    }
+}
+
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(folder) = &arguments.man {
+        return ended(write_manual(folder));
+    }
+    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let is_once = arguments.once || arguments.format != Format::Text || !has_terminal;
+    let outcome = if is_once { print_once(&arguments) } else { watch(&arguments) };
+    ended(outcome)
+}
+
+fn ended(outcome: io::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            notice!("dlio-top: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What `--help` says, for `man`.
+fn write_manual(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
+}
+
+/// What is wrong with the folder, and what to do.
+fn trouble(dir: &Path, error: &io::Error) -> io::Error {
+    let said = match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{}: there is no such folder yet; on a terminal and without --once it is waited for", dir.display())
+        }
+        ErrorKind::NotADirectory => {
+            format!("{}: not a folder; give it the folder that programs trace into", dir.display())
+        }
+        _ => format!("{}: cannot be read ({error})", dir.display()),
+    };
+    io::Error::other(said)
+}
+
+fn print_once(arguments: &Arguments) -> io::Result<()> {
+    let mut watch = Watch::new(&arguments.dir, true)?;
+    let look = |watch: &mut Watch| watch.look().map_err(|error| trouble(&arguments.dir, &error));
+    let mut picture = look(&mut watch)?;
+    // Who scrapes takes the rates; where nobody runs there are none.
+    if arguments.format != Format::Openmetrics && !picture.processes.is_empty() {
+        std::thread::sleep(arguments.interval);
+        picture = look(&mut watch)?;
+    }
+    picture.sort(arguments.sort);
+    let printed = match arguments.format {
+        Format::Text => text::print(&picture),
+        Format::Json => serde_json::to_string_pretty(&picture)? + "\n",
+        Format::Openmetrics => openmetrics::print(&picture),
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(printed.as_bytes())?;
+    out.flush()
+}
+
+/// After the first look there are no rates yet: the second comes soon.
+const SOON: Duration = Duration::from_millis(500);
+
+fn watch(arguments: &Arguments) -> io::Result<()> {
+    let mut watch = Watch::new(&arguments.dir, false)?;
+    let mut view = View { order: arguments.sort, interval: arguments.interval, is_paused: false };
+    let mut terminal = Terminal::new(Screen::take()?)?;
+    let mut picture = look(&mut watch)?;
+    let mut until = Instant::now() + view.interval.min(SOON);
+    loop {
+        if let Ok(picture) = &mut picture {
+            picture.sort(view.order);
+        }
+        terminal.draw(|frame| draw(frame, picture.as_ref().map_err(String::as_str), &view))?;
+        match terminal.backend_mut().wait(until)? {
+            Happened::Stop | Happened::Key('q' | 'Q') => return Ok(()),
+            Happened::Key(key) => {
+                let before = view.interval;
+                view = pressed(view, key);
+                if view.interval != before {
+                    until = until.min(Instant::now() + view.interval);
+                }
+            }
+            Happened::Resized | Happened::Nothing => {}
+        }
+        if Instant::now() >= until {
+            until = Instant::now() + view.interval;
+            if !view.is_paused {
+                picture = look(&mut watch)?;
+            }
+        }
+    }
+}
+
+/// A picture, or a word where the folder is not there yet.
+fn look(watch: &mut Watch) -> io::Result<Result<Picture, String>> {
+    match watch.look() {
+        Ok(picture) => Ok(Ok(picture)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let dir = watch.dir().display();
+            Ok(Err(format!(
+                "Waiting for {dir}: no program traces into it yet. dlio trace -o {dir} -- COMMAND starts one."
+            )))
+        }
+        Err(error) => Err(trouble(watch.dir(), &error)),
+    }
+}
+
+/// What a key changes.
+fn pressed(view: View, key: char) -> View {
+    let scaled = |times: f64| {
+        let seconds = (view.interval.as_secs_f64() * times).clamp(*INTERVALS.start(), *INTERVALS.end());
+        Duration::from_secs_f64((seconds * 1000.0).round() / 1000.0)
+    };
+    match key {
+        'b' => View { order: Order::Bytes, ..view },
+        'c' => View { order: Order::Calls, ..view },
+        't' => View { order: Order::Time, ..view },
+        'n' => View { order: Order::Name, ..view },
+        ' ' => View { is_paused: !view.is_paused, ..view },
+        '+' => View { interval: scaled(2.0), ..view },
+        '-' => View { interval: scaled(0.5), ..view },
+        _ => view,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+        assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
+        assert!(["0", "-1", "nan", "inf", "two", "1e9"].iter().all(|text| parse_interval(text).is_err()));
+    }
+
+    #[test]
+    fn keys_choose_and_other_keys_do_nothing() {
+        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false };
+        assert_eq!(pressed(view, 'c').order, Order::Calls);
+        assert!(pressed(view, ' ').is_paused && !pressed(pressed(view, ' '), ' ').is_paused);
+        assert_eq!(pressed(view, '-').interval, Duration::from_secs(1));
+        let fastest = (0..20).fold(view, |view, _| pressed(view, '-'));
+        assert_eq!(fastest.interval, Duration::from_millis(100));
+        assert_eq!(pressed(view, 'x'), view);
+    }
+}

@@ -1,0 +1,93 @@
+//! What the numbers of a running process stand for: its newest strings lie in its ring, older ones in blocks of its file.
+//!
+//! Blocks are remembered by the numbers they hold and read when somebody asks for one of those.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::file::{EventBlock, Store, learn};
+use dlio_schemas::native::names::{NameKind, Names};
+use foldhash::fast::RandomState;
+
+use crate::names::readable;
+
+/// A string, and whether it is the path of a file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Name {
+    pub text: Arc<str>,
+    pub is_path: bool,
+}
+
+/// Strings kept of one process. Beyond that all are forgotten and those that are asked for read again.
+const KEPT_MAX: usize = 1 << 16;
+
+/// The strings of one process.
+#[derive(Default)]
+pub struct NameBook {
+    kept: HashMap<u32, Name, RandomState>,
+    /// By the first number that each holds.
+    blocks: Vec<EventBlock>,
+}
+
+impl NameBook {
+    pub fn get(&self, id: u32) -> Option<&Name> {
+        self.kept.get(&id)
+    }
+
+    /// A block of strings that is in the file now.
+    pub fn note_block(&mut self, block: EventBlock) {
+        let at = self.blocks.partition_point(|known| known.header.first <= block.header.first);
+        self.blocks.insert(at, block);
+    }
+
+    /// Learns what these numbers stand for, as far as ring and file tell.
+    pub fn learn<S: Store>(
+        &mut self,
+        ids: impl Iterator<Item = u32>,
+        in_ring: impl Fn() -> Vec<(u32, Vec<u8>)>,
+        file: Option<&S>,
+        opener: &mut Opener,
+    ) {
+        if self.kept.len() > KEPT_MAX {
+            self.kept.clear();
+        }
+        let mut unknown: Vec<u32> = ids.filter(|id| *id != 0 && !self.kept.contains_key(id)).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        for (first, entries) in in_ring() {
+            let mut names = Names::default();
+            // A torn chunk tells nothing; the next look finds it whole.
+            if names.add(first, &entries).is_ok() {
+                self.keep(&names);
+            }
+        }
+        let Some(file) = file else { return };
+        unknown.sort_unstable();
+        for id in unknown {
+            if self.kept.contains_key(&id) {
+                continue;
+            }
+            let mut names = Names::default();
+            if let Some(block) = self.block_of(id)
+                && learn(&mut names, &block, file, opener).is_ok()
+            {
+                self.keep(&names);
+            }
+        }
+    }
+
+    fn keep(&mut self, names: &Names) {
+        for (id, kind, text) in names.iter() {
+            let is_path = kind == NameKind::Path;
+            self.kept.insert(id, Name { text: readable(text).into(), is_path });
+        }
+    }
+
+    fn block_of(&self, id: u32) -> Option<EventBlock> {
+        let after = self.blocks.partition_point(|block| block.header.first <= id as u64);
+        let block = self.blocks[..after].last()?;
+        (id as u64 - block.header.first < block.header.count as u64).then_some(*block)
+    }
+}

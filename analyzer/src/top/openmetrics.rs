@@ -1,0 +1,136 @@
+//! The picture as OpenMetrics text, for Prometheus and its kin.
+//!
+//! Everything but gauges counts from the start of each process, so that a scraper takes rates itself. A process that ends
+//! takes its series along.
+
+use std::fmt::Write;
+
+use super::picture::{Picture, ProcessRow, Sum};
+
+/// What the text is, for the head of an answer.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A family: name, type, unit, meaning.
+struct Family(&'static str, &'static str, &'static str, &'static str);
+
+pub fn print(picture: &Picture) -> String {
+    let mut out = Out(String::new());
+    out.head(&Family("dlio_processes", "gauge", "", "Traced processes that run."));
+    out.sample("dlio_processes", &[], picture.processes.len() as f64);
+    out.per_process(picture, &Family("dlio_events", "counter", "", "Calls, spans, instants and counters."), |row| {
+        Some(row.events as f64)
+    });
+    out.per_process(picture, &Family("dlio_lost_events", "counter", "", "Events that could not be recorded."), |row| {
+        Some(row.lost as f64)
+    });
+    for (family, of) in BY_OPERATION {
+        out.per_operation(picture, family, *of);
+    }
+    for (family, of) in BY_ACTIVITY {
+        out.per_process(picture, family, *of);
+    }
+    out.0 += "# EOF\n";
+    out.0
+}
+
+type OfSum = fn(&Sum) -> f64;
+type OfProcess = fn(&ProcessRow) -> Option<f64>;
+
+const BY_OPERATION: &[(Family, OfSum)] = &[
+    (Family("dlio_calls", "counter", "", "Calls by operation."), |sum| sum.calls as f64),
+    (Family("dlio_failed_calls", "counter", "", "Calls that failed, by operation."), |sum| sum.failed as f64),
+    (Family("dlio_read_bytes", "counter", "bytes", "Bytes read, by operation."), |sum| sum.bytes_read as f64),
+    (Family("dlio_written_bytes", "counter", "bytes", "Bytes written, by operation."), |sum| sum.bytes_written as f64),
+    (Family("dlio_call_seconds", "counter", "seconds", "Time within calls, over all threads, by operation."), |sum| {
+        sum.call_s
+    }),
+];
+
+const BY_ACTIVITY: &[(Family, OfProcess)] = &[
+    (Family("dlio_waiting_seconds", "counter", "seconds", "Time in spans that wait for the next batch."), |row| {
+        row.waiting_total_s
+    }),
+    (Family("dlio_computing_seconds", "counter", "seconds", "Time in spans that compute."), |row| {
+        row.computing_total_s
+    }),
+    (Family("dlio_checkpoint_seconds", "counter", "seconds", "Time in spans of checkpoints."), |row| {
+        row.checkpoint_total_s
+    }),
+    (
+        Family("dlio_sampled", "gauge", "", "1 where figures by operation stand for a sample of the events, else 0."),
+        |row| Some(f64::from(!row.total_exact)),
+    ),
+];
+
+struct Out(String);
+
+impl Out {
+    fn head(&mut self, Family(name, kind, unit, meaning): &Family) {
+        let _ = writeln!(self.0, "# TYPE {name} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.0, "# HELP {name} {meaning}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, String)], value: f64) {
+        let label = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escaped(value));
+        let labels: Vec<String> = labels.iter().filter(|(_, value)| !value.is_empty()).map(label).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+
+    fn per_process(&mut self, picture: &Picture, family: &Family, of: impl Fn(&ProcessRow) -> Option<f64>) {
+        let told: Vec<(&ProcessRow, f64)> = picture.processes.iter().filter_map(|row| Some((row, of(row)?))).collect();
+        if told.is_empty() {
+            return;
+        }
+        self.head(family);
+        for (row, value) in told {
+            self.sample(&sample_name(family), &labels(row, ""), value);
+        }
+    }
+
+    fn per_operation(&mut self, picture: &Picture, family: &Family, of: impl Fn(&Sum) -> f64) {
+        self.head(family);
+        let moves = family.2 == "bytes";
+        for row in &picture.processes {
+            for (operation, sum) in row.operations.iter().filter(|(_, sum)| !moves || of(sum) > 0.0) {
+                self.sample(&sample_name(family), &labels(row, operation), of(sum));
+            }
+        }
+    }
+}
+
+fn sample_name(family: &Family) -> String {
+    if family.1 == "counter" { format!("{}_total", family.0) } else { family.0.into() }
+}
+
+/// Labels that tell one series from all others. Empty ones are left out, which means the same.
+fn labels(row: &ProcessRow, operation: &str) -> [(&'static str, String); 6] {
+    [
+        ("host", row.host.clone()),
+        ("pid", row.pid.to_string()),
+        ("rank", row.rank.map_or(String::new(), |rank| rank.to_string())),
+        ("process", row.name.clone()),
+        ("role", row.role.unwrap_or_default().into()),
+        ("operation", operation.into()),
+    ]
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_kind_stay_one_label() {
+        let row = ProcessRow { name: "a\"b\\c\nd".into(), pid: 7, events: 3, ..ProcessRow::default() };
+        let text = print(&Picture { processes: vec![row], ..Picture::default() });
+        assert!(text.contains("dlio_events_total{pid=\"7\",process=\"a\\\"b\\\\c\\nd\"} 3\n"), "{text}");
+        assert!(text.starts_with("# TYPE dlio_processes gauge\n") && text.ends_with("\n# EOF\n"));
+    }
+}

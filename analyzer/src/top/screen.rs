@@ -1,0 +1,195 @@
+//! The picture on a screen of any size: the answer in the first lines, then operations, files, processes.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+
+use super::picture::{Order, Picture};
+use super::tables::{Table, files, operations, processes, throughput, title, unseen, waiting};
+use super::text::nobody;
+
+/// What keys have chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    pub order: Order,
+    pub interval: Duration,
+    pub is_paused: bool,
+}
+
+/// Lines about what cannot be seen: more would leave no room for what can.
+const NOTES_MAX: usize = 2;
+
+/// Draws a picture, or why there is none.
+pub fn draw(frame: &mut Frame, picture: Result<&Picture, &str>, view: &View) {
+    let area = frame.area();
+    let mut page = Page { frame, area, next: 0 };
+    match picture {
+        Ok(picture) => page.picture(picture),
+        Err(why) => page.line(why, Style::new()),
+    }
+    page.footer(view);
+}
+
+/// A frame that is filled from above.
+struct Page<'f, 'b> {
+    frame: &'f mut Frame<'b>,
+    area: Rect,
+    next: u16,
+}
+
+impl Page<'_, '_> {
+    fn line(&mut self, text: &str, style: Style) {
+        self.line_at(self.next, text, style);
+        self.next += 1;
+    }
+
+    fn line_at(&mut self, y: u16, text: &str, style: Style) {
+        if y < self.area.height {
+            self.frame.render_widget(Line::styled(text, style), Rect { y, height: 1, ..self.area });
+        }
+    }
+
+    fn picture(&mut self, picture: &Picture) {
+        self.line(&title(picture), Style::new().add_modifier(Modifier::BOLD));
+        if picture.processes.is_empty() {
+            nobody(picture).lines().for_each(|line| self.line(line, Style::new()));
+            return;
+        }
+        self.line(&throughput(picture), Style::new());
+        waiting(picture).iter().for_each(|line| self.line(line, Style::new()));
+        unseen(picture)
+            .iter()
+            .take(NOTES_MAX)
+            .for_each(|line| self.line(line, Style::new().add_modifier(Modifier::DIM)));
+        self.tables([operations(picture), files(picture), processes(picture)]);
+    }
+
+    /// Three tables below each other, each with an empty line and its head before.
+    fn tables(&mut self, tables: [Table; 3]) {
+        const AROUND: usize = 2;
+        let footer = 1;
+        let room = (self.area.height as usize).saturating_sub(self.next as usize + footer + 3 * AROUND);
+        let rows = shares([0, 1, 2].map(|i| tables[i].rows.len()), room);
+        for (table, rows) in tables.into_iter().zip(rows) {
+            if rows == 0 {
+                continue;
+            }
+            self.next += 1;
+            let lines = table.fit(self.area.width as usize).lines(rows);
+            for (i, line) in lines.iter().enumerate() {
+                let style = if i == 0 { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+                // The head goes across.
+                let text = if i == 0 { format!("{line:<0$}", self.area.width as usize) } else { line.clone() };
+                self.line(&text, style);
+            }
+        }
+    }
+
+    fn footer(&mut self, view: &View) {
+        let state = if view.is_paused { "space: go on (paused)" } else { "space: pause" };
+        let order = |key: Order, name: &str| if view.order == key { format!("[{name}]") } else { name.to_string() };
+        let text = format!(
+            "sort: {} {} {} {}  {state}  +/-: every {} s  q: quit",
+            order(Order::Bytes, "b:bytes"),
+            order(Order::Calls, "c:calls"),
+            order(Order::Time, "t:time"),
+            order(Order::Name, "n:name"),
+            view.interval.as_secs_f64(),
+        );
+        self.line_at(self.area.height.saturating_sub(1), &text, Style::new().add_modifier(Modifier::DIM));
+    }
+}
+
+/// How many rows each table gets: what it has, where there is room; else the same for all that want it.
+fn shares(wanted: [usize; 3], room: usize) -> [usize; 3] {
+    let mut given = [0; 3];
+    let mut left = room;
+    while left > 0 {
+        let Some(next) = (0..3).filter(|&i| given[i] < wanted[i]).min_by_key(|&i| given[i]) else { break };
+        given[next] += 1;
+        left -= 1;
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::picture::{FileRow, OperationRow, ProcessRow, Sum};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn drawn(picture: Result<&Picture, &str>, width: u16, height: u16) -> Vec<String> {
+        let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false };
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, picture, &view)).unwrap();
+        let text = terminal.backend().to_string();
+        text.lines().map(|line| line.trim_matches('"').trim_end().to_string()).collect()
+    }
+
+    fn picture() -> Picture {
+        let sum = Sum { calls: 2000, failed: 0, bytes_read: 8_000_000, bytes_written: 0, call_s: 0.5 };
+        let process = |pid: i32, name: &str, role| ProcessRow {
+            pid,
+            name: name.into(),
+            role: Some(role),
+            sum,
+            waiting_s: (role == "trainer").then_some(0.5),
+            computing_s: (role == "trainer").then_some(1.5),
+            ..ProcessRow::default()
+        };
+        Picture {
+            folder: "dlio-trace".into(),
+            interval_s: 2.0,
+            exact: true,
+            sum,
+            operations: vec![OperationRow { operation: "pread", sum, total: sum }],
+            files: vec![FileRow { path: "/data/a.npy".into(), sum, processes: 1 }],
+            files_touched: 1,
+            processes: vec![process(12, "train.py", "trainer"), process(13, "worker 0", "reader")],
+            ..Picture::default()
+        }
+    }
+
+    #[test]
+    fn the_first_lines_say_how_fast_and_whether_anybody_waits() {
+        let lines = drawn(Ok(&picture()), 80, 24);
+        assert_eq!(
+            lines[..3],
+            [
+                "dlio-trace: 2 processes running",
+                "Files: read 4 MB/s, written 0 B/s, 1,000 calls/s; no event lost",
+                "Training: train.py (12) waits for data 25 %, computes 75 % of the time",
+            ]
+        );
+        assert!(lines.iter().any(|line| line.ends_with("/data/a.npy")), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.ends_with("worker 0")), "{lines:#?}");
+        assert!(lines[23].starts_with("sort: [b:bytes] c:calls") && lines[23].ends_with("q: quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn any_size_is_drawn_on() {
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (80, 10), (300, 100)] {
+            assert_eq!(drawn(Ok(&picture()), width, height).len(), height as usize);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        assert_eq!(drawn(Err("waiting"), 20, 3)[0], "waiting");
+        let none = Picture { folder: "t".into(), ended: 3, ..Picture::default() };
+        let lines = drawn(Ok(&none), 80, 5);
+        assert_eq!(lines[0], "t: 0 processes running, 3 ended");
+        assert!(lines[1].starts_with("No traced process runs:"), "{lines:#?}");
+    }
+
+    #[test]
+    fn rows_are_shared_out_evenly() {
+        assert_eq!(shares([5, 2, 9], 9), [4, 2, 3]);
+        assert_eq!(shares([1, 0, 2], 9), [1, 0, 2]);
+        assert_eq!(shares([5, 5, 5], 0), [0, 0, 0]);
+    }
+}

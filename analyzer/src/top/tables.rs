@@ -1,0 +1,330 @@
+//! The picture as lines and tables of words, for paper and for the screen.
+
+use super::picture::{FileRow, OperationRow, Picture, ProcessRow, Sum};
+use crate::summary::units::{bytes, grouped, many, time};
+
+/// A column: its head, whether it holds numbers, which stand to the right, and how readily it is left out where there is no
+/// room: never for zero, and the largest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub head: &'static str,
+    is_number: bool,
+    spare: usize,
+}
+
+/// The last column may be cut at its beginning where there is no room: it holds paths and names.
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A head that begins with `<` is that of words.
+fn columns(heads: &[(&'static str, usize)]) -> Vec<Column> {
+    let column = |(head, spare): &(&'static str, usize)| match head.strip_prefix('<') {
+        Some(head) => Column { head, is_number: false, spare: *spare },
+        None => Column { head, is_number: true, spare: *spare },
+    };
+    heads.iter().map(column).collect()
+}
+
+/// Names come from the traced machine: what would move a terminal's cursor is shown and not obeyed.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Rates of an interval.
+struct Rates {
+    seconds: f64,
+}
+
+impl Rates {
+    fn of(picture: &Picture) -> Rates {
+        Rates { seconds: picture.interval_s }
+    }
+
+    fn count(&self, count: u64) -> String {
+        if self.seconds <= 0.0 {
+            return "-".into();
+        }
+        match count as f64 / self.seconds {
+            0.0 => "0".into(),
+            rate if rate < 9.95 => format!("{rate:.1}"),
+            rate => grouped(rate.round() as u64),
+        }
+    }
+
+    fn bytes(&self, count: u64) -> String {
+        if self.seconds <= 0.0 { "-".into() } else { format!("{}/s", bytes((count as f64 / self.seconds).round())) }
+    }
+
+    fn share(&self, seconds: Option<f64>) -> String {
+        match seconds {
+            Some(seconds) if self.seconds > 0.0 => format!("{:.0} %", 100.0 * seconds / self.seconds),
+            _ => "-".into(),
+        }
+    }
+}
+
+/// The first line: what is watched.
+pub fn title(picture: &Picture) -> String {
+    let ended = match picture.ended {
+        0 => String::new(),
+        ended => format!(", {} ended", grouped(ended)),
+    };
+    format!(
+        "{}: {} running{ended}",
+        plain(&picture.folder),
+        many(picture.processes.len() as u64, "process", "processes")
+    )
+}
+
+/// What all processes do together: one or two sentences.
+pub fn throughput(picture: &Picture) -> String {
+    let (rates, sum) = (Rates::of(picture), &picture.sum);
+    if picture.interval_s <= 0.0 {
+        return "The first figures come after one interval.".into();
+    }
+    let about = if picture.exact { "" } else { "about " };
+    format!(
+        "Files: read {about}{}, written {about}{}, {about}{} calls/s{}; {}",
+        rates.bytes(sum.bytes_read),
+        rates.bytes(sum.bytes_written),
+        rates.count(sum.calls),
+        if sum.failed > 0 { format!(", {} failed/s", rates.count(sum.failed)) } else { String::new() },
+        if picture.lost > 0 {
+            format!("{} lost", many(picture.lost, "event", "events"))
+        } else {
+            "no event lost".into()
+        },
+    )
+}
+
+/// Whether trainers wait for their data, by their own spans.
+pub fn waiting(picture: &Picture) -> Option<String> {
+    let told: Vec<&ProcessRow> =
+        picture.processes.iter().filter(|row| row.waiting_s.is_some() || row.computing_s.is_some()).collect();
+    if told.is_empty() || picture.interval_s <= 0.0 {
+        return None;
+    }
+    let mean = |of: fn(&ProcessRow) -> Option<f64>| {
+        let all: Vec<f64> = told.iter().filter_map(|row| of(row)).collect();
+        (!all.is_empty()).then(|| 100.0 * all.iter().sum::<f64>() / all.len() as f64 / picture.interval_s)
+    };
+    let part = |share: Option<f64>, what: &str| share.map(|share| format!("{what} {share:.0} %"));
+    let parts: Vec<String> = [
+        part(mean(|row| row.waiting_s), "waits for data"),
+        part(mean(|row| row.computing_s), "computes"),
+        part(mean(|row| row.checkpoint_s).filter(|share| *share > 0.0), "saves checkpoints"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let who = match told.as_slice() {
+        [one] => format!("{} ({})", plain(&one.name), one.pid),
+        all => format!("the mean of {} trainers", all.len()),
+    };
+    Some(format!("Training: {who} {} of the time", parts.join(", ")))
+}
+
+/// What cannot be seen, a line each.
+pub fn unseen(picture: &Picture) -> Vec<String> {
+    let mut lines: Vec<String> = picture.unreadable.iter().map(|what| format!("Not watched: {what}")).collect();
+    let threads: u64 = picture.processes.iter().map(|row| row.threads_unseen).sum();
+    if threads > 0 {
+        lines.push(format!(
+            "{} seen late, when written: no room for their rings",
+            many(threads, "thread is", "threads are")
+        ));
+    }
+    if !picture.exact {
+        lines.push(
+            "More happens than is looked at: figures by operation and file stand for a sample; events are exact."
+                .into(),
+        );
+    }
+    lines
+}
+
+fn mean_time(sum: &Sum) -> String {
+    if sum.calls == 0 { "-".into() } else { time(1e9 * sum.call_s / sum.calls as f64) }
+}
+
+pub fn operations(picture: &Picture) -> Table {
+    let rates = Rates::of(picture);
+    let row = |row: &OperationRow| {
+        vec![
+            row.operation.into(),
+            rates.count(row.sum.calls),
+            if row.sum.failed > 0 { rates.count(row.sum.failed) } else { "-".into() },
+            if row.total.bytes() > 0 { rates.bytes(row.sum.bytes()) } else { "-".into() },
+            mean_time(&row.sum),
+            grouped(row.total.calls),
+            if row.total.bytes() > 0 { bytes(row.total.bytes() as f64) } else { "-".into() },
+        ]
+    };
+    Table {
+        columns: columns(&[
+            ("<operation", 0),
+            ("calls/s", 0),
+            ("failed/s", 1),
+            ("moved", 0),
+            ("mean time", 0),
+            ("calls so far", 2),
+            ("moved so far", 3),
+        ]),
+        rows: picture.operations.iter().map(row).collect(),
+    }
+}
+
+pub fn files(picture: &Picture) -> Table {
+    let rates = Rates::of(picture);
+    let row = |row: &FileRow| {
+        vec![
+            rates.count(row.sum.calls),
+            rates.bytes(row.sum.bytes_read),
+            rates.bytes(row.sum.bytes_written),
+            rates.share(Some(row.sum.call_s)),
+            plain(&row.path),
+        ]
+    };
+    Table {
+        columns: columns(&[("calls/s", 0), ("read", 0), ("written", 0), ("in calls", 1), ("<file", 0)]),
+        rows: picture.files.iter().map(row).collect(),
+    }
+}
+
+pub fn processes(picture: &Picture) -> Table {
+    let rates = Rates::of(picture);
+    let row = |row: &ProcessRow| {
+        let doing = match (row.activity, &row.now) {
+            (Some(activity), _) => activity.name().to_string(),
+            (None, Some(span)) => format!("in {}", plain(span)),
+            _ => "-".into(),
+        };
+        vec![
+            row.pid.to_string(),
+            row.rank.map_or("-".into(), |rank| rank.to_string()),
+            row.role.unwrap_or("-").into(),
+            rates.count(row.sum.calls),
+            rates.bytes(row.sum.bytes_read),
+            rates.bytes(row.sum.bytes_written),
+            rates.share(Some(row.sum.call_s)),
+            rates.share(row.waiting_s),
+            rates.share(row.computing_s),
+            doing,
+            plain(&row.name),
+        ]
+    };
+    Table {
+        columns: columns(&[
+            ("pid", 0),
+            ("rank", 1),
+            ("<role", 2),
+            ("calls/s", 0),
+            ("read", 0),
+            ("written", 3),
+            ("in calls", 5),
+            ("waits", 0),
+            ("computes", 4),
+            ("<now", 6),
+            ("<process", 0),
+        ]),
+        rows: picture.processes.iter().map(row).collect(),
+    }
+}
+
+/// Of the last column, where there is little room.
+const LAST_LEAST: usize = 12;
+
+/// Between columns.
+const GAP: usize = 2;
+
+impl Table {
+    /// The width of each column.
+    fn widths(&self) -> Vec<usize> {
+        let width = |place: usize| {
+            let cells = self.rows.iter().map(|row| row[place].chars().count());
+            cells.chain([self.columns[place].head.len()]).max().unwrap_or(0)
+        };
+        (0..self.columns.len()).map(width).collect()
+    }
+
+    /// As lines, its head first, of the first `most` rows.
+    pub fn lines(mut self, most: usize) -> Vec<String> {
+        self.rows.truncate(most);
+        let widths = self.widths();
+        let heads = self.columns.iter().map(|column| column.head.to_string()).collect();
+        let line = |cells: &Vec<String>| {
+            let placed =
+                cells.iter().zip(&widths).zip(&self.columns).map(|((cell, width), column)| match column.is_number {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                });
+            placed.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_string()
+        };
+        [heads].iter().chain(&self.rows).map(line).collect()
+    }
+
+    /// Narrow enough: columns are left out that say nothing, then the last one is cut at its beginning, where paths are
+    /// alike, and then those are left out that can be spared.
+    pub fn fit(mut self, width: usize) -> Table {
+        loop {
+            let widths = self.widths();
+            let before = widths.iter().rev().skip(1).map(|width| width + GAP).sum::<usize>();
+            let last = widths.last().copied().unwrap_or(0);
+            let is_empty = |place: &usize| self.rows.iter().all(|row| row[*place] == "-");
+            let places = || (0..self.columns.len()).filter(|place| self.columns[*place].spare > 0);
+            let out = match (before + last <= width, before + last.min(LAST_LEAST) <= width) {
+                (true, _) => None,
+                (_, true) => places().find(is_empty),
+                _ => places().find(is_empty).or_else(|| places().max_by_key(|place| self.columns[*place].spare)),
+            };
+            let Some(out) = out else {
+                self.cut_last(width.saturating_sub(before));
+                return self;
+            };
+            self.columns.remove(out);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(out)));
+        }
+    }
+
+    fn cut_last(&mut self, room: usize) {
+        let room = room.max(LAST_LEAST);
+        for cell in self.rows.iter_mut().filter_map(|row| row.last_mut()) {
+            let length = cell.chars().count();
+            if length > room {
+                *cell = format!("…{}", cell.chars().skip(length + 1 - room).collect::<String>());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let row = |cells: [&str; 4]| cells.map(str::to_string).to_vec();
+        Table {
+            columns: columns(&[("calls/s", 0), ("rank", 1), ("<now", 2), ("<file", 0)]),
+            rows: vec![row(["10", "-", "computing", "/data/of/a/long/path/a.npy"]), row(["1,000", "-", "-", "/b"])],
+        }
+    }
+
+    #[test]
+    fn columns_that_say_nothing_go_first_and_paths_lose_their_beginning() {
+        assert_eq!(
+            table().lines(1),
+            ["calls/s  rank  now        file", "     10     -  computing  /data/of/a/long/path/a.npy"]
+        );
+        assert_eq!(table().fit(50).lines(1)[1], "     10  computing  /data/of/a/long/path/a.npy");
+        assert_eq!(table().fit(40).lines(1)[1], "     10  computing  …f/a/long/path/a.npy");
+        assert_eq!(table().fit(22).lines(9), ["calls/s  file", "     10  …g/path/a.npy", "  1,000  /b"]);
+        assert_eq!(table().fit(1).lines(9)[1], "     10  …/path/a.npy");
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_is_shown() {
+        assert_eq!(plain("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}

@@ -1,0 +1,5 @@
+//! `dlio-top`: see [`dlio_analyzer::top::command`].
+
+fn main() -> std::process::ExitCode {
+    dlio_analyzer::top::command::main()
+}

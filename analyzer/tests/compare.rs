@@ -1,0 +1,267 @@
+//! `--compare` and `--fail-if`: what changed from one run to another, and whether that is more than noise.
+
+mod generator;
+mod support;
+
+use std::path::Path;
+
+use generator::{Plan, generate};
+use serde_json::{Value, json};
+use support::Folder;
+use support::program::{analyze, printed, text};
+
+fn values(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[&["--format", "json"], arguments].concat())).unwrap()
+}
+
+fn trace(folder: &Folder, name: &str, plan: &Plan) -> String {
+    let path = folder.path().join(name);
+    std::fs::create_dir(&path).unwrap();
+    generate(&path, plan, &|_, _, _| ()).unwrap();
+    path.display().to_string()
+}
+
+/// A report with some figures, as a file.
+fn report(folder: &Folder, name: &str, wall_ns: i64, more: Value) -> String {
+    let mut report = json!({
+        "schema": "dlio-summary", "version": 2,
+        "allocation": { "processes": 1, "events": 10, "lost": 0 },
+        "dataset": { "files": 4, "bytes_read": 1000, "bytes_written": 0 },
+        "time": { "start_ts": 0, "total_ns": wall_ns, "io_ns": wall_ns / 4, "other_ns": 0 },
+    });
+    let fields = report.as_object_mut().unwrap();
+    more.as_object().unwrap().iter().for_each(|(key, value)| {
+        fields.insert(key.clone(), value.clone());
+    });
+    let path = folder.path().join(name);
+    std::fs::write(&path, report.to_string()).unwrap();
+    path.display().to_string()
+}
+
+fn metric<'a>(comparison: &'a Value, name: &str) -> &'a Value {
+    let mut metrics = comparison["metrics"].as_array().unwrap().iter();
+    metrics.find(|metric| metric["metric"] == name).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn the_figures_of_both_sides_are_those_of_their_reports() {
+    let folder = Folder::new("compared");
+    let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
+    let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
+    let (before, after) = (values(&[&a]), values(&[&b]));
+    let compared = values(&[&a, "--compare", &b]);
+    assert_eq!((&compared["schema"], &compared["version"]), (&json!("dlio-comparison"), &json!(1)));
+    for (side, report) in [("before", &before), ("after", &after)] {
+        let of = |name: &str| metric(&compared, name)[side].as_f64().unwrap();
+        assert_eq!(of("read.bytes"), report["dataset"]["bytes_read"].as_f64().unwrap());
+        assert_eq!(of("files"), report["dataset"]["files"].as_f64().unwrap());
+        assert!((of("wall_s") - report["time"]["total_ns"].as_f64().unwrap() / 1e9).abs() < 1e-9);
+        assert!((of("io.exposed_s") - report["time"]["unoverlapped_io_ns"].as_f64().unwrap() / 1e9).abs() < 1e-9);
+        let functions = report["functions"].as_array().unwrap();
+        let read = functions.iter().find(|function| function["name"] == "pread").unwrap();
+        let row = compared["functions"].as_array().unwrap().iter().find(|row| row["key"] == "posix pread").unwrap();
+        assert_eq!((&row[side]["count"], &row[side]["time_ns"]), (&read["count"], &read["time_ns"]));
+    }
+    // The parts are a partition of each run, so that their changes add up to the whole.
+    let wall = &compared["wall"];
+    let parts = wall["parts"].as_array().unwrap();
+    for what in ["before_ns", "after_ns", "change_ns"] {
+        let sum: i64 = parts.iter().map(|part| part[what].as_i64().unwrap()).sum();
+        assert_eq!(sum, wall[what].as_i64().unwrap(), "{what}");
+    }
+    assert_eq!(wall["before_ns"], before["time"]["total_ns"]);
+}
+
+#[test]
+fn the_side_that_is_typed_first_was_before() {
+    let folder = Folder::new("order");
+    let (a, b) = (report(&folder, "a.json", 100, json!({})), report(&folder, "b.json", 200, json!({})));
+    for typed in [vec![&a[..], "--compare", &b], vec!["--compare", &a, "--", &b]] {
+        let compared = values(&typed);
+        assert_eq!((&compared["wall"]["before_ns"], &compared["wall"]["after_ns"]), (&json!(100), &json!(200)));
+    }
+}
+
+#[test]
+fn a_run_beside_itself_changed_nothing() {
+    let folder = Folder::new("itself");
+    let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
+    let said = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
+    assert!(said.starts_with("Both runs took "), "{said}");
+    assert!(said.contains("kept") && !said.contains("EXCEEDED") && !said.contains("Calls"), "{said}");
+    assert!(!said.contains("What else changed"), "{said}");
+}
+
+#[test]
+fn limits_are_answered_with_exit_statuses() {
+    let folder = Folder::new("limits");
+    let trainer = |waited: i64| json!({ "training": [{ "trained_ns": 1000, "waited_ns": waited }] });
+    let (a, b) = (report(&folder, "a.json", 1000, trainer(100)), report(&folder, "b.json", 1200, trainer(300)));
+    let status = |arguments: &[&str]| analyze(arguments).status.code().unwrap();
+    let both = |limits: &[&str]| status(&[&[&a[..], "--compare", &b], limits].concat());
+    assert_eq!(both(&["--fail-if", "wait.share > 50%", "--fail-if", "read.bytes > +0%"]), 0);
+    assert_eq!(both(&["--fail-if", "wait.share > 20%"]), 1);
+    assert_eq!(both(&["--fail-if", "wall_s > +50%"]), 0);
+    // One run a side without steps cannot tell noise from a change.
+    assert_eq!(both(&["--fail-if", "wall_s > +10%"]), 3);
+    assert_eq!(both(&["--fail-if", "wall_s > +10%", "--lenient"]), 0);
+    assert_eq!(both(&["--fail-if", "wall_s > +10%", "--fail-if", "wait.share > 20%"]), 1);
+    assert_eq!(both(&["--fail-if", "compute.s > +10%"]), 3);
+    assert_eq!(both(&["--fail-if", "wal_s > +10%"]), 2);
+    assert_eq!(status(&[&b, "--fail-if", "wait.share > 20%"]), 1);
+    assert_eq!(status(&[&b, "--fail-if", "wait.share > 40%"]), 0);
+    assert_eq!(status(&[&b, "--fail-if", "wall_s > +10%"]), 2);
+    assert_eq!(status(&["/no/such/trace", "--fail-if", "wall_s > 1"]), 2);
+    let slip = text(&analyze(&[&a, "--fail-if", "wal_s > 1"]).stderr);
+    assert!(slip.contains("did you mean wall_s?"), "{slip}");
+}
+
+/// Lengths of runs around a mean, with some noise in them.
+fn lengths(mean: i64) -> Vec<i64> {
+    [-12, 7, 3, -5, 11, -1].iter().map(|noise| mean + mean * noise / 1000).collect()
+}
+
+#[test]
+fn several_runs_a_side_tell_a_change_from_noise() {
+    let folder = Folder::new("several");
+    let side = |name: &str, mean: i64| -> Vec<String> {
+        let reports = lengths(mean).into_iter().enumerate();
+        reports.map(|(i, wall)| report(&folder, &format!("{name}{i}.json"), wall, json!({}))).collect()
+    };
+    let (base, same, slower) = (side("a", 1_000_000_000), side("b", 1_001_000_000), side("c", 1_100_000_000));
+    let compared = |after: &[String]| {
+        let mut typed = vec!["--compare".to_string()];
+        typed.extend(base.iter().cloned().chain(["--".into()]).chain(after.iter().cloned()));
+        let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
+        (values(&typed), printed(&typed))
+    };
+    let (values, said) = compared(&slower);
+    let wall = metric(&values, "wall_s");
+    assert_eq!(wall["claim"], "more");
+    let at = |what: &str| wall[what].as_f64().unwrap();
+    assert!((at("p") - 2.0 / 924.0).abs() < 1e-9 && at("low") > 0.08 && at("high") < 0.12, "{wall}");
+    assert!(said.contains("the runs after are slower (U test, p = 0.0022)"), "{said}");
+    assert_eq!(metric(&values, "read.bytes")["claim"], "same");
+    let (values, said) = compared(&same);
+    assert_eq!(metric(&values, "wall_s")["claim"], "noise");
+    assert!(said.contains("no difference that is more than noise"), "{said}");
+    let (values, said) = compared(&slower[..3]);
+    assert_eq!(metric(&values, "wall_s")["claim"], "undecided");
+    assert!(said.contains("too few for a claim"), "{said}");
+}
+
+#[test]
+fn four_runs_a_side_that_all_took_longer_are_slower() {
+    let folder = Folder::new("four");
+    let side = |name: &str, mean: i64| -> Vec<String> {
+        let reports = lengths(mean).into_iter().take(4).enumerate();
+        reports.map(|(i, wall)| report(&folder, &format!("{name}{i}.json"), wall, json!({}))).collect()
+    };
+    let (before, after) = (side("a", 1_000_000_000), side("b", 1_100_000_000));
+    let typed = [vec!["--compare".into()], before, vec!["--".into()], after].concat();
+    let values = values(&typed.iter().map(String::as_str).collect::<Vec<_>>());
+    // No arrangement of four and four is less likely: what else was looked at may not count against it.
+    assert_eq!(metric(&values, "wall_s")["claim"], "more", "{values}");
+}
+
+/// Steps of one trainer around a mean, with the wait for batches in them, and some noise.
+fn steps(mean: i64, wait: i64, count: i64) -> Value {
+    let column = |i: i64| {
+        let length = mean + mean * ((i * 7919) % 41 - 20) / 200;
+        json!({ "steps": 1, "total_ns": length, "wait_ns": wait, "compute_ns": length - wait })
+    };
+    let columns: Vec<Value> = (0..count).map(column).collect();
+    let sum = |what: &str| columns.iter().map(|column| column[what].as_i64().unwrap()).sum::<i64>();
+    let sum = json!({ "steps": count, "total_ns": sum("total_ns"), "wait_ns": sum("wait_ns"),
+        "compute_ns": sum("compute_ns") });
+    json!({ "steps": [{ "sum": sum, "median_ns": mean, "readers": 4, "columns": columns }] })
+}
+
+#[test]
+fn one_run_a_side_is_judged_by_its_steps() {
+    let folder = Folder::new("steps");
+    let made = |name: &str, mean, wait, count| report(&folder, name, 50_000_000_000, steps(mean, wait, count));
+    let base = made("base.json", 100_000_000, 40_000_000, 400);
+    let slower = made("slower.json", 110_000_000, 50_000_000, 400);
+    let little = made("little.json", 102_000_000, 42_000_000, 400);
+    let few = made("few.json", 150_000_000, 80_000_000, 9);
+    let compared = |after: &str| values(&[&base, "--compare", after]);
+    let found = compared(&slower);
+    let step = metric(&found, "step.mean_s");
+    assert_eq!(step["claim"], "more");
+    assert!((step["change"].as_f64().unwrap() - 0.1).abs() < 0.01 && step["low"].as_f64().unwrap() > 0.05, "{step}");
+    assert_eq!(metric(&found, "step.wait_s")["claim"], "more");
+    let parts = found["wall"]["parts"].as_array().unwrap();
+    let wait = parts.iter().find(|part| part["part"] == "waiting for batches").unwrap();
+    assert_eq!(wait["change_ns"], json!(400 * 10_000_000_i64));
+    assert_eq!(parts.iter().map(|part| part["change_ns"].as_i64().unwrap()).sum::<i64>(), 0);
+    assert_eq!(metric(&compared(&little), "step.mean_s")["claim"], "noise");
+    assert_eq!(metric(&compared(&few), "step.mean_s")["claim"], "undecided");
+    let said = printed(&[&slower, "--compare", &base]);
+    assert!(said.contains("steps are faster"), "{said}");
+    let failed = analyze(&[&base, "--compare", &slower, "--fail-if", "step.mean_s > +5%"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stdout));
+}
+
+#[test]
+fn findings_are_new_gone_better_or_worse() {
+    let folder = Folder::new("findings-compared");
+    let finding =
+        |id: &str, state: &str, worth: i64| json!({ "id": id, "state": state, "worth_ns": worth, "says": id });
+    let side = |name: &str, rows: Vec<Value>| report(&folder, name, 100, json!({ "findings": rows }));
+    let a = side("a.json", vec![finding("x", "fired", 10), finding("y", "fired", 10), finding("z", "quiet", 0)]);
+    let b = side("b.json", vec![finding("y", "fired", 20), finding("z", "fired", 5), finding("x", "silenced", 9)]);
+    let found = values(&[&a, "--compare", &b]);
+    let rows: Vec<_> =
+        found["findings"].as_array().unwrap().iter().map(|f| (f["id"].clone(), f["change"].clone())).collect();
+    assert_eq!(rows, [("z", "new"), ("y", "worse"), ("x", "gone")].map(|(id, change)| (json!(id), json!(change))));
+}
+
+#[test]
+fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
+    let folder = Folder::new("older");
+    let old = json!({ "version": 1, "functions": [{ "name": "read", "cat": "posix", "count": 3, "time_ns": 5 }] });
+    let (a, b) = (report(&folder, "a.json", 100, old), report(&folder, "b.json", 100, json!({})));
+    let compared = values(&[&a, "--compare", &b]);
+    assert!(compared["circumstances"].as_array().unwrap().iter().any(|c| c["what"] == "version of the report"));
+    assert!(compared["metrics"].as_array().unwrap().iter().all(|metric| metric["metric"] != "wait.s"));
+    assert_eq!(compared["functions"][0]["group"], "gone");
+}
+
+#[test]
+fn what_is_no_run_is_refused_by_name() {
+    let folder = Folder::new("no-run");
+    let a = report(&folder, "a.json", 100, json!({}));
+    let refused = |other: &Path| {
+        let output = analyze(&[&a, "--compare", &other.display().to_string()]);
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let cut = folder.path().join("cut.json");
+    std::fs::write(&cut, &std::fs::read(&a).unwrap()[..100]).unwrap();
+    assert!(refused(&cut).contains("cut.json: cannot be compared"), "{}", refused(&cut));
+    assert!(refused(&folder.path().join("absent")).contains("absent"));
+    let empty = report(&folder, "empty.json", 0, json!({ "allocation": {} }));
+    assert!(refused(Path::new(&empty)).contains("holds no events"));
+    // Before anything is counted, or a folder is even looked for.
+    for (arguments, said) in
+        [(["--format", "arrow"], "cannot be written as"), (["--html", "page.html"], "no page of a comparison")]
+    {
+        let refused = analyze(&[&["nowhere", "--compare", "nowhere"], &arguments[..]].concat());
+        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn markdown_holds_names_and_no_markup() {
+    let folder = Folder::new("markdown");
+    let folders = |time: u64| {
+        let hostile = "/d/<img src=x onerror=alert()>|*b*";
+        json!({ "directories": [{ "directory": hostile, "opens": 1, "time_ns": time }, { "directory": "/d/x" }] })
+    };
+    let (a, b) = (report(&folder, "a.json", 100, folders(10)), report(&folder, "b.json", 100, folders(90)));
+    let said = printed(&[&a, "--compare", &b, "--format", "markdown"]);
+    assert!(said.contains("<details><summary>Folders") && !said.contains("<img"), "{said}");
+    assert!(said.contains("&lt;img src=x onerror=alert()&gt;\\|\\*b\\*"), "{said}");
+    assert_eq!(said.matches("<details>").count(), said.matches("</details>").count());
+}

@@ -1,0 +1,226 @@
+//! Each rule fires on a trace made for it and on no other's, a healthy run is left alone, and poor traces are judged with care.
+
+mod generator;
+mod support;
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use dlio_analyzer::findings::rules::RULES;
+use dlio_schemas::ops::Op;
+use generator::runs::{Loader, MIB, sample, scenarios, slow_storage};
+use generator::told::Told;
+use serde_json::Value;
+use support::Folder;
+
+fn analyze(trace: &Folder, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+    let output = command.arg(trace.path()).args(arguments).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn written(name: &str, processes: Vec<Told>) -> Folder {
+    let folder = Folder::new(&format!("findings-{name}"));
+    processes.into_iter().for_each(|process| process.write_to(folder.path()));
+    folder
+}
+
+fn report(trace: &Folder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&analyze(trace, &[&["--format", "json"], arguments].concat())).unwrap()
+}
+
+fn ids(report: &Value, state: &str) -> Vec<String> {
+    let findings = report["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == state);
+    let mut ids: Vec<_> = findings.map(|finding| finding["id"].as_str().unwrap().to_string()).collect();
+    ids.sort();
+    ids
+}
+
+fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
+    report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == id).unwrap()
+}
+
+#[test]
+fn each_rule_fires_on_its_trace_and_on_no_others() {
+    let all: BTreeSet<_> = scenarios().iter().flat_map(|(_, _, expected)| expected.iter().copied()).collect();
+    let rules: BTreeSet<_> = RULES.iter().map(|rule| rule.id).collect();
+    assert_eq!(all, rules, "a trace for each rule");
+    let mut wrong = Vec::new();
+    for (name, processes, expected) in scenarios() {
+        let trace = written(name, processes);
+        let report = report(&trace, &[]);
+        let mut expected = expected.to_vec();
+        expected.sort();
+        if ids(&report, "fired") != expected {
+            wrong.push(format!(
+                "{name}: {:?} and not {expected:?}\n{}",
+                ids(&report, "fired"),
+                analyze(&trace, &["--findings"])
+            ));
+        }
+        for finding in report["findings"].as_array().unwrap() {
+            let said = finding["says"].as_str().unwrap();
+            assert!(finding["state"] != "fired" || said.contains(|c: char| c.is_ascii_digit()), "{name}: {said}");
+            assert!(!said.contains("NaN") && !said.contains("inf "), "{name}: {said}");
+            assert!(finding["evidence"].as_array().unwrap().len() <= 5, "{name}: {finding}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_healthy_run_has_nothing_to_mend() {
+    let (name, processes, _) = scenarios().swap_remove(0);
+    let trace = written(&format!("{name}-text"), processes);
+    let screen = analyze(&trace, &[]);
+    assert!(screen.contains("Findings: nothing to mend"), "{screen}");
+    assert!(!["warning", "critical"].iter().any(|word| screen.contains(word)), "{screen}");
+    assert!(analyze(&trace, &["--findings"]).contains("nothing to mend"));
+}
+
+#[test]
+fn worth_is_the_time_that_was_waited() {
+    let trace = written("worth", slow_storage(&Loader::starved()));
+    let report = report(&trace, &[]);
+    let bound = finding(&report, "input-bound");
+    assert_eq!((bound["worth_ns"].as_i64(), bound["severity"].as_str()), (Some(5_000_000_000), Some("critical")));
+    assert!((bound["worth_share"].as_f64().unwrap() - 0.5).abs() < 0.01, "{bound}");
+    let measure = &bound["measures"][0];
+    assert_eq!((measure["value"].as_f64(), measure["limit"].as_f64()), (Some(0.5), Some(0.05)));
+}
+
+#[test]
+fn the_first_screen_says_what_to_change_within_its_size() {
+    let trace = written("screen", slow_storage(&Loader::starved()));
+    let screen = analyze(&trace, &[]);
+    assert!(screen.contains("  critical: up to 5 s (50 %), input-bound: "), "{screen}");
+    let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(screen.lines().count() < 40 && longest <= 80, "{screen}");
+    let all = analyze(&trace, &["--findings"]);
+    for part in ["measured: ", "(from 5.0 %)", "change:   ", "verify:   ", "Did not fire (", "metadata-bound"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+}
+
+#[test]
+fn limits_are_changed_and_rules_left_out() {
+    let trace = written("limits", slow_storage(&Loader::starved()));
+    let rules = trace.path().join("mine.rules");
+    std::fs::write(&rules, "input-bound.wait = 0.6\n").unwrap();
+    let judged = report(&trace, &["--rules", rules.to_str().unwrap()]);
+    assert_eq!(finding(&judged, "input-bound")["state"], "quiet");
+    assert_eq!(finding(&judged, "input-bound")["measures"][0]["limit"], 0.6);
+    assert_eq!(finding(&report(&trace, &["--ignore", "input-bound"]), "input-bound")["state"], "ignored");
+    std::fs::write(&rules, "input-bound.wiat = 0.6\n").unwrap();
+    for arguments in [["--rules", rules.to_str().unwrap()], ["--ignore", "input-bond"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        let output = command.arg(trace.path()).args(arguments).output().unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_said_and_not_taken_for_zero() {
+    let mut reader = Told::new(100, 1);
+    (0..200).for_each(|step| {
+        reader.load(&sample(0, step), 8 * MIB, 30_000);
+    });
+    let trace = written("no-spans", vec![reader]);
+    let report = report(&trace, &[]);
+    for id in
+        ["input-bound", "compute-bound", "loader-capacity", "loader-cpu-bound", "slow-worker", "checkpoint-stalls"]
+    {
+        let finding = finding(&report, id);
+        assert_eq!(finding["state"], "unknown", "{finding}");
+        assert!(finding["says"].as_str().unwrap().starts_with("not measured ("), "{finding}");
+        assert!(finding["measures"].as_array().unwrap().iter().any(|measure| measure["value"].is_null()));
+    }
+    let hidden = report["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == "fired");
+    assert!(hidden.clone().all(|finding| finding["exposed"] == false && finding["severity"] != "critical"));
+}
+
+#[test]
+fn poor_traces_are_judged() {
+    let one = |told: &mut Told| {
+        told.read("/data/a", 0, 4096, 50);
+    };
+    let failing = |told: &mut Told| {
+        (0..200).for_each(|at| {
+            told.call(Op::OPENAT, &format!("/data/{at}"), 20, (0, 0, -2));
+        });
+    };
+    for (name, work, ends) in
+        [("one-event", &one as &dyn Fn(&mut Told), true), ("failing", &failing, true), ("killed", &one, false)]
+    {
+        let mut told = Told::new(100, 1);
+        told.ends = ends;
+        work(&mut told);
+        let trace = written(name, vec![told]);
+        let report = report(&trace, &[]);
+        assert!(report["findings"].as_array().unwrap().len() > 5, "{name}");
+        assert!(ids(&report, "fired").iter().all(|id| id != "input-bound"), "{name}");
+        assert!(analyze(&trace, &[]).lines().count() < 40, "{name}");
+    }
+}
+
+/// The report of one of the scenarios.
+fn reported(name: &str) -> Value {
+    let (_, processes, _) = scenarios().into_iter().find(|(known, ..)| *known == name).unwrap();
+    report(&written(&format!("{name}-figures"), processes), &[])
+}
+
+#[test]
+fn what_steps_were_spent_on_is_known_to_the_nanosecond() {
+    let report = reported("one-saves");
+    let steps = report["steps"].as_array().unwrap();
+    let spent = |rank: usize, part: &str| steps[rank]["sum"][part].as_i64().unwrap() / 1000;
+    // A hundred steps of 1 ms and 79 ms; after every tenth 200 ms, in which one rank saves and the other waits for it.
+    for (rank, saves) in [(0, true), (1, false)] {
+        assert_eq!((spent(rank, "compute_ns"), spent(rank, "wait_ns")), (7_900_000, 100_000));
+        let (saved, talked) = (spent(rank, "checkpoint_ns"), spent(rank, "communication_ns"));
+        // The last one comes after the last span of waiting or computing.
+        assert_eq!((saved, talked), if saves { (1_800_000, 0) } else { (0, 1_800_000) });
+        assert_eq!((spent(rank, "total_ns"), spent(rank, "io_ns"), spent(rank, "other_ns")), (9_800_000, 0, 0));
+        assert_eq!(steps[rank]["columns"].as_array().unwrap().len(), 100);
+    }
+    let saved = &report["checkpoints"];
+    assert_eq!(
+        (saved["spans"].as_u64(), saved["files"].as_u64(), saved["inferred"].as_bool()),
+        (Some(10), Some(10), Some(false))
+    );
+    assert_eq!(saved["bytes_written"], 640 * MIB);
+}
+
+#[test]
+fn accesses_of_known_traces_are_counted_exactly() {
+    let random = reported("random");
+    let calls = &random["access"][0]["calls"];
+    assert_eq!(
+        (calls["first"].as_u64(), calls["backward"].as_u64(), calls["forward"].as_u64()),
+        (Some(20), Some(1980), Some(0))
+    );
+    let small = reported("small-reads");
+    let (bin, calls) = (&small["sizes"][0], &small["access"][0]["calls"]);
+    assert_eq!(
+        (bin["from"].as_u64(), bin["count"].as_u64(), bin["time_ns"].as_u64()),
+        (Some(4096), Some(3000), Some(600_000_000))
+    );
+    assert_eq!((calls["first"].as_u64(), calls["consecutive"].as_u64()), (Some(3), Some(2997)));
+    assert_eq!(small["access"][0]["off_both"], 0);
+    let broken = reported("broken");
+    let failure = &broken["failures"][0];
+    assert_eq!(
+        (failure["error"].as_str(), failure["count"].as_u64(), failure["name"].as_str()),
+        (Some("EIO"), Some(200), Some("read"))
+    );
+    let same = reported("same-files");
+    assert_eq!(
+        (same["dataset"]["files_shared"].as_u64(), same["dataset"]["bytes_reread"].as_i64()),
+        (Some(100), Some(800 * MIB))
+    );
+    assert_eq!(
+        (same["patterns"][0]["pattern"].as_str(), same["patterns"][0]["users"].as_u64()),
+        (Some("/data/one/sample-#.npy"), Some(200))
+    );
+}

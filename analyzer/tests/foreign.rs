@@ -1,0 +1,413 @@
+//! Traces that other tools made of programs whose every call is known, and what their texts mean where that is not what
+//! one would think. samples/README.md says where the samples come from.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::Trace;
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::report::Summary;
+use support::Folder;
+
+fn sample(name: &str) -> String {
+    format!("{}/tests/samples/{name}", std::env::var("CARGO_MANIFEST_DIR").unwrap())
+}
+
+fn read(given: &[String]) -> Summary {
+    let trace = Trace::open(given, 2).unwrap();
+    analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
+}
+
+fn read_sample(name: &str) -> Summary {
+    read(&[sample(name)])
+}
+
+/// The summary of texts in one folder.
+fn read_texts(name: &str, texts: &[(&str, &[u8])]) -> Summary {
+    let folder = Folder::new(&format!("foreign-{name}"));
+    texts.iter().for_each(|(file, text)| std::fs::write(folder.path().join(file), text).unwrap());
+    read(&[folder.path().display().to_string()])
+}
+
+fn read_text(name: &str, text: impl AsRef<[u8]>) -> Summary {
+    read_texts(name, &[(name, text.as_ref())])
+}
+
+/// Count, failed and bytes by name.
+fn calls(summary: &Summary) -> BTreeMap<&str, (u64, u64, u64)> {
+    let rows = summary.functions.iter();
+    rows.map(|row| (row.name.as_str(), (row.count, row.failed, row.bytes.unwrap_or(0)))).collect()
+}
+
+/// Bytes read and written by path.
+fn files(summary: &Summary) -> BTreeMap<&str, (u64, u64)> {
+    let files = summary.files.iter();
+    files.map(|file| (file.path.as_str(), (file.use_.bytes_read, file.use_.bytes_written))).collect()
+}
+
+fn dftracer_line(name: &str, cat: &str, pid: u32, ph: u32, args: &str) -> String {
+    format!(
+        "{{\"name\":\"{name}\",\"cat\":\"{cat}\",\"pid\":{pid},\"tid\":{pid},\"ts\":5,\"dur\":1,\"ph\":{ph},\"args\":{{{args}}}}}\n"
+    )
+}
+
+fn explains(hash: &str, path: &str) -> String {
+    dftracer_line("FH", "dftracer", 1, 4, &format!("\"name\":\"{path}\",\"value\":\"{hash}\""))
+}
+
+/// What samples/README.md's program did, as the C library's calls.
+fn check_known(summary: &Summary) {
+    let calls = calls(summary);
+    let known = [
+        ("fopen", (5, 0, 0)),
+        ("fclose", (5, 0, 0)),
+        ("fwrite", (15, 0, 81_980)),
+        ("fread", (20, 0, 81_920)),
+        ("fputc", (5, 0, 5)),
+        ("fgets", (7, 0, 65)),
+        ("fgetc", (66, 0, 65)),
+        ("write", (1, 0, 5000)),
+        ("pwrite", (1, 0, 500)),
+        ("writev", (1, 0, 30)),
+        ("read", (2, 0, 1050)),
+        ("pread", (101, 0, 102_700)),
+        ("copy_file_range", (1, 0, 700)),
+        ("unlink", (2, 0, 0)),
+        ("rename", (1, 0, 0)),
+    ];
+    for (name, expected) in known {
+        assert_eq!(calls.get(name), Some(&expected), "{name}");
+    }
+    let files = files(summary);
+    assert_eq!((files["/tmp/sample/items"], files["/tmp/sample/text"]), ((185_020, 81_920), (180, 65)));
+    assert_eq!((summary.dataset.bytes_read, summary.dataset.bytes_written), (186_500, 88_215));
+    assert_eq!((summary.dataset.elsewhere_read, summary.allocation.processes), (0, 2));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn a_forked_childs_hashes_are_those_of_its_parents_file() {
+    let summary = read_sample("dftracer-fork");
+    check_known(&summary);
+    assert_eq!((summary.allocation.events, summary.time.start_ts / 1_000_000_000), (250, 1_795_306_950));
+    // Each of the two files by itself knows less.
+    let folder = std::fs::read_dir(sample("dftracer-fork")).unwrap();
+    let child = folder
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .find(|path| path.contains("-fork.pfw"))
+        .unwrap();
+    let alone = read(&[child]);
+    assert_eq!((alone.dataset.bytes_read, alone.dataset.elsewhere_read, alone.dataset.files), (102_450, 0, 2));
+    assert!(alone.files.iter().all(|file| file.path.contains("without a name")));
+}
+
+#[test]
+fn dftracers_unit_is_the_one_its_file_says() {
+    let summary = read_sample("dftracer-ns");
+    check_known(&summary);
+    assert_eq!(summary.time.start_ts / 1_000_000_000, 1_795_306_951);
+    assert!((1_000_000..1_000_000_000).contains(&summary.time.total_ns), "{}", summary.time.total_ns);
+    let unit = |unit: &str| {
+        let said = dftracer_line("CM", "dftracer", 1, 4, &format!("\"name\":\"time_metric\",\"value\":\"{unit}\""));
+        let time = read_text("unit.pfw", said + &dftracer_line("read", "POSIX", 1, 1, "\"ret\":1")).time;
+        (time.start_ts, time.total_ns)
+    };
+    assert_eq!(["NS", "US", "MS", "SEC"].map(unit), [1, 1000, 1_000_000, 1_000_000_000].map(|ns| (5 * ns, ns)));
+}
+
+#[test]
+fn what_dftracer_aggregated_is_lost_and_said_to_be() {
+    let summary = read_sample("dftracer-aggregated");
+    assert_eq!((summary.allocation.lost, summary.allocation.aggregated), (377, 377));
+}
+
+#[test]
+fn a_large_file_is_explained_by_another_and_a_hash_of_two_names_is_each_files_own() {
+    let uses = dftracer_line("read", "POSIX", 2, 1, "\"ret\":5,\"fhash\":\"ff\"");
+    let many = uses.repeat((5 << 20) / uses.len());
+    let summary = read_texts("large", &[("a.pfw", many.as_bytes()), ("b.pfw", explains("ff", "/data/f").as_bytes())]);
+    assert_eq!(files(&summary).keys().copied().collect::<Vec<_>>(), ["/data/f"]);
+    let own = |path| explains("ff", path) + &uses;
+    let summary = read_texts("two", &[("a.pfw", own("/a").as_bytes()), ("b.pfw", own("/b").as_bytes())]);
+    assert_eq!(files(&summary), BTreeMap::from([("/a", (5, 0)), ("/b", (5, 0))]));
+}
+
+#[test]
+fn what_dftracers_functions_return_is_not_what_they_moved() {
+    let lines = [
+        ("fread", "\"ret\":20,\"size\":4096,\"count\":20"),
+        ("fputs", "\"ret\":1,\"str_len\":7"),
+        ("fgets", "\"ret_len\":12,\"num\":100"),
+        ("fgets", "\"num\":100"),
+        ("getc", "\"ret\":120"),
+        ("putc", "\"ret\":120"),
+        ("fgetc", "\"ret\":-1"),
+        ("ungetc", "\"ret\":97"),
+        ("flockfile", "\"x\":1"),
+        ("dirfd", "\"ret\":4"),
+        ("realpath", "\"x\":1"),
+        ("open", "\"ret\":-1"),
+    ];
+    let line = |(name, args): (&str, &str)| dftracer_line(name, "STDIO", 1, 1, args);
+    let summary = read_text("returns.pfw", lines.map(line).concat());
+    let found = calls(&summary);
+    assert_eq!((found["fread"], found["fputs"], found["fgets"]), ((1, 0, 81_920), (1, 0, 7), (2, 0, 12)));
+    assert_eq!((found["fgetc"], found["fputc"], found["open"]), ((2, 0, 1), (1, 0, 1), (1, 1, 0)));
+    for (name, class) in [("flockfile", "metadata"), ("dirfd", "metadata"), ("realpath", "metadata")] {
+        let row = summary.functions.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(row.class, class, "{name}");
+    }
+}
+
+#[test]
+fn straces_view_of_the_known_program_has_its_files_bytes_and_ends() {
+    for (name, folder) in [("strace-known.txt.gz", "/tmp/sample"), ("strace-known-y.txt.gz", "/tmp/sample")] {
+        let summary = read_sample(name);
+        let (calls, files) = (calls(&summary), files(&summary));
+        assert_eq!(
+            (calls["copy_file_range"], calls["pwrite"], calls["writev"]),
+            ((1, 0, 700), (1, 0, 500), (1, 0, 30))
+        );
+        let odd = format!("{folder}/odd \"\u{e4}\\xff<1>");
+        let all = [format!("{folder}/items"), format!("{folder}/text"), odd].map(|path| files[path.as_str()]);
+        assert_eq!(all, [(185_020, 81_920), (180, 65), (1300, 6230)], "{name}");
+        let child = &summary.processes[1];
+        assert_eq!((summary.processes.len(), child.ended.as_str(), child.work.events > 100), (2, "exit 0", true));
+        assert_eq!((summary.processes[0].program.as_str(), summary.processes[0].ended.as_str()), ("known", "exit 42"));
+        assert!(summary.damage.is_empty(), "{name}: {:?}", summary.damage);
+    }
+}
+
+#[test]
+fn strace_books_copies_on_both_their_sides() {
+    let text = "1 1700000000.1 openat(AT_FDCWD</w>, \"in\", O_RDONLY) = 3</w/in> <0.1>\n\
+        1 1700000000.2 splice(3</w/in>, [0], 6<pipe:[1]>, NULL, 1000, 0) = 1000 <0.1>\n\
+        1 1700000000.3 tee(5<pipe:[1]>, 9<pipe:[2]>, 500, 0) = 500 <0.1>\n\
+        1 1700000000.4 splice(8<pipe:[2]>, NULL, 4</w/out>(deleted), [0], 400, 0) = 400 <0.1>\n\
+        1 1700000000.5 copy_file_range(3</w/in>, [100], 4</w/out>, [500], 77, 0) = 77 <0.1>\n\
+        1 1700000000.6 sendfile(4</w/out>, 3</w/in>, NULL, 7) = 7 <0.1>\n";
+    let summary = read_text("copies.txt", text);
+    assert_eq!(files(&summary), BTreeMap::from([("/w/in", (1084, 0)), ("/w/out", (0, 484))]));
+    assert_eq!((summary.dataset.elsewhere_read, summary.dataset.elsewhere_written), (900, 1500));
+}
+
+#[test]
+fn strace_gives_paths_their_folders_and_takes_their_escapes_away() {
+    let text = "1 1700000000.1 openat(AT_FDCWD</w/d\\74i\\76r>, \"./a\", O_RDONLY) = 3</w/d\\74i\\76r/a> <0.1>\n\
+        1 1700000000.2 newfstatat(7</w>, \"b\\303\\244\\\"\\377\", {st_mode=S_IFREG|0600, ...}, 0) = 0 <0.1>\n\
+        1 1700000000.3 unlink(\"c\") = 0 <0.1>\n\
+        1 1700000000.4 chdir(\"/else\") = 0 <0.1>\n\
+        1 1700000000.5 mkdir(\"\\x64\", 0777) = 0 <0.1>\n\
+        1 1700000000.6 newfstatat(7</w/e f = 3>, \"\", {st_mode=S_IFREG|0600, ...}, AT_EMPTY_PATH) = 0 <0.1>\n\
+        1 1700000000.7 kill(3, SIGTERM) = 0 <0.1>\n";
+    let summary = read_text("folders.txt", text);
+    let found: Vec<_> = files(&summary).into_keys().map(str::to_string).collect();
+    assert_eq!(found, ["/else", "/else/d", "/w/b\u{e4}\"\\xff", "/w/d<i>r/a", "/w/d<i>r/c", "/w/e f = 3"]);
+    assert_eq!(summary.files.iter().map(|file| file.use_.events).sum::<u64>(), 6);
+}
+
+#[test]
+fn strace_follows_descriptors_through_forks_of_any_order() {
+    let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = 3 <0.1>\n\
+        1 1700000000.2 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n\
+        2 1700000000.3 read(3, \"x\", 10) = 10 <0.1>\n\
+        2 1700000000.4 close(3) = 0 <0.1>\n\
+        2 1700000000.5 open(\"/b\", O_RDONLY) = 3 <0.1>\n\
+        1 1700000000.6 <... clone resumed>) = 2 <0.1>\n\
+        2 1700000000.7 read(3, \"x\", 20) = 20 <0.1>\n\
+        1 1700000000.8 read(3, \"x\", 30) = 30 <0.1>\n\
+        2 1700000000.9 +++ exited with 0 +++\n\
+        1 1700000001.0 close(3) = 0 <0.1>\n\
+        1 1700000001.1 read(3, \"x\", 40) = 40 <0.1>\n\
+        strace: Process 3 attached\nProcess 4 attached\n";
+    let summary = read_text("forks.txt", text);
+    assert_eq!(files(&summary), BTreeMap::from([("/a", (40, 0)), ("/b", (20, 0))]));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn strace_names_every_error_and_none_it_does_not_know() {
+    let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
+        1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\
+        1 1700000000.3 read(3</a>, 0x1, 5) = ? ERESTARTSYS (To be restarted if SA_RESTART is set) <0.1>\n";
+    let summary = read_text("errors.txt", text);
+    assert_eq!((calls(&summary)["open"].1, calls(&summary)["read"]), (1, (2, 1, 0)));
+    let mut found = Vec::new();
+    let folder = Folder::new("foreign-errno");
+    let path = folder.path().join("errors.txt");
+    std::fs::write(&path, text).unwrap();
+    let trace = Trace::open(&[path.display().to_string()], 1).unwrap();
+    let mut reader = dlio_analyzer::load::source::Reader::new().unwrap();
+    let (filter, wanted) = (Filter::default(), Default::default());
+    for unit in &trace.units {
+        trace.read(unit, &mut reader, wanted, &trace.sieve(&filter), &mut |batch| found.extend_from_slice(&batch.ret));
+    }
+    use dlio_analyzer::batch::{ABSENT, FAILED};
+    assert_eq!(found, [-40, FAILED, ABSENT]);
+}
+
+#[test]
+fn many_forks_with_many_descriptors_take_time_that_grows_with_the_text() {
+    let text = |forks: u32| {
+        let opens = (3..1003).map(|fd| format!("1 1700000000.1 open(\"/f{fd}\", O_RDONLY) = {fd} <0.1>\n"));
+        let fork = |child: u32| {
+            format!(
+                "1 1700000001.1 fork() = {child} <0.1>\n{child} 1700000001.2 close(500) = 0 <0.1>\n\
+                 {child} 1700000001.3 read(600, \"x\", 1) = 1 <0.1>\n{child} 1700000001.4 +++ exited with 0 +++\n"
+            )
+        };
+        opens.chain((0..forks).map(|child| fork(child + 2))).collect::<String>()
+    };
+    let took = |forks: u32| {
+        let text = text(forks);
+        let begun = std::time::Instant::now();
+        let summary = read_text("many-forks.txt", &text);
+        assert_eq!(files(&summary)["/f600"], (forks as u64, 0));
+        begun.elapsed()
+    };
+    // Ten times as many took a hundred times as long.
+    let (few, many) = (took(1000), took(10_000));
+    assert!(many < few * 40 + std::time::Duration::from_secs(1), "{few:?}, {many:?}");
+}
+
+#[test]
+fn torchs_profiler_says_its_clock_its_host_and_what_computes() {
+    let summary = read_sample("torch.json.gz");
+    let counts: BTreeMap<_, _> =
+        summary.spans.iter().map(|row| (row.name.as_str(), (row.count, &*row.class))).collect();
+    assert_eq!((counts["aten::addmm"], counts["train_step"]), ((4, "compute"), (4, "other")));
+    assert_eq!(counts["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"], (5, "read"));
+    // The program printed the time before and after.
+    let (before, after) = (1_795_303_279_128_863_000, 1_795_303_279_139_744_000);
+    assert!(before < summary.time.start_ts && summary.time.end_ts < after);
+    assert!(summary.time.compute_ns.is_some_and(|ns| ns > 1_000_000));
+    assert_eq!((summary.allocation.processes, summary.processes[0].host.as_str()), (1, "vm"));
+    let ranked = r#"{"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": 3, "world_size": 4},
+        "baseTimeNanoseconds": 1000, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7,
+        "ts": "2.5", "dur": 1.25}, {"ph": "X", "name": "x", "pid": "Spans", "tid": "a", "ts": 1, "dur": 1}]}"#;
+    let summary = read_text("ranked.json", ranked);
+    assert_eq!((summary.allocation.events, summary.ranks.len(), summary.ranks[0].rank), (1, 1, 3));
+    assert_eq!((summary.time.start_ts, summary.time.compute_ns), (3500, Some(1250)));
+}
+
+#[test]
+fn viztracer_says_its_clock_behind_its_events() {
+    let summary = read_sample("viztracer.json");
+    let mut rows: Vec<_> = summary.spans.iter().map(|row| (row.name.as_str(), row.count)).collect();
+    rows.sort_unstable();
+    let expected = [
+        ("block (/tmp/sample/step.py:16)", 1),
+        ("builtins.sum", 6),
+        ("load (/tmp/sample/step.py:5)", 6),
+        ("loss", 1),
+        ("mark", 1),
+        ("state", 1),
+        ("step (/tmp/sample/step.py:7)", 5),
+    ];
+    assert_eq!(rows, expected);
+    // The program printed the time when it was done.
+    let end = 1_795_307_033_847_098_705;
+    assert!((end - 100_000_000..end).contains(&summary.time.start_ts), "{}", summary.time.start_ts);
+}
+
+#[test]
+fn darshans_logs_are_runs_of_their_own_with_jobs_and_threads() {
+    let summary = read_sample("dxt-darshan.txt");
+    let rows: Vec<_> = summary.functions.iter().map(|row| (row.name.as_str(), &*row.cat, row.count)).collect();
+    assert_eq!(rows, [("write", "mpiio", 1), ("write", "posix", 2)]);
+    assert_eq!(summary.time.start_ts, 1_619_109_091_103_400_000);
+    assert_eq!(summary.processes[0].program, "a.out");
+    let log = |job: u32, start: u32| {
+        format!(
+            "# darshan log version: 3.50\n# exe: /bin/ior -a\n# jobid: {job}\n# start_time: {start}\n# end_time: {start}\n\
+             # DXT, file_id: 1, file_name: /data/a b\n# DXT, rank: 0, hostname: n1\n\
+             # Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)  Pthread-ID\n \
+             X_POSIX 0 read 0 0 10 0.1 0.2 139912345678912\n X_POSIX 0 read 1 10 10 0.2 0.3 139912345678913\n"
+        )
+    };
+    for texts in [vec![log(7, 100) + &log(8, 200)], vec![log(7, 100), log(8, 200)]] {
+        let named: Vec<_> = ["a.txt", "b.txt"].into_iter().zip(texts.iter().map(String::as_bytes)).collect();
+        let summary = read_texts("two-logs", &named);
+        assert_eq!((summary.allocation.pids, summary.allocation.processes), (2, 2));
+        assert_eq!((summary.allocation.events, files(&summary)["/data/a b"]), (4, (40, 0)));
+        let threads: Vec<_> = summary.processes.iter().map(|process| process.threads).collect();
+        assert_eq!(threads, [2, 2]);
+    }
+}
+
+#[test]
+fn names_that_differ_in_bytes_that_are_no_text_stay_different() {
+    let strace = b"1 1700000000.1 unlink(\"/d/a\\377\") = 0 <0.1>\n1 1700000000.2 unlink(\"/d/a\\376\") = 0 <0.1>\n\
+        1 1700000000.3 unlink(\"/d/a\xfd\") = 0 <0.1>\n";
+    let json = b"[{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1,\"args\":{\"file\":\"/d/a\xff\"}},\
+        {\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":2,\"dur\":1,\"args\":{\"file\":\"/d/a\xfe\"}},\
+        {\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":3,\"dur\":1,\"args\":{\"file\":\"/d/a\\udcfd\"}}]";
+    let dxt = b"# DXT, file_id: 1, file_name: /d/a\xff\n X_POSIX 0 read 0 0 1 1 2\n\
+        # DXT, file_id: 2, file_name: /d/a\xfe\n X_POSIX 0 read 0 0 1 1 2\n# DXT, file_id: 3, file_name: /d/a\xfd\n X_POSIX 0 read 0 0 1 1 2\n";
+    for (name, text) in [("bytes.txt", &strace[..]), ("bytes.json", &json[..]), ("bytes-dxt.txt", &dxt[..])] {
+        let summary = read_text(name, text);
+        let found: Vec<_> = files(&summary).into_keys().map(str::to_string).collect();
+        assert_eq!(found, ["/d/a\\xfd", "/d/a\\xfe", "/d/a\\xff"], "{name}");
+    }
+}
+
+#[test]
+fn hundreds_of_thousands_of_names_are_counted_in_time_that_grows_with_them() {
+    let text = |names: u64| {
+        let line = |i: u64| {
+            let (ts, dur) = (10 * i, i % 977);
+            format!(
+                "{{\"name\":\"step {i}\",\"cat\":\"x\",\"ph\":\"X\",\"ts\":{ts},\"dur\":{dur},\"pid\":1,\"tid\":1}}\n"
+            )
+        };
+        (0..names).map(line).collect::<String>()
+    };
+    let took = |names: u64| {
+        let text = text(names);
+        let begun = std::time::Instant::now();
+        let summary = read_text("names.json", &text);
+        assert_eq!(summary.spans.len() as u64, names);
+        for row in summary.spans.iter().step_by(997) {
+            let i: u64 = row.name["step ".len()..].parse().unwrap();
+            assert_eq!((row.count, row.time_ns), (1, 1000 * (i % 977)), "{}", row.name);
+        }
+        begun.elapsed()
+    };
+    let (few, many) = (took(10_000), took(200_000));
+    assert!(many < few * 80 + std::time::Duration::from_secs(1), "{few:?}, {many:?}");
+}
+
+#[test]
+fn names_that_find_no_room_are_counted_together() {
+    let folder = Folder::new("foreign-other-names");
+    let path = folder.path().join("names.json");
+    let line = |i: u64| {
+        format!("{{\"name\":\"n{i}\",\"cat\":\"c{}\",\"ph\":\"X\",\"ts\":{i},\"dur\":1,\"pid\":1,\"tid\":1}}\n", i % 5)
+    };
+    std::fs::write(&path, (0..5000).map(line).collect::<String>()).unwrap();
+    let trace = Trace::open(&[path.display().to_string()], 1).unwrap();
+    trace.catalog.allow_names(2 << 20);
+    let summary = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap().summary(&trace);
+    assert!(trace.catalog.lacks_names() && summary.spans.len() < 1100, "{}", summary.spans.len());
+    let all: u64 = summary.spans.iter().map(|row| row.count).sum();
+    let together = summary.spans.iter().filter(|row| row.name == dlio_analyzer::catalog::OTHER_NAMES);
+    assert_eq!((all, together.count()), (5000, 5));
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("--memory"), "{remark:?}");
+}
+
+#[test]
+fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
+    let line = |ts: &str, dur: &str| {
+        format!("{{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":{ts},\"dur\":{dur}}}\n")
+    };
+    let ends =
+        ["9223372036854775", "-9223372036854775", "9223372036854775.807", "1e300", "-1e300", "9223372036854775807"];
+    let lines = ends.iter().flat_map(|ts| ["1", "9223372036854775"].map(|dur| line(ts, dur)));
+    let summary = read_text("ends.json", lines.collect::<String>());
+    assert!(summary.time.total_ns >= 0 && summary.time.io_ns >= 0);
+    dlio_analyzer::summary::text::print(&summary, 5);
+}

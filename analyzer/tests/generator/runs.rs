@@ -1,0 +1,421 @@
+//! Runs that are told whole: one for each rule of the findings, and a healthy one.
+
+use dlio_schemas::ops::Op;
+
+use super::told::Told;
+
+pub const MIB: i64 = 1 << 20;
+
+/// A trainer and its workers. In each step the trainer waits and computes, and each worker has as long for its batch.
+#[derive(Clone, Copy)]
+pub struct Loader {
+    steps: u64,
+    epochs: u64,
+    wait_us: u64,
+    compute_us: u64,
+    workers: i32,
+}
+
+impl Loader {
+    /// 100 ms a step, most of it computed.
+    pub fn healthy() -> Loader {
+        Loader { steps: 100, epochs: 1, wait_us: 1000, compute_us: 99_000, workers: 2 }
+    }
+
+    /// The same, waiting for half of its time.
+    pub fn starved() -> Loader {
+        Loader { wait_us: 50_000, compute_us: 50_000, ..Loader::healthy() }
+    }
+
+    fn step_us(&self) -> u64 {
+        self.wait_us + self.compute_us
+    }
+
+    fn trainer(&self) -> Told {
+        let mut trainer = Told::new(100, 1);
+        (0..self.steps).for_each(|step| self.step(&mut trainer, step, self.wait_us));
+        trainer
+    }
+
+    fn step(&self, trainer: &mut Told, step: u64, wait_us: u64) {
+        let (now, epoch) = (trainer.now(), step * self.epochs / self.steps);
+        trainer.span_at(now, wait_us, "fetch", "dataloader", (epoch as i32, step as i32));
+        trainer.at(now + wait_us).span("train", "compute", self.compute_us);
+    }
+
+    /// Workers that do `batch` at the beginning of each step, with their number and that of the step.
+    fn processes(&self, batch: impl Fn(&mut Told, u64, u64)) -> Vec<Told> {
+        let worker = |number: i32| {
+            let mut worker = Told::new(200 + number, 100);
+            for step in 0..self.steps {
+                worker.at(step * self.step_us() + 10);
+                batch(&mut worker, number as u64, step);
+            }
+            worker
+        };
+        [self.trainer()].into_iter().chain((0..self.workers).map(worker)).collect()
+    }
+}
+
+/// A data file of its own for each worker and step.
+pub fn sample(worker: u64, step: u64) -> String {
+    format!("/data/{}/sample-{step}.npy", ["one", "two", "three", "four"][worker as usize])
+}
+
+/// A worker's batch that reads one large file in this time.
+fn load(us: u64) -> impl Fn(&mut Told, u64, u64) {
+    move |worker, number, step| {
+        worker.load(&sample(number, step), 8 * MIB, us);
+    }
+}
+
+/// Reading all the time, which is what storage that is too slow looks like.
+pub fn slow_storage(loader: &Loader) -> Vec<Told> {
+    loader.processes(load(loader.step_us() - 1000))
+}
+
+/// One process without any span.
+fn plain(work: impl FnOnce(&mut Told)) -> Vec<Told> {
+    let mut program = Told::new(100, 1);
+    work(&mut program);
+    vec![program]
+}
+
+/// The same, file by file.
+fn by_file(files: u64, work: impl Fn(&mut Told, &str)) -> Vec<Told> {
+    plain(|program| (0..files).for_each(|file| work(program, &sample(0, file))))
+}
+
+/// What is recorded of a run, and the rules that have to fire.
+pub type Scenario = (&'static str, Vec<Told>, &'static [&'static str]);
+
+pub fn scenarios() -> Vec<Scenario> {
+    [training(), accesses(), asking(), ranks_and_saving()].into_iter().flatten().collect()
+}
+
+fn training() -> Vec<Scenario> {
+    let (healthy, starved) = (Loader::healthy(), Loader::starved());
+    let few_cores = || {
+        let mut processes = slow_storage(&starved);
+        processes.iter_mut().for_each(|process| process.cores = 1);
+        processes
+    };
+    let again = || {
+        let loader = Loader { epochs: 2, ..starved };
+        let mut processes = loader.processes(|worker, number, step| load(99_000)(worker, number, step % 50));
+        processes.iter_mut().for_each(|process| process.memory = Some(64 << 30));
+        processes
+    };
+    let same = || starved.processes(|worker, _, step| load(99_000)(worker, 0, step));
+    vec![
+        ("healthy", healthy.processes(load(30_000)), &["compute-bound"]),
+        ("slow-storage", slow_storage(&starved), &["input-bound", "loader-capacity"]),
+        ("decoding", starved.processes(load(5000)), &["input-bound", "loader-capacity", "loader-cpu-bound"]),
+        ("no-workers", no_workers(), &["input-bound", "no-overlap"]),
+        ("metadata", starved.processes(many_opens), &["input-bound", "loader-capacity", "metadata-bound"]),
+        ("few-cores", few_cores(), &["input-bound", "loader-capacity", "too-many-readers"]),
+        ("two-epochs", again(), &["input-bound", "loader-capacity", "would-fit"]),
+        ("same-files", same(), &["input-bound", "loader-capacity", "redundant-reads"]),
+        (
+            "uneven",
+            taking_turns(|step| if step % 8 == step / 8 % 4 { 150_000 } else { 1000 }, 9),
+            &["input-bound", "loader-jitter"],
+        ),
+        (
+            "one-slow",
+            taking_turns(|step| if step % 4 == 2 { 60_000 } else { 1000 }, 2),
+            &["input-bound", "slow-worker"],
+        ),
+        ("restarted", restarted(), &["input-bound", "workers-restart"]),
+        ("saturated", in_flight(|at_once| 32 * MIB / at_once), &["input-bound", "storage-saturated"]),
+        ("latency", in_flight(|_| 8 * MIB), &["input-bound", "loader-capacity", "storage-latency-bound"]),
+        ("slow-start", slow_start(), &["compute-bound", "slow-start"]),
+        ("lost", lost(), &["compute-bound", "trust"]),
+    ]
+}
+
+fn accesses() -> Vec<Scenario> {
+    let each = |times: i64, work: fn(&mut Told, &str, i64)| {
+        move |program: &mut Told, path: &str| {
+            program.open(path, 5);
+            (0..times).for_each(|at| work(program, path, at));
+            program.close(path, 2);
+        }
+    };
+    let descending = each(100, |program, path, at| {
+        program.read(path, (99 - at) * MIB, MIB, 900);
+    });
+    let footer_first = each(60, |program, path, at| {
+        program.read(path, (at / 7 * 7 + (at + 6) % 7) * MIB, MIB, 900);
+    });
+    let fread = each(1000, |program, path, at| {
+        program.call(Op::FREAD, path, 200, (at * 4096, 4096, 4096));
+    });
+    let seeking = each(300, |program, path, at| {
+        program.call(Op::LSEEK, path, 20, (0, at << 16, at << 16)).read(path, at << 16, 1 << 16, 200);
+    });
+    let hot = plain(|program| {
+        (0..100).for_each(|at| {
+            program.read("/data/index.bin", at * 8 * MIB, 8 * MIB, 10_000);
+        });
+        (0..400).for_each(|file| {
+            program.load(&sample(0, file), 8 * MIB, 1000);
+        });
+    });
+    let resident = plain(|program| {
+        (0..400).for_each(|at| {
+            program.load(&sample(0, at % 50), 8 * MIB, 1100);
+        });
+    });
+    let strided = by_file(
+        3,
+        each(200, |program, path, at| {
+            program.write(path, at * MIB + 100, 256 * 1024 + 100, 1000);
+        }),
+    );
+    vec![
+        ("strided", strided, &["unaligned"]),
+        (
+            "small-reads",
+            by_file(
+                3,
+                each(1000, |program, path, at| {
+                    program.read(path, at * 4096, 4096, 200);
+                }),
+            ),
+            &["small-reads"],
+        ),
+        (
+            "small-writes",
+            by_file(
+                3,
+                each(1000, |program, path, at| {
+                    program.write(path, at * 4096, 4096, 200);
+                }),
+            ),
+            &["small-writes"],
+        ),
+        ("stdio", by_file(3, fread), &["tiny-stdio"]),
+        ("random", by_file(20, descending), &["random-in-file"]),
+        ("backward", by_file(15, footer_first), &["backward-seeks"]),
+        ("seeking", by_file(5, seeking), &["seek-noise"]),
+        ("hot", hot, &["hot-file"]),
+        ("resident", resident, &["cache-resident"]),
+    ]
+}
+
+fn asking() -> Vec<Scenario> {
+    let stats = by_file(300, |program, path| {
+        (0..5).for_each(|_| {
+            program.call(Op::STAT, path, 100, (0, 0, 0));
+        });
+        program.load(path, 8 * MIB, 5000);
+    });
+    let reopened = plain(|program| {
+        for at in 0..300 {
+            let (path, pos) = (sample(0, at % 5), (at / 5) as i64 * MIB);
+            program.open(&path, 100).read(&path, pos, MIB, 1000).close(&path, 50);
+        }
+    });
+    let looked_for = by_file(400, |program, path| {
+        (0..3).for_each(|_| {
+            program.call(Op::OPENAT, "/opt/lib/other.so", 50, (0, 0, -2));
+        });
+        program.load(path, 8 * MIB, 2000);
+    });
+    let unread = by_file(200, |program, path| {
+        program.open(&format!("{path}.lock"), 200).close(&format!("{path}.lock"), 50);
+        program.open(path, 200).read(path, 0, 8 * MIB, 2000).close(path, 50);
+    });
+    let locked = plain(|program| {
+        (0..100).for_each(|_| {
+            program.call(Op::FLOCK, "/data/index.h5", 2000, (2, 0, 0)).read("/data/index.h5", 0, 8 * MIB, 8000);
+        });
+    });
+    let failing = by_file(200, |program, path| {
+        program.call(Op::READ, path, 50, (0, 4096, -5));
+    });
+    let opened = by_file(200, |program, path| {
+        program.open(path, 2000).read(path, 0, 8 * MIB, 3000).close(path, 500);
+    });
+    let temporary = by_file(1200, |program, path| {
+        program.open(path, 5).write(path, 0, 8 * MIB, 5000).close(path, 2).call(Op::UNLINK, path, 300, (0, 0, 0));
+    });
+    let mapped = by_file(200, |program, path| {
+        program.open(path, 5).read(path, 0, 128, 2).call(Op::MMAP, path, 900, (0, MIB, 0)).close(path, 2);
+    });
+    let asked_what_is_cached = by_file(200, |program, path| {
+        program.open(path, 5).call(Op::MMAP, path, 10, (0, MIB, 0)).read(path, 0, MIB, 900).close(path, 2);
+    });
+    vec![
+        ("opened-in-turn", opened, &["metadata-bound", "open-serial"]),
+        ("temporary", temporary, &["temp-on-shared"]),
+        ("mapped", mapped, &["mmap-unseen"]),
+        ("mapped-and-read", asked_what_is_cached, &[]),
+        ("stats", stats, &["stat-storm"]),
+        ("reopened", reopened, &["reopen-storm"]),
+        ("looked-for", looked_for, &["failed-lookups"]),
+        ("unread", unread, &["opened-never-read"]),
+        ("locked", locked, &["lock-wait"]),
+        ("broken", failing, &["failing-io"]),
+    ]
+}
+
+fn ranks_and_saving() -> Vec<Scenario> {
+    let synced = plain(|program| {
+        for at in 0..200 {
+            program.write("/out/log.bin", at * MIB, MIB, 6000).call(Op::FSYNC, "/out/log.bin", 6000, (0, 0, 0));
+        }
+    });
+    let uneven = [(0, 300), (1, 100)].map(|(rank, files)| {
+        let mut process = Told::ranked(100 + rank, rank);
+        (0..files).for_each(|file| {
+            process.load(&sample(rank as u64, file), 8 * MIB, 5000);
+        });
+        process
+    });
+    let behind = [(0, 1000), (1, 40_000)].map(|(rank, wait_us)| {
+        let mut process = Told::ranked(100 + rank, rank);
+        (0..100).for_each(|_| {
+            process.span("fetch", "dataloader", wait_us).span("train", "compute", 100_000 - wait_us);
+        });
+        process
+    });
+    let listed = [0, 1].map(|rank| {
+        let mut process = Told::ranked(100 + rank, rank);
+        process.call(Op::OPENDIR, "/data/train", 20, (0, 0, 3));
+        (0..10_001).for_each(|entry| {
+            process.call(Op::READDIR, "/data/train", 20, (0, 0, i64::from(entry < 10_000)));
+        });
+        process.call(Op::CLOSEDIR, "/data/train", 5, (0, 0, 0));
+        (0..200).for_each(|file| {
+            process.load(&sample(rank as u64, file), 8 * MIB, 5000);
+        });
+        process
+    });
+    let saving = |first: i32| (0..2).map(|rank| saved(rank, rank <= first)).collect::<Vec<_>>();
+    vec![
+        ("synced", synced, &["fsync-share"]),
+        ("listed", listed.into(), &["listing"]),
+        ("uneven-ranks", uneven.into(), &["byte-imbalance"]),
+        ("behind", behind.into(), &["input-bound", "straggler-rank"]),
+        ("saving", saving(1), &["checkpoint-stalls"]),
+        ("one-saves", saving(0), &["checkpoint-one-rank", "checkpoint-stalls"]),
+    ]
+}
+
+/// A rank that saves after every tenth step, or waits for the one that does.
+fn saved(rank: i32, saves: bool) -> Told {
+    let mut process = Told::ranked(100 + rank, rank);
+    for step in 0..100 {
+        process.span("fetch", "dataloader", 1000).span("train", "compute", 79_000);
+        if step % 10 == 9 && saves {
+            let (now, path) = (process.now(), format!("/out/checkpoint-{rank}-{step}.pt"));
+            process
+                .write(&path, 0, 64 * MIB, 190_000)
+                .span_at(now, 200_000, "save", "checkpoint", (0, step))
+                .at(now + 200_000);
+        } else if step % 10 == 9 {
+            process.span("barrier", "communication", 200_000);
+        }
+    }
+    process
+}
+
+/// Four workers that read all the time in many calls, but for some steps in which only one does. `moved` is what each moves
+/// in a step where so many read at once.
+fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Told> {
+    const CALLS: i64 = 80;
+    let loader = Loader { workers: 4, ..Loader::starved() };
+    loader.processes(|worker, number, step| {
+        let at_once = if (40..55).contains(&step) { 1 } else { 4 };
+        if number < at_once {
+            let (path, size) = (sample(number, step), moved(at_once as i64) / CALLS);
+            worker.open(&path, 5);
+            (0..CALLS).for_each(|at| {
+                worker.read(&path, at * size, size, 1200);
+            });
+            worker.close(&path, 2);
+        }
+    })
+}
+
+/// The trainer reads its batch itself.
+fn no_workers() -> Vec<Told> {
+    plain(|trainer| {
+        for step in 0..100 {
+            let now = trainer.now();
+            trainer.load(&sample(0, step), 8 * MIB, 48_000);
+            trainer.span_at(now, 50_000, "fetch", "dataloader", (0, step as i32));
+            trainer.at(now + 50_000).span("train", "compute", 50_000);
+        }
+    })
+}
+
+/// Much opening, asking and closing for large reads.
+fn many_opens(worker: &mut Told, number: u64, step: u64) {
+    let path = sample(number, step);
+    worker
+        .open(&path, 20_000)
+        .call(Op::FSTAT, &path, 20_000, (0, 0, 0))
+        .read(&path, 0, 8 * MIB, 30_000)
+        .close(&path, 20_000);
+}
+
+/// Four workers that read one batch each in turn and else wait for the next; that with number `busy` never waits.
+fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Told> {
+    let loader = Loader { compute_us: 49_000, ..Loader::healthy() };
+    let mut trainer = Told::new(100, 1);
+    let mut starts = Vec::new();
+    for step in 0..loader.steps {
+        starts.push(trainer.now());
+        loader.step(&mut trainer, step, wait_us(step));
+    }
+    starts.push(trainer.now());
+    let worker = |number: u64| {
+        let mut worker = Told::new(200 + number as i32, 100);
+        for (step, bounds) in (0..).zip(starts.windows(2)) {
+            worker.at(bounds[0]);
+            if step % 4 == number {
+                worker.load(&sample(number, step), 8 * MIB, 30_000);
+            }
+            let left = bounds[1] - worker.now();
+            if number != busy {
+                worker.call(Op::READ, "<pipe>", left - 10, (-1, 8, 8));
+            }
+        }
+        worker
+    };
+    [trainer].into_iter().chain((0..4).map(worker)).collect()
+}
+
+/// Two epochs with workers of their own, which take a second to start.
+fn restarted() -> Vec<Told> {
+    let loader = Loader::healthy();
+    let mut trainer = Told::new(100, 1);
+    (0..80).for_each(|step| loader.step(&mut trainer, step, if step == 40 { 1_000_000 } else { 1000 }));
+    let worker = |(pid, start): (i32, u64)| {
+        let mut worker = Told::new(pid, 100);
+        for step in 0..40 {
+            worker.at(start + step * loader.step_us() + 10);
+            load(30_000)(&mut worker, pid as u64 % 4, step);
+        }
+        worker
+    };
+    let workers = [(200, 0), (201, 0), (202, 5_000_000), (203, 5_000_000)].map(worker);
+    [trainer].into_iter().chain(workers).collect()
+}
+
+fn slow_start() -> Vec<Told> {
+    let loader = Loader::healthy();
+    plain(|trainer| {
+        trainer.load("/env/packages.bin", 8 * MIB, 1000).at(4_000_000);
+        (0..100).for_each(|step| loader.step(trainer, step, 1000));
+    })
+}
+
+fn lost() -> Vec<Told> {
+    let mut processes = Loader::healthy().processes(load(30_000));
+    processes[1].lost = 12;
+    processes
+}

@@ -1,0 +1,185 @@
+//! Processes told event by event: traces whose truth is plain, for rules and figures.
+//!
+//! Times are microseconds since the run began. Each call and span is put on the clock of its thread, or at a time of its own.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use dlio_schemas::native::columns::EVENTS_MAX;
+use dlio_schemas::native::fields::{FieldWriter, key};
+use dlio_schemas::native::names::NameKind;
+use dlio_schemas::ops::Op;
+use dlio_schemas::record::{POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
+
+use super::{Blocks, Random, START, Stream};
+
+/// One process.
+pub struct Told {
+    pid: i32,
+    parent: i32,
+    rank: Option<i32>,
+    pub command: &'static str,
+    pub lost: i64,
+    /// Whether it says how it ended.
+    pub ends: bool,
+    pub cores: i64,
+    pub memory: Option<i64>,
+    /// Where each thread is, in microseconds.
+    now: BTreeMap<u32, u64>,
+    records: BTreeMap<u32, Vec<Record>>,
+    names: BTreeMap<(u8, String), u32>,
+    listed: Vec<(NameKind, String)>,
+}
+
+/// Descriptor of everything here.
+const FD: i32 = 7;
+
+impl Told {
+    pub fn new(pid: i32, parent: i32) -> Told {
+        Told {
+            pid,
+            parent,
+            rank: None,
+            command: "python\0train.py\0",
+            lost: 0,
+            ends: true,
+            cores: 64,
+            memory: None,
+            now: BTreeMap::new(),
+            records: BTreeMap::new(),
+            names: BTreeMap::new(),
+            listed: Vec::new(),
+        }
+    }
+
+    pub fn ranked(pid: i32, rank: i32) -> Told {
+        Told { rank: Some(rank), ..Told::new(pid, 1) }
+    }
+
+    fn name(&mut self, kind: NameKind, text: &str) -> u32 {
+        let next = self.listed.len() as u32 + 1;
+        let key = (kind as u8, text.to_string());
+        let id = *self.names.entry(key).or_insert(next);
+        if id == next {
+            self.listed.push((kind, text.to_string()));
+        }
+        id
+    }
+
+    /// Sets the clock of a thread; the first one's number is the process's.
+    pub fn at(&mut self, us: u64) -> &mut Told {
+        self.now.insert(self.pid as u32, us);
+        self
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now.get(&(self.pid as u32)).copied().unwrap_or(0)
+    }
+
+    /// Lets time go by.
+    pub fn rest(&mut self, us: u64) -> &mut Told {
+        let now = self.now() + us;
+        self.at(now)
+    }
+
+    fn push(&mut self, start: u64, us: u64, op: Op, known: bool, record: Record) {
+        let (tid, start) = (self.pid as u32, START + start * 1000);
+        let record = Record { word: word(op, 0, known, us * 1000), start, ..record };
+        self.records.entry(tid).or_default().push(record);
+    }
+
+    /// A call on a path that ends when it is over; the clock moves on a little.
+    pub fn call(&mut self, op: Op, path: &str, us: u64, (a, b, ret): (i64, i64, i64)) -> &mut Told {
+        let kind = if path.starts_with('<') { NameKind::Object } else { NameKind::Path };
+        let file = if path.is_empty() { 0 } else { self.name(kind, path) };
+        let now = self.now();
+        self.push(now, us, op, a != POS_UNKNOWN, Record { file, fd: FD, a, b, ret, ..Record::default() });
+        self.at(now + us + 1)
+    }
+
+    pub fn open(&mut self, path: &str, us: u64) -> &mut Told {
+        self.call(Op::OPENAT, path, us, (0, 0, FD as i64))
+    }
+
+    pub fn close(&mut self, path: &str, us: u64) -> &mut Told {
+        self.call(Op::CLOSE, path, us, (POS_UNKNOWN, 0, 0))
+    }
+
+    pub fn read(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Told {
+        self.call(Op::READ, path, us, (pos, size, size))
+    }
+
+    pub fn write(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Told {
+        self.call(Op::WRITE, path, us, (pos, size, size))
+    }
+
+    /// Opens, reads the whole in one call, closes.
+    pub fn load(&mut self, path: &str, size: i64, us: u64) -> &mut Told {
+        self.open(path, 5).read(path, 0, size, us).close(path, 2)
+    }
+
+    /// A span that begins now; the clock is at its end.
+    pub fn span(&mut self, name: &str, category: &str, us: u64) -> &mut Told {
+        let now = self.now();
+        self.span_at(now, us, name, category, (STEP_NONE, STEP_NONE));
+        self.at(now + us)
+    }
+
+    pub fn span_at(&mut self, start: u64, us: u64, name: &str, category: &str, steps: (i32, i32)) -> &mut Told {
+        let (file, fd) = (self.name(NameKind::Span, name), self.name(NameKind::Category, category) as i32);
+        let a = pack_steps(steps.0, steps.1);
+        self.push(start, us, Op::SPAN, true, Record { file, fd, a, ..Record::default() });
+        self
+    }
+
+    fn facts(&self) -> Vec<u8> {
+        let mut out = vec![0; 2048];
+        let mut writer = FieldWriter::new(&mut out);
+        writer.text(key::HOST, b"node0");
+        writer.text(key::BOOT_ID, b"boot-0");
+        writer.number(key::PID, self.pid as i64);
+        writer.number(key::PPID, self.parent as i64);
+        writer.number(key::START_BOOT_NS, START as i64);
+        writer.number(key::CORES, self.cores);
+        if let Some(memory) = self.memory {
+            writer.number(key::MEMORY, memory);
+        }
+        if let Some(rank) = self.rank {
+            writer.number(key::RANK, rank as i64);
+        }
+        writer.text(key::PROGRAM, b"python");
+        writer.text(key::COMMAND, self.command.as_bytes());
+        writer.text(key::CWD, b"/job");
+        writer.number(key::CLOCK_HZ, 1_000_000_000);
+        if self.ends {
+            let ends = self.records.values().flatten().map(|record| record.start + record.duration());
+            writer.text(key::ENDED, b"exit 0");
+            writer.number(key::END_BOOT_NS, ends.max().unwrap_or(START) as i64);
+            writer.number(key::LOST, self.lost);
+        }
+        let used = writer.used();
+        out.truncate(used);
+        out
+    }
+
+    /// Writes its file.
+    pub fn write_to(mut self, folder: &Path) {
+        let path = folder.join(format!("train-node0-{}-{START}.dlt", self.pid));
+        let facts = self.facts();
+        let mut out = Blocks::new(path).expect("a file of a process");
+        out.process(&facts).expect("facts of a process");
+        out.listed(std::mem::take(&mut self.listed)).expect("names");
+        for (index, (tid, mut records)) in (0u32..).zip(std::mem::take(&mut self.records)) {
+            // As they are recorded: when they end, what lies within before what lies around.
+            records.sort_by_key(|record| (record.start + record.duration(), std::cmp::Reverse(record.start)));
+            let mut stream = Stream::told(index, tid, Random::new(1));
+            for block in records.chunks(EVENTS_MAX) {
+                stream.records.clear();
+                stream.records.extend_from_slice(block);
+                out.events(&mut stream).expect("a block of events");
+            }
+        }
+        out.file.flush().expect("a file of a process");
+    }
+}

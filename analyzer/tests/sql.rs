@@ -1,0 +1,208 @@
+//! The SQL of every section gives the figures of the report, whatever the trace is: our own, Parquet, or Darshan's text.
+
+mod generator;
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::Trace;
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::report::SECTIONS;
+use dlio_analyzer::summary::{analyse, precise::refine};
+use dlio_analyzer::tables::export;
+use dlio_analyzer::tables::output::{Format, RowWriter};
+use dlio_analyzer::tables::query::Session;
+use futures::StreamExt;
+use generator::{Plan, generate};
+use serde_json::{Map, Value};
+use support::Folder;
+
+/// Figures that are of the count itself, and not of the trace.
+const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
+
+/// What no table tells of a process: what it is called, and what it is for.
+fn is_of_the_count(section: &str, figure: &str) -> bool {
+    OF_THE_COUNT.contains(&figure) || section == "processes" && ["name", "role"].contains(&figure)
+}
+
+fn opened(path: &Path) -> Arc<Trace> {
+    Arc::new(Trace::open(&[path.display().to_string()], 2).unwrap())
+}
+
+fn summary(trace: &Trace) -> Value {
+    let (all, progress) = (Filter::default(), Progress::default());
+    let mut analysis = analyse(trace, &all, 2, &progress).unwrap();
+    refine(trace, &all, 2, &progress, &mut analysis).unwrap();
+    serde_json::to_value(analysis.summary(trace)).unwrap()
+}
+
+/// The rows of a query, their columns by name.
+fn asked(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
+    let session = Session::new(trace.clone(), Filter::default(), 2, 1 << 30).unwrap();
+    let mut out = Vec::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let (schema, mut rows) = session.query(sql).run().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let mut writer = RowWriter::new(Format::Json, schema, &mut out).unwrap();
+        while let Some(batch) = rows.next().await {
+            writer.write(&batch.unwrap()).unwrap();
+        }
+        writer.finish().unwrap();
+    });
+    serde_json::from_slice(&out).unwrap()
+}
+
+/// The fields of a row of the report, those within others by both names.
+fn flat(row: &Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (name, value) in row.as_object().expect("a row") {
+        match value {
+            Value::Object(inner) => {
+                fields.extend(inner.iter().map(|(field, value)| (format!("{name}.{field}"), value.clone())));
+            }
+            value => drop(fields.insert(name.clone(), value.clone())),
+        }
+    }
+    fields
+}
+
+fn is_same(one: &Value, other: &Value, slack: f64) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        // Nanoseconds since 1970 are whole and too many for a float.
+        (Some(_), Some(_)) if one.is_i64() && other.is_i64() => one == other,
+        (Some(one), Some(other)) => (one - other).abs() <= slack + 1e-9 * one.abs().max(other.abs()),
+        _ => one == other,
+    }
+}
+
+/// By how much a quantile may be off: DataFusion knows its place between two values to a millionth of their distance. Of
+/// values counted in buckets one more may be off by a bucket, and two of them with a gap between.
+fn slack(row: &Map<String, Value>, figure: &str) -> f64 {
+    let Some((spread, quantile)) = figure.split_once('.') else { return 0.0 };
+    let end = |name: &str| row.get(&format!("{spread}.{name}")).and_then(Value::as_f64).unwrap_or(0.0);
+    if ["min", "mean", "max"].contains(&quantile) {
+        return 0.0;
+    }
+    let is_exact = row.get(&format!("{spread}.exact")).and_then(Value::as_bool) != Some(false);
+    1e-6 * (end("max") - end("min")) + if is_exact { 0.0 } else { 0.008 * end(quantile) }
+}
+
+/// Compares every figure of every section that has SQL; says how many those were.
+fn compare(name: &str, trace: &Arc<Trace>) -> usize {
+    let summary = summary(trace);
+    let mut compared = 0;
+    for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.sql?))) {
+        let told = match &summary[section] {
+            Value::Array(rows) => rows.iter().map(flat).collect(),
+            row => vec![flat(row)],
+        };
+        let found = asked(trace, sql);
+        assert_eq!(found.len(), told.len(), "{name}, {section}: {found:?}");
+        for (found, told) in found.iter().zip(&told) {
+            let unknown: Vec<_> = found.keys().filter(|column| !told.contains_key(*column)).collect();
+            assert!(unknown.iter().all(|column| found[*column].is_null()), "{name}, {section}: no figures {unknown:?}");
+            for (figure, value) in told.iter().filter(|(figure, _)| !is_of_the_count(section, figure)) {
+                let column = found.get(figure).unwrap_or(&Value::Null);
+                assert!(
+                    is_same(column, value, slack(told, figure)),
+                    "{name}, {section}, {figure}: SQL {column}, report {value}\n{found:?}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    compared
+}
+
+fn native(name: &str, plan: &Plan) -> Folder {
+    let folder = Folder::new(name);
+    generate(folder.path(), plan, &|_, _, _| ()).unwrap();
+    folder
+}
+
+/// Each part that could go on without anybody listening: the count of a trace, a scan that finds nothing, a join.
+#[test]
+fn a_cancelled_query_ends_with_an_error() {
+    let folder = native("sql-cancelled", &Plan { events: 1000, ..Plan::default() });
+    let session = Session::new(opened(folder.path()), Filter::default(), 2, 1 << 30).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for sql in [
+        "select count(*) from files",
+        "select * from events where dur > 9000000000000000000",
+        "select count(*) from generate_series(1, 9) a(x), generate_series(1, 9) b(y) where x + y < 0",
+    ] {
+        let query = session.query(sql);
+        query.cancel();
+        let ended = runtime.block_on(async {
+            let (_, mut rows) = query.run().await?;
+            while let Some(batch) = rows.next().await {
+                batch?;
+            }
+            Ok::<_, datafusion::error::DataFusionError>(())
+        });
+        assert!(ended.expect_err(sql).to_string().contains("interrupted"), "{sql}");
+    }
+}
+
+#[test]
+fn of_a_trace_of_our_own_and_of_its_parquet() {
+    let folder = native("sql-native", &Plan { copies: true, killed: true, ..Plan::default() });
+    let trace = opened(folder.path());
+    assert!(compare("native", &trace) > 300);
+    let tables = Folder::new("sql-parquet");
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    assert!(compare("Parquet", &opened(tables.path())) > 300);
+}
+
+#[test]
+fn of_a_trace_without_spans() {
+    let folder = native("sql-plain", &Plan { events: 3000, spans: false, ..Plan::default() });
+    assert!(compare("no spans", &opened(folder.path())) > 100);
+}
+
+/// MPI-IO calls are calls: they have their place among functions, in I/O and in bytes, with POSIX calls beneath or without.
+#[test]
+fn of_darshans_text() {
+    let folder = Folder::new("sql-dxt");
+    let path = folder.path().join("dxt.txt");
+    let sample = include_str!("samples/dxt.txt");
+    let both = "# DXT, file_id: 9, file_name: /data/shared\n# DXT, rank: 0, hostname: node7\n \
+                X_MPIIO 0 write 0 0 5000 3.0 3.5\n X_POSIX 0 write 0 0 5000 3.1 3.4\n";
+    std::fs::write(&path, format!("{sample}{both}")).unwrap();
+    let trace = opened(&path);
+    assert!(compare("DXT", &trace) > 100);
+    let found = asked(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
+    assert_eq!(found.iter().map(|row| &row["layer"]).collect::<Vec<_>>(), ["mpiio"]);
+    let tables = Folder::new("sql-dxt-parquet");
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    assert!(compare("Parquet of DXT", &opened(tables.path())) > 100);
+}
+
+#[test]
+fn of_lines_some_of_which_stand_for_many_calls() {
+    let folder = Folder::new("sql-dftracer");
+    let path = folder.path().join("trace.pfw");
+    std::fs::write(&path, include_str!("samples/dftracer.pfw")).unwrap();
+    assert!(compare("DFTracer", &opened(&path)) > 50);
+}
+
+#[test]
+fn of_a_training_whose_forward_was_not_seen() {
+    let folder = Folder::new("sql-parts");
+    let path = folder.path().join("trace.json");
+    let event = |name: &str, cat: &str, ts: u32| {
+        format!(r#"{{"ph":"X","name":"{name}","cat":"{cat}","pid":1,"tid":1,"ts":{ts},"dur":10}}"#)
+    };
+    let seen = [event("fetch", "data", 0), event("forward", "compute", 20), event("backward", "pipeline", 40)];
+    std::fs::write(&path, format!("[{}]", seen.join(","))).unwrap();
+    let trace = opened(&path);
+    assert!(compare("parts", &trace) > 20);
+    let told = summary(&trace);
+    assert_eq!((&told["time"]["compute_ns"], &told["training"][0]["computed_ns"]), (&Value::Null, &Value::Null));
+    // With what is left out it is all that there is.
+    std::fs::write(&path, format!("[{}]", seen[..2].join(","))).unwrap();
+    let told = summary(&opened(&path));
+    assert_eq!(told["time"]["compute_ns"], 10_000);
+}

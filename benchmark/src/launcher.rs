@@ -1,0 +1,176 @@
+//! Whether somebody else starts our ranks. Launchers of parallel programs start a program many times and tell each, by its
+//! environment, which one it is and how many there are.
+
+use crate::failure::{Failure, Outcome};
+
+/// One of the processes that a launcher started as the ranks of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct World {
+    pub rank: u64,
+    pub size: u64,
+    pub launcher: &'static str,
+    /// All of them are on this machine, as far as the launcher says.
+    pub here: bool,
+    /// What the processes of this start have in common, and others have not.
+    pub job: String,
+}
+
+/// The variables of a launcher: which one of how many, and how many of them are on this machine.
+struct Launcher {
+    name: &'static str,
+    rank: &'static str,
+    size: &'static str,
+    here: &'static str,
+}
+
+const fn launcher(name: &'static str, rank: &'static str, size: &'static str, here: &'static str) -> Launcher {
+    Launcher { name, rank, size, here }
+}
+
+/// torchrun may be started by any of the others, and those by Slurm.
+const LAUNCHERS: &[Launcher] = &[
+    launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    launcher("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    launcher("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    launcher("MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    launcher("PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_SIZE"),
+    launcher("Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_LOCAL_SIZE"),
+    launcher("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_SIZE"),
+    launcher("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),
+    launcher("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE"),
+];
+
+/// Names of a job, a step, a start: those that are there tell two of them apart.
+const JOBS: &[&str] = &[
+    "PMIX_NAMESPACE",
+    "OMPI_MCA_ess_base_jobid",
+    "PMI_PORT",
+    "PMI_JOBID",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "PBS_JOBID",
+    "PALS_APID",
+    "FLUX_JOB_ID",
+    "LSB_JOBID",
+    "JSM_NAMESPACE_ID",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+];
+
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Which rank a launcher made of this process, if one did; `ranks` is what was typed.
+pub fn world(ranks: Option<u64>) -> Outcome<Option<World>> {
+    world_of(&|name| std::env::var(name).ok(), ranks)
+}
+
+fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<World>> {
+    let Some((launcher, size)) = started_by(environment, ranks) else { return Ok(None) };
+    let Launcher { name, size: variable, .. } = launcher;
+    if let Some(typed) = ranks {
+        return Err(Failure::refused(format!(
+            "--ranks={typed} is asked of each of the {size} processes that {name} started ({variable}={size})"
+        ))
+        .remedy(format!("leave --ranks out, and they are the ranks; or start it once, with --ranks={size}")));
+    }
+    let rank =
+        number(environment, launcher.rank).filter(|rank| *rank < size && !is_batch_script(environment, launcher));
+    let Some(rank) = rank else {
+        return Err(Failure::refused(format!(
+            "this is one of {size} processes that {name} started ({variable}={size}), and nothing says which \
+                ({} is no number below {size}, or this is the script and not one of its tasks)",
+            launcher.rank
+        ))
+        .remedy(format!("start it once, with --ranks={size} for {size} simulated accelerators on this machine")));
+    };
+    let job = JOBS.iter().filter_map(|name| Some(format!("{name}={}\n", environment(name)?))).collect();
+    let here = environment(launcher.here).is_some_and(|count| all_here(&count, size));
+    Ok(Some(World { rank, size, launcher: name, here, job }))
+}
+
+fn number(environment: Environment, name: &str) -> Option<u64> {
+    environment(name)?.trim().parse().ok()
+}
+
+/// Slurm says "3" of one machine with three tasks, "2(x4)" of four with two each.
+fn all_here(count: &str, size: u64) -> bool {
+    count.trim().parse() == Ok(size)
+}
+
+fn started_by(environment: Environment, ranks: Option<u64>) -> Option<(&'static Launcher, u64)> {
+    let in_step = number(environment, "SLURM_STEP_NUM_TASKS").is_some();
+    let counts = |launcher: &&Launcher| match launcher.size {
+        // torchrun says the size to every program below it; only its own workers have a rank too.
+        "WORLD_SIZE" => {
+            environment("RANK").is_some()
+                && ["LOCAL_RANK", "MASTER_ADDR"].iter().any(|name| environment(name).is_some())
+        }
+        // A batch script runs once, in a job of many tasks; there several ranks were asked for by hand.
+        "SLURM_NTASKS" => !in_step && ranks.is_none(),
+        _ => true,
+    };
+    let known = LAUNCHERS.iter().filter(counts);
+    known.filter_map(|launcher| Some((launcher, number(environment, launcher.size)?))).find(|(_, size)| *size > 1)
+}
+
+/// Slurm gives a batch script the rank 0 of its job, without a step; the others are never started.
+fn is_batch_script(environment: Environment, launcher: &Launcher) -> bool {
+    launcher.size == "SLURM_NTASKS" && environment("SLURM_JOB_ID").is_some() && environment("SLURM_STEP_ID").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)], ranks: Option<u64>) -> Outcome<Option<World>> {
+        let environment =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
+        world_of(&environment, ranks)
+    }
+
+    #[test]
+    fn one_of_many_knows_which_whoever_started_it() {
+        for Launcher { rank, size, here, name } in LAUNCHERS {
+            let local = ("LOCAL_RANK", "0");
+            let world = found(&[(rank, "1"), (size, "2"), (here, "2"), local], None).unwrap().unwrap();
+            assert_eq!((world.rank, world.size, world.here, world.launcher), (1, 2, true, *name));
+            assert!(!found(&[(rank, "1"), (size, "2"), (here, "1(x2)"), local], None).unwrap().unwrap().here);
+            assert_eq!(found(&[(rank, "0"), (size, "1"), local], None), Ok(None), "{name}");
+            assert_eq!(found(&[(size, "many"), local], Some(2)), Ok(None), "{name}");
+        }
+        assert_eq!(found(&[("WORLD_SIZE", "4")], None), Ok(None));
+        assert_eq!(found(&[], Some(8)), Ok(None));
+    }
+
+    #[test]
+    fn one_of_many_that_does_not_know_which_is_refused() {
+        for Launcher { rank, size, .. } in LAUNCHERS.iter().filter(|launcher| launcher.size != "WORLD_SIZE") {
+            for given in [&[(*size, "2")][..], &[(*size, "2"), (*rank, "2")], &[(*size, "2"), (*rank, "x")]] {
+                assert!(found(given, None).is_err(), "{given:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_of_ones_own_are_not_started_by_each_of_many() {
+        assert!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")], Some(2)).is_err());
+        let step = [("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "8"), ("SLURM_PROCID", "0")];
+        assert!(found(&step, Some(8)).is_err());
+    }
+
+    #[test]
+    fn a_batch_script_may_start_ranks_of_its_own_and_is_none() {
+        let script = [("SLURM_NTASKS", "8"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")];
+        assert_eq!(found(&script, Some(8)), Ok(None));
+        assert!(found(&script, None).is_err());
+        assert_eq!(found(&[("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")], None), Ok(None));
+    }
+
+    #[test]
+    fn two_starts_are_told_apart() {
+        let of = |job: &str| found(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("SLURM_JOB_ID", job)], None);
+        assert_ne!(of("1").unwrap().unwrap().job, of("2").unwrap().unwrap().job);
+    }
+}

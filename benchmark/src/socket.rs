@@ -1,0 +1,132 @@
+//! A connection to another rank, on this machine or on another, and the messages that go over it.
+//!
+//! ```text
+//! message    length (8 bytes, little-endian)   bytes
+//! farewell   2^64 - 1   exit code (8 bytes)    the last one: whoever sent it ends, in this way
+//! ```
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+pub enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What another rank says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Message {
+    Bytes(Vec<u8>),
+    /// It ends, with this exit code.
+    Farewell(i32),
+}
+
+/// In the place of a length.
+const FAREWELL: u64 = u64::MAX;
+
+/// No rank has more to say at once; a longer message is none of ours.
+const MESSAGE_MAX: u64 = 1 << 32;
+
+impl Socket {
+    /// What there is to say now, from those who said it to those who were not there to hear it.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let length = (bytes.len() as u64).to_le_bytes();
+        // One call, and with TCP one packet.
+        self.write_all(&[&length, bytes].concat())
+    }
+
+    /// Whoever hears it knows that this end is no accident.
+    pub fn send_farewell(&mut self, code: i32) -> io::Result<()> {
+        self.write_all(&[FAREWELL.to_le_bytes(), (code as u64).to_le_bytes()].concat())
+    }
+
+    pub fn receive(&mut self) -> io::Result<Message> {
+        let mut eight = [0; 8];
+        self.read_exact(&mut eight)?;
+        let length = u64::from_le_bytes(eight);
+        if length == FAREWELL {
+            self.read_exact(&mut eight)?;
+            return Ok(Message::Farewell(u64::from_le_bytes(eight) as i32));
+        }
+        if length > MESSAGE_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no message of a rank"));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.read_exact(&mut bytes)?;
+        Ok(Message::Bytes(bytes))
+    }
+
+    pub fn shutdown(&self) {
+        // One that is broken already needs no end.
+        let _ = match self {
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// How long to wait for a word; `None` is as long as it takes.
+    pub fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Unix(stream) => stream.set_read_timeout(limit),
+            Socket::Tcp(stream) => stream.set_read_timeout(limit),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => stream.read(into),
+            Socket::Tcp(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => stream.write(bytes),
+            Socket::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Socket::Unix(stream) => stream.as_raw_fd(),
+            Socket::Tcp(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_received_and_a_farewell_is_no_message() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut ours, mut theirs) = (Socket::Unix(ours), Socket::Unix(theirs));
+        for bytes in [&b""[..], b"x", &[7; 100_000]] {
+            let received = std::thread::scope(|threads| {
+                threads.spawn(|| ours.send(bytes).unwrap());
+                theirs.receive().unwrap()
+            });
+            assert_eq!(received, Message::Bytes(bytes.to_vec()));
+        }
+        ours.send_farewell(130).unwrap();
+        assert_eq!(theirs.receive().unwrap(), Message::Farewell(130));
+        ours.write_all(&[0xfe; 8]).unwrap();
+        assert_eq!(theirs.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(ours);
+        assert_eq!(theirs.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,248 @@
+//! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all.
+//!
+//! Nobody waits for ever for one that is gone. Sockets do not tell it: workers of a rank hold copies of its own. So whoever
+//! waits looks again and again whether those it waits for are alive, as far as [`Peers`] know.
+
+use crate::activity;
+use crate::communicator::Communicator;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::socket::{Message, Socket};
+use crate::system;
+use crate::terminal;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What is known of the processes of the other ranks besides what they say.
+pub trait Peers {
+    /// Whether that rank's process is known to be gone. A rank of which nothing is known is not.
+    fn has_ended(&mut self, rank: u64) -> bool;
+
+    /// How a rank ended whose socket is closed, waiting a little for its end: an exit code as a shell has it.
+    fn code_of(&mut self, rank: u64) -> Option<i32>;
+
+    /// A rank whose end was noted since the last look, without waiting and at next to no cost.
+    fn lost(&mut self) -> Option<u64>;
+}
+
+pub struct Star {
+    rank: u64,
+    size: u64,
+    /// Rank 0: to ranks 1, 2, ...; the others: to rank 0.
+    pub sockets: Vec<Socket>,
+    peers: Box<dyn Peers>,
+    /// After this long rank 0 says which ranks it is waiting for.
+    patience: Duration,
+}
+
+/// How often whoever waits looks whether those it waits for are alive.
+pub const LOOK: Duration = Duration::from_millis(250);
+
+impl Star {
+    pub fn new(rank: u64, size: u64, sockets: Vec<Socket>, peers: Box<dyn Peers>, patience: Duration) -> Star {
+        Star { rank, size, sockets, peers, patience }
+    }
+
+    fn socket(&mut self, rank: u64) -> &mut Socket {
+        &mut self.sockets[rank as usize - 1]
+    }
+
+    /// Why rank 0 hears no more of this rank.
+    fn lost(&mut self, rank: u64, error: &io::Error) -> Failure {
+        if system::interrupted() {
+            return Failure::interrupted();
+        }
+        match self.peers.code_of(rank) {
+            Some(code) => ended(rank, code),
+            // It would have said farewell.
+            None if self.peers.has_ended(rank) => killed(rank),
+            None => Failure::new(Kind::System, format!("rank {rank} is not heard any more ({error}){}", doing(rank))),
+        }
+    }
+
+    /// What each rank gave. Looks at all of them at once: the first that is gone is the one to name.
+    fn collect(&mut self, own: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        let mut all: Vec<Option<Vec<u8>>> = vec![None; self.size as usize];
+        all[0] = Some(own.to_vec());
+        let mut missing: Vec<u64> = (1..self.size).collect();
+        let (mut begun, patience) = (Instant::now(), self.patience);
+        while !missing.is_empty() {
+            let waited_for: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
+            let ready = system::readable(&waited_for, LOOK.min(patience));
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            for rank in missing.iter().zip(&ready).filter_map(|(rank, ready)| ready.then_some(*rank)) {
+                match self.socket(rank).receive() {
+                    Ok(Message::Bytes(bytes)) => all[rank as usize] = Some(bytes),
+                    Ok(Message::Farewell(code)) => return Err(ended(rank, code)),
+                    Err(error) => return Err(self.lost(rank, &error)),
+                }
+            }
+            missing.retain(|rank| all[*rank as usize].is_none());
+            if !ready.contains(&true) {
+                self.find_dead(&missing)?;
+                if begun.elapsed() >= patience {
+                    missing.iter().for_each(|rank| terminal::warn(activity::missing(*rank, patience)));
+                    begun = Instant::now();
+                }
+            }
+        }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    fn find_dead(&mut self, missing: &[u64]) -> Outcome<()> {
+        let dead = missing.iter().find(|rank| self.peers.has_ended(**rank)).copied();
+        match dead {
+            // What it gave before it ended is there by now, if it gave anything.
+            Some(rank) if !system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
+                Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What rank 0 tells the others.
+    fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
+        while !system::readable(&[&self.sockets[0]], LOOK)[0] {
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if self.peers.has_ended(0) {
+                return Err(Failure::new(Kind::System, "rank 0 is gone"));
+            }
+        }
+        match self.sockets[0].receive() {
+            Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| said_elsewhere(Kind::System)),
+            Ok(Message::Farewell(code)) => Err(said_elsewhere(kind_of(code))),
+            Err(_) if system::interrupted() => Err(Failure::interrupted()),
+            Err(_) => Err(said_elsewhere(Kind::System)),
+        }
+    }
+}
+
+/// A failure of which rank 0 says, once, what it is.
+fn said_elsewhere(kind: Kind) -> Failure {
+    Failure::new(kind, "")
+}
+
+/// The kind of failure that ends with this exit code.
+pub fn kind_of(code: i32) -> Kind {
+    let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
+    kinds.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Kind::System)
+}
+
+fn doing(rank: u64) -> String {
+    activity::last(rank).map(|doing| format!("; it {doing}")).unwrap_or_default()
+}
+
+/// A rank that is no more, with the status it ended with: what it failed of it has said itself.
+pub fn ended(rank: u64, code: i32) -> Failure {
+    let kind = kind_of(code);
+    let how = match code {
+        signal if signal > 128 && kind != Kind::Interrupted => format!("was killed by signal {}", signal - 128),
+        code => format!("ended with exit code {code} before the others"),
+    };
+    Failure::new(kind, format!("rank {rank} {how}{}", doing(rank)))
+}
+
+/// A rank that ended without a word, of whose end nobody tells.
+pub fn killed(rank: u64) -> Failure {
+    Failure::new(Kind::System, format!("rank {rank} was killed, or crashed{}", doing(rank)))
+}
+
+/// What all gave as one message; nothing at all where nobody gave anything, as at a barrier.
+fn packed(all: &[Vec<u8>]) -> Vec<u8> {
+    if all.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    all.iter().flat_map(|part| [&(part.len() as u64).to_le_bytes()[..], part].concat()).collect()
+}
+
+fn unpacked(mut packed: &[u8], size: u64) -> Option<Vec<Vec<u8>>> {
+    if packed.is_empty() {
+        return Some(vec![Vec::new(); size as usize]);
+    }
+    let mut part = || {
+        let (length, rest) = packed.split_first_chunk::<8>()?;
+        let (part, rest) = rest.split_at_checked(u64::from_le_bytes(*length) as usize)?;
+        packed = rest;
+        Some(part.to_vec())
+    };
+    (0..size).map(|_| part()).collect()
+}
+
+impl Communicator for Star {
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn check(&mut self) -> Outcome<()> {
+        match self.peers.lost() {
+            None => Ok(()),
+            Some(0) => Err(said_elsewhere(Kind::System)),
+            Some(rank) => Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        if self.rank > 0 {
+            return match self.sockets[0].send(bytes) {
+                // What it said before it closed is still to be heard.
+                Ok(()) => self.hear(),
+                Err(_) if system::interrupted() => Err(Failure::interrupted()),
+                Err(_) => self.hear().and(Err(said_elsewhere(Kind::System))),
+            };
+        }
+        let all = self.collect(bytes)?;
+        let packed = packed(&all);
+        for rank in 1..self.size {
+            self.socket(rank).send(&packed).map_err(|error| self.lost(rank, &error))?;
+        }
+        Ok(all)
+    }
+
+    /// Launchers stop all ranks when one is gone; that one is the reason.
+    fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
+        let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
+        if !stopped || self.rank > 0 {
+            return outcome;
+        }
+        let gone: Vec<u64> = (1..self.size).filter(|rank| self.peers.has_ended(*rank)).collect();
+        match gone.into_iter().find(|rank| !self.has_said_farewell(*rank)) {
+            Some(rank) => Err(killed(rank)),
+            None => outcome,
+        }
+    }
+}
+
+impl Star {
+    /// Whether a rank that has ended said so. What it said before is of no use any more.
+    fn has_said_farewell(&mut self, rank: u64) -> bool {
+        while system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
+            match self.socket(rank).receive() {
+                Ok(Message::Bytes(_)) => {}
+                Ok(Message::Farewell(_)) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_gave_is_packed_and_unpacked() {
+        for all in [vec![vec![]; 3], vec![vec![1, 2], vec![], vec![3]], vec![vec![9; 70_000]]] {
+            assert_eq!(unpacked(&packed(&all), all.len() as u64), Some(all));
+        }
+        assert!(packed(&[vec![], vec![]]).is_empty());
+        assert_eq!(unpacked(&[1, 0, 0, 0, 0, 0, 0, 0], 1), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! Checkpoints that come back: in every format, from a fast place or a slow one, after a crash, or not at all and with a
+//! word why.
+
+mod program;
+
+use program::{Folder, command, dlio, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Checkpoints alone, of a small model.
+fn typed(writes: i64, reads: i64, more: &[&str]) -> Vec<String> {
+    let numbers = [
+        format!("++workload.checkpoint.num_checkpoints_write={writes}"),
+        format!("++workload.checkpoint.num_checkpoints_read={reads}"),
+    ];
+    let fixed = [
+        "bench",
+        "workload=llama_7b",
+        "++workload.checkpoint.checkpoint_folder=slow",
+        "++workload.checkpoint.time_between_checkpoints=0",
+        "++workload.model.num_layers=2",
+        "++workload.model.transformer.vocab_size=1000",
+        "++workload.model.transformer.hidden_size=256",
+        "++workload.model.transformer.ffn_hidden_size=512",
+    ];
+    fixed.iter().chain(more).map(ToString::to_string).chain(numbers).collect()
+}
+
+fn run(folder: &Folder, writes: i64, reads: i64, more: &[&str]) -> Output {
+    let typed = typed(writes, reads, more);
+    dlio(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const FAST: &str = "++workload.checkpoint.fast_folder=fast";
+const SAFETENSORS: &str = "++workload.checkpoint.format=safetensors";
+
+#[test]
+fn what_was_written_is_read_and_what_was_changed_is_not() {
+    for (more, ending) in [(&[][..], "pt"), (&[SAFETENSORS], "safetensors")] {
+        let folder = Folder::new("ckpt-verified");
+        assert!(run(&folder, 2, 2, more).status.success());
+        let files = folder.files("slow");
+        assert_eq!(files.len(), 4, "{files:?}");
+        assert!(files.iter().all(|file| file.ends_with(ending)), "{files:?}");
+        let path = folder.path().join(&files[0]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let output = run(&folder, -1, 2, more);
+        assert_eq!(output.status.code(), Some(5));
+        let said = stderr(&output);
+        assert!(said.contains(&files[0]) && said.contains("is not what was written"), "{said}");
+        let unverified = [more, &["++workload.checkpoint.verify=false"]].concat();
+        assert!(run(&folder, -1, 2, &unverified).status.success());
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(middle as u64).unwrap();
+        for more in [more, &unverified] {
+            let output = run(&folder, -1, 2, more);
+            assert_eq!(output.status.code(), Some(5));
+            assert!(stderr(&output).contains("no complete checkpoint"), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn another_parallelism_than_the_one_that_was_written_is_told() {
+    let folder = Folder::new("ckpt-mismatch");
+    assert!(run(&folder, 1, -1, &["--ranks=2", "++workload.model.parallelism.zero_stage=3"]).status.success());
+    let fewer = run(&folder, -1, 1, &["++workload.model.parallelism.zero_stage=3"]);
+    assert_eq!(fewer.status.code(), Some(5));
+    assert!(stderr(&fewer).contains("the configuration has"), "{}", stderr(&fewer));
+    let more = run(&folder, -1, 1, &["--ranks=3", "++workload.model.parallelism.zero_stage=3"]);
+    assert!(!more.status.success());
+}
+
+#[test]
+fn the_fast_place_has_the_newest_and_the_slow_one_all() {
+    let folder = Folder::new("ckpt-tiers");
+    let output = run(&folder, 3, 3, &[FAST, "--ranks=2"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("beside that 3 checkpoints"), "{}", stdout(&output));
+    let metric = &folder.json("run/summary.json")["metric"];
+    let beside = &metric["background_checkpoint"];
+    assert_eq!(beside["count"], 3);
+    let (all, hidden, waited) = (&beside["seconds"], &beside["hidden_seconds"], &beside["waited_seconds"]);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!((number(hidden) + number(waited) - number(all)).abs() < 1e-6, "{beside}");
+    let slow = folder.files("slow");
+    assert_eq!(slow.len(), 3 * 3, "{slow:?}");
+    let fast = folder.files("fast");
+    assert!(fast.iter().any(|file| file.contains("_step3/")), "{fast:?}");
+    // Each place alone is enough for what it has.
+    for (gone, kept) in [("fast", "slow"), ("slow", "fast")] {
+        std::fs::rename(folder.path().join(gone), folder.path().join("away")).unwrap();
+        std::fs::create_dir(folder.path().join(gone)).unwrap();
+        if kept == "fast" {
+            let newest = folder.path().join("fast/global_epoch1_step3");
+            std::fs::rename(&newest, folder.path().join("fast/global_epoch1_step1")).unwrap();
+        }
+        let output = run(&folder, -1, 1, &[FAST, "--ranks=2"]);
+        assert!(output.status.success(), "{kept}: {}", stderr(&output));
+        std::fs::remove_dir_all(folder.path().join(gone)).unwrap();
+        std::fs::rename(folder.path().join("away"), folder.path().join(gone)).unwrap();
+        if gone == "fast" {
+            assert!(folder.path().join("fast/global_epoch1_step3").exists());
+        }
+    }
+}
+
+#[test]
+fn a_training_goes_on_while_its_checkpoint_is_written() {
+    let folder = Folder::new("ckpt-beside");
+    for more in [FAST, "++workload.checkpoint.asynchronous=true"] {
+        let output = dlio(
+            &folder,
+            &[
+                "bench",
+                "workload=unet3d",
+                "++workload.workflow.generate_data=true",
+                "++workload.dataset.data_folder=data",
+                "++workload.dataset.num_files_train=8",
+                "++workload.dataset.record_length_bytes=10000",
+                "++workload.dataset.record_length_bytes_stdev=0",
+                "++workload.reader.batch_size=2",
+                "++workload.train.epochs=2",
+                "++workload.train.computation_time=0.01",
+                "++workload.model.model_size_bytes=1000000",
+                "++workload.checkpoint.checkpoint_folder=slow",
+                "++workload.checkpoint.checkpoint_after_epoch=1",
+                "++workload.checkpoint.epochs_between_checkpoints=1",
+                "++workload.checkpoint.fsync=true",
+                more,
+            ],
+        );
+        assert!(output.status.success(), "{more}: {}", stderr(&output));
+        let metric = &folder.json("run/summary.json")["metric"];
+        assert_eq!(metric["background_checkpoint"]["count"], 2, "{metric:#}");
+        assert!(metric["save_checkpoint_fsyncs"].as_u64().unwrap() >= 4, "{metric:#}");
+        let files = folder.files("slow");
+        assert_eq!(files.len(), 2, "{files:?}");
+        let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+        assert!(files.iter().all(|file| length(file) > 1_000_000), "{files:?}");
+        std::fs::remove_dir_all(folder.path().join("slow")).unwrap();
+    }
+}
+
+#[test]
+fn a_crash_while_copying_loses_no_checkpoint() {
+    let folder = Folder::new("ckpt-crash");
+    let pause = "++workload.checkpoint.time_between_checkpoints=1";
+    let typed = typed(3, -1, &[FAST, pause]);
+    let words: Vec<&str> = typed.iter().map(String::as_str).collect();
+    let mut child = command(&folder, &words).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let own = format!("/proc/{0}/task/{0}/children", child.id());
+    let beside = || std::fs::read_to_string(&own).unwrap_or_default().split_whitespace().next().map(str::to_string);
+    until("somebody beside", &|| beside().is_some());
+    let beside = beside().unwrap();
+    let signal = |name: &str, process: &str| {
+        assert!(Command::new("kill").args(["-s", name, process]).status().unwrap().success(), "kill -s {name}");
+    };
+    // What is beside comes to nothing from here on.
+    signal("STOP", &beside);
+    let log = folder.path().join("run/dlio.log");
+    until("two are saved", &|| {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Finished saving checkpoint 2"))
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    signal("CONT", &beside);
+    until("nobody is left", &|| !Path::new(&format!("/proc/{beside}")).exists());
+    let output = run(&folder, -1, 2, &[FAST]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // The next run sweeps what is half, and brings what it writes to where it stays.
+    assert!(run(&folder, 2, 2, &[FAST]).status.success());
+    let slow = folder.files("slow");
+    assert!(slow.len() == 4 && slow.iter().all(|file| file.ends_with(".pt")), "{slow:?}");
+}
+
+#[test]
+fn a_fast_place_without_room_is_told_and_done_without() {
+    if !Command::new("unshare")
+        .args(["--mount", "--map-root-user", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        println!("without a mount of one's own a full place is not tried");
+        return;
+    }
+    let folder = Folder::new("ckpt-full");
+    std::fs::create_dir_all(folder.path().join("fast")).unwrap();
+    // A checkpoint has 26 MB: none has room in the first, two have in the second.
+    for (size, without_room) in [("20m", 3), ("60m", 0)] {
+        let mounted = format!("mount -t tmpfs -o size={size} tmpfs fast && \"$@\"");
+        let output = Command::new("unshare")
+            .args(["--mount", "--map-root-user", "sh", "-c", &mounted, "sh", env!("CARGO_BIN_EXE_dlio")])
+            .args(typed(3, 3, &[FAST]))
+            .arg("++hydra.run.dir=run")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{size}: {}", stderr(&output));
+        let summary = folder.json("run/summary.json");
+        assert_eq!(summary["metric"]["background_checkpoint"]["without_room"], without_room, "{size}: {summary:#}");
+        assert_eq!(stderr(&output).matches("no room for a checkpoint in ./fast").count(), without_room, "{size}");
+        assert_eq!(folder.files("slow").len(), 6, "{size}");
+        std::fs::remove_dir_all(folder.path().join("slow")).unwrap();
+    }
+}
+
+#[test]
+fn as_many_syncs_are_counted_as_are_made() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("without strace nobody else counts");
+        return;
+    }
+    let folder = Folder::new("ckpt-syncs");
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", "calls", env!("CARGO_BIN_EXE_dlio")]);
+    traced.args(typed(3, -1, &["++workload.checkpoint.fsync=true", FAST])).arg("++hydra.run.dir=run");
+    let output = traced.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
+    let made = calls.lines().filter(|line| line.contains("sync") && line.ends_with("= 0")).count();
+    // Two files and their folder, in both places.
+    assert_eq!(made, 3 * 2 * 3);
+    assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], made);
+}
+
+#[test]
+fn the_libraries_of_the_formats_load_them() {
+    let named = std::env::var_os("DLIO_TORCH_PYTHON").map(PathBuf::from);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let python = named.or_else(|| Some(cache?.join("dlio-torch-venv/bin/python"))).filter(|python| python.exists());
+    let Some(python) = python else {
+        println!("without PyTorch and safetensors only what they would read is known: make setup-torch");
+        return;
+    };
+    let folder = Folder::new("ckpt-libraries");
+    for more in [&[][..], &[SAFETENSORS]] {
+        assert!(run(&folder, 1, -1, more).status.success());
+    }
+    let script = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark/load_checkpoint.py");
+    let files = folder.files("slow");
+    for stem in ["model_0_model_states", "zero_pp_rank_0_mp_rank_0_optim_states"] {
+        let of_stem = files.iter().filter(|file| file.contains(stem)).collect::<Vec<_>>();
+        assert_eq!(of_stem.len(), 2, "{files:?}");
+        let output = Command::new(&python).arg(&script).args(of_stem).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
+    }
+}

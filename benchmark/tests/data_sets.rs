@@ -1,0 +1,299 @@
+//! A data set is never taken for another one: what was made otherwise is made anew, refused or told, whatever the format.
+
+mod program;
+
+use dlio_benchmark::system::lives;
+use program::{Folder, command, dlio, stderr, stdout};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+const ONLY: [&str; 2] = [GENERATE, "++workload.workflow.train=false"];
+
+/// Four files of two samples of 32 x 32 in `data`, one epoch, with these keys below `dataset`.
+fn run(folder: &Folder, format: &str, keys: &[&str], more: &[&str]) -> Output {
+    let streams = format == "tfrecord";
+    let [framework, loader] = if streams { ["tensorflow"; 2] } else { ["pytorch"; 2] };
+    let samples = if matches!(format, "png" | "jpeg") { 1 } else { 2 };
+    let mut typed: Vec<String> = [
+        "bench",
+        "workload=unet3d",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=4",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.reader.read_threads=1",
+        "++workload.train.epochs=1",
+        "++workload.train.computation_time=0",
+        "++workload.workflow.checkpoint=false",
+    ]
+    .map(String::from)
+    .to_vec();
+    typed.push(format!("++workload.framework={framework}"));
+    typed.push(format!("++workload.reader.data_loader={loader}"));
+    typed.push(format!("++workload.dataset.format={format}"));
+    typed.push(format!("++workload.dataset.num_samples_per_file={samples}"));
+    if !keys.iter().any(|key| key.starts_with("record_length_bytes=")) {
+        typed.push("++workload.dataset.record_length_bytes=1024".into());
+    }
+    typed.extend(keys.iter().map(|key| format!("++workload.dataset.{key}")));
+    typed.extend(more.iter().map(ToString::to_string));
+    dlio(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Every file of the data set and what is in it.
+fn contents(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
+    let read = |file: String| (file.clone(), std::fs::read(folder.path().join(file)).unwrap());
+    folder.files("data").into_iter().map(read).collect()
+}
+
+/// Formats with two configurations each that make other bytes under the same names.
+const OTHERWISE: &[(&str, &[&str], &[&str])] = &[
+    ("npz", &[], &["record_length_bytes=1100"]),
+    ("npz", &[], &["compression=zip"]),
+    ("npz", &["compression=zip", "compression_level=1"], &["compression=zip", "compression_level=9"]),
+    ("npz", &["record_dims=[16,64]"], &["record_dims=[64,16]"]),
+    ("npy", &["record_dims=[64]"], &["record_dims=[8,8]"]),
+    ("npy", &["record_dims=[8,8]", "record_element_type=int8"], &["record_dims=[8,8]"]),
+    ("tfrecord", &[], &["record_length_bytes=1100"]),
+    (
+        "tfrecord",
+        &["record_dims=[8,8]", "record_element_type=int32"],
+        &["record_dims=[8,8]", "record_element_type=float32"],
+    ),
+    (
+        "indexed_binary",
+        &["num_samples_per_file=4", "record_dims=[32]"],
+        &["num_samples_per_file=2", "record_dims=[64]"],
+    ),
+    ("mmap_indexed_binary", &["record_dims=[64]"], &["record_dims=[72]"]),
+    ("csv", &[], &["record_length_bytes=1100"]),
+    ("csv", &["record_dims=[64]", "record_element_type=uint8"], &["record_dims=[64]", "record_element_type=int16"]),
+    ("csv", &["compression=gzip", "compression_level=1"], &["compression=gzip", "compression_level=9"]),
+    ("jpeg", &[], &["record_length_bytes=1100"]),
+    ("png", &["record_dims=[16,64]"], &["record_dims=[64,16]"]),
+    ("hdf5", &[], &["record_length_bytes=1100"]),
+    ("hdf5", &["hdf5.chunk_dims=[1,8,8]"], &["hdf5.chunk_dims=[1,16,16]"]),
+    ("hdf5", &["enable_chunking=true", "chunk_size=64"], &["enable_chunking=true", "chunk_size=128"]),
+    ("hdf5", &["compression=gzip", "compression_level=1"], &["compression=gzip", "compression_level=9"]),
+    ("hdf5", &["compression=gzip"], &["compression=lzf"]),
+    ("hdf5", &[], &["hdf5.num_dset_per_record=2"]),
+    ("hdf5", &["hdf5.max_shape=[32,32]"], &["hdf5.max_shape=[64,64]"]),
+    (
+        "hdf5",
+        &["record_dims=[8,8]", "record_element_type=float32"],
+        &["record_dims=[8,8]", "record_element_type=int32"],
+    ),
+    ("parquet", &["parquet.row_group_size=1"], &["parquet.row_group_size=2"]),
+    (
+        "parquet",
+        &["parquet.columns=[{name: a, dtype: float32, size: 4}]"],
+        &["parquet.columns=[{name: a, dtype: float64, size: 4}]"],
+    ),
+];
+
+#[test]
+fn what_was_made_otherwise_is_made_anew_with_a_word() {
+    for (format, first, second) in OTHERWISE {
+        let name = format!("{format} {first:?} {second:?}");
+        let folder = Folder::new("otherwise");
+        let generated = |keys: &[&str]| {
+            let output = run(&folder, format, keys, &ONLY);
+            assert!(output.status.success(), "{name}: {}", stderr(&output));
+            (contents(&folder), stdout(&output))
+        };
+        let (made, said) = generated(first);
+        assert!(said.contains("generated 4 files") && !said.contains("note"), "{name}: {said}");
+        let (kept, said) = generated(first);
+        assert!(said.contains("generated 0 files") && said.contains("4 were there already"), "{name}: {said}");
+        assert!(made == kept, "{name}");
+        let (anew, said) = generated(second);
+        assert!(said.contains("generated 4 files") && said.contains("they are made anew"), "{name}: {said}");
+        let fresh = Folder::new("otherwise-fresh");
+        assert!(run(&fresh, format, second, &ONLY).status.success());
+        assert!(anew == contents(&fresh), "{name}: as if nothing had been there");
+        assert!(made != anew, "{name}: the two differ");
+    }
+}
+
+#[test]
+fn when_files_are_made_makes_no_difference() {
+    let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let formats: BTreeSet<&str> = OTHERWISE.iter().map(|(format, ..)| *format).collect();
+    for format in formats {
+        let [first, later] = ["timeless", "timeless-later"].map(Folder::new);
+        assert!(run(&first, format, &[], &ONLY).status.success());
+        let made = second();
+        while second() == made {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(run(&later, format, &[], &ONLY).status.success());
+        assert!(contents(&first) == contents(&later), "{format}");
+    }
+}
+
+#[test]
+fn a_training_that_says_otherwise_is_refused_and_one_that_says_nothing_reads_what_is_there() {
+    for (format, first, second) in OTHERWISE {
+        let name = format!("{format} {first:?} {second:?}");
+        let folder = Folder::new("said");
+        assert!(run(&folder, format, second, &ONLY).status.success(), "{name}");
+        let same = run(&folder, format, second, &[]);
+        assert!(same.status.success() && !stdout(&same).contains("note: the data set"), "{name}: {}", stderr(&same));
+        if first.is_empty() {
+            continue;
+        }
+        let other = run(&folder, format, first, &[]);
+        assert_eq!(other.status.code(), Some(3), "{name}: {}", stdout(&other));
+        assert!(stderr(&other).contains("was made with") && stderr(&other).contains("generate_data=true"), "{name}");
+    }
+    let folder = Folder::new("unsaid");
+    let keys = ["hdf5.num_dset_per_record=2", "hdf5.chunk_dims=[1,8,8]", "compression=gzip"];
+    assert!(run(&folder, "hdf5", &keys, &ONLY).status.success());
+    let output = run(&folder, "hdf5", &[], &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    for word in ["hdf5.num_dset_per_record=2 instead of 1", "compression=gzip instead of none", "is read so"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let bytes = folder.json("run/summary.json")["epoch"][0]["bytes_read"].as_u64().unwrap();
+    assert!(bytes > 8 * 900, "both halves of every sample: {bytes}");
+}
+
+#[test]
+fn lengths_with_the_same_root_make_the_same_files() {
+    let folder = Folder::new("same-root");
+    assert!(run(&folder, "npz", &["record_length_bytes=1024"], &ONLY).status.success());
+    let output = run(&folder, "npz", &["record_length_bytes=1030"], &ONLY);
+    assert!(stdout(&output).contains("generated 0 files"), "{}", stdout(&output));
+}
+
+#[test]
+fn sizes_that_are_drawn_are_part_of_how_files_were_made() {
+    let folder = Folder::new("drawn");
+    let spread = |stdev: u64, train: u64| {
+        let keys = [
+            format!("record_length_bytes_stdev={stdev}"),
+            format!("num_files_train={train}"),
+            "num_files_eval=2".into(),
+        ];
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        stdout(&run(&folder, "npz", &keys, &ONLY))
+    };
+    assert!(spread(600, 4).contains("generated 6 files"));
+    assert!(spread(600, 4).contains("generated 0 files"));
+    assert!(spread(900, 4).contains("generated 6 files"));
+    // The evaluation files' sizes are drawn after those of the training files, which are others now.
+    let said = spread(900, 8);
+    assert!(said.contains("generated 10 files") && said.contains("num_files_train=4 instead of 8"), "{said}");
+}
+
+#[test]
+fn data_sets_with_other_names_live_side_by_side() {
+    let folder = Folder::new("beside");
+    for format in ["npz", "hdf5", "csv"] {
+        assert!(run(&folder, format, &[], &ONLY).status.success());
+    }
+    assert!(run(&folder, "npz", &["num_files_train=8", "record_length_bytes=2048"], &ONLY).status.success());
+    assert!(run(&folder, "npz", &["num_subfolders_train=2", "record_length_bytes=4096"], &ONLY).status.success());
+    for format in ["npz", "hdf5", "csv"] {
+        let said = stdout(&run(&folder, format, &[], &ONLY));
+        assert!(said.contains("generated 0 files"), "{format}: {said}");
+    }
+}
+
+/// As another program leaves it: the files, and nothing about them.
+fn forget_how(folder: &Folder) {
+    std::fs::remove_dir_all(folder.path().join("data/.dlio")).unwrap();
+}
+
+#[test]
+fn another_programs_files_are_kept_where_they_look_as_asked_for() {
+    for (format, first, second) in OTHERWISE {
+        let name = format!("{format} {first:?} {second:?}");
+        let folder = Folder::new("foreign");
+        assert!(run(&folder, format, second, &ONLY).status.success(), "{name}");
+        forget_how(&folder);
+        let before = contents(&folder);
+        let said = stdout(&run(&folder, format, second, &ONLY));
+        assert!(said.contains("generated 0 files") && said.contains("nothing beside the files"), "{name}: {said}");
+        assert!(before == contents(&folder), "{name}");
+        // Levels and packed text leave no trace to tell them by, nor do equally long plain bytes.
+        let untold = second.iter().any(|key| ["level", "max_shape", "columns"].iter().any(|word| key.contains(word)))
+            || matches!(*format, "tfrecord" | "indexed_binary" | "mmap_indexed_binary")
+            || (*format == "csv" && second.len() > 1);
+        let tellable = !untold;
+        let other = run(&folder, format, first, &[]);
+        // Samples that are not in the files cannot be read.
+        assert!(matches!(other.status.code(), Some(0 | 5)), "{name}: {}", stderr(&other));
+        let told = stdout(&other).contains("the data set is not as asked for and is read as it is");
+        assert!(told || !tellable, "{name}: {}", stdout(&other));
+        if tellable {
+            let said = stdout(&run(&folder, format, first, &ONLY));
+            assert!(said.contains("generated 4 files"), "{name}: {said}");
+        }
+        let said = stdout(&run(&folder, format, first, &[&ONLY[..], &["--regenerate"]].concat()));
+        assert!(said.contains("generated 4 files"), "{name}: {said}");
+        assert!(stdout(&run(&folder, format, first, &ONLY)).contains("generated 0 files"), "{name}");
+    }
+}
+
+#[test]
+fn a_fingerprint_that_cannot_be_read_is_told_and_made_anew_where_asked() {
+    let folder = Folder::new("damaged-print");
+    assert!(run(&folder, "npz", &[], &ONLY).status.success());
+    let print = folder.path().join("data/.dlio/train.img_of_4.npz.json");
+    std::fs::write(&print, b"half a wo").unwrap();
+    for more in [&ONLY[..], &[]] {
+        let output = run(&folder, "npz", &[], more);
+        assert_eq!(output.status.code(), Some(5), "{}", stdout(&output));
+        assert!(stderr(&output).contains("train.img_of_4.npz.json"), "{}", stderr(&output));
+    }
+    assert!(run(&folder, "npz", &[], &[&ONLY[..], &["--regenerate"]].concat()).status.success());
+    assert!(run(&folder, "npz", &[], &[]).status.success());
+}
+
+#[test]
+fn a_generation_that_was_killed_is_resumed_by_the_next_which_cleans_up() {
+    let folder = Folder::new("killed-generation");
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        GENERATE,
+        "++workload.workflow.train=false",
+        "++workload.workflow.checkpoint=false",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=40",
+        "++workload.dataset.record_length_bytes=4000000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+    ];
+    let mut child = command(&folder, &typed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    // Whoever writes is killed too, before it can finish its file.
+    let writers = || {
+        let id = child.id();
+        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        text.split_whitespace().map(String::from).collect::<Vec<_>>()
+    };
+    let unfinished = || folder.files("data").into_iter().filter(|file| file.contains(".partial-")).collect::<Vec<_>>();
+    // A writer that was started after the children were listed dies of its parent's death, a moment later.
+    let at_work = |file: &String| lives(file.rsplit('-').next().unwrap().parse().unwrap());
+    let until = |reached: &dyn Fn() -> bool, what: &str| {
+        while !reached() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until(&|| !unfinished().is_empty(), "a file is begun");
+    let all = [writers(), vec![child.id().to_string()]].concat();
+    Command::new("kill").arg("-KILL").args(&all).status().unwrap();
+    child.wait().unwrap();
+    until(&|| !unfinished().iter().any(at_work), "its writers end");
+    // Fewer and smaller files of the same names would be others; these are the same.
+    let short: Vec<&str> = typed.iter().copied().chain(["-q"]).collect();
+    let output = dlio(&folder, &short);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(unfinished(), Vec::<String>::new());
+    std::fs::remove_dir_all(folder.path().join("data")).unwrap();
+}

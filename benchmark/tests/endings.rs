@@ -1,0 +1,261 @@
+//! How runs end and what they leave: who failed, what is missing, and nothing that could be taken for more than it is.
+
+mod program;
+
+use program::{Folder, command, dlio, stderr, stdout};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+
+/// A training of eight small files in batches of two.
+fn small(more: &[&str]) -> Vec<String> {
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=8",
+        "++workload.dataset.record_length_bytes=10000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.reader.read_threads=1",
+        "++workload.train.epochs=3",
+        "++workload.train.computation_time=0.001",
+        "++workload.workflow.checkpoint=false",
+    ];
+    typed.iter().chain(more).map(ToString::to_string).collect()
+}
+
+fn run(folder: &Folder, more: &[&str]) -> Output {
+    dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn started(folder: &Folder, more: &[&str]) -> Child {
+    let typed = small(more);
+    let mut command = command(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn logged(folder: &Folder, words: &str) -> bool {
+    std::fs::read_to_string(folder.path().join("run/dlio.log")).is_ok_and(|text| text.contains(words))
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success());
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_run_that_came_to_its_end_says_so() {
+    let folder = Folder::new("end-success");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let summary = folder.json("run/summary.json");
+    assert_eq!(
+        (&summary["status"], &summary["error"], &summary["missing"]),
+        (&"success".into(), &().into(), &serde_json::json!([]))
+    );
+    assert!(logged(&folder, "[METRIC] Run status: success\n"));
+}
+
+#[test]
+fn a_failed_run_says_what_failed_and_what_is_missing() {
+    let folder = Folder::new("end-failed");
+    let more = ["++workload.metric.au=0", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"];
+    assert!(run(&folder, &[&[GENERATE, "++workload.workflow.train=false"], &more[..]].concat()).status.success());
+    let cut = folder.path().join("data/train/img_5_of_8.npz");
+    std::fs::File::options().write(true).open(&cut).unwrap().set_len(100).unwrap();
+    let output = run(&folder, &more);
+    assert_eq!(output.status.code(), Some(5));
+    let summary = folder.json("run/summary.json");
+    assert_eq!(summary["status"], "failed");
+    assert!(summary["error"].as_str().unwrap().contains("img_5_of_8.npz"), "{summary}");
+    assert_eq!(summary["missing"], serde_json::json!(["3 of 3 epochs"]));
+    let verdict = &summary["metric"]["train_au_meet_expectation"];
+    assert!(verdict.is_null() || verdict == "fail", "{summary}");
+    assert!(logged(&folder, "[METRIC] Run status: failed: ") && logged(&folder, "missing: 3 of 3 epochs"));
+    assert!(stdout(&output).contains("these are partial results: failed"), "{}", stdout(&output));
+    // Without the samples it goes through, and says what it went without.
+    let output = run(&folder, &[&more[..], &["--on-error=skip"]].concat());
+    assert_eq!(output.status.code(), Some(5));
+    let summary = folder.json("run/summary.json");
+    assert_eq!((&summary["status"], summary["epochs"].as_u64()), (&"failed".into(), Some(3)));
+    assert_eq!(summary["metric"]["train_au_meet_expectation"], "fail");
+    assert!(summary["missing"][0].as_str().unwrap().contains("samples that could not be read"), "{summary}");
+}
+
+#[test]
+fn a_killed_run_never_says_success_not_even_that_of_the_run_before() {
+    let folder = Folder::new("end-killed");
+    assert!(run(&folder, &[GENERATE, "--ranks=2"]).status.success());
+    assert!(folder.path().join("run/1_output.json").exists());
+    std::fs::remove_file(folder.path().join("run/dlio.log")).unwrap();
+    let mut child = started(&folder, &["++workload.train.epochs=100000", "++workload.train.computation_time=0.01"]);
+    until("the third epoch", || logged(&folder, "Starting epoch 3"));
+    signal("KILL", child.id());
+    child.wait().unwrap();
+    let summary = folder.json("run/summary.json");
+    assert_eq!(summary["status"], "running");
+    assert!(summary["missing"][0].as_str().unwrap().ends_with("of 100000 epochs"), "{summary}");
+    assert!(!folder.path().join("run/1_output.json").exists(), "of the run before");
+}
+
+#[test]
+fn an_epoch_without_a_counted_step_is_not_in_the_mean() {
+    let folder = Folder::new("end-mean");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let mut child = started(&folder, &["++workload.train.epochs=100", "++workload.train.computation_time=0.3"]);
+    until("the second epoch", || logged(&folder, "Starting epoch 2"));
+    signal("INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let summary = folder.json("run/summary.json");
+    let metric = &summary["metric"];
+    assert_eq!(metric["train_au_percentage"].as_array().unwrap().len(), 1, "{summary}");
+    assert_eq!(metric["train_au_mean_percentage"], metric["train_au_percentage"][0]);
+    assert_eq!((&summary["status"], &metric["train_au_meet_expectation"]), (&"interrupted".into(), &"fail".into()));
+    assert_eq!(summary["missing"], serde_json::json!(["99 of 100 epochs"]));
+}
+
+#[test]
+fn one_of_many_that_a_launcher_started_is_refused() {
+    let folder = Folder::new("end-launcher");
+    for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"] {
+        let typed = small(&[GENERATE]);
+        let mut started = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = started.env(name, "4").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let said = stderr(&output);
+        assert!(said.contains(name) && said.contains("--ranks=4"), "{said}");
+        assert!(folder.files("").is_empty() && folder.files("data").is_empty());
+    }
+    let typed = small(&[GENERATE]);
+    let mut alone = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(alone.env("SLURM_NTASKS", "1").output().unwrap().status.success());
+}
+
+const LONG: [&str; 3] = ["--ranks=3", "++workload.train.computation_time=20", "++workload.dataset.num_files_train=12"];
+
+#[test]
+fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
+    let folder = Folder::new("end-rank");
+    assert!(run(&folder, &[&[GENERATE, "++workload.workflow.train=false"], &LONG[2..]].concat()).status.success());
+    for victim in 0..2 {
+        let _ = std::fs::remove_file(folder.path().join("run/dlio.log"));
+        let mut child = started(&folder, &LONG);
+        until("all ranks compute", || logged(&folder, "Starting block 1") && children(child.id()).len() >= 3);
+        // The first children are the ranks, the last ones rank 0's workers.
+        let rank = children(child.id())[victim];
+        let begun = Instant::now();
+        signal("KILL", rank);
+        let mut said = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(4), "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let named = format!("rank {} was killed by signal 9", victim + 1);
+        assert!(said.contains(&named) && said.matches("rank ").count() == 1, "{said}");
+        let summary = folder.json("run/summary.json");
+        assert!(summary["error"].as_str().unwrap().contains(&named), "{summary}");
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_come_to_a_barrier_is_named_with_what_it_last_did() {
+    let folder = Folder::new("end-barrier");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let more = ["--ranks=2", "--barrier-timeout=1", "++workload.train.epochs=100000"];
+    let mut child = started(&folder, &more);
+    until("the third epoch", || logged(&folder, "Starting epoch 3"));
+    let rank = children(child.id())[0];
+    signal("STOP", rank);
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let said = lines.next().unwrap().unwrap();
+    assert!(said.starts_with("rank 1 has not come to the barrier for 1 s: it last began "), "{said}");
+    assert!(said.contains("(epoch "), "{said}");
+    // Going on is possible, and so is an end.
+    signal("CONT", rank);
+    signal("INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn runs_of_the_same_second_have_folders_of_their_own() {
+    let folder = Folder::new("end-second");
+    assert!(run(&folder, &[GENERATE]).status.success());
+    let start = |_| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
+        command.current_dir(folder.path()).args(small(&["-q"])).spawn().unwrap()
+    };
+    let runs: Vec<Child> = (0..5).map(start).collect();
+    for mut run in runs {
+        assert!(run.wait().unwrap().success());
+    }
+    let folders = std::fs::read_dir(folder.path().join("hydra_log/unet3d")).unwrap().count();
+    assert_eq!(folders, 5);
+}
+
+#[test]
+fn under_the_original_name_a_run_can_be_traced() {
+    let folder = Folder::new("end-trace");
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, "int dlio_stand_in;").unwrap();
+    let library = folder.path().join("libdliotrace.so");
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    let mut traced = Command::new(env!("CARGO_BIN_EXE_dlio"));
+    traced.arg0("dlio_benchmark").args(&small(&[GENERATE, "--trace", "++hydra.run.dir=run"])[1..]);
+    let output = traced.env("DLIO_LIB", &library).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folder.json("run/summary.json")["status"], "success");
+    assert!(stdout(&output).contains("trace: run/trace"), "{}", stdout(&output));
+}
+
+#[test]
+fn indexes_are_read_once_and_counted_once() {
+    let folder = Folder::new("end-indexes");
+    for format in ["indexed_binary", "mmap_indexed_binary"] {
+        let format = format!("++workload.dataset.format={format}");
+        let many =
+            ["++workload.dataset.num_samples_per_file=64", "++workload.dataset.record_length_bytes=100", &format];
+        assert!(run(&folder, &[&[GENERATE], &many[..]].concat()).status.success());
+        let summary = folder.json("run/summary.json");
+        let bytes = |epoch: usize| summary["epoch"][epoch]["bytes_read"].as_u64().unwrap();
+        let (data, indexes) = (8 * 64 * 100, 8 * 64 * 16);
+        assert_eq!((bytes(0), bytes(1), bytes(2)), (data + indexes, data, data), "{format}");
+    }
+}
+
+#[test]
+fn words_that_say_others_and_words_that_say_nothing_are_understood() {
+    let folder = Folder::new("end-words");
+    let folder_key = "++workload.dataset.data_folder=sets/${workload.model.name}/${workload.dataset.format}";
+    let output = run(&folder, &[GENERATE, folder_key, "hydra.job.chdir=true", "++workload.reader.pin_memory=false"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folder.files("sets/unet3d/npz/train").len(), 8);
+    let said = stdout(&output);
+    assert!(said.contains("`hydra.job.chdir=true` is said to Hydra and changes nothing here"), "{said}");
+    assert!(said.contains("`++workload.reader.pin_memory=false` changes nothing here"), "{said}");
+    let kept = std::fs::read_to_string(folder.path().join("run/.hydra/config.yaml")).unwrap();
+    assert!(kept.contains("sets/${workload.model.name}"), "{kept}");
+    let endless = run(&folder, &["++workload.dataset.num_samples_per_file=9223372036854775807"]);
+    assert_eq!(endless.status.code(), Some(2), "{}", stderr(&endless));
+    let laughs = folder.path().join("configs/workload");
+    std::fs::create_dir_all(&laughs).unwrap();
+    let ten = |of: usize| vec![format!("*a{of}"); 10].join(",");
+    let lines: String = (1..10).map(|level| format!("a{level}: &a{level} [{}]\n", ten(level - 1))).collect();
+    std::fs::write(laughs.join("laughs.yaml"), format!("a0: &a0 lol\n{lines}")).unwrap();
+    let begun = Instant::now();
+    let output = dlio(&folder, &["bench", "workload=laughs", "--config-dir=configs"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("aliases") && begun.elapsed() < Duration::from_secs(10));
+}

@@ -1,0 +1,118 @@
+//! MLPerf Storage's rules: what a run keeps and breaks, and how much data they ask for.
+
+mod program;
+
+use program::{Folder, dlio, stderr, stdout};
+use serde_json::Value;
+
+/// What a rule says of a run, and why.
+fn verdict(told: &Value, rule: &str) -> (String, String) {
+    let rules = told["rules"].as_array().unwrap();
+    let found = rules.iter().find(|found| found["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {told:#}"));
+    (found["verdict"].as_str().unwrap().into(), found["why"].as_str().unwrap().into())
+}
+
+fn checked(folder: &Folder) -> (Option<i32>, Value) {
+    let output = dlio(folder, &["bench", "check", "run", "--json"]);
+    (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output))))
+}
+
+/// Changes the numbers of a run's summary, as a longer run on a smaller machine would have them.
+fn told(folder: &Folder, change: impl Fn(&mut Value)) {
+    let mut summary = folder.json("run/summary.json");
+    change(&mut summary);
+    std::fs::write(folder.path().join("run/summary.json"), summary.to_string()).unwrap();
+}
+
+#[test]
+fn a_training_keeps_the_rules_it_keeps() {
+    let folder = Folder::new("check-training");
+    let small = ["++workload.dataset.num_files_train=1750", "++workload.dataset.format=npz"];
+    let synthetic = ["++workload.reader.data_loader=synthetic", "++workload.train.computation_time=0"];
+    let typed = [&["bench", "workload=unet3d_h100", "++workload.workflow.checkpoint=false"], &small[..], &synthetic];
+    let output = dlio(&folder, &typed.concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (code, run) = checked(&folder);
+    assert_eq!((code, run["category"].as_str()), (Some(1), Some("invalid")));
+    let of = |rule| verdict(&run, rule).0;
+    assert_eq!((of("whole"), of("model"), of("steps")), ("kept".into(), "kept".into(), "broken".into()));
+    assert_eq!((of("checkpoint"), of("workload"), of("keys")), ("broken".into(), "broken".into(), "open".into()));
+    assert!(verdict(&run, "steps").1.starts_with("250 an epoch (1750 samples, batch 7, 1 accelerators)"), "{run:#}");
+    let broken = run["rules"].as_array().unwrap().iter().filter(|rule| rule["rule"] == "keys").count();
+    assert_eq!(broken, 3, "format and loader may be changed in the open category, the time to compute never: {run:#}");
+    // The 239 GiB are five times the memory of a machine with 40 GiB and not of one with 48.
+    for (memory, expected) in [(40.0, "kept"), (48.0, "broken")] {
+        told(&folder, |summary| summary["host_memory_GB"] = serde_json::json!([memory]));
+        assert_eq!(verdict(&checked(&folder).1, "memory").0, expected);
+    }
+    for (au, expected) in [(90.0, "kept"), (89.9, "broken")] {
+        told(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
+        assert_eq!(verdict(&checked(&folder).1, "utilization").0, expected);
+    }
+    told(&folder, |summary| summary["host_memory_GB"] = Value::Null);
+    assert_eq!(verdict(&checked(&folder).1, "memory").0, "unknown");
+    told(&folder, |summary| summary["status"] = "interrupted".into());
+    assert_eq!(verdict(&checked(&folder).1, "whole").0, "broken");
+}
+
+#[test]
+fn checkpoints_are_synced_or_break_the_rules() {
+    let model =
+        ["num_layers=1", "transformer.vocab_size=10", "transformer.hidden_size=64", "transformer.ffn_hidden_size=64"];
+    let model = model.map(|key| format!("++workload.model.{key}"));
+    for (sync, expected) in [("true", "kept"), ("false", "broken")] {
+        let folder = Folder::new("check-checkpoints");
+        let sync = format!("++workload.checkpoint.fsync={sync}");
+        let mut typed = vec!["bench", "workload=llama3_8b", "--ranks=8", &sync];
+        typed.extend(model.iter().map(String::as_str));
+        typed.extend([
+            "++workload.checkpoint.num_checkpoints_write=10",
+            "++workload.checkpoint.num_checkpoints_read=-1",
+        ]);
+        typed.extend(["++workload.checkpoint.time_between_checkpoints=0", "++workload.checkpoint.checkpoint_folder=c"]);
+        let output = dlio(&folder, &typed);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let run = checked(&folder).1;
+        assert_eq!(verdict(&run, "fsync").0, expected, "{run:#}");
+        for rule in ["whole", "model", "processes", "count"] {
+            assert_eq!(verdict(&run, rule).0, "kept", "{run:#}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_run_is_told() {
+    let folder = Folder::new("check-none");
+    let output = dlio(&folder, &["bench", "check", "nowhere"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("nowhere/summary.json") && stderr(&output).contains("hydra.run.dir"));
+    std::fs::create_dir_all(folder.path().join("half")).unwrap();
+    std::fs::write(folder.path().join("half/summary.json"), "{").unwrap();
+    assert_eq!(dlio(&folder, &["bench", "check", "half"]).status.code(), Some(5));
+    std::fs::write(folder.path().join("half/summary.json"), "{}").unwrap();
+    let output = dlio(&folder, &["bench", "check", "half"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("config.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn data_are_sized_by_steps_or_by_memory() {
+    let folder = Folder::new("size");
+    let size = |typed: &[&str]| -> Value {
+        let output = dlio(&folder, &[&["bench", "size", "--json"], typed].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_str(&stdout(&output)).unwrap()
+    };
+    // 500 steps of 4 accelerators with batch 7.
+    let of_steps = size(&["workload=unet3d", "--accelerators=4", "--memory=64"]);
+    assert_eq!((of_steps["files"].as_u64(), of_steps["subfolders"].as_u64()), (Some(14_000), Some(2)));
+    // Five times 2 x 1 TiB in files of 146,600,628 bytes.
+    let of_memory = size(&["workload=unet3d", "--accelerators=1", "--memory=1024", "--hosts=2"]);
+    assert_eq!(of_memory["files"].as_u64(), Some((5 * 2 * (1u64 << 40)).div_ceil(146_600_628)));
+    let whole = size(&["workload=llama3_1t", "--accelerators=1024"]);
+    assert_eq!(whole["ranks"].as_array().unwrap().len(), 1024);
+    let sum: u64 = whole["ranks"].as_array().unwrap().iter().map(|rank| rank["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(whole["bytes"].as_u64(), Some(sum));
+    assert_eq!(dlio(&folder, &["bench", "size", "workload=unet4d"]).status.code(), Some(2));
+    assert_eq!(dlio(&folder, &["bench", "size", "workload=unet3d", "--memory=0"]).status.code(), Some(2));
+}

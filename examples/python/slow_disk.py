@@ -1,0 +1,46 @@
+"""From the question to the proof: a training that waits for a slow disk. ``slow_disk.py FOLDER [--torch]``.
+
+Runs the job tests/jobs/train.py with two workers, asks what it waited for, does what the answer says (more workers), and
+asks again what that changed. The trainer's own clock stands below, to hold the answers against. With ``--torch`` the loader
+is PyTorch's.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+JOB = os.path.join(HERE, "..", "..", "tests", "jobs", "train.py")
+BIN = os.environ.get("DLIO_BIN_DIR")
+ANALYZE = os.path.join(BIN, "dlio-analyze") if BIN else "dlio-analyze"
+
+
+def shown(command):
+    """Runs a command as it would be typed, with its output below."""
+    print("\n$ " + " ".join([os.path.basename(command[0]), *command[1:]]), flush=True)
+    subprocess.run(command, check=True)
+
+
+def train(trace, workers, options):
+    """A traced run, and what its own clock says of it."""
+    command = [sys.executable, "-m", "dliotrace", "run", "-o", trace, JOB, "storage", "data", "--spans"]
+    ran = subprocess.run([*command, "--workers", str(workers), *options], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def main():
+    folder, *options = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    before = train("before", 2, options)
+    shown([ANALYZE, "before"])
+    after = train("after", 6, options)
+    shown([ANALYZE, "before", "--compare", "after", "--fail-if", "step.mean_s > +0%"])
+    print("\nThe trainer's own clock:")
+    for name, seen in (("before", before), ("after", after)):
+        print(f"  {name:<6}  trained {seen['trained_s']:.3f} s, waited {seen['waited_s']:.3f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+//! Calls that wait for others: descriptors, children, time, signals, threads.
+//!
+//! All are hooked by the names that programs call; those that the C library calls inside itself go past. Most are points at
+//! which a thread may be cancelled, some in the middle of the real call, where nothing of ours has to be undone.
+
+use std::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
+
+use dlio_tracer::calls::outcome;
+use dlio_tracer::engine::Done;
+use dlio_tracer::ops::Op;
+use dlio_tracer::waits::waited;
+use libc::{clockid_t, fd_set, pid_t, pollfd, sigset_t, size_t, timespec, timeval};
+
+use crate::rows;
+
+type Set = *mut fd_set;
+type Time = *const timespec;
+
+/// A call that returns -1 and sets errno.
+fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
+    waited(done, op, -1, a, b, outcome(ret));
+}
+
+/// A call that returns the error number itself.
+fn of_thread(done: Done, op: Op, error: c_int) {
+    waited(done, op, -1, 0, 0, -error as i64);
+}
+
+// ---- descriptors ----------------------------------------------------------------------------------------------------
+
+rows! { Wait
+    [poll __poll] (list: *mut pollfd, count: c_ulong, timeout: c_int) -> c_int; {
+        |done, ret| on_nothing(done, Op::POLL, count as i64, 0, ret as i64)
+    }
+    [__poll_chk] (list: *mut pollfd, count: c_ulong, timeout: c_int, room: size_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::POLL, count as i64, 0, ret as i64)
+    }
+    [ppoll] (list: *mut pollfd, count: c_ulong, timeout: Time, mask: *const sigset_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::PPOLL, count as i64, 0, ret as i64)
+    }
+    [__ppoll_chk] (list: *mut pollfd, count: c_ulong, timeout: Time, mask: *const sigset_t, room: size_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::PPOLL, count as i64, 0, ret as i64)
+    }
+    [select __select] (count: c_int, readable: Set, writable: Set, other: Set, timeout: *mut timeval) -> c_int; {
+        |done, ret| on_nothing(done, Op::SELECT, count as i64, 0, ret as i64)
+    }
+    [pselect] (count: c_int, readable: Set, writable: Set, other: Set, timeout: Time, mask: *const sigset_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::PSELECT, count as i64, 0, ret as i64)
+    }
+    [epoll_wait] (fd: c_int, events: *mut c_void, count: c_int, timeout: c_int) -> c_int; {
+        |done, ret| waited(done, Op::EPOLL_WAIT, fd, count as i64, 0, outcome(ret as i64))
+    }
+    [epoll_pwait] (fd: c_int, events: *mut c_void, count: c_int, timeout: c_int, mask: *const sigset_t) -> c_int; {
+        |done, ret| waited(done, Op::EPOLL_PWAIT, fd, count as i64, 0, outcome(ret as i64))
+    }
+    [epoll_pwait2] (fd: c_int, events: *mut c_void, count: c_int, timeout: Time, mask: *const sigset_t) -> c_int; {
+        |done, ret| waited(done, Op::EPOLL_PWAIT, fd, count as i64, 0, outcome(ret as i64))
+    }
+    [accept] (fd: c_int, address: *mut c_void, length: *mut c_uint) -> c_int; {
+        |done, ret| waited(done, Op::ACCEPT, fd, 0, 0, outcome(ret as i64))
+    }
+    [accept4] (fd: c_int, address: *mut c_void, length: *mut c_uint, flags: c_int) -> c_int; {
+        |done, ret| waited(done, Op::ACCEPT4, fd, 0, flags as i64, outcome(ret as i64))
+    }
+}
+
+// ---- children ---------------------------------------------------------------------------------------------------------
+
+rows! { Wait
+    [wait __wait] (status: *mut c_int) -> pid_t; {
+        |done, ret| on_nothing(done, Op::WAIT, 0, 0, ret as i64)
+    }
+    [waitpid __waitpid] (child: pid_t, status: *mut c_int, options: c_int) -> pid_t; {
+        |done, ret| on_nothing(done, Op::WAITPID, 0, options as i64, ret as i64)
+    }
+    [waitid] (kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int; {
+        |done, ret| on_nothing(done, Op::WAITID, 0, options as i64, ret as i64)
+    }
+    [wait3] (status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t; {
+        |done, ret| on_nothing(done, Op::WAIT3, 0, options as i64, ret as i64)
+    }
+    [wait4] (child: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t; {
+        |done, ret| on_nothing(done, Op::WAIT4, 0, options as i64, ret as i64)
+    }
+}
+
+// ---- time and signals -------------------------------------------------------------------------------------------------
+
+rows! { Wait
+    // What is left of the time.
+    [sleep] (seconds: c_uint) -> c_uint; {
+        |done, ret| waited(done, Op::SLEEP, -1, seconds as i64, 0, ret as i64)
+    }
+    [usleep] (microseconds: c_uint) -> c_int; {
+        |done, ret| on_nothing(done, Op::USLEEP, microseconds as i64, 0, ret as i64)
+    }
+    [nanosleep __nanosleep] (time: Time, left: *mut timespec) -> c_int; {
+        |done, ret| on_nothing(done, Op::NANOSLEEP, 0, 0, ret as i64)
+    }
+    [clock_nanosleep] (clock: clockid_t, flags: c_int, time: Time, left: *mut timespec) -> c_int; {
+        |done, error| waited(done, Op::CLOCK_NANOSLEEP, -1, clock as i64, flags as i64, -error as i64)
+    }
+    [pause] () -> c_int; {
+        |done, ret| on_nothing(done, Op::PAUSE, 0, 0, ret as i64)
+    }
+    [sigsuspend] (mask: *const sigset_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::SIGSUSPEND, 0, 0, ret as i64)
+    }
+    [sigwait] (set: *const sigset_t, signal: *mut c_int) -> c_int; {
+        |done, error| of_thread(done, Op::SIGWAIT, error)
+    }
+    [sigwaitinfo] (set: *const sigset_t, info: *mut c_void) -> c_int; {
+        |done, ret| on_nothing(done, Op::SIGWAITINFO, 0, 0, ret as i64)
+    }
+    [sigtimedwait] (set: *const sigset_t, info: *mut c_void, timeout: Time) -> c_int; {
+        |done, ret| on_nothing(done, Op::SIGTIMEDWAIT, 0, 0, ret as i64)
+    }
+}
+
+// ---- threads ----------------------------------------------------------------------------------------------------------
+
+rows! { Wait
+    [pthread_cond_wait] (condition: *mut c_void, mutex: *mut c_void) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_COND_WAIT, error)
+    }
+    [pthread_cond_timedwait] (condition: *mut c_void, mutex: *mut c_void, until: Time) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_COND_TIMEDWAIT, error)
+    }
+    [pthread_cond_clockwait] (condition: *mut c_void, mutex: *mut c_void, clock: clockid_t, until: Time) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_COND_CLOCKWAIT, error)
+    }
+    [pthread_join] (thread: c_ulong, result: *mut *mut c_void) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_JOIN, error)
+    }
+    [pthread_timedjoin_np] (thread: c_ulong, result: *mut *mut c_void, until: Time) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_TIMEDJOIN, error)
+    }
+    [pthread_clockjoin_np] (thread: c_ulong, result: *mut *mut c_void, clock: clockid_t, until: Time) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_CLOCKJOIN, error)
+    }
+    // One of the threads is told -1, which is no error.
+    [pthread_barrier_wait] (barrier: *mut c_void) -> c_int; {
+        |done, error| of_thread(done, Op::PTHREAD_BARRIER_WAIT, error.max(0))
+    }
+    [sem_wait] (semaphore: *mut c_void) -> c_int; {
+        |done, ret| on_nothing(done, Op::SEM_WAIT, 0, 0, ret as i64)
+    }
+    [sem_timedwait] (semaphore: *mut c_void, until: Time) -> c_int; {
+        |done, ret| on_nothing(done, Op::SEM_TIMEDWAIT, 0, 0, ret as i64)
+    }
+    [sem_clockwait] (semaphore: *mut c_void, clock: clockid_t, until: Time) -> c_int; {
+        |done, ret| on_nothing(done, Op::SEM_CLOCKWAIT, 0, 0, ret as i64)
+    }
+    [semop] (set: c_int, list: *mut [c_short; 3], count: size_t) -> c_int; {
+        |done, ret| on_nothing(done, Op::SEMOP, count as i64, 0, ret as i64)
+    }
+    [semtimedop] (set: c_int, list: *mut [c_short; 3], count: size_t, timeout: Time) -> c_int; {
+        |done, ret| on_nothing(done, Op::SEMTIMEDOP, count as i64, 0, ret as i64)
+    }
+    // Numbers of their own, not of errno.
+    [cnd_wait] (condition: *mut c_void, mutex: *mut c_void) -> c_int; {
+        |done, ret| waited(done, Op::CND_WAIT, -1, 0, 0, ret as i64)
+    }
+    [cnd_timedwait] (condition: *mut c_void, mutex: *mut c_void, until: Time) -> c_int; {
+        |done, ret| waited(done, Op::CND_TIMEDWAIT, -1, 0, 0, ret as i64)
+    }
+    [thrd_join] (thread: c_ulong, result: *mut c_int) -> c_int; {
+        |done, ret| waited(done, Op::THRD_JOIN, -1, 0, 0, ret as i64)
+    }
+    [thrd_sleep] (time: Time, left: *mut timespec) -> c_int; {
+        |done, ret| waited(done, Op::THRD_SLEEP, -1, 0, 0, ret.into())
+    }
+}

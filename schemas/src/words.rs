@@ -1,0 +1,41 @@
+//! Words that were meant in place of mistyped ones. Nothing is allocated: a traced process asks too.
+
+/// Longer words are compared by their beginnings.
+const LENGTH_MAX: usize = 63;
+
+/// The word within a third of its length in edits, nearest first.
+pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = words.map(|word| (edits(wrong, word), word));
+    let close = scored.filter(|(edits, word)| *edits <= word.len().max(wrong.len()) / 3);
+    close.min_by_key(|(edits, _)| *edits).map(|(_, word)| word)
+}
+
+/// Levenshtein's distance in bytes, one row at a time.
+pub fn edits(left: &str, right: &str) -> usize {
+    let mut row = [0; LENGTH_MAX + 1];
+    let right = &right.as_bytes()[..right.len().min(LENGTH_MAX)];
+    (0..=right.len()).for_each(|i| row[i] = i);
+    for (i, l) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, r) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(l != *r);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_few_edits_away() {
+        assert_eq!([edits("kitten", "sitting"), edits("", "abc"), edits("same", "same")], [3, 3, 0]);
+        assert_eq!(edits("x", &"x".repeat(100)), 62);
+        assert_eq!(nearest("wal_s", ["wall_s", "io.s"].into_iter()), Some("wall_s"));
+        assert_eq!(nearest("nothing like it", ["wall_s", "io.s"].into_iter()), None);
+    }
+}

@@ -1,0 +1,12 @@
+// The thread calls functions that nobody has called before, and whose real ones the loader would have to be asked for.
+//= library: joins_a_thread.c
+//= run: {library}
+//= compile: -pthread
+//= events: fopen=1 fputs=1 fclose=1 usleep=1 pthread_join=1
+#include <dlfcn.h>
+#include "expect.h"
+
+int main(int argc, char **argv) {
+    EXPECT(argc == 2 && dlopen(argv[1], RTLD_NOW) != NULL);
+    return PASSED;
+}

@@ -1,0 +1,68 @@
+/* The first thread has a stack that the loader itself just gets by with, a second thread the smallest there may be, and a handler
+ * one that holds little more than what the kernel puts there: where the program runs untraced, it runs traced. It is bound at
+ * once, so that none of the room is the loader's. */
+//= compile: -Wl,-z,now
+//= among: open=3 read=3 posix_spawn=1
+//= run: first
+//= case: recorded
+//= case: patched
+//= env: DLIO_TRACE_INLINE=1
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include "expect.h"
+
+extern char **environ;
+static const char *self;
+
+static void opens(void) {
+    char byte;
+    int fd = open(self, O_RDONLY);
+    EXPECT(fd >= 0 && read(fd, &byte, 1) == 1);
+    close(fd);
+}
+
+static void *works(void *unused) {
+    pid_t child;
+    int status;
+    opens();
+    EXPECT(posix_spawn(&child, "/bin/true", NULL, NULL, (char *[]){"true", NULL}, environ) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    return unused;
+}
+
+static void handles(int signal) { opens(); }
+
+int main(int argc, char **argv) {
+    self = argv[0];
+    if (argc > 1) {
+        struct rlimit small = {20 << 10, 20 << 10};
+        EXPECT(setrlimit(RLIMIT_STACK, &small) == 0);
+        execv(self, (char *[]){argv[0], NULL});
+        EXPECT(!"exec");
+    }
+    pthread_t thread;
+    pthread_attr_t small;
+    /* Bytes that the kernel's own frame takes, and what a call that opens a file takes untraced and a little more. */
+    size_t room = getauxval(AT_MINSIGSTKSZ) + 1536;
+    char *memory = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 7, 1 << 16);
+    stack_t other = {.ss_sp = memory + 32768, .ss_size = room};
+    struct sigaction action = {.sa_handler = handles, .sa_flags = SA_ONSTACK};
+    EXPECT(sigaltstack(&other, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    raise(SIGUSR1);
+    for (int i = 0; i < 32768; i++) EXPECT(memory[i] == 7);
+    opens();
+    pthread_attr_init(&small);
+    EXPECT(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0);
+    EXPECT(pthread_create(&thread, &small, works, NULL) == 0);
+    pthread_join(thread, NULL);
+    return PASSED;
+}

@@ -1,0 +1,246 @@
+//! Disks that are full: nothing of an old file is lost, nothing half stays, and what is said names the file and a remedy.
+//!
+//! Each disk is a small tmpfs that is seen by the commands of one test alone.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use dlio_tests::artefacts;
+use dlio_tests::compile::compile;
+use dlio_tests::sandbox::Sandbox;
+
+/// Reads its own file 5,000 times: 5,002 events, and where there is an argument as many as that says.
+const READS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    int fd = open(argv[0], O_RDONLY), reads = argc > 1 ? atoi(argv[1]) : 5000;
+    for (int i = 0; i < reads; i++) if (pread(fd, &byte, 1, i % 1000) != 1) return 1;
+    return close(fd);
+}
+"#;
+
+/// A folder with a program to be traced and a place for a small disk.
+struct Scene {
+    sandbox: Sandbox,
+    program: PathBuf,
+}
+
+/// What a line of shell left.
+struct Left {
+    exit: String,
+    said: String,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        let sandbox = Sandbox::new(&format!("disks.{name}")).unwrap();
+        let (source, program) = (sandbox.root().join("reads.c"), sandbox.root().join("reads"));
+        fs::write(&source, READS).unwrap();
+        compile(&source, &program, &[]).unwrap();
+        fs::create_dir(sandbox.work().join("small")).unwrap();
+        Scene { sandbox, program }
+    }
+
+    /// Runs a line of shell with a disk of `size` at `small`. It finds `$reads`, `$dlio`, `$analyze` and `$library`.
+    fn shell(&self, size: &str, line: &str) -> Left {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c"]);
+        command.arg(format!("mount -t tmpfs -o size={size} tmpfs small || exit 99\n{line}"));
+        command.env("reads", &self.program).env("library", artefacts::library().unwrap());
+        command.env("dlio", artefacts::command("dlio").unwrap());
+        command.env("analyze", artefacts::command("dlio-analyze").unwrap());
+        command.env("DLIO_LIB", artefacts::library().unwrap()).env("XDG_CACHE_HOME", self.sandbox.work().join("home"));
+        let run = self.sandbox.run(&mut command, true).unwrap();
+        let said = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        Left { exit: run.exit, said }
+    }
+
+    fn file(&self, name: &str) -> String {
+        let path = self.sandbox.work().join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// A trace on the large disk.
+    fn trace(&self, folder: &str, form: &str, reads: usize) {
+        let mut command = Command::new(&self.program);
+        command.arg(reads.to_string()).env("LD_PRELOAD", artefacts::library().unwrap());
+        command.env("DLIO_TRACE_DIR", self.sandbox.work().join(folder)).env("DLIO_TRACE_FORMAT", form);
+        assert_eq!(self.sandbox.run(&mut command, true).unwrap().exit, "0");
+    }
+}
+
+#[test]
+fn a_folder_of_which_all_is_lost_says_so_and_why() {
+    let scene = Scene::new("lost");
+    let left = scene.shell(
+        "4k",
+        "echo full > small/filler
+         LD_PRELOAD=$library DLIO_TRACE_DIR=small/trace $reads 2>said; ls small/trace > names
+         $analyze small/trace > report 2>&1 || exit 1
+         $analyze small/trace --html page > page-said 2>&1 || exit 2
+         $analyze small/trace --strict > strict 2>&1; [ $? = 3 ] || exit 3
+         $analyze small/trace --perfetto all.pftrace > export 2>&1 && exit 4
+         $analyze small/trace --pid 1 > filtered 2>&1
+         $analyze small/trace --compare small/trace > compared 2>&1 && exit 5
+         exit 0",
+    );
+    assert_eq!(left.exit, "0", "{}", left.said);
+    assert!(scene.file("said").contains("5002 events are lost"), "{}", scene.file("said"));
+    assert!(scene.file("names").contains(".lost-5002.ring"), "{}", scene.file("names"));
+    for name in ["report", "page", "strict", "export", "filtered"] {
+        let text = scene.file(name).replace('\n', " ");
+        assert!(text.contains("5,002 events happened and are lost"), "{name}: {text}");
+        assert!(text.contains("disk of the trace folder was full") && text.contains("Make room"), "{name}: {text}");
+        assert!(!text.contains("nothing that is traced happened"), "{name}: {text}");
+    }
+    assert!(scene.file("compared").contains("all 5,002 that happened are lost"), "{}", scene.file("compared"));
+}
+
+#[test]
+fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
+    let scene = Scene::new("stranded");
+    let left = scene.shell(
+        "64k",
+        "export DLIO_TRACE_SPOOL=$PWD/spool
+         $dlio trace -o small/trace -- sh -c 'echo $$ > pid; exec 7< /etc/passwd
+             head -c 1m /dev/zero > small/filler 2> /dev/null; kill -9 $$' 2> said
+         ls spool > stranded; rm small/filler
+         $dlio trace -o small/trace -- true 2> later; ls spool > after; ls small/trace > names",
+    );
+    assert_eq!(left.exit, "0", "{}", left.said);
+    let (said, killed) = (scene.file("said"), format!("-{}-", scene.file("pid").trim()));
+    assert!(
+        scene.file("stranded").contains(&killed)
+            && said.contains("killed or found no room, and the events recorded lie in"),
+        "{said}"
+    );
+    assert!(said.contains("No space left on device") && said.contains("Make room, and the next"), "{said}");
+    assert!(!said.contains("nothing was recorded"), "{said}");
+    assert!(
+        !scene.file("later").contains("events recorded lie in") && scene.file("after").is_empty(),
+        "{}",
+        scene.file("later")
+    );
+    assert!(scene.file("names").contains(&killed), "{}", scene.file("names"));
+}
+
+/// What may lie in the folder of a result that could not be written: what was there before.
+fn holds_only(folder: &str, names: [&str; 2]) {
+    let (mut found, mut names): (Vec<_>, Vec<_>) = (folder.lines().collect(), names.to_vec());
+    found.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
+    let scene = Scene::new("exports");
+    scene.trace("trace", "native", 200_000);
+    // Forms whose whole does not fit into the disk, each in the place of an old file.
+    for (option, name) in [
+        ("--compress none --perfetto", "all.pftrace"),
+        ("--compress none --perfetto", "all.tar"),
+        ("--chrome", "all.json"),
+        ("--dftracer --chrome", "all.pfw"),
+        ("--html", "report.html"),
+        ("--format json -o", "report.json"),
+        ("--sql 'select * from events' -o", "rows.txt"),
+        ("--sql 'select * from events' --format arrow -o", "rows.arrow"),
+    ] {
+        let left = scene.shell(
+            "32k",
+            &format!(
+                "echo old > small/{name}; mkdir small/other; head -c 20k /dev/zero > small/other/filler
+                 $analyze trace --no-cache --force {option} small/{name} > said 2>&1; echo $? > status
+                 cat small/{name} > content; ls -A small > names"
+            ),
+        );
+        assert_eq!(left.exit, "0", "{name}: {}", left.said);
+        let (said, status) = (scene.file("said"), scene.file("status"));
+        assert_eq!(status.trim(), "1", "{option}: {said}");
+        assert_eq!(scene.file("content"), "old\n", "{option}");
+        holds_only(&scene.file("names"), [name, "other"]);
+        let sentence = said.lines().find(|line| line.contains("No space left on device"));
+        let sentence = sentence.unwrap_or_else(|| panic!("{option}: {said}"));
+        assert!(sentence.contains(&format!("small/{name}")), "{option}: {sentence}");
+        assert!(sentence.contains("room"), "{option} names no remedy: {sentence}");
+    }
+}
+
+#[test]
+fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
+    let scene = Scene::new("parquet");
+    scene.trace("trace", "native", 200_000);
+    for folder in ["small/tables", "small"] {
+        let left = scene.shell(
+            "64k",
+            &format!(
+                "$analyze trace --no-cache --parquet {folder} > said 2>&1; echo $? > status
+                 find small -type f > left; ls -A small > names
+                 rm -rf small/filler; mount -o remount,size=100m small
+                 $analyze trace --no-cache --parquet {folder} > again 2>&1; echo $? > status-again"
+            ),
+        );
+        assert_eq!(left.exit, "0", "{folder}: {}", left.said);
+        let said = scene.file("said");
+        assert_eq!(scene.file("status").trim(), "1", "{folder}: {said}");
+        assert_eq!((scene.file("left").as_str(), scene.file("names").as_str()), ("", ""), "{folder}");
+        let sentence = said.lines().find(|line| line.contains("No space left on device"));
+        let sentence = sentence.unwrap_or_else(|| panic!("{folder}: {said}"));
+        assert!(sentence.contains(folder) && sentence.contains("room"), "{folder}: {sentence}");
+        assert_eq!(scene.file("status-again").trim(), "0", "{folder}: {}", scene.file("again"));
+    }
+}
+
+#[test]
+fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
+    let scene = Scene::new("cache");
+    // As many events as are worth keeping; and a trace that is old enough to be believed.
+    let left = scene.shell(
+        "12m",
+        "LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native $reads 1000500 || exit 1
+         touch -d '1 minute ago' small/trace/*
+         head -c 100m /dev/zero > small/filler 2> /dev/null; echo > home
+         $analyze small/trace > first 2>&1 || exit 2
+         ls -A small/trace > names; rm small/filler
+         $analyze small/trace > second 2>&1 || exit 3
+         $analyze small/trace > third 2>&1 || exit 4",
+    );
+    assert_eq!(left.exit, "0", "{} {}", left.said, scene.file("first"));
+    let names = scene.file("names");
+    assert!(names.lines().count() == 1 && names.trim().ends_with(".dlt"), "{names}");
+    assert!(scene.file("first").contains("1,000,502 events"), "{}", scene.file("first"));
+    assert_eq!(scene.file("first"), scene.file("second"));
+    assert!(scene.file("third").contains("Counted earlier"), "{}", scene.file("third"));
+}
+
+#[test]
+fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
+    for form in ["auto", "perfetto", "chrome"] {
+        let scene = Scene::new(&format!("conversion.{form}"));
+        // The ring goes when the trace is whole; a filler that takes its room leaves none for the new form.
+        let left = scene.shell(
+            "320k",
+            &format!(
+                "export DLIO_TRACE_SPOOL=$PWD/spool
+                 LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native $reads 60000 2> /dev/null
+                 size=$(stat -c %s small/trace/*.dlt); rm -r small/trace
+                 head -c $((320 * 1024 - size - size / 3)) /dev/zero > small/filler
+                 LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT={form} $reads 60000 2> said
+                 echo $? > status; ls -A small/trace > names; ls -A spool > spooled
+                 $analyze small/trace --no-cache --strict --format json > report 2> complaint; echo $? > strict"
+            ),
+        );
+        assert_eq!((left.exit.as_str(), scene.file("status").trim()), ("0", "0"), "{form}: {}", left.said);
+        let names = scene.file("names");
+        assert!(names.lines().count() == 1 && names.trim().ends_with(".dlt"), "{form}: {names}");
+        assert_eq!(scene.file("spooled"), "", "{form}");
+        let report = scene.file("report");
+        assert!(report.contains("\"events\": 60002") && report.contains("\"lost\": 0"), "{form}: {report}");
+        assert_eq!(scene.file("strict").trim(), "0", "{form}: {}", scene.file("complaint"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Programs whose every call is known (`tests/foreign`), traced by us and by another tool: both traces are read by
+//! dlio-analyze, and must tell the same calls, bytes, files and times. strace and VizTracer watch the very run that we
+//! trace. DFTracer takes the calls for itself, so it has a run of its own where it is installed (`make bench-peers`), and a
+//! stored trace of the same program elsewhere.
+//!
+//! Darshan's runtime is not among them: neither Debian nor PyPI has it. `apt-cache search darshan` finds nothing, and the
+//! package `darshan` of PyPI reads logs (`libdarshan-util`) and writes none. So a stored log stays
+//! (`analyzer/tests/samples/dxt-darshan.txt`); who has built `libdarshan.so` measures beside it with `DARSHAN_LIB` and
+//! `make bench`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dlio_tests::compile::compile;
+use dlio_tests::sandbox::Sandbox;
+use dlio_tests::{artefacts, home};
+
+/// What every row of a query says, without its head.
+fn asked(trace: &Path, sql: &str) -> Vec<String> {
+    let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let output = analyze.arg(trace).args(["--no-cache", "--format", "csv", "--sql", sql]).output().unwrap();
+    assert!(output.status.success(), "{}: {}", trace.display(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().skip(1).map(String::from).collect()
+}
+
+/// When the chosen events began and ended.
+fn times(trace: &Path, condition: &str) -> Vec<(i64, i64)> {
+    let rows = asked(trace, &format!("select ts, ts + dur as till from events where {condition} order by ts"));
+    let number = |text: &str| text.parse::<i64>().unwrap();
+    rows.iter().map(|row| row.split_once(',').unwrap()).map(|(from, to)| (number(from), number(to))).collect()
+}
+
+/// Each of the inner events lies within its outer one, but for what clocks may differ by.
+fn assert_within(inner: &[(i64, i64)], outer: &[(i64, i64)], shift: i64) {
+    const SLACK_NS: i64 = 1_000_000;
+    assert_eq!(inner.len(), outer.len());
+    for ((from, to), (after, before)) in inner.iter().zip(outer) {
+        let is_within = from + shift >= after - SLACK_NS && to + shift <= before + SLACK_NS;
+        assert!(is_within, "{from} to {to}, by {shift} later, is not within {after} to {before}");
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The program in C under strace and under us at once; with the texts and the trace.
+fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
+    let (program, data) = (sandbox.root().join("known"), sandbox.work().join("data"));
+    compile(&home().join("foreign/known.c"), &program, &[]).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let texts = sandbox.root().join("strace.txt");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-ttt", "-T", "-o"]).arg(&texts);
+    for (name, value) in [("LD_PRELOAD", artefacts::library().unwrap()), ("DLIO_TRACE_DIR", sandbox.trace())] {
+        command.arg("-E").arg(format!("{name}={}", value.display()));
+    }
+    let run = sandbox.run(command.arg(&program).arg(&data), true).unwrap();
+    assert_eq!(run.exit, "42", "{}", String::from_utf8_lossy(&run.errors));
+    (texts, sandbox.trace())
+}
+
+#[test]
+fn strace_and_we_tell_the_same_of_one_run() {
+    if !is_there("strace") {
+        eprintln!("strace is not installed: tests/setup.sh test installs it");
+        return;
+    }
+    let sandbox = Sandbox::new("known.strace").unwrap();
+    let (theirs, ours) = run_known(&sandbox);
+    let same = |sql: &str| {
+        let told = [asked(&theirs, sql), asked(&ours, sql)];
+        assert_eq!(told[0], told[1], "{sql}");
+        told[1].len()
+    };
+    assert_eq!(
+        same("select path, bytes_read, bytes_written from files where path like '%/data/%' order by path"),
+        3,
+        "those that are there in the end or were"
+    );
+    // By descriptor, where a call of the library is one of the system.
+    let calls = "select name, count(*), count(*) filter (where ret < 0), sum(bytes) from events where file like '%/odd%' \
+                 and name not in ('open', 'openat', 'fstat', 'fstatat') group by name order by name";
+    assert_eq!(same(calls), 10);
+    let failed = "select errno from events where file = '/nonexistent/file'";
+    assert_eq!((same(failed), asked(&ours, failed)), (1, vec!["2".to_string()]));
+    // strace stops a call within the time that we measure.
+    let preads = "name = 'pread' and file like '%/items'";
+    let (inner, outer) = (times(&theirs, preads), times(&ours, preads));
+    assert_eq!(outer.len(), 100);
+    assert_within(&inner, &outer, 0);
+}
+
+/// DFTracer's trace tells the calls, bytes and files of the program that ours does.
+fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
+    let calls = "select name, count(*), count(*) filter (where ret < 0), coalesce(sum(bytes), 0) from events \
+                 where name in ('fopen', 'fclose', 'fwrite', 'fread', 'fputc', 'fgets', 'fgetc', 'write', 'pwrite', \
+                 'writev', 'read', 'pread', 'copy_file_range', 'unlink', 'rename') \
+                 and (file is null or file not like '<%') group by name order by name";
+    let told = asked(ours, calls);
+    assert_eq!((told.len(), &told), (15, &asked(theirs, calls)));
+    let files = "select regexp_replace(path, '^.*/', '') as name, bytes_read, bytes_written from files \
+                 where path like '%/items' or path like '%/text' order by name";
+    let told = asked(ours, files);
+    assert_eq!((told.len(), &told), (2, &asked(theirs, files)));
+}
+
+#[test]
+fn dftracers_stored_trace_tells_the_calls_that_ours_does() {
+    if !is_there("strace") {
+        eprintln!("strace is not installed: tests/setup.sh test installs it");
+        return;
+    }
+    let sandbox = Sandbox::new("known.dftracer").unwrap();
+    let (_, ours) = run_known(&sandbox);
+    assert_dftracer_agrees(&home().join("../analyzer/tests/samples/dftracer-fork"), &ours);
+}
+
+/// The library of DFTracer, where `make bench-peers` put it.
+fn dftracer() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let pythons = std::fs::read_dir(cache.join("dlio-venv-dftracer/lib")).ok()?;
+    let library = "site-packages/dftracer/lib64/libdftracer_preload.so";
+    pythons.flatten().map(|python| python.path().join(library)).find(|library| library.exists())
+}
+
+#[test]
+fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
+    let (Some(library), true) = (dftracer(), is_there("strace")) else {
+        eprintln!("DFTracer or strace is not installed: `make bench-peers` and tests/setup.sh test install them");
+        return;
+    };
+    let ours = Sandbox::new("known.ours").unwrap();
+    let (_, our_trace) = run_known(&ours);
+    let theirs = Sandbox::new("known.theirs").unwrap();
+    let (data, trace) = (theirs.work().join("data"), theirs.root().join("dftracer"));
+    std::fs::create_dir(&data).unwrap();
+    std::fs::create_dir(&trace).unwrap();
+    let mut command = Command::new(ours.root().join("known"));
+    command.arg(&data).env("LD_PRELOAD", library).env("DFTRACER_LOG_FILE", trace.join("own"));
+    for (name, value) in [("ENABLE", "1"), ("INIT", "PRELOAD"), ("DATA_DIR", "all"), ("INC_METADATA", "1")] {
+        command.env(format!("DFTRACER_{name}"), value);
+    }
+    let run = theirs.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "42", "{}", String::from_utf8_lossy(&run.errors));
+    assert_dftracer_agrees(&trace, &our_trace);
+}
+
+#[test]
+fn viztracers_calls_hold_ours() {
+    let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let has_it = Command::new(&python).args(["-c", "import viztracer"]).output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        eprintln!("VizTracer is not installed: tests/setup.sh test installs it");
+        return;
+    }
+    let sandbox = Sandbox::new("known.viztracer").unwrap();
+    let theirs = sandbox.root().join("viztracer.json");
+    let mut command = Command::new(&python);
+    command.args(["-m", "viztracer", "--quiet", "-o"]).arg(&theirs).arg(home().join("foreign/known.py"));
+    command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
+    let run = sandbox.run(command.arg(sandbox.work()), true).unwrap();
+    assert_eq!(run.exit, "0", "{}", String::from_utf8_lossy(&run.errors));
+    let ours = sandbox.trace();
+    let mut shift = None;
+    for (name, count) in [("pread", 50), ("write", 20), ("open", 1), ("close", 1)] {
+        let inner = times(&ours, &format!("name = '{name}' and file like '%/blocks'"));
+        let outer = times(&theirs, &format!("name = 'posix.{name}'"));
+        assert_eq!((inner.len(), outer.len()), (count, count), "{name}");
+        // Its clock runs as ours does, from a moment that it does not tell.
+        let shift = *shift.get_or_insert(outer[0].0 - inner[0].0);
+        assert_within(&inner, &outer, shift);
+    }
+    let moved = asked(&ours, "select bytes_read, bytes_written from files where path like '%/blocks'");
+    assert_eq!(moved, ["5000,20000"]);
+}

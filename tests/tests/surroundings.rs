@@ -1,0 +1,231 @@
+//! Programs that are not what a C compiler makes of a page of C: under another clock, of another C library, interpreted.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use dlio_schemas::native::fields::key;
+use dlio_tests::compile::compile;
+use dlio_tests::sandbox::{Run, Sandbox};
+use dlio_tests::{artefacts, seen};
+
+/// Where a command lies; `make setup-test` installs those that every machine can have.
+fn found(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.is_file())
+}
+
+fn needed(command: &str) -> PathBuf {
+    found(command).unwrap_or_else(|| panic!("needs {command}: `make setup-test` installs it"))
+}
+
+fn program(sandbox: &Sandbox, name: &str, text: &str) -> PathBuf {
+    let (source, binary) = (sandbox.root().join(format!("{name}.c")), sandbox.root().join(name));
+    fs::write(&source, text).unwrap();
+    compile(&source, &binary, &[]).unwrap();
+    binary
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const READS: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    int fd = open(argv[0], O_RDONLY);
+    for (int i = 0; i < 5000; i++) if (pread(fd, &byte, 1, i) != 1) return 1;
+    printf("%ld\n", time(NULL));
+    return 42;
+}
+"#;
+
+#[test]
+fn times_are_the_real_ones_where_a_program_is_shown_others() {
+    let sandbox = Sandbox::new("surroundings.clock").unwrap();
+    let binary = program(&sandbox, "reads", READS);
+    let faketime = Command::new(needed("faketime")).args(["2001-02-03 04:05:06", "printenv", "LD_PRELOAD"]).output();
+    let library = text(&faketime.unwrap().stdout).trim().to_string();
+    let preload = format!("{}:{library}", artefacts::library().unwrap().display());
+    let mut command = Command::new(&binary);
+    command
+        .env("LD_PRELOAD", preload)
+        .env("FAKETIME", "@2001-02-03 04:05:06 x1000")
+        .env("DLIO_TRACE_DIR", sandbox.trace());
+    let run = sandbox.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "42", "{}", text(&run.errors));
+    assert!(text(&run.output).trim().parse::<i64>().unwrap() < 1_000_000_000, "the program sees the year 2001");
+    let ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+    let (began, ended) = (ns(run.began) - 20_000_000, ns(run.ended) + 20_000_000);
+    let seen = seen::read(&sandbox.trace());
+    assert_eq!(seen.count("pread"), 5000);
+    for event in seen.events() {
+        let end = event.start_ns + event.duration_ns as i64;
+        assert!(event.start_ns >= began && end <= ended, "{event:?} outside of {began} to {ended}");
+    }
+}
+
+fn dlio(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "-o"]).arg(sandbox.trace()).arg("--").args(arguments);
+    sandbox.run(command.env("DLIO_LIB", artefacts::library().unwrap()), true).unwrap()
+}
+
+#[test]
+fn programs_of_another_c_library_start_and_are_said_to_be_untraced() {
+    let sandbox = Sandbox::new("surroundings.musl").unwrap();
+    let (source, binary) = (sandbox.root().join("other.c"), sandbox.root().join("other"));
+    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"other\"); return 42; }\n").unwrap();
+    let built = Command::new(needed("musl-gcc")).arg("-o").args([&binary, &source]).status().unwrap();
+    assert!(built.success());
+    let other = binary.display().to_string();
+    let run = dlio(&sandbox, &[&other]);
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "other\n"));
+    assert!(text(&run.errors).contains("another C library"), "{}", text(&run.errors));
+    // Down in a tree, by each way to start a program, and as the interpreter of a script.
+    fs::write(sandbox.work().join("script"), format!("#!{other}\n")).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(sandbox.work().join("script")).status().unwrap().success());
+    fs::write(sandbox.work().join("data"), "data\n").unwrap();
+    let line = format!("{other}; cat data; ./script; env {other}; exec {other}");
+    let run = dlio(&sandbox, &["sh", "-c", &line]);
+    assert_eq!((run.exit.as_str(), text(&run.output).as_str()), ("42", "other\ndata\nother\nother\nother\n"));
+    let seen = seen::read(&sandbox.trace());
+    assert!(seen.events().any(|event| event.file.as_deref().is_some_and(|file| file.ends_with("/data"))));
+}
+
+#[test]
+fn static_programs_are_said_to_be_static() {
+    let sandbox = Sandbox::new("surroundings.static").unwrap();
+    let (source, binary) = (sandbox.root().join("static.c"), sandbox.root().join("static"));
+    fs::write(&source, "int main(void) { return 42; }\n").unwrap();
+    compile(&source, &binary, &["-static"]).unwrap();
+    let run = dlio(&sandbox, &[&binary.display().to_string()]);
+    assert_eq!(run.exit, "42");
+    assert!(text(&run.errors).contains("is a static program"), "{}", text(&run.errors));
+}
+
+#[test]
+fn a_title_in_the_place_of_arguments_is_not_a_programs_name() {
+    const TITLED: &str = r#"
+#include <string.h>
+#include <sys/stat.h>
+int main(int argc, char **argv) {
+    struct stat facts;
+    strcpy(argv[0], "worker: process /etc/server/auto.conf");
+    return stat("/etc/passwd", &facts) == 0 ? 42 : 1;
+}
+"#;
+    let sandbox = Sandbox::new("surroundings.title").unwrap();
+    let binary = program(&sandbox, "server", TITLED);
+    let mut command = Command::new(&binary);
+    command
+        .arg("x".repeat(100))
+        .env("LD_PRELOAD", artefacts::library().unwrap())
+        .env("DLIO_TRACE_DIR", sandbox.trace());
+    assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "42");
+    let [process] = &seen::read(&sandbox.trace()).processes[..] else { panic!("one process") };
+    assert!(process.path.file_name().unwrap().to_string_lossy().starts_with("server-"), "{}", process.path.display());
+}
+
+#[test]
+fn a_process_that_cannot_see_its_own_name_goes_by_the_kernels() {
+    // Below a root without /proc the kernel's name for it is there still; a forked child begins its trace there.
+    const CONFINED: &str = r#"
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct stat facts;
+    int status;
+    strcpy(argv[0], "worker: process of /etc/confined.conf");
+    if (chroot(argv[1]) || chdir("/")) return 2;
+    if (fork() == 0) _exit(stat("/data", &facts) ? 3 : 42);
+    return wait(&status) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+"#;
+    let sandbox = Sandbox::new("surroundings.confined").unwrap();
+    let binary = program(&sandbox, "server", CONFINED);
+    let root = sandbox.work().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("data"), "").unwrap();
+    // Whoever calls for a new root is root in a user namespace of its own; the tools that lead there are not traced.
+    const LINE: &str = "LD_PRELOAD=$LIBRARY exec \"$@\"";
+    let mut command = Command::new(needed("unshare"));
+    command.args(["--map-root-user", "sh", "-c", LINE, "sh"]).arg(&binary).arg(&root).arg("x".repeat(100));
+    command.env("LIBRARY", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
+    let run = sandbox.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "42", "{}", text(&run.errors));
+    // The same folder, as the child sees it.
+    let inside = root.join(sandbox.trace().strip_prefix("/").unwrap());
+    let [process] = &seen::read(&inside).processes[..] else { panic!("one process in {}", inside.display()) };
+    let file = process.path.file_name().unwrap().to_string_lossy();
+    assert!(file.starts_with("server-") && process.fields.get(key::PROGRAM) == Some("server"), "{file}");
+    assert_eq!(process.events.iter().filter(|event| event.file.as_deref() == Some("/data")).count(), 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_once_and_why() {
+    let sandbox = Sandbox::new("surroundings.refused").unwrap();
+    let binary = program(&sandbox, "reads", READS);
+    fs::write(sandbox.work().join("file"), "").unwrap();
+    for (folder, reason) in [("file/trace", "is not a folder"), ("/proc/dlio/a/b", "cannot be made")] {
+        let mut command = Command::new(&binary);
+        command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", folder);
+        let run = sandbox.run(&mut command, true).unwrap();
+        let said = text(&run.errors);
+        assert_eq!((run.exit.as_str(), said.lines().count()), ("42", 1), "{said}");
+        assert!(said.contains(reason) && said.contains(folder), "{said}");
+    }
+}
+
+/// Runs a script that reads `data` and writes `out`; gives the files that are in the trace.
+fn files_of(name: &str, interpreter: &Path, arguments: &[&str]) -> BTreeSet<String> {
+    let sandbox = Sandbox::new(&format!("surroundings.{name}")).unwrap();
+    let ruby = "require 'json'\nrequire 'csv'\nrequire 'fileutils'\nrequire 'time'\nd = File.read('data')\nFile.write('out', JSON.generate({a: d}))\n";
+    let node = "const fs = require('fs'), zlib = require('zlib'), crypto = require('crypto');\nfs.writeFileSync('out', JSON.stringify({a: fs.readFileSync('data', 'utf8')}));\n";
+    let java = "import java.nio.file.*;\npublic class T { public static void main(String[] a) throws Exception { Files.writeString(Paths.get(\"out\"), Files.readString(Paths.get(\"data\"))); } }\n";
+    for (file, content) in [("data", "data\n"), ("t.rb", ruby), ("t.js", node), ("T.java", java)] {
+        fs::write(sandbox.work().join(file), content).unwrap();
+    }
+    if name == "java" {
+        let built = Command::new("javac").arg("T.java").current_dir(sandbox.work()).status().unwrap();
+        assert!(built.success());
+    }
+    let mut command = Command::new(interpreter);
+    command.args(arguments).env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
+    let run = sandbox.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "0", "{}", text(&run.errors));
+    let seen = seen::read(&sandbox.trace());
+    seen.events().filter(|event| event.is_path).filter_map(|event| event.file.clone()).collect()
+}
+
+#[test]
+fn interpreters_show_their_data_and_not_themselves() {
+    // Folders on the way to a script are asked about, and what the C library wants to know of the machine.
+    const MORE: usize = 20;
+    for (name, arguments) in [("ruby", &["t.rb"][..]), ("node", &["t.js"]), ("java", &["-cp", ".", "T"])] {
+        let interpreter = match (found(name), name) {
+            (Some(path), _) => path,
+            (None, "ruby") => needed("ruby"),
+            (None, _) => {
+                eprintln!("{name} is not installed: not tried");
+                continue;
+            }
+        };
+        if name == "java" && found("javac").is_none() {
+            eprintln!("javac is not installed: not tried");
+            continue;
+        }
+        let files = files_of(name, &interpreter, arguments);
+        let has = |file: &str| files.iter().any(|path| path.ends_with(file));
+        assert!(has("/data") && has("/out"), "{name}: {files:?}");
+        assert!(files.len() <= MORE, "{name} shows {} files: {files:#?}", files.len());
+    }
+}

@@ -1,0 +1,23 @@
+//! What people type at a terminal: `tests/terminal` has what is typed and what must be shown.
+
+use std::path::Path;
+use std::process::Command;
+
+use dlio_tests::artefacts;
+
+/// A query that makes rows without end and one that makes none, interrupted at once and while they work.
+#[test]
+fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let home = std::env::temp_dir().join(format!("dlio-terminal-{}", std::process::id()));
+    std::fs::create_dir_all(&home).unwrap();
+    let typed = Command::new("python3")
+        .arg(here.join("terminal/interrupt.py"))
+        .arg(artefacts::command("dlio-analyze").unwrap())
+        .arg(here.join("../analyzer/tests/samples/strace.txt"))
+        .env("HOME", &home)
+        .output()
+        .expect("python3; `make setup-test` installs it");
+    std::fs::remove_dir_all(&home).unwrap();
+    assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stderr));
+}

@@ -1,0 +1,288 @@
+//! Two users on one machine, one of them hostile: neither can keep the other from a trace, read it, or have it written into
+//! the other's files. Users are made of numbers, which takes root; elsewhere one user plays both as far as that goes.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use dlio_tests::compile::compile;
+use dlio_tests::{artefacts, seen};
+
+const VICTIM: u32 = 61_001;
+const ATTACKER: u32 = 61_002;
+
+/// A program that was made to wait for nothing ends long before.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Reads a file 5,000 times; with one argument waits for a file of that name, then does it again.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    int fd = open(argv[0], O_RDONLY);
+    for (int i = 0; i < 5000; i++) if (pread(fd, &byte, 1, i) != 1) return 1;
+    if (argc == 2) {
+        puts("ready");
+        fflush(stdout);
+        while (access(argv[1], F_OK) != 0) usleep(1000);
+        for (int i = 0; i < 5000; i++) if (pread(fd, &byte, 1, i) != 1) return 1;
+    }
+    return 42;
+}
+"#;
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A folder that all users get at, with the library and the program in it.
+struct Scene {
+    folder: PathBuf,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        if !is_root() {
+            eprintln!("not root: users cannot be made, so one user plays both");
+        }
+        let folder = std::env::temp_dir().join(format!("dlio-users-{name}-{}", std::process::id()));
+        drop(fs::remove_dir_all(&folder));
+        fs::create_dir(&folder).unwrap();
+        let scene = Scene { folder };
+        scene.rights(&scene.folder, 0o755, 0);
+        fs::copy(artefacts::library().unwrap(), scene.at("libdliotrace.so")).unwrap();
+        fs::write(scene.at("program.c"), PROGRAM).unwrap();
+        compile(&scene.at("program.c"), &scene.at("program"), &[]).unwrap();
+        scene.make("work", 0o700, VICTIM);
+        scene
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn rights(&self, path: &Path, mode: u32, user: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        if is_root() {
+            chown(path, Some(user), Some(user)).unwrap();
+        }
+    }
+
+    /// A folder of a user's.
+    fn make(&self, name: &str, mode: u32, user: u32) -> PathBuf {
+        fs::create_dir(self.at(name)).unwrap();
+        self.rights(&self.at(name), mode, user);
+        self.at(name)
+    }
+
+    /// A file of a user's.
+    fn write(&self, name: &str, content: &str, user: u32) -> PathBuf {
+        fs::write(self.at(name), content).unwrap();
+        self.rights(&self.at(name), 0o600, user);
+        self.at(name)
+    }
+
+    fn command(&self, program: &Path, user: u32) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.at("work")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if is_root() {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    /// The victim's program under the library.
+    fn traced(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Command {
+        let mut command = self.command(&self.at("program"), VICTIM);
+        command.args(arguments).env("LD_PRELOAD", self.at("libdliotrace.so")).env("DLIO_TRACE_FORMAT", "native");
+        command.envs(variables.iter().copied());
+        command
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Waits for the end, and for no longer than is right.
+fn ended(mut child: Child) -> (ExitStatus, String) {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+            return (status, said);
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn run(mut command: Command) -> String {
+    let (status, said) = ended(command.spawn().unwrap());
+    assert_eq!(status.code(), Some(42), "{status}: {said}");
+    said
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn mkfifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
+    let scene = Scene::new("spool");
+    let (spool, trace) = (scene.make("spool", 0o1777, ATTACKER), scene.make("trace", 0o700, VICTIM));
+    let precious = scene.write("precious", "theirs", VICTIM);
+    // No process has these numbers.
+    mkfifo(&spool.join("a-host-999999991-1.ring"));
+    symlink(&precious, spool.join("b-host-999999992-1.ring")).unwrap();
+    let large = fs::File::create(spool.join("c-host-999999993-1.ring")).unwrap();
+    large.set_len(20 << 30).unwrap();
+    fs::create_dir(spool.join("d-host-999999994-1.ring")).unwrap();
+    let before = files(&spool);
+    before.iter().filter(|path| !path.is_symlink()).for_each(|path| scene.rights(path, 0o777, ATTACKER));
+    let said = run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace), ("DLIO_TRACE_SPOOL", &spool)]));
+    assert_eq!(said, "");
+    let seen = seen::read(&trace);
+    assert_eq!((seen.count("pread"), seen.lost(), seen.faults.len()), (5000, 0, 0), "{:?}", seen.faults);
+    assert_eq!((files(&spool), fs::read_to_string(precious).unwrap()), (before, "theirs".into()));
+}
+
+#[test]
+fn another_users_ring_is_not_carried_into_a_trace() {
+    if !is_root() {
+        return eprintln!("not root: there is one user");
+    }
+    let scene = Scene::new("foreign");
+    let (spool, trace) = (scene.make("spool", 0o1777, ATTACKER), scene.make("trace", 0o700, VICTIM));
+    // A real ring that says it belongs to the victim's trace: the victim's own, killed; then given away.
+    let variables: [(&str, &Path); 2] = [("DLIO_TRACE_DIR", &trace), ("DLIO_TRACE_SPOOL", &spool)];
+    let mut child = scene.traced(&["never"], &variables).spawn().unwrap();
+    wait_until_ready(&mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let [ring] = &files(&spool)[..] else { panic!("one ring") };
+    assert_eq!((mode(ring), mode(&files(&trace)[0])), (0o600, 0o600));
+    chown(ring, Some(ATTACKER), Some(ATTACKER)).unwrap();
+    fs::set_permissions(ring, Permissions::from_mode(0o644)).unwrap();
+    run(scene.traced(&[], &variables));
+    assert!(ring.exists() && files(&trace).iter().all(|file| file.file_name() != ring.file_name()));
+    // The same ring of the victim's comes home.
+    chown(ring, Some(VICTIM), Some(VICTIM)).unwrap();
+    run(scene.traced(&[], &variables));
+    assert!(!ring.exists() && files(&trace).iter().any(|file| file.file_name() == ring.file_name()));
+}
+
+fn wait_until_ready(child: &mut Child) {
+    let mut line = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+    assert_eq!(&line, b"ready\n");
+}
+
+#[test]
+fn files_of_others_under_the_traces_name_are_not_written_to() {
+    for kind in ["symbolic link", "hard link", "pipe", "another file"] {
+        let scene = Scene::new("swapped");
+        // A group works in it together: everybody may take away and rename everything.
+        let trace = scene.make("trace", 0o777, VICTIM);
+        let precious = scene.write("precious", "theirs", VICTIM);
+        let mut child = scene.traced(&["go"], &[("DLIO_TRACE_DIR", &trace)]).spawn().unwrap();
+        wait_until_ready(&mut child);
+        let dlt = files(&trace).into_iter().find(|path| path.extension().is_some_and(|e| e == "dlt")).unwrap();
+        fs::rename(&dlt, scene.at("taken")).unwrap();
+        match kind {
+            "symbolic link" => symlink(&precious, &dlt).unwrap(),
+            "hard link" => fs::hard_link(&precious, &dlt).unwrap(),
+            "pipe" => mkfifo(&dlt),
+            _ => fs::write(&dlt, "theirs").unwrap(),
+        }
+        fs::write(scene.at("work/go"), "").unwrap();
+        let (status, said) = ended(child);
+        assert_eq!(status.code(), Some(42), "{kind}: {said}");
+        assert!(said.contains("events are lost"), "{kind}: {said}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs", "{kind}");
+        if kind == "another file" {
+            assert_eq!(fs::read_to_string(&dlt).unwrap(), "theirs");
+        }
+    }
+}
+
+#[test]
+fn a_trace_is_its_users_alone_unless_it_is_shared() {
+    for (mask, folder_mode, file_mode) in
+        [(None, 0o700, 0o600), (Some("022"), 0o755, 0o644), (Some("027"), 0o750, 0o640)]
+    {
+        let scene = Scene::new("rights");
+        let trace = scene.at("work/trace/of/today");
+        // What the shell's mask takes away is given back where that is asked for.
+        let mut command = scene.command(Path::new("sh"), VICTIM);
+        command.args(["-c", "umask 077; LD_PRELOAD=$LIBRARY exec \"$@\"", "sh"]).arg(scene.at("program"));
+        command.args(["--password=hunter2", "--token", "hunter2"]);
+        command.env("LIBRARY", scene.at("libdliotrace.so")).env("DLIO_TRACE_DIR", &trace);
+        if let Some(mask) = mask {
+            command.env("DLIO_TRACE_UMASK", mask);
+        }
+        run(command);
+        let file = files(&trace).pop().unwrap();
+        assert_eq!((mode(&trace), mode(trace.parent().unwrap()), mode(&file)), (folder_mode, folder_mode, file_mode));
+        let bytes = fs::read(&file).unwrap();
+        let holds = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+        assert!(holds(b"--password=***") && holds(b"--token\0***"), "the arguments are in it");
+        assert!(!holds(b"hunter2"));
+        if is_root() {
+            let mut reader = scene.command(Path::new("cat"), ATTACKER);
+            let (status, _) = ended(reader.arg(&file).current_dir("/").stdout(Stdio::null()).spawn().unwrap());
+            assert!(!status.success(), "the folder `work` is closed");
+            fs::set_permissions(scene.at("work"), Permissions::from_mode(0o755)).unwrap();
+            let mut reader = scene.command(Path::new("cat"), ATTACKER);
+            let (status, _) = ended(reader.arg(&file).current_dir("/").stdout(Stdio::null()).spawn().unwrap());
+            assert_eq!(status.success(), mask == Some("022"));
+        }
+    }
+}
+
+#[test]
+fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
+    let scene = Scene::new("reader");
+    let trace = scene.make("trace", 0o777, VICTIM);
+    run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace)]));
+    let analyze = scene.at("dlio-analyze");
+    fs::copy(artefacts::command("dlio-analyze").unwrap(), &analyze).unwrap();
+    let precious = scene.write("precious", "theirs", VICTIM);
+    mkfifo(&trace.join(".dlio-cache"));
+    let report = scene.at("work/report");
+    symlink(&precious, &report).unwrap();
+    let mut command = scene.command(&analyze, VICTIM);
+    command.arg(&trace).args(["--format", "json", "-o"]).arg(&report).env("HOME", scene.at("work"));
+    let (status, said) = ended(command.spawn().unwrap());
+    assert!(status.success(), "{said}");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
+    assert!(
+        fs::read_to_string(&report).unwrap().contains("5000") || fs::read_to_string(&report).unwrap().contains("5,000")
+    );
+    let export = scene.at("work/all.pftrace");
+    symlink(&precious, &export).unwrap();
+    let mut command = scene.command(&analyze, VICTIM);
+    let (status, said) = ended(command.arg(&trace).args(["--force", "--perfetto"]).arg(&export).spawn().unwrap());
+    assert!(status.success(), "{said}");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
+}

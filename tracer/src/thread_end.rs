@@ -1,0 +1,23 @@
+//! Being asked when a thread ends: the C library does it for threads that hold something of a key of ours.
+
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Has `ends` called at the end of each thread that is watched.
+pub fn register(ends: extern "C" fn(*mut libc::c_void)) {
+    let mut key = 0;
+    // SAFETY: registers a function that lives as long as the process.
+    if unsafe { libc::pthread_key_create(&mut key, Some(ends)) } == 0 {
+        KEY.store(key, Release);
+    }
+}
+
+/// This thread has a ring; it is to be asked for it back when the thread ends.
+pub fn watch() {
+    let key = KEY.load(Acquire);
+    if key != u32::MAX {
+        // SAFETY: the key exists; any pointer but null makes the destructor run.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) };
+    }
+}

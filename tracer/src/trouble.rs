@@ -1,0 +1,54 @@
+//! What went wrong, in words: sentences to the user name the reason, not its number.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+
+use dlio_schemas::native::fields::decimal;
+
+static FIRST: AtomicI32 = AtomicI32::new(0);
+/// Whether the user has been told why there is no trace.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the user is told now why there is no trace; `true` where that was done before.
+pub fn is_told_already() -> bool {
+    TOLD.swap(true, Relaxed)
+}
+
+pub fn is_told() -> bool {
+    TOLD.load(Relaxed)
+}
+
+/// What went wrong first, as an error number; said once, at the end.
+pub fn note(errno: i32) {
+    let _ = FIRST.compare_exchange(0, errno, Relaxed, Relaxed);
+}
+
+pub fn first() -> i32 {
+    FIRST.load(Relaxed)
+}
+
+/// What has gone wrong is another process's affair.
+pub fn forget() {
+    FIRST.store(0, Relaxed);
+}
+
+/// The reason behind an error of the kernel; a number only for what nobody has met.
+pub fn reason(errno: i32, digits: &mut [u8; 20]) -> &[u8] {
+    match errno {
+        0 => b"no room in the ring",
+        libc::ENOMEM => b"no memory",
+        libc::ENOSPC | libc::EDQUOT => b"no space left",
+        libc::EFBIG => b"the file size limit",
+        libc::ENOENT => b"the folder is gone or cannot be made",
+        libc::EMFILE | libc::ENFILE => b"no descriptor left",
+        libc::EACCES | libc::EPERM => b"no permission",
+        libc::EROFS => b"a read-only file system",
+        libc::ENOTDIR => b"a part of the path is not a folder",
+        libc::ELOOP => b"a link is in the place of the file",
+        libc::EEXIST => b"another file has its name",
+        libc::ESTALE => b"the file was replaced by another",
+        libc::ENAMETOOLONG => b"a path that is too long",
+        libc::EIO => b"an error of the disk",
+        libc::ENODEV | libc::EOPNOTSUPP => b"the file system cannot do it",
+        other => decimal(other as i64, digits),
+    }
+}
