@@ -2,7 +2,7 @@
 
     dliotrace/*.py
     dliotrace/_engine.abi3.so        built here with cargo
-    dliotrace/lib/libdliotrace.so    from $DLIO_DIST/lib, which `make build` fills
+    dliotrace/lib/*.so               from $DLIO_DIST/lib, which `make build` fills
     dliotrace/bin/dlio*              from $DLIO_DIST/bin, as far as they are there
 
 lib/ and bin/ lie side by side, as in any other installation: there the programs find the library. A build backend as pip
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NAME, VERSION = "dliotrace", "0.1.0"
 TAG = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 INFO = f"{NAME}-{VERSION}.dist-info"
-PROGRAMS = ("dlio", "dlio-analyze")
+PROGRAMS = ("dlio", "dlio-analyze", "dlio-top")
 
 METADATA = f"""Metadata-Version: 2.1
 Name: {NAME}
@@ -102,6 +102,7 @@ def installed():
     if not os.path.isfile(library):
         raise SystemExit(f"{library} is missing: `make build` makes it, and DLIO_DIST says where it is")
     yield "lib/libdliotrace.so", library, 0o755
+    yield "lib/libdliotrace_inline.so", os.path.join(dist, "lib", "libdliotrace_inline.so"), 0o755
     if os.environ.get("DLIO_WHEEL_PROGRAMS", "1") != "0":
         for program in PROGRAMS:
             path = os.path.join(dist, "bin", program)

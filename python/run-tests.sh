@@ -1,25 +1,43 @@
 #!/bin/sh
 # Builds the wheel, installs it into a fresh virtual environment and runs the tests there, without Rust on the PATH.
 # dlio-analyze is taken from DLIO_BIN_DIR, else from the PATH. DLIO_WHEEL=FILE tests a wheel that is there already.
+#
+# PyTorch's own tests run where `make test-torch` has installed it; `run-tests.sh --torch` runs only these.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 folder="$(mktemp -d "${TMPDIR:-/tmp}/dliotrace-tests.XXXXXX")"
 trap 'rm -rf "$folder"' EXIT
+torch="${DLIO_TORCH_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-torch-venv}"
+base=python3
+if [ -e "$torch/.installed" ]; then
+    base="$torch/bin/python"
+elif [ "${1:-}" = --torch ]; then
+    echo "$torch has no PyTorch: \`make test-torch\` installs it" >&2
+    exit 1
+fi
+if [ "${1:-}" = --torch ]; then
+    shift
+    set -- test_torch test_verdicts.TorchVerdicts "$@"
+fi
 
 wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
-python3 -m venv "$folder/venv"
+"$base" -m venv "$folder/venv"
 python="$folder/venv/bin/python"
+# PyTorch is found where it is; nothing is installed there.
+[ "$base" = python3 ] || "$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/before"
 
 # A library in Rust that brings an engine of its own into the process.
 DLIO_TEST_RUST_LIBRARY="$(cargo build --quiet --release --package dlio-example --lib --manifest-path "$here/../Cargo.toml" \
     --message-format json | sed -n 's/.*"filenames":\["\([^"]*libdlio_example.so\)".*/\1/p')"
 export DLIO_TEST_RUST_LIBRARY
-"$python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
+"$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
 
 cd "$here/tests"
 PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
     "$python" -B -m unittest "$@"
+[ "$base" != python3 ] || echo "skipped: the tests with PyTorch; \`make test-torch\` installs it (some 6 GB) and runs them"
 
 "$python" -m pip uninstall --quiet --yes dliotrace
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/after"

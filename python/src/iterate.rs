@@ -1,12 +1,11 @@
 //! `for batch in traced_iter(loader, "fetch")`: a span around the making of each item.
 //!
-//! Items are counted in `step`, unless the span says its own. The attempt that finds the end takes time too, often much
-//! of it; its span is marked `exhausted`.
+//! Items are counted in `step`, unless the span says its own. The attempt that finds that there are no more takes time too,
+//! often much of it, and made no item: its span is called `fetch.end`.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use dlio_schemas::record::{STEP_NONE, pack_steps, unpack_steps};
-use dlio_tracer::span::Value;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -22,6 +21,7 @@ pub struct TracedIterator {
     iterable: Py<PyAny>,
     iterator: Py<PyIterator>,
     template: Template,
+    ended: Template,
     made: AtomicI64,
 }
 
@@ -39,7 +39,8 @@ impl TracedIterator {
     fn new(iterable: &Bound<PyAny>, span: &Bound<Span>) -> PyResult<TracedIterator> {
         let iterator = iterable.try_iter()?.unbind();
         let template = span.get().template().with(None);
-        Ok(TracedIterator { iterable: iterable.clone().unbind(), iterator, template, made: AtomicI64::new(0) })
+        let ended = template.ended();
+        Ok(TracedIterator { iterable: iterable.clone().unbind(), iterator, template, ended, made: AtomicI64::new(0) })
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -53,7 +54,7 @@ impl TracedIterator {
         let mut running = self.template.begin_at(engine, steps, py);
         let item = iterator.next();
         match &item {
-            None => running.note("exhausted", Value::Int(1)),
+            None => running.rename(self.ended.site(), py),
             Some(Err(error)) => note_failure(&mut running, error.get_type(py).as_any()),
             Some(Ok(_)) => {}
         }

@@ -2,10 +2,11 @@
 //! is Python (`dliotrace/*.py`).
 //!
 //! ```text
-//! with span / @traced / traced_iter        span.rs, direct.rs, traced.rs, iterate.rs
-//!            |  name, category, metadata   template.rs
+//! with span / @traced / traced_iter          span.rs, direct.rs, traced.rs, iterate.rs
+//! PyTorch's loaders, modules, checkpoints    loader.rs, phase.rs, ask.rs
+//!            |  name, category, metadata     template.rs
 //!            v
-//!       table of the engine                engine.rs: the preloaded library's, else the one linked here, else nothing
+//!       table of the engine                  engine.rs: the preloaded library's, else the one linked here, else nothing
 //! ```
 //!
 //! One engine a process: the table is looked up in the process first, so that spans go into the rings of the preloaded
@@ -13,12 +14,15 @@
 
 mod engine;
 mod held;
+mod phase;
 mod recent;
 mod template;
 mod value;
 
+mod ask;
 mod direct;
 mod iterate;
+mod loader;
 mod span;
 mod traced;
 
@@ -68,6 +72,16 @@ fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
     direct::install(&module.py().get_type::<span::Span>())?;
     module.add_class::<traced::Traced>()?;
     module.add_class::<iterate::TracedIterator>()?;
+    module.add_class::<loader::Pass>()?;
+    module.add_class::<loader::Fetch>()?;
+    module.add_class::<loader::Items>()?;
+    module.add_class::<loader::Batches>()?;
+    module.add_class::<loader::ItemIterator>()?;
+    module.add_class::<ask::Forwards>()?;
+    module.add_function(wrap_pyfunction!(ask::forward_was_seen, module)?)?;
+    module.add_function(wrap_pyfunction!(ask::file_size, module)?)?;
+    module.add_function(wrap_pyfunction!(phase::busy, module)?)?;
+    module.add_function(wrap_pyfunction!(phase::hold, module)?)?;
     module.add_function(wrap_pyfunction!(instant, module)?)?;
     module.add_function(wrap_pyfunction!(counter, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;

@@ -1,4 +1,5 @@
-//! `with span("step", epoch=1, step=3):` (its two methods are in [`crate::direct`]), and what can be made of a span: a decorator, another one with more metadata.
+//! `with span("step", epoch=1, step=3):` (its two methods are in [`crate::direct`]), and what can be made of a span: a
+//! decorator, another one with more metadata.
 //!
 //! One object may be entered again while it is open, and on several threads: each entry is a run of its own. An exit ends
 //! the latest run of its own thread. Where this thread has none, the span was begun on another: the engine is told to end
@@ -12,6 +13,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::engine;
 use crate::held::Held;
+use crate::phase::{self, Phase};
 use crate::recent;
 use crate::template::{Running, Template};
 use crate::value;
@@ -19,6 +21,8 @@ use crate::value;
 struct Run {
     thread: u64,
     running: Running,
+    /// What the thread was doing before.
+    before: Phase,
 }
 
 /// Runs that are open: the latest at hand, so that the usual single one takes no allocation.
@@ -66,16 +70,22 @@ impl Runs {
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Span {
     template: Template,
+    /// What a thread is doing while one of these runs.
+    phase: Phase,
     runs: Held<Runs>,
 }
 
 impl Span {
-    fn of(template: Template) -> Span {
-        Span { template, runs: Held::new(Runs::default()) }
+    fn of(template: Template, phase: Phase) -> Span {
+        Span { template, phase, runs: Held::new(Runs::default()) }
     }
 
     pub fn template(&self) -> &Template {
         &self.template
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
     }
 
     /// Begins a run.
@@ -83,7 +93,8 @@ impl Span {
     pub fn enter(&self, py: Python) {
         if let Some(engine) = engine::recording() {
             let running = self.template.begin(engine, py);
-            self.runs.with(py, |runs| runs.push(Run { thread: engine::thread(), running }));
+            let before = phase::enter(self.phase);
+            self.runs.with(py, |runs| runs.push(Run { thread: engine::thread(), running, before }));
         }
     }
 
@@ -101,7 +112,11 @@ impl Span {
 
     #[inline(always)]
     fn leave(&self, py: Python) -> Option<Running> {
-        self.runs.with(py, |runs| runs.take(engine::thread())).map(|run| run.running)
+        let run = self.runs.with(py, |runs| runs.take(engine::thread()))?;
+        if self.phase != Phase::NONE {
+            phase::leave(run.before);
+        }
+        Some(run.running)
     }
 }
 
@@ -110,7 +125,7 @@ impl Span {
     #[new]
     #[pyo3(signature = (name, /, cat = None, **meta))]
     fn new(name: &Bound<PyString>, cat: Option<&Bound<PyString>>, meta: Option<&Bound<PyDict>>) -> Span {
-        Span::of(Template::new(recent::site(name, cat), NO_STEPS, meta))
+        Span::of(Template::new(recent::site(name, cat), NO_STEPS, meta), Phase::NONE)
     }
 
     #[getter]
@@ -136,6 +151,22 @@ impl Span {
         }
     }
 
+    /// Ends the latest run of this thread under the name and category of another span: only its end showed what it was.
+    #[pyo3(signature = (other, /))]
+    fn end_as(&self, other: &Bound<Span>) {
+        let py = other.py();
+        if let Some(mut running) = self.leave(py) {
+            running.rename(other.get().template.site(), py);
+            running.end(&self.template, py);
+        }
+    }
+
+    /// A span of the same kind during which a thread is in these phases.
+    #[pyo3(signature = (phase, /))]
+    fn in_phase(&self, phase: u8) -> Span {
+        Span::of(self.template.with(None), Phase::of(phase))
+    }
+
     /// Adds metadata to the run of this thread that began last. Gives the span itself.
     #[pyo3(signature = (**meta))]
     fn set<'py>(slf: &Bound<'py, Self>, meta: Option<&Bound<PyDict>>) -> Bound<'py, Self> {
@@ -152,7 +183,7 @@ impl Span {
     /// A span of the same name that carries more metadata.
     #[pyo3(signature = (**meta))]
     fn with_meta(&self, meta: Option<&Bound<PyDict>>) -> Span {
-        Span::of(self.template.with(meta))
+        Span::of(self.template.with(meta), self.phase)
     }
 
     #[pyo3(signature = (function = None, /, **meta))]

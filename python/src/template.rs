@@ -98,7 +98,18 @@ impl Template {
     #[inline(always)]
     pub fn begin_at(&self, engine: Engine, steps: i64, py: Python) -> Running {
         let (name, category) = self.site.numbers(engine, py);
-        Running { open: engine.begin(name, category, steps), meta: Vec::new() }
+        Running { open: engine.begin(name, category, steps), first: None, others: Vec::new() }
+    }
+
+    /// The same under the name of an attempt that found nothing more: `fetch` becomes `fetch.end`.
+    pub fn ended(&self) -> Template {
+        self.named(format!("{}.end", self.site.name), self.site.category.clone())
+    }
+
+    /// The same under another name.
+    pub fn named(&self, name: String, category: String) -> Template {
+        let site = Arc::new(Site { name, category, numbers: Held::new((0, 0, 0)) });
+        Template { site, steps: self.steps, pairs: self.pairs.clone(), meta: Held::new((0, Vec::new())) }
     }
 
     pub fn mark(&self, engine: Engine, py: Python) {
@@ -127,17 +138,44 @@ fn numbered(engine: Engine, key: &str, value: &Value) -> Meta {
     }
 }
 
+/// The key of a pair of metadata, numbered once a generation.
+pub struct Key {
+    text: &'static str,
+    /// Generation and number.
+    number: Held<(u32, u32)>,
+}
+
+impl Key {
+    pub const fn of(text: &'static str) -> Key {
+        Key { text, number: Held::new((0, 0)) }
+    }
+
+    #[inline(always)]
+    fn number(&self, engine: Engine, py: Python) -> u32 {
+        self.number.with(py, |(generation, number)| {
+            if *generation != engine.generation() {
+                *number = engine.number(NameKind::Text, self.text);
+                // The first string of all may have begun an image, and with it a generation.
+                *generation = engine.generation();
+            }
+            *number
+        })
+    }
+}
+
 /// A span that has begun.
 pub struct Running {
     open: OpenSpan,
-    meta: Vec<Meta>,
+    /// Pairs that became known while it runs: the first, which most spans have alone, and all others.
+    first: Option<Meta>,
+    others: Vec<Meta>,
 }
 
 impl Running {
     /// Adds what became known while it runs.
     pub fn set(&mut self, pairs: &[(String, Value)], steps: i64) {
         let engine = engine::get();
-        self.meta.extend(pairs.iter().map(|(key, value)| numbered(engine, key, value)));
+        pairs.iter().for_each(|(key, value)| self.add(numbered(engine, key, value)));
         if steps != self.open.steps {
             self.open.steps = steps;
             engine.update(&self.open);
@@ -148,22 +186,57 @@ impl Running {
         self.open.steps
     }
 
-    /// Notes that it ends because of an exception.
-    #[cold]
+    /// Takes the name and the category of another site: only its end showed what it was.
+    pub fn rename(&mut self, site: &Site, py: Python) {
+        let (name, category) = site.numbers(engine::get(), py);
+        self.open.rename(name, category);
+    }
+
+    /// Adds a pair that this one span has.
     pub fn note(&mut self, key: &str, value: Value) {
-        self.meta.push(numbered(engine::get(), key, &value));
+        self.add(numbered(engine::get(), key, &value));
+    }
+
+    /// The same of a number, where it is noted often.
+    #[inline(always)]
+    pub fn note_number(&mut self, key: &Key, value: i64, py: Python) {
+        let key = key.number(engine::get(), py);
+        self.add(Meta::new(key, MetaKind::Int, value));
+    }
+
+    #[inline(always)]
+    fn add(&mut self, pair: Meta) {
+        match self.first {
+            None => self.first = Some(pair),
+            Some(_) => self.others.push(pair),
+        }
     }
 
     #[inline(always)]
     pub fn end(mut self, template: &Template, py: Python) {
         let engine = engine::get();
-        if template.pairs.is_empty() {
-            return engine.end(&mut self.open, &self.meta);
+        let (open, others) = (&mut self.open, &self.others);
+        match (self.first, template.pairs.is_empty()) {
+            (None, true) => engine.end(open, &[]),
+            (None, false) => template.with_meta(engine, py, |fixed| engine.end(open, fixed)),
+            (Some(first), true) => joined(&[], first, others, |all| engine.end(open, all)),
+            (Some(first), false) => {
+                template.with_meta(engine, py, |fixed| joined(fixed, first, others, |all| engine.end(open, all)));
+            }
         }
-        let Running { mut open, meta: own } = self;
-        template.with_meta(engine, py, |fixed| match own.is_empty() {
-            true => engine.end(&mut open, fixed),
-            false => engine.end(&mut open, &[fixed, &own].concat()),
-        });
     }
+}
+
+/// Hands the pairs over as one list, which takes no allocation where they are few.
+#[inline(always)]
+fn joined(fixed: &[Meta], first: Meta, others: &[Meta], work: impl FnOnce(&[Meta])) {
+    const FEW: usize = 4;
+    let count = fixed.len() + 1 + others.len();
+    if count > FEW {
+        return work(&[fixed, &[first], others].concat());
+    }
+    let mut all = [first; FEW];
+    all[..fixed.len()].copy_from_slice(fixed);
+    all[fixed.len() + 1..count].copy_from_slice(others);
+    work(&all[..count]);
 }

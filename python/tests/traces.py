@@ -36,6 +36,11 @@ class Trace:
             raise AssertionError(f"dlio-analyze failed with {asked.returncode} on {sql}:\n{asked.stderr}")
         return asked.stdout.splitlines()
 
+    def report(self):
+        """The summary."""
+        command = [analyzer(), self.folder, "--no-cache", "--format", "json"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
     def rows(self, sql):
         return list(csv.DictReader(self.ask(sql, "csv")))
 
@@ -71,9 +76,9 @@ class TracedTest(unittest.TestCase):
             file.write(content)
         return self.path(name)
 
-    def start(self, *command, **variables):
+    def start(self, *command, cwd=None, **variables):
         return subprocess.run(
-            command, cwd=self.folder, env=clean_environment(DLIO_TRACE_FORMAT="native", **variables),
+            command, cwd=cwd or self.folder, env=clean_environment(DLIO_TRACE_FORMAT="native", **variables),
             capture_output=True, text=True, check=False, timeout=120,
         )
 

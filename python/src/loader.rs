@@ -1,0 +1,309 @@
+//! What stands in a data loader's hot path: its iterator's `__next__`, and what its fetcher takes samples from.
+//!
+//! ```text
+//! trainer   iterator.__next__ -> Fetch    a span a batch; finding that there are no more is `fetch.end`
+//! worker    fetcher.dataset   -> Items    a span a sample (`item`), or a batch where the data set makes those (`items`)
+//!           fetcher's iterator -> ItemIterator
+//! ```
+//!
+//! The objects of the program stay as they are: these stand between them and the loader, hand on what they do not know, and
+//! leave no frame in a traceback. Within a fetch or an item of this thread another one is called `.nested`.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use dlio_schemas::record::{pack_steps, unpack_steps};
+use dlio_tracer::span::Value;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+
+use crate::engine::{self, Engine};
+use crate::phase::{self, Phase};
+use crate::span::{Span, note_failure};
+use crate::template::{Key, Running, Template};
+use crate::value;
+
+/// Attribute of an iterator that holds its [`Pass`].
+const PASS: &str = "_dliotrace_pass";
+
+/// How many batches the loaders of this process have delivered.
+static DELIVERED: AtomicU64 = AtomicU64::new(0);
+
+pub fn delivered() -> u64 {
+    DELIVERED.load(Relaxed)
+}
+
+/// Templates of one kind of span: as such, within another one, and for the attempt that finds nothing more.
+struct Names {
+    plain: Template,
+    nested: Template,
+    ended: Template,
+    phase: Phase,
+}
+
+impl Names {
+    fn of(span: &Bound<Span>) -> Names {
+        let plain = span.get().template().with(None);
+        let (name, category) = (plain.site().name(), plain.site().category());
+        let nested = plain.named(format!("{name}.nested"), category.to_string());
+        Names { ended: plain.ended(), nested, phase: span.get().phase(), plain }
+    }
+
+    /// Begins a span, and the phase that is left when it [ends](Open::end).
+    fn begin(&self, engine: Engine, steps: Option<i64>, py: Python) -> Open<'_> {
+        let template = if self.phase.is_now() { &self.nested } else { &self.plain };
+        let running = template.begin_at(engine, steps.unwrap_or(template.steps()), py);
+        Open { names: self, template, running, before: phase::enter(self.phase) }
+    }
+}
+
+/// A span that runs.
+struct Open<'a> {
+    names: &'a Names,
+    template: &'a Template,
+    running: Running,
+    before: Phase,
+}
+
+impl Open<'_> {
+    /// `None` is the end of an iteration.
+    fn end<T>(mut self, result: Option<&PyResult<T>>, py: Python) {
+        phase::leave(self.before);
+        match result {
+            None => self.running.rename(self.names.ended.site(), py),
+            Some(Err(error)) => note_failure(&mut self.running, error.get_type(py).as_any()),
+            Some(Ok(_)) => {}
+        }
+        self.running.end(self.template, py);
+    }
+}
+
+/// A pass over a loader: which epoch, and how many batches it has given.
+#[pyclass(frozen, module = "dliotrace")]
+pub struct Pass {
+    names: Names,
+    given: AtomicI64,
+}
+
+#[pymethods]
+impl Pass {
+    #[new]
+    #[pyo3(signature = (span, given = 0))]
+    fn new(span: &Bound<Span>, given: i64) -> Pass {
+        Pass { names: Names::of(span), given: AtomicI64::new(given) }
+    }
+}
+
+impl Pass {
+    fn steps(&self) -> i64 {
+        let (epoch, _) = unpack_steps(self.names.plain.steps());
+        pack_steps(epoch, value::narrow(self.given.load(Relaxed)))
+    }
+}
+
+/// `__next__` of a loader's iterators.
+#[pyclass(frozen, dict, module = "dliotrace")]
+pub struct Fetch {
+    following: Py<PyAny>,
+    /// Called with an iterator that has no pass; gives it one.
+    late: Py<PyAny>,
+}
+
+#[pymethods]
+impl Fetch {
+    #[new]
+    fn new(following: Py<PyAny>, late: Py<PyAny>) -> Fetch {
+        Fetch { following, late }
+    }
+
+    fn __call__<'py>(&self, iterator: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = iterator.py();
+        let following = self.following.bind(py);
+        let Some(engine) = engine::recording() else { return following.call1((iterator,)) };
+        let pass = match iterator.getattr_opt(intern!(py, PASS))? {
+            Some(pass) => pass,
+            None => self.late.bind(py).call1((iterator,))?,
+        };
+        let Ok(pass) = pass.cast::<Pass>() else { return following.call1((iterator,)) };
+        let pass = pass.get();
+        let open = pass.names.begin(engine, Some(pass.steps()), py);
+        let batch = following.call1((iterator,));
+        match &batch {
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => open.end::<()>(None, py),
+            _ => {
+                if batch.is_ok() {
+                    pass.given.fetch_add(1, Relaxed);
+                    DELIVERED.fetch_add(1, Relaxed);
+                }
+                open.end(Some(&batch), py);
+            }
+        }
+        batch
+    }
+
+    fn __get__<'py>(
+        slf: &Bound<'py, Self>,
+        instance: &Bound<'py, PyAny>,
+        _owner: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        bind(slf.as_any(), instance)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.following)?;
+        visit.call(&self.late)
+    }
+}
+
+/// `function` as a method of `instance`.
+pub fn bind<'py>(function: &Bound<'py, PyAny>, instance: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static METHOD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if instance.is_none() {
+        return Ok(function.clone());
+    }
+    METHOD.import(function.py(), "types", "MethodType")?.call1((function, instance))
+}
+
+/// A data set as a fetcher sees it.
+#[pyclass(frozen, module = "dliotrace")]
+pub struct Items {
+    dataset: Py<PyAny>,
+    /// `__getitems__` of a data set that makes whole batches.
+    batches: Option<Py<PyAny>>,
+    names: Names,
+}
+
+#[pymethods]
+impl Items {
+    #[new]
+    fn new(dataset: Py<PyAny>, span: &Bound<Span>, batches: Option<Py<PyAny>>) -> Items {
+        Items { dataset, batches, names: Names::of(span) }
+    }
+
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        let dataset = self.dataset.bind(py);
+        let Some(engine) = engine::recording() else { return dataset.get_item(index) };
+        let mut open = self.names.begin(engine, None, py);
+        note_index(&mut open.running, index);
+        let item = dataset.get_item(index);
+        open.end(Some(&item), py);
+        item
+    }
+
+    fn __len__(&self, py: Python) -> PyResult<usize> {
+        self.dataset.bind(py).len()
+    }
+
+    /// Fetchers ask for it at every batch, and take None for a data set that has none: an attribute that is missing would
+    /// cost an exception each time.
+    #[getter]
+    fn __getitems__(&self, py: Python) -> Option<Py<PyAny>> {
+        self.batches.as_ref().map(|batches| batches.clone_ref(py))
+    }
+
+    /// All else is the data set's own affair.
+    fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        self.dataset.bind(name.py()).getattr(name)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.dataset)?;
+        self.batches.iter().try_for_each(|batches| visit.call(batches))
+    }
+}
+
+/// `__getitems__` of a data set that makes whole batches.
+#[pyclass(frozen, module = "dliotrace")]
+pub struct Batches {
+    function: Py<PyAny>,
+    names: Names,
+}
+
+#[pymethods]
+impl Batches {
+    #[new]
+    fn new(function: Py<PyAny>, span: &Bound<Span>) -> Batches {
+        Batches { function, names: Names::of(span) }
+    }
+
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let function = self.function.bind(py);
+        let Some(engine) = engine::recording() else { return function.call(args, kwargs) };
+        let mut open = self.names.begin(engine, None, py);
+        if let Ok(indices) = args.get_item(0) {
+            note_index(&mut open.running, &indices);
+        }
+        let batch = function.call(args, kwargs);
+        open.end(Some(&batch), py);
+        batch
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)
+    }
+}
+
+static INDEX: Key = Key::of("index");
+
+/// Says which sample it was; of several, how many. Numbers of array libraries convert themselves.
+fn note_index(running: &mut Running, index: &Bound<PyAny>) {
+    if let Ok(key) = index.cast::<PyString>() {
+        running.note("index", Value::Text(value::text(key)));
+    } else if let Ok(number) = index.extract() {
+        running.note_number(&INDEX, number, index.py());
+    } else if let Ok(count) = index.len() {
+        running.note("count", Value::Int(count as i64));
+    }
+}
+
+/// The iterator over a data set that is not indexed, as a fetcher sees it.
+#[pyclass(frozen, module = "dliotrace")]
+pub struct ItemIterator {
+    iterator: Py<PyAny>,
+    names: Names,
+    made: AtomicI64,
+}
+
+#[pymethods]
+impl ItemIterator {
+    #[new]
+    fn new(iterator: Py<PyAny>, span: &Bound<Span>) -> ItemIterator {
+        ItemIterator { iterator, names: Names::of(span), made: AtomicI64::new(0) }
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> Option<PyResult<Bound<'py, PyAny>>> {
+        // What is no iterator fails as it does without us.
+        let mut iterator = match self.iterator.bind(py).try_iter() {
+            Ok(iterator) => iterator,
+            Err(error) => return Some(Err(error)),
+        };
+        let Some(engine) = engine::recording() else { return iterator.next() };
+        let mut open = self.names.begin(engine, None, py);
+        open.running.note_number(&INDEX, self.made.fetch_add(1, Relaxed), py);
+        let item = iterator.next();
+        open.end(item.as_ref(), py);
+        item
+    }
+
+    fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        self.iterator.bind(name.py()).getattr(name)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.iterator)
+    }
+}
