@@ -1,5 +1,6 @@
 #!/bin/sh
-# Opens our traces in the real Perfetto UI and in other people's tools, and compares what they find with what was recorded.
+# Opens our traces in the real Perfetto UI and in other people's tools, and compares what they find with what was recorded; opens
+# the pages of reports in a browser, and proves what they promise.
 # Leaves traces, figures and pictures in $CARGO_TARGET_DIR/ui. `run-ui.sh quick` leaves the long ones out.
 set -eu
 
@@ -114,6 +115,7 @@ if [ -f "$library" ]; then
     wait "$once" || { echo "--view did not end well once its trace was fetched" >&2; failed=1; }
     kill "$server"
     . "$here/ui/examples.sh"
+    . "$here/ui/pages.sh"
 else
     echo "$library is missing: only traces made by hand were proved" >&2
 fi

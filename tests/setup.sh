@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
-# `setup.sh test` also what the tests use. Says nothing and does nothing where everything is there.
+# `setup.sh test` also what the tests use, `setup.sh torch` PyTorch for its own tests (some 6 GB). Says nothing and does nothing where everything is there.
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
-[ "${1:-demo}" = test ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind"
+[ "${1:-demo}" != demo ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
+    musl-gcc:musl-tools ruby:ruby"
 
 missing=""
 for pair in $wanted; do
@@ -25,15 +26,20 @@ if [ -n "$missing" ]; then
     }
 fi
 
-# What reads our files in the tests: the libraries people use themselves.
-if [ "${1:-demo}" = test ]; then
-    venv="${XDG_CACHE_HOME:-$HOME/.cache}/dlio-venv"
-    packages="numpy h5py pandas pyarrow pillow polars duckdb"
-    stamp="$venv/.readers"
-    if [ "$(cat "$stamp" 2>/dev/null)" != "$packages" ]; then
-        [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+# packages VENV STAMP NAMES: Python packages in an environment of their own, outside the clone.
+packages() {
+    if [ "$(cat "$1/$2" 2>/dev/null)" != "$3" ]; then
+        # An environment whose making was interrupted has a Python and no pip.
+        "$1/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv "$1"
         # shellcheck disable=SC2086 # a list of words
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $packages
-        echo "$packages" > "$stamp"
+        "$1/bin/python" -m pip install --quiet --disable-pip-version-check $3
+        echo "$3" > "$1/$2"
     fi
-fi
+}
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}"
+case "${1:-demo}" in
+    # What reads our files in the tests: the libraries people use themselves.
+    test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;
+    torch) packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy" ;;
+esac

@@ -26,7 +26,11 @@ GROWTH_MAX = 0.10
 CALLS = 40_960
 EVENTS = 409_600
 
-TRACED = {"pread": "pread", "stat": "stat", "open and close": "openclose", "fread": "fread"}
+TRACED = {
+    "pread": "pread", "stat": "stat", "open and close": "openclose", "fread": "fread",
+    "open, read, close of another file": "distinct", "the same by a relative path": "distinct_here",
+    "the same by a folder's descriptor": "distinct_at",
+}  # fmt: skip
 
 
 class Guard:
@@ -37,6 +41,8 @@ class Guard:
         self.loop = self.folder / "loop"
         subprocess.run(["cc", "-O2", "-pthread", "-o", self.loop, places.HERE / "programs/loop.c"], check=True)
         (self.folder / "blocks").write_bytes(bytes(4 << 20))
+        # Makes the files that are opened one by one.
+        subprocess.run(self.loop_command("distinct", 2 * CALLS), check=True, capture_output=True)
 
     def count_all(self):
         """Instructions for each thing that is guarded, by its name."""

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Puts the tables of the last full run into README.md: `readme.py [README] [--results FILE]`.
+"""Puts the tables of the last full run into BENCHMARKS.md: `readme.py [DOCUMENT] [--results FILE] [--then FILE ...]`.
 
 Between `<!-- bench: NAME -->` and `<!-- bench: end -->` stands what that run saw, NAME being one of the tables below. A
-marker with another name, or without its end, is an error and nothing is written.
+marker with another name, or without its end, is an error and nothing is written. `--then` names a later run of some cases,
+which take the place of those of the full run; the document says so.
 """
 
 import argparse
@@ -36,11 +37,37 @@ def filled(text, data):
     return MARKED.sub(table, text)
 
 
+def merged(data, later):
+    """The full run with the cases of a later one in place of its own."""
+    newer = {case["name"]: case for case in later["cases"]}
+    unknown = newer.keys() - {case["name"] for case in data["cases"]}
+    if unknown:
+        raise Wrong(f"the full run has no case {', '.join(sorted(unknown))}")
+    promised = {row["what"]: row for row in later["budgets"] if row["verdict"] != "not measured"}
+    return data | {
+        "cases": [newer.get(case["name"], case) for case in data["cases"]],
+        "budgets": [promised.get(row["what"], row) for row in data["budgets"]],
+        "later": [*data.get("later", []), later],
+    }
+
+
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
+# What the groups of cases are called in the document.
+TITLES = {
+    "capture": "Traced calls", "programs": "Whole programs", "load": "Summaries of large traces", "benchmark": "The benchmark",
+}  # fmt: skip
+
+
 def provenance(data):
-    return report.provenance(data)
+    return " ".join([report.provenance(data), *(of_its_own(later) for later in data.get("later", []))])
+
+
+def of_its_own(later):
+    groups = dict.fromkeys(TITLES.get(case["group"], case["group"]) for case in later["cases"])
+    load = f"load {later['load_before']} before, {later['load_after']} after"
+    return f"{', '.join(groups)}: a run of their own, {load}."
 
 
 def budgets(data):
@@ -131,8 +158,9 @@ def value(case, side, kind, name, sign=""):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("readme", type=Path, nargs="?", default=places.ROOT / "README.md")
+    parser.add_argument("document", type=Path, nargs="?", default=places.ROOT / "BENCHMARKS.md")
     parser.add_argument("--results", type=Path, help="a results.json (default: that of the last full run)")
+    parser.add_argument("--then", type=Path, action="append", default=[], help="of a later run of some of its cases")
     chosen = parser.parse_args()
     folder = places.target() / "bench"
     data = json.loads(chosen.results.read_text()) if chosen.results else results.newest(folder, "full")
@@ -140,7 +168,9 @@ def main():
         raise Wrong(f"no full run in {folder}: `make bench` makes one")
     if not data["budgets"]:
         raise Wrong("the last full run was stopped before its end")
-    results.write_whole(chosen.readme, filled(chosen.readme.read_text(), data))
+    for later in chosen.then:
+        data = merged(data, json.loads(later.read_text()))
+    results.write_whole(chosen.document, filled(chosen.document.read_text(), data))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Results as people read them: lines while it goes, a Markdown document, and the tables of the README."""
+"""Results as people read them: lines while it goes, a Markdown document, and the tables of BENCHMARKS.md."""
 
 UPPER_BOUNDS = "machine busy: figures are upper bounds"
 ENOUGH_ROUNDS = 2

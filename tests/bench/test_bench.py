@@ -317,18 +317,35 @@ class Readme(unittest.TestCase):
         self.assertTrue(once.startswith("before\n<!-- bench: budgets -->\n| budget |") and once.endswith("\nafter\n"))
         self.assertEqual(readme.filled(once, self.DATA), once)
 
+    def test_a_later_run_takes_the_place_of_its_cases_and_is_named(self):
+        def case(name, seen):
+            return {"name": name, "group": "load", "sides": [], "seen": seen}
+
+        full = {"cases": [case("a", 1), case("b", 1)], "budgets": [{"what": "x", "verdict": "met", "seen": 1}]}
+        later = {
+            "cases": [case("b", 2)], "load_before": 0.5, "load_after": 0.7,
+            "budgets": [{"what": "x", "verdict": "not measured"}],
+        }  # fmt: skip
+        both = readme.merged(full, later)
+        self.assertEqual([one["seen"] for one in both["cases"]], [1, 2])
+        self.assertEqual(both["budgets"][0]["seen"], 1)
+        named = "Summaries of large traces: a run of their own, load 0.5 before, 0.7 after."
+        self.assertEqual(readme.of_its_own(both["later"][0]), named)
+        with self.assertRaises(readme.Wrong):
+            readme.merged(full, {"cases": [case("c", 2)], "budgets": []})
+
     def test_a_wrong_marker_is_an_error(self):
         for text in ("none", "<!-- bench: budgets -->\n", "<!-- bench: speed -->\n<!-- bench: end -->\n"):
             with self.assertRaises(readme.Wrong):
                 readme.filled(text, self.DATA)
 
-    def test_every_case_of_the_benchmark_has_a_figure_in_the_readme(self):
+    def test_every_case_of_the_benchmark_has_a_figure_in_the_document(self):
         listed = tomllib.loads(Path(__file__).with_name("cases.toml").read_text())["case"]
         about = {case["name"].split(",")[0] for case in listed if case.get("group") == "benchmark"}
         self.assertTrue(about and about <= set(readme.FIGURES), about)
 
-    def test_the_readme_has_markers_for_tables_that_there_are(self):
-        text = (places.ROOT / "README.md").read_text()
+    def test_the_document_has_markers_for_tables_that_there_are(self):
+        text = (places.ROOT / "BENCHMARKS.md").read_text()
         marked = set(found[1] for found in readme.MARKED.findall(text))
         self.assertTrue(marked and marked <= set(readme.TABLES), marked)
 

@@ -30,7 +30,8 @@ def by_summary(folder, analyze):
     said = subprocess.run(command, capture_output=True, text=True)
     if said.returncode != 0:
         return None
-    rows = json.loads(said.stdout)["functions"]
+    report = json.loads(said.stdout)
+    rows = report["functions"] + report.get("past_files", [])
     return sum(row["count"] for row in rows if row["cat"] in ("posix", "stdio"))
 
 

@@ -81,7 +81,7 @@ SPANS = """
         select slice.id, slice.ts, slice.dur, slice.track_id, slice.depth from slice join args using (arg_set_id) where args.key in ('debug.bytes', 'args.bytes') and slice.category in ('posix', 'stdio')
     ) inner_slice on inner_slice.track_id = outer_slice.track_id and inner_slice.depth > outer_slice.depth
         and inner_slice.ts >= outer_slice.ts and inner_slice.ts + inner_slice.dur <= outer_slice.ts + outer_slice.dur
-    where outer_slice.category not in ('posix', 'stdio', 'process') group by 1
+    where outer_slice.category not in ('posix', 'stdio', 'process', 'wait') group by 1
 """
 
 # What rates of counters come to over the whole run.

@@ -1,8 +1,11 @@
 /* loop: calls of one kind, one after another, for a tracer to be put on. It never links one.
  *   loop MODE THREADS CALLS SIZE FILE [ENDING]
  *
- * MODE    pread, read, write, openclose, stat, fread, mixed (open, fstat, six preads, lseek, close)
- * CALLS   of all threads together; one of openclose is an open and a close
+ * MODE    pread, read, write, openclose, stat, fread, mixed (open, fstat, six preads, lseek, close); or distinct,
+ *         distinct_here, distinct_at: open, read and close of another file each time, by an absolute path, by one relative
+ *         to the working directory, by one relative to a folder's descriptor. The files are made beside FILE if they are not
+ *         there, before anything is counted.
+ * CALLS   of all threads together; one of openclose is an open and a close, one of distinct an open, a read and a close
  * ENDING  return (as usual), _exit, kill, abort or exec: what happens once all calls are done
  *
  * Prints the time a call took a thread, and how many calls that a tracer can see were made by then. It prints by a raw
@@ -123,9 +126,71 @@ static void mixes(struct job *job) {
     job->calls = job->turns / MIXED * MIXED;
 }
 
+/* Of a thousand files each; made by raw system calls, which a tracer does not see. */
+enum { FILES_IN_FOLDER = 1000 };
+
+static void make_files(long count) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s-many", file);
+    syscall(SYS_mkdirat, AT_FDCWD, path, 0755);
+    for (long i = 0; i < count; i++) {
+        if (i % FILES_IN_FOLDER == 0) {
+            snprintf(path, sizeof path, "%s-many/%05ld", file, i / FILES_IN_FOLDER);
+            syscall(SYS_mkdirat, AT_FDCWD, path, 0755);
+        }
+        snprintf(path, sizeof path, "%s-many/%05ld/sample-%08ld.bin", file, i / FILES_IN_FOLDER, i);
+        int fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT, 0644);
+        must(fd >= 0 && syscall(SYS_write, fd, path, 16) == 16 && syscall(SYS_close, fd) == 0, path);
+    }
+}
+
+static void reads_small(int fd, const char *path) {
+    char bytes[16];
+    must(fd >= 0 && read(fd, bytes, sizeof bytes) == sizeof bytes && close(fd) == 0, path);
+}
+
+static void opens_distinct(struct job *job) {
+    char path[4200];
+    for (long i = job->id * job->turns; i < (job->id + 1) * job->turns; i++) {
+        snprintf(path, sizeof path, "%s-many/%05ld/sample-%08ld.bin", file, i / FILES_IN_FOLDER, i);
+        reads_small(open(path, O_RDONLY), path);
+    }
+    job->calls = 3 * job->turns;
+}
+
+static void opens_distinct_here(struct job *job) {
+    char path[64];
+    for (long i = job->id * job->turns; i < (job->id + 1) * job->turns; i++) {
+        snprintf(path, sizeof path, "%05ld/sample-%08ld.bin", i / FILES_IN_FOLDER, i);
+        reads_small(open(path, O_RDONLY), path);
+    }
+    job->calls = 3 * job->turns;
+}
+
+static void opens_distinct_at(struct job *job) {
+    char path[4200];
+    int folder = -1;
+    job->calls = 3 * job->turns;
+    for (long i = job->id * job->turns; i < (job->id + 1) * job->turns; i++) {
+        if (folder < 0 || i % FILES_IN_FOLDER == 0) {
+            if (folder >= 0) close(folder), job->calls++;
+            snprintf(path, sizeof path, "%s-many/%05ld", file, i / FILES_IN_FOLDER);
+            folder = open(path, O_RDONLY | O_DIRECTORY), job->calls++;
+        }
+        snprintf(path, sizeof path, "sample-%08ld.bin", i);
+        reads_small(openat(folder, path, O_RDONLY), path);
+    }
+    if (folder >= 0) close(folder), job->calls++;
+}
+
+static int is_distinct(void) {
+    return turns == opens_distinct || turns == opens_distinct_here || turns == opens_distinct_at;
+}
+
 static const struct { const char *name; void (*turns)(struct job *); } MODES[] = {
     {"pread", preads}, {"read", reads}, {"write", writes}, {"openclose", opens},
-    {"stat", stats}, {"fread", freads}, {"mixed", mixes},
+    {"stat", stats}, {"fread", freads}, {"mixed", mixes}, {"distinct", opens_distinct},
+    {"distinct_here", opens_distinct_here}, {"distinct_at", opens_distinct_at},
 };
 
 static int mode_is_known(const char *name) {
@@ -162,6 +227,13 @@ int main(int argc, char **argv) {
     struct stat found;
     must(stat(file, &found) == 0, file);
     reach = found.st_size > size ? found.st_size - size : 1;
+
+    char many[4200];
+    struct stat there;
+    snprintf(many, sizeof many, "%s-many/%05ld/sample-%08ld.bin", file, (atol(argv[3]) - 1) / FILES_IN_FOLDER, atol(argv[3]) - 1);
+    if (is_distinct() && syscall(SYS_newfstatat, AT_FDCWD, many, &there, 0) != 0) make_files(atol(argv[3]));
+    snprintf(many, sizeof many, "%s-many", file);
+    if (turns == opens_distinct_here) must(chdir(many) == 0, many);
 
     static struct job jobs[THREADS_MAX];
     pthread_t ids[THREADS_MAX];

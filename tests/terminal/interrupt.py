@@ -1,0 +1,106 @@
+"""Ctrl-C in the shell of dlio-analyze, typed at a terminal: ``interrupt.py PROGRAM TRACE``.
+
+Nothing here waits for a time to pass: what the terminal shows, or the threads of the process, say when to go on.
+"""
+
+import os
+import pty
+import select
+import signal
+import sys
+import time
+
+PATIENCE = 120
+
+# What the line editor sends when it has taken a line and the keys mean again what they mean to every program.
+TAKEN = "\x1b[?2004l"
+
+# Neither ends within an hour: the first makes batches all the time, the second none at all.
+BUSY = "select count(*) from generate_series(1, 5000000) a, generate_series(1, 5000000) b;"
+SILENT = "select count(*) from generate_series(1, 5000000) a(x), generate_series(1, 5000000) b(y) where x + y < 0;"
+
+
+class Terminal:
+    """A program at a terminal of its own, and what it has shown."""
+
+    def __init__(self, command, environment):
+        self.shown = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(command[0], command, environment)
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text):
+        """Reads until the text has been shown; what stands before it is done with."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.shown:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                sys.exit(f"waited in vain for {text!r}; on the terminal stands {self.shown!r}")
+            try:
+                self.shown += os.read(self.fd, 4096).decode(errors="replace")
+            except OSError:
+                sys.exit(f"the program ended before {text!r}; on the terminal stands {self.shown!r}")
+        before, self.shown = self.shown.split(text, 1)
+        return before
+
+    def querying(self):
+        """Processor time of each thread that works at a query."""
+        times = []
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            try:
+                with open(f"/proc/{self.pid}/task/{task}/stat") as file:
+                    name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+            except FileNotFoundError:
+                continue
+            if name == "query":
+                times.append(sum(map(int, rest.split()[11:13])))
+        return times
+
+    def until(self, threads, meaning):
+        end = time.monotonic() + PATIENCE
+        while not threads(self.querying()):
+            if time.monotonic() > end:
+                sys.exit(f"{meaning} is not so: {self.querying()}")
+            os.sched_yield()
+
+
+def main(program, trace):
+    home = os.environ["HOME"]
+    environment = {"HOME": home, "TERM": "xterm", "PATH": os.environ["PATH"]}
+    terminal = Terminal([program, trace, "--shell"], environment)
+    terminal.expect("sql> ")
+    for query in (BUSY, SILENT):
+        # As soon as there is a signal to be had, and again where the query has come to work.
+        for begun in (lambda times: True, any):
+            terminal.type(query + "\r")
+            terminal.expect(TAKEN)
+            terminal.until(begun, "a query works")
+            terminal.type("\x03")
+            terminal.expect("interrupted")
+            terminal.expect("sql> ")
+            terminal.until(lambda times: not times, "no thread works any more")
+            terminal.type("select 6 * 7 as answer;\r")
+            terminal.expect(TAKEN)
+            terminal.expect("42")
+            terminal.expect("sql> ")
+    # The history holds what was asked last, and before that what was interrupted.
+    terminal.type("\x1b[A\r")
+    terminal.expect("6 * 7")
+    terminal.expect("42")
+    terminal.expect("sql> ")
+    terminal.type("\x04")
+    _, status = os.waitpid(terminal.pid, 0)
+    if status != 0:
+        sys.exit(f"the shell ended with {status}")
+    with open(f"{home}/.local/state/dlio/analyze-history") as file:
+        history = file.read()
+    if BUSY not in history or SILENT not in history:
+        sys.exit(f"the history lacks what was interrupted: {history!r}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    main(*sys.argv[1:])

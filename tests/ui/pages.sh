@@ -1,0 +1,24 @@
+# Part of run-ui.sh: the report as a page, of a run whose paths hold markup, of one with many processes, and of nothing.
+
+# page NAME TRACE ARGUMENT...: writes the page of a trace and proves it.
+page() {
+    name="$1" trace="$2"
+    shift 2
+    "$analyze" "$trace" --force --html "$out/$name.html" 2>"$out/$name.said" || { cat "$out/$name.said" >&2; failed=1; }
+    "$analyze" "$trace" --no-cache --format json -o "$out/$name.summary.json"
+    "$here/ui/report.py" "$out/$name.html" --summary "$out/$name.summary.json" --pictures "$out/$name.page" "$@" || failed=1
+}
+
+# A folder `<` that holds a file `script><img ...>`: its path closes an element of script, were it let.
+mkdir -p "$out/markup/<"
+hostile="$out/markup/</script><img src=x onerror=document.title=1>"
+mkdir -p "$(dirname "$hostile")"
+cp "$out/input" "$hostile"
+record markup_run native "$out/workload" "$hostile" 2 50
+page markup "$out/markup_run" --holds "script><img src=x onerror=document.title=1>"
+if [ -d "$out/eight" ]; then
+    page eight_page "$out/eight"
+fi
+if [ -d "$out/trace_loader" ]; then
+    page loader "$out/trace_loader"
+fi
