@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Counts the instructions of a traced call and of a decoded event, and fails where one costs a tenth more than it did.
+"""Counts the instructions of a traced call and of a decoded event, and fails where one costs a tenth more than it did (an
+event that is summarised a quarter).
 
     guard.py              compares with baseline.toml
     guard.py --renew      writes baseline.toml anew, to be committed with the change that needs it and its reason
@@ -21,6 +22,10 @@ import places
 
 BASELINE = places.HERE / "baseline.toml"
 GROWTH_MAX = 0.10
+# Of what depends on the machine, too: how long the calls of the trace took decides how many bytes their times have, and the
+# analyzer chooses its functions by what the processor has and the sizes of its tables by how much memory there is. The same
+# build has counted a tenth more on another machine of the same kind.
+GROWTH_OF_THE_ANALYZER = 0.25
 
 # Whole halves of a ring, so that N and 2 N calls make N / 2048 and twice as many blocks.
 CALLS = 40_960
@@ -31,6 +36,9 @@ TRACED = {
     "open, read, close of another file": "distinct", "the same by a relative path": "distinct_here",
     "the same by a folder's descriptor": "distinct_at",
 }  # fmt: skip
+
+
+SUMMARISED = "event of a .dlt, summarised"
 
 
 class Guard:
@@ -47,7 +55,7 @@ class Guard:
     def count_all(self):
         """Instructions for each thing that is guarded, by its name."""
         tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
-        tasks |= {"pread, made a .pftrace": (self.exported, "pread"), "event of a .dlt, summarised": (self.decoded, "")}
+        tasks |= {"pread, made a .pftrace": (self.exported, "pread"), SUMMARISED: (self.decoded, "")}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
             return {name: count.result() for name, count in running.items()}
@@ -76,7 +84,7 @@ class Guard:
             self.loop_command("pread", events), env=self.traced_environment(trace, "native"),
             check=True, capture_output=True,
         )  # fmt: skip
-        return callgrind([self.values["analyze"], trace, "--summary", "--threads", "1"], os.environ)
+        return callgrind([self.values["analyze"], trace, "--summary", "--threads", "1", "--no-cache"], os.environ)
 
     def loop_command(self, mode, calls):
         return [self.loop, mode, "1", str(calls), "4096", self.folder / "blocks"]
@@ -104,7 +112,7 @@ def grown(counted, baseline):
         known = baseline.get(name)
         if known is None:
             sentences.append(f"{name}: {count:.1f} instructions, and baseline.toml does not know it")
-        elif count > known * (1 + GROWTH_MAX):
+        elif count > known * (1 + (GROWTH_OF_THE_ANALYZER if name == SUMMARISED else GROWTH_MAX)):
             sentences.append(f"{name}: {count:.1f} instructions, {count / known - 1:.0%} more than the {known} of baseline.toml")
     return sentences
 

@@ -357,6 +357,8 @@ class Guarded(unittest.TestCase):
 
     def test_what_the_baseline_does_not_know_is_told(self):
         self.assertIn("does not know", guard.grown({"read": 1.0}, {})[0])
+        self.assertEqual(guard.grown({guard.SUMMARISED: 124.0}, {guard.SUMMARISED: 100.0}), [])
+        self.assertIn("26% more", guard.grown({guard.SUMMARISED: 126.0}, {guard.SUMMARISED: 100.0})[0])
 
     def test_the_baseline_is_written_as_it_is_read(self):
         self.assertEqual(tomllib.loads(guard.renewed({"open and close": 12.34})), {"instructions": {"open and close": 12.3}})
