@@ -3,10 +3,9 @@
 
 mod program;
 
-use program::{Folder, command, dlio, stderr, stdout};
+use program::{Folder, command, dlio, stderr, stdout, until};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Checkpoints alone, of a small model.
 fn typed(writes: i64, reads: i64, more: &[&str]) -> Vec<String> {
@@ -152,16 +151,9 @@ fn a_crash_while_copying_loses_no_checkpoint() {
     let typed = typed(3, -1, &[FAST, pause]);
     let words: Vec<&str> = typed.iter().map(String::as_str).collect();
     let mut child = command(&folder, &words).stdout(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    let until = |what: &str, holds: &dyn Fn() -> bool| {
-        while !holds() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    };
     let own = format!("/proc/{0}/task/{0}/children", child.id());
     let beside = || std::fs::read_to_string(&own).unwrap_or_default().split_whitespace().next().map(str::to_string);
-    until("somebody beside", &|| beside().is_some());
+    until("somebody beside", || beside().is_some());
     let beside = beside().unwrap();
     let signal = |name: &str, process: &str| {
         assert!(Command::new("kill").args(["-s", name, process]).status().unwrap().success(), "kill -s {name}");
@@ -169,13 +161,13 @@ fn a_crash_while_copying_loses_no_checkpoint() {
     // What is beside comes to nothing from here on.
     signal("STOP", &beside);
     let log = folder.path().join("run/dlio.log");
-    until("two are saved", &|| {
+    until("two are saved", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Finished saving checkpoint 2"))
     });
     child.kill().unwrap();
     child.wait().unwrap();
     signal("CONT", &beside);
-    until("nobody is left", &|| !Path::new(&format!("/proc/{beside}")).exists());
+    until("nobody is left", || !Path::new(&format!("/proc/{beside}")).exists());
     let output = run(&folder, -1, 2, &[FAST]);
     assert!(output.status.success(), "{}", stderr(&output));
     // The next run sweeps what is half, and brings what it writes to where it stays.

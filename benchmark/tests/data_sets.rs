@@ -3,10 +3,10 @@
 mod program;
 
 use dlio_benchmark::system::lives;
-use program::{Folder, command, dlio, stderr, stdout};
+use program::{Folder, command, dlio, stderr, stdout, until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 const GENERATE: &str = "++workload.workflow.generate_data=true";
 const ONLY: [&str; 2] = [GENERATE, "++workload.workflow.train=false"];
@@ -269,7 +269,6 @@ fn a_generation_that_was_killed_is_resumed_by_the_next_which_cleans_up() {
         "++workload.dataset.record_length_bytes_stdev=0",
     ];
     let mut child = command(&folder, &typed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
     // Whoever writes is killed too, before it can finish its file.
     let writers = || {
         let id = child.id();
@@ -279,17 +278,11 @@ fn a_generation_that_was_killed_is_resumed_by_the_next_which_cleans_up() {
     let unfinished = || folder.files("data").into_iter().filter(|file| file.contains(".partial-")).collect::<Vec<_>>();
     // A writer that was started after the children were listed dies of its parent's death, a moment later.
     let at_work = |file: &String| lives(file.rsplit('-').next().unwrap().parse().unwrap());
-    let until = |reached: &dyn Fn() -> bool, what: &str| {
-        while !reached() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    until(&|| !unfinished().is_empty(), "a file is begun");
+    until("a file is begun", || !unfinished().is_empty());
     let all = [writers(), vec![child.id().to_string()]].concat();
     Command::new("kill").arg("-KILL").args(&all).status().unwrap();
     child.wait().unwrap();
-    until(&|| !unfinished().iter().any(at_work), "its writers end");
+    until("its writers end", || !unfinished().iter().any(at_work));
     // Fewer and smaller files of the same names would be others; these are the same.
     let short: Vec<&str> = typed.iter().copied().chain(["-q"]).collect();
     let output = dlio(&folder, &short);

@@ -2,10 +2,10 @@
 
 mod program;
 
-use program::{Folder, command, dlio, stderr, stdout};
+use program::{Folder, SOON, command, dlio, stderr, stdout, until};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const GENERATE: &str = "++workload.workflow.generate_data=true";
 
@@ -35,14 +35,6 @@ fn started(folder: &Folder, more: &[&str]) -> Child {
     let typed = small(more);
     let mut command = command(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn logged(folder: &Folder, words: &str) -> bool {
@@ -145,7 +137,7 @@ fn one_of_many_that_a_launcher_started_is_refused() {
     assert!(alone.env("SLURM_NTASKS", "1").output().unwrap().status.success());
 }
 
-const LONG: [&str; 3] = ["--ranks=3", "++workload.train.computation_time=20", "++workload.dataset.num_files_train=12"];
+const LONG: [&str; 3] = ["--ranks=3", "++workload.train.computation_time=300", "++workload.dataset.num_files_train=12"];
 
 #[test]
 fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
@@ -162,7 +154,7 @@ fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
         let mut said = String::new();
         std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(4), "{said}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         let named = format!("rank {} was killed by signal 9", victim + 1);
         assert!(said.contains(&named) && said.matches("rank ").count() == 1, "{said}");
         let summary = folder.json("run/summary.json");
@@ -254,8 +246,7 @@ fn words_that_say_others_and_words_that_say_nothing_are_understood() {
     let ten = |of: usize| vec![format!("*a{of}"); 10].join(",");
     let lines: String = (1..10).map(|level| format!("a{level}: &a{level} [{}]\n", ten(level - 1))).collect();
     std::fs::write(laughs.join("laughs.yaml"), format!("a0: &a0 lol\n{lines}")).unwrap();
-    let begun = Instant::now();
     let output = dlio(&folder, &["bench", "workload=laughs", "--config-dir=configs"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("aliases") && begun.elapsed() < Duration::from_secs(10));
+    assert!(stderr(&output).contains("aliases"), "{}", stderr(&output));
 }

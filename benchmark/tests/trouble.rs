@@ -3,9 +3,8 @@
 
 mod program;
 
-use program::{Folder, command, dlio, stderr};
+use program::{Folder, command, dlio, stderr, until};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const GENERATE: &str = "++workload.workflow.generate_data=true";
 
@@ -168,11 +167,7 @@ fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
 fn interrupted(folder: &Folder, typed: &[String], begun: impl Fn() -> bool) -> Output {
     let words: Vec<&str> = typed.iter().map(String::as_str).collect();
     let child = command(folder, &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let started = Instant::now();
-    while !begun() {
-        assert!(started.elapsed() < Duration::from_secs(60), "the run gets that far");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the run gets that far", begun);
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     child.wait_with_output().unwrap()
 }

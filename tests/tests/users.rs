@@ -15,7 +15,7 @@ const VICTIM: u32 = 61_001;
 const ATTACKER: u32 = 61_002;
 
 /// A program that was made to wait for nothing ends long before.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Reads a file 5,000 times; with one argument waits for a file of that name, then does it again.
 const PROGRAM: &str = r#"

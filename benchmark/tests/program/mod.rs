@@ -7,6 +7,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Far less than a step of `computation_time=300`, which whoever does not end at once would finish first.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Longer than anything takes that does not hang.
+pub const HANGS: Duration = Duration::from_secs(300);
 
 pub struct Folder(PathBuf);
 
@@ -73,6 +80,15 @@ pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
 
 pub fn dlio(folder: &Folder, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
+}
+
+/// Waits until the condition holds. Only what hangs waits this long: a machine may be as slow as it likes.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < HANGS, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 pub fn stderr(output: &Output) -> String {
