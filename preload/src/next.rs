@@ -3,17 +3,28 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
-use dlio_tracer::stack::with_room;
+use dlio_tracer::stack::{with_room, with_some_room};
 
 /// The next definition of a name in the order of loading.
+#[repr(C)]
 pub struct Next {
-    name: &'static CStr,
     found: AtomicPtr<c_void>,
+    /// Here and not elsewhere: an address is something the loader has to fill in, in every process and for every function.
+    name: [u8; NAME_MAX],
 }
 
+/// Longest name, its closing zero included.
+const NAME_MAX: usize = 24;
+
 impl Next {
-    pub const fn new(name: &'static CStr) -> Next {
-        Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+    pub const fn new(name: &str) -> Next {
+        let (text, mut bytes, mut at) = (name.as_bytes(), [0; NAME_MAX], 0);
+        assert!(text.len() < NAME_MAX, "a longer name than any so far");
+        while at < text.len() {
+            bytes[at] = text[at];
+            at += 1;
+        }
+        Next { found: AtomicPtr::new(std::ptr::null_mut()), name: bytes }
     }
 
     /// Its address; null where no library has it.
@@ -26,19 +37,20 @@ impl Next {
     #[cold]
     fn find(&self) -> *mut c_void {
         // The loader takes some kilobytes of stack, which the caller may not have.
-        let found = with_room(|| self.search());
+        let found = with_some_room(|| self.search());
         self.found.store(found, Relaxed);
         found
     }
 
     fn search(&self) -> *mut c_void {
-        let version = VERSIONS.iter().find(|(name, _)| *name == self.name);
+        let own = CStr::from_bytes_until_nul(&self.name).unwrap_or_default();
+        let version = VERSIONS.iter().find(|(name, _)| *name == own);
         // SAFETY: terminated names; two threads that ask at once find the same.
         unsafe {
             let of_version = version.map(|(name, version)| dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()));
             match of_version.filter(|found| !found.is_null()) {
                 Some(found) => found,
-                None => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
+                None => libc::dlsym(libc::RTLD_NEXT, own.as_ptr()),
             }
         }
     }
@@ -55,9 +67,9 @@ pub fn find_all() {
         static END: *const c_void;
     }
     if !FOUND.swap(true, Relaxed) {
-        // SAFETY: the linker gathers the references of that section into one array and names both of its ends.
+        // SAFETY: the linker gathers all of that section into one array and names both of its ends.
         let all = unsafe {
-            let (first, end) = ((&raw const FIRST).cast::<&Next>(), (&raw const END).cast::<&Next>());
+            let (first, end) = ((&raw const FIRST).cast::<Next>(), (&raw const END).cast::<Next>());
             std::slice::from_raw_parts(first, end.offset_from(first) as usize)
         };
         with_room(|| all.iter().for_each(|next| _ = next.get()));

@@ -506,7 +506,7 @@ crate::variadic! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exit(status: c_int) -> ! {
     engine::let_another_end();
-    static NEXT: crate::next::Next = crate::next::Next::new(c"exit");
+    static NEXT: crate::next::Next = crate::next::Next::new("exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
     // SAFETY: the argument goes on as it came.
@@ -518,7 +518,7 @@ pub unsafe extern "C" fn exit(status: c_int) -> ! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     engine::end(Ending::Exit(status));
-    static NEXT: crate::next::Next = crate::next::Next::new(c"_exit");
+    static NEXT: crate::next::Next = crate::next::Next::new("_exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
     // SAFETY: the argument goes on as it came.
@@ -540,7 +540,7 @@ static QUICK_STATUS: AtomicI32 = AtomicI32::new(0);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quick_exit(status: c_int) -> ! {
     QUICK_STATUS.store(status, Relaxed);
-    static NEXT: crate::next::Next = crate::next::Next::new(c"quick_exit");
+    static NEXT: crate::next::Next = crate::next::Next::new("quick_exit");
     // SAFETY: the C library's function of this name; the program that calls it was linked against it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
     // SAFETY: the argument goes on as it came.

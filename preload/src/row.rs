@@ -57,10 +57,9 @@ macro_rules! row {
 #[macro_export]
 macro_rules! real {
     ($next:ident: $name:ident($($of:ty),*) -> $ret:ty) => {
-        static NEXT: $crate::next::Next = $crate::next::Next::new($crate::c_name!($name));
         #[used]
         #[unsafe(link_section = "dlio_next")]
-        static LISTED: &$crate::next::Next = &NEXT;
+        static NEXT: $crate::next::Next = $crate::next::Next::new(stringify!($name));
         let address = NEXT.get();
         if address.is_null() {
             return <$ret as $crate::next::Missing>::missing();

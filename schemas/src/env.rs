@@ -17,6 +17,7 @@ pub const PREFIX: &str = "DLIO_TRACE";
 pub const SWITCH: &str = "DLIO_TRACE";
 pub const DIR: &str = "DLIO_TRACE_DIR";
 pub const FORMAT: &str = "DLIO_TRACE_FORMAT";
+pub const CONVERT: &str = "DLIO_TRACE_CONVERT";
 pub const MODE: &str = "DLIO_TRACE_MODE";
 pub const MAX_MB: &str = "DLIO_TRACE_MAX_MB";
 pub const INCLUDE: &str = "DLIO_TRACE_INCLUDE";
@@ -52,6 +53,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "auto|native|perfetto|chrome",
         default: "auto",
         meaning: "What a process leaves when it ends: auto writes a .pftrace up to a million events and keeps the .dlt above.",
+    },
+    Variable {
+        name: CONVERT,
+        values: "exit|later",
+        default: "exit",
+        meaning: "later leaves what was recorded as it is when a process ends; `dlio trace` sets it, and brings it into its form when the command has ended.",
     },
     Variable {
         name: MODE,

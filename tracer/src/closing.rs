@@ -1,7 +1,10 @@
 //! The end of an image: no thread records any more, what is left is written, and how the process ended is noted.
+//!
+//! Of a process that did little all of it lies in the first part of its ring, a file already. Where somebody makes another
+//! form of it anyway, the ring itself is what is left: no file is made for blocks, and none removed.
 
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, compiler_fence};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::fields::{FieldWriter, decimal, key};
@@ -10,34 +13,43 @@ use dlio_schemas::native::ring::{self, header};
 
 use crate::blocks::{self, CLOSING, FACTS_MAX};
 use crate::files::{LOCK, dlt_path, ring_path};
+use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
-use crate::{clock, header_page, held, ring_file, sys, tally, thread_names, trouble};
+use crate::{clock, config, header_page, held, ring_file, sys, tally, thread_names, trouble};
 
 /// What [`close`] left.
 pub struct Closed {
-    pub dlt: &'static CStr,
+    /// The `.dlt`, or the ring.
+    pub path: &'static CStr,
+    pub is_ring: bool,
     pub written: bool,
     pub lost: u64,
     pub trouble: i32,
 }
 
 /// Writes what every thread still holds, then how the process ended. `None` when there is no image, or when this very
-/// thread was interrupted in the middle of writing: then everything stays where a reader finds it.
-pub fn close(ended: &[u8]) -> Option<Closed> {
+/// thread was interrupted in the middle of writing: then everything stays where a reader finds it. `ring_will_do` says that
+/// a ring which holds all of it need not become blocks.
+pub fn close(ended: &[u8], ring_will_do: bool) -> Option<Closed> {
     let page = header_page::page();
     if page.is_null() || tally::is_interrupted() {
         return None;
     }
-    let closed = close_open(page, ended);
+    let closed = close_open(page, ended, ring_will_do);
     held::let_go();
     closed
 }
 
-fn close_open(page: *mut u8, ended: &[u8]) -> Option<Closed> {
+fn close_open(page: *mut u8, ended: &[u8], ring_will_do: bool) -> Option<Closed> {
     if !stop_threads() {
         return None;
     }
+    if ring_will_do && ring_holds_all() && stay_in_ring(page, ended) {
+        let lost = header_page::count_at(header::LOST);
+        return Some(Closed { path: ring_path(), is_ring: true, written: true, lost, trouble: trouble::first() });
+    }
+    write_threads();
     CLOSING.store(true, Relaxed);
     // SAFETY: all threads are stopped.
     thread_state::all().for_each(|thread| unsafe { Thread::close_names(thread) });
@@ -47,18 +59,46 @@ fn close_open(page: *mut u8, ended: &[u8]) -> Option<Closed> {
     if !blocks::is_begun() && held::is_kept_to_close() {
         sys::unlink(dlt_path());
     }
-    let closed =
-        Closed { dlt: dlt_path(), written, lost: header_page::count_at(header::LOST), trouble: trouble::first() };
+    let lost = header_page::count_at(header::LOST);
+    let closed = Closed { path: dlt_path(), is_ring: false, written, lost, trouble: trouble::first() };
     match written {
         true => remove_ring(),
-        false if ring_file::is_in_file() => leave_ending(page, ended),
+        false if ring_file::is_in_file() => leave_ending(page, ended, blocks::events()),
         false => leave_name(closed.lost),
     }
     Some(closed)
 }
 
-/// Takes the rings from all threads and writes what is in them. Which call still finds its way into a ring and which one
-/// waits for the end is decided for each thread in one moment. `false` if this call interrupted the writing of one.
+/// Whether a reader finds everything in the ring, which lies where the trace belongs.
+fn ring_holds_all() -> bool {
+    let in_place = ring_file::is_in_file() && held::held(held::RING) < 0 && !config::get().has_spool();
+    // A program may have removed the folder.
+    let is_there = || sys::accessible(ring_path(), libc::F_OK);
+    in_place && ring_file::is_small() && !blocks::is_begun() && !tally::is_on() && is_there()
+}
+
+/// Leaves everything in the ring, with how the process ended. `false` where that has no room.
+fn stay_in_ring(page: *mut u8, ended: &[u8]) -> bool {
+    let (mut events, mut lost) = (0, 0);
+    for thread in thread_state::all() {
+        // SAFETY: all threads are stopped.
+        let (complete, begun) = unsafe { Thread::settle(thread) };
+        (events, lost) = (events + complete, lost + begun - complete);
+    }
+    header_page::refresh_anchor();
+    header_page::count_lost(lost);
+    let mut bytes = [0; FACTS_MAX];
+    if !add_facts(page, last_facts(&mut bytes, ended, &clock::anchor(), events)) {
+        header_page::take_back_lost(lost);
+        return false;
+    }
+    // SAFETY: as above.
+    thread_state::all().for_each(|thread| unsafe { Thread::stay_closed(thread) });
+    true
+}
+
+/// Takes the rings from all threads. Which call still finds its way into a ring and which one waits for the end is decided
+/// for each thread in one moment. `false` if this call interrupted the writing of one.
 fn stop_threads() -> bool {
     // A thread that gets its ring just now is in the list from here on; later ones find the end begun.
     if LOCK.take().is_none() {
@@ -69,20 +109,29 @@ fn stop_threads() -> bool {
         if !thread_state::all().all(|thread| Thread::seal(thread)) {
             return false;
         }
+        // Where the only thread that ever recorded is the caller, nobody else is just taking a slot.
+        let alone = thread_state::all().all(|thread| Thread::tid(thread) == own_id());
         loop {
-            sys::barrier_for_all();
+            if !alone {
+                sys::barrier_for_all();
+            }
             if thread_state::all().filter(|thread| !Thread::seal_again(*thread)).count() == 0 {
                 break;
             }
         }
-        // Not before: until here others may have begun the file.
-        blocks::open_to_close();
         for thread in thread_state::all() {
-            Thread::close(thread);
             thread_names::note_other(Thread::tid(thread));
         }
     }
     true
+}
+
+/// Writes what is in the rings of all threads, which are stopped.
+fn write_threads() {
+    // Not before they are: until then others may have begun the file.
+    blocks::open_to_close();
+    // SAFETY: states of the list are sealed.
+    thread_state::all().for_each(|thread| unsafe { Thread::close(thread) });
 }
 
 /// Writes the table of counts, if there is one. Where it cannot be written and will not outlive the process, what it holds
@@ -102,20 +151,25 @@ fn write_table() -> bool {
 fn append_ending(ended: &[u8]) -> bool {
     let now = clock::anchor();
     let mut bytes = [0; FACTS_MAX];
-    let mut writer = FieldWriter::new(&mut bytes);
-    account(&mut writer, ended, &now);
+    blocks::append_facts(last_facts(&mut bytes, ended, &now, blocks::events()), now)
+}
+
+/// What is said of a process at its end.
+fn last_facts<'a>(bytes: &'a mut [u8; FACTS_MAX], ended: &[u8], now: &Anchor, events: u64) -> &'a [u8] {
+    let mut writer = FieldWriter::new(bytes);
+    account(&mut writer, ended, now, events);
     thread_names::write(&mut writer);
     let used = writer.used();
-    blocks::append_facts(&bytes[..used], now)
+    &bytes[..used]
 }
 
 /// How the process ended, and what the tracer did in it.
-fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor) {
+fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     let rate = clock::rate_hz(now);
     writer.text(key::ENDED, ended);
     writer.number(key::END_BOOT_NS, now.boot_ns as i64);
     writer.number(key::CLOCK_HZ, rate as i64);
-    writer.number(key::EVENTS, blocks::events() as i64);
+    writer.number(key::EVENTS, events as i64);
     if tally::is_on() {
         writer.number(key::COUNTED, tally::events() as i64);
     }
@@ -128,7 +182,7 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor) {
         writer.number(key, header_page::count_at(at) as i64);
     }
     let own_ns = header_page::count_at(header::TRACER_TICKS) as f64 * 1e9 / rate.max(1) as f64;
-    writer.number(key::TRACER_NS, (own_ns + blocks::events() as f64 * record_cost_ns()) as i64);
+    writer.number(key::TRACER_NS, (own_ns + events as f64 * record_cost_ns()) as i64);
 }
 
 /// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
@@ -143,15 +197,29 @@ fn record_cost_ns() -> f64 {
     2.0 * ticks * 1e9 / clock::rate_hz(&clock::anchor()).max(1) as f64 + FILL_NS
 }
 
-/// The same behind the facts of the ring's first page: where the file took nothing more, that room is still there.
-fn leave_ending(page: *mut u8, ended: &[u8]) {
+/// The same behind the facts of the ring's first page, whose room is still there where a file took nothing more. Names of
+/// threads come second.
+fn leave_ending(page: *mut u8, ended: &[u8], events: u64) {
+    let (mut bytes, now) = ([0; FACTS_MAX], clock::anchor());
+    if !add_facts(page, last_facts(&mut bytes, ended, &now, events)) {
+        let mut writer = FieldWriter::new(&mut bytes);
+        account(&mut writer, ended, &now, events);
+        let used = writer.used();
+        add_facts(page, &bytes[..used]);
+    }
+}
+
+/// Adds to the facts of the ring's first page. `false` where they have no room.
+fn add_facts(page: *mut u8, facts: &[u8]) -> bool {
     // SAFETY: the header page is mapped, and what follows its facts is nobody else's at the end.
     let page = unsafe { std::slice::from_raw_parts_mut(page, ring::HEADER_SIZE) };
     let used = u32::from_le_bytes([0, 1, 2, 3].map(|i| page[header::FIELDS_USED + i])) as usize;
-    let mut writer = FieldWriter::new(&mut page[header::FIELDS + used..]);
-    account(&mut writer, ended, &clock::anchor());
-    let used = (used + writer.used()) as u32;
-    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&used.to_le_bytes());
+    let Some(room) = page[header::FIELDS + used..].get_mut(..facts.len()) else { return false };
+    room.copy_from_slice(facts);
+    compiler_fence(Release);
+    // Last, for a reader after a kill.
+    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&((used + facts.len()) as u32).to_le_bytes());
+    true
 }
 
 /// The trace is whole without its ring. Where the way to it is lost its room is given back, and an empty file stays.

@@ -1,6 +1,6 @@
 //! What the environment asks for, read once when the library starts.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -30,6 +30,8 @@ pub const AUTO_EVENTS_MAX: u64 = 1_000_000;
 pub struct Config {
     pub on: bool,
     pub format: Format,
+    /// Whether somebody else gives the trace that form, when the process is gone.
+    pub converts_later: bool,
     /// One bit a layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
@@ -74,10 +76,9 @@ impl Config {
         let (include, exclude) = (list(env::INCLUDE), list(env::EXCLUDE));
         let dir = text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec());
         // Where paths count from is asked for only if one does.
-        let mut buffer = [0; PATH_MAX];
         let cwd = match dir.starts_with(b"/") && include.is_empty() && exclude.is_empty() {
             true => Vec::new(),
-            false => sys::working_dir(&mut buffer).to_vec(),
+            false => working_dir(),
         };
         let dir = absolute(&dir, &cwd);
         let spool = spool_of(&dir);
@@ -88,6 +89,7 @@ impl Config {
         Config {
             on: switch(env::SWITCH, true),
             format: format(),
+            converts_later: converts_later(),
             layers: layers(),
             min_us: number(env::MIN_US),
             inline: switch(env::INLINE, false),
@@ -138,8 +140,14 @@ impl Config {
 
 /// Where rings of a trace folder live.
 pub fn spool_of(dir: &[u8]) -> Vec<u8> {
-    let mut buffer = [0; PATH_MAX];
-    text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, sys::working_dir(&mut buffer)))
+    text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, &working_dir()))
+}
+
+/// In a frame of its own: a page of the stack that is touched costs as much as ten system calls.
+#[cold]
+#[inline(never)]
+fn working_dir() -> Vec<u8> {
+    sys::working_dir(&mut [0; PATH_MAX]).to_vec()
 }
 
 fn make_dir(path: &[u8]) -> Result<(), i32> {
@@ -275,6 +283,17 @@ fn format() -> Format {
     }
 }
 
+fn converts_later() -> bool {
+    match text(env::CONVERT).as_deref() {
+        None | Some(b"exit") => false,
+        Some(b"later") => true,
+        Some(other) => {
+            complain(env::CONVERT, other, "exit or later");
+            false
+        }
+    }
+}
+
 fn counts() -> bool {
     match text(env::MODE).as_deref() {
         None | Some(b"full") => false,
@@ -303,21 +322,19 @@ fn layers() -> u32 {
 /// Rings are shared memory: on a network file system they would be slow and not coherent, so they go to a local folder
 /// there and `dlio trace`, or the next process of the run, brings them home.
 fn spool_for(dir: &[u8]) -> Vec<u8> {
-    let mut existing = PathBuffer::new();
-    existing.push(dir);
-    let mut found = sys::file_system(existing.as_c_str());
-    while found.is_none() && existing.as_bytes().len() > 1 {
-        let parent = existing.as_bytes().len() - existing.file_name().len() - 1;
-        existing.truncate(parent.max(1));
-        found = sys::file_system(existing.as_c_str());
-    }
-    match found {
+    let above = |path: &&[u8]| {
+        let slash = path.iter().rposition(|&byte| byte == b'/').filter(|_| path.len() > 1)?;
+        dir.get(..slash.max(1))
+    };
+    let kind_of = |path: &[u8]| sys::file_system(&CString::new(path).ok()?);
+    match std::iter::successors(Some(dir), above).find_map(kind_of) {
         Some(kind) if NETWORK.contains(&kind) => local_spool(&env::SPOOL_ROOTS).unwrap_or_else(|| dir.to_vec()),
         _ => dir.to_vec(),
     }
 }
 
 /// A folder of this user's in the first of these that has one; `None` where others hold the names of all.
+#[inline(never)]
 fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
     let mut digits = [0; 20];
     let user = decimal(sys::user_id() as i64, &mut digits);

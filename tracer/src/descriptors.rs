@@ -7,7 +7,7 @@
 //! The table grows by chunks and never moves, so that looking up is two loads without a lock, whatever the number.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::record::POS_UNKNOWN;
 
@@ -42,11 +42,17 @@ struct Description {
 /// A table of zeroed slots. The first chunk, which most programs never leave, is found without a pointer.
 struct Table {
     first: MaybeUninit<[Slot; CHUNK]>,
+    /// Slots of the first chunk that were ever used: most programs have a few, and each page that is only looked at is a
+    /// page that the kernel has to find.
+    used: AtomicUsize,
     chunks: [AtomicPtr<Slot>; CHUNKS],
 }
 
-static TABLE: Table =
-    Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] };
+static TABLE: Table = Table {
+    first: MaybeUninit::zeroed(),
+    used: AtomicUsize::new(0),
+    chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+};
 
 impl Table {
     #[inline(always)]
@@ -63,6 +69,9 @@ impl Table {
 
     fn get_or_make(&self, index: usize) -> Option<&Slot> {
         let place = self.chunks.get(index / CHUNK)?;
+        if index < CHUNK && index >= self.used.load(Relaxed) {
+            self.used.fetch_max(index + 1, Relaxed);
+        }
         if index >= CHUNK && place.load(Acquire).is_null() {
             let fresh = sys::map_memory(CHUNK * size_of::<Slot>()).cast::<Slot>();
             if fresh.is_null() || place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
@@ -77,9 +86,10 @@ impl Table {
         number == 0 || self.chunk(number).is_some()
     }
 
-    /// The slots of every chunk there is.
+    /// The slots that were ever used, and the others of their chunks.
     fn for_each(&self, visit: impl Fn(&Slot)) {
-        for chunk in (0..CHUNKS).filter(|number| self.has(*number)) {
+        (0..self.used.load(Relaxed)).filter_map(|index| self.get(index)).for_each(&visit);
+        for chunk in (1..CHUNKS).filter(|number| self.has(*number)) {
             (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
         }
     }

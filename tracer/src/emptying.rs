@@ -9,7 +9,7 @@ use dlio_schemas::record::Record;
 
 use crate::local::own_id;
 use crate::slots::Half;
-use crate::thread_state::{CLOSED, Taken, Thread, halves, is_complete, is_large, taken};
+use crate::thread_state::{CLOSED, Taken, Thread, count_complete, halves, is_complete, is_large, taken};
 use crate::{blocks, chunk, clock, header_page, sys, tally};
 
 /// How long the one that ends the process waits for a record that another thread is writing: that one may have been put to
@@ -36,11 +36,12 @@ impl Thread {
         }
     }
 
-    /// Third step: writes what is there, and what is being written at this moment.
+    /// Third step: waits for what is being written at this moment. Returns how many records there are, and how many were
+    /// begun.
     ///
     /// # Safety
     /// `this` is sealed, and that has held.
-    pub unsafe fn close(this: *mut Thread) {
+    pub unsafe fn settle(this: *mut Thread) -> (u64, u64) {
         // SAFETY: by the contract above.
         unsafe {
             // A record of the caller itself is that of a frame it has interrupted, and stays as it is.
@@ -49,8 +50,31 @@ impl Thread {
             while !halves(this).all(|half| is_complete(this, half)) && sys::clock_ns(libc::CLOCK_MONOTONIC) < until {
                 sys::yield_now();
             }
+            halves(this).fold((0, 0), |(complete, begun), half| {
+                (complete + count_complete(this, half) as u64, begun + taken(this, half) as u64)
+            })
+        }
+    }
+
+    /// Writes what is there, once it is settled.
+    ///
+    /// # Safety
+    /// As of [`Thread::settle`].
+    pub unsafe fn close(this: *mut Thread) {
+        // SAFETY: by the contract above.
+        unsafe {
+            Thread::settle(this);
             empty_all(this);
         }
+    }
+
+    /// In the place of writing: what there is stays where it is.
+    ///
+    /// # Safety
+    /// `this` is sealed.
+    pub unsafe fn stay_closed(this: *mut Thread) {
+        // SAFETY: by the contract above; who seals encodes.
+        unsafe { (*this).encoding.store(CLOSED, Release) }
     }
 
     /// Last step, when the events of all threads are written: writes the names.

@@ -197,8 +197,8 @@ pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
 /// Reads the configuration and registers for the process's end. Later calls do nothing.
 pub fn start() {
     if !STARTING.swap(true, AcqRel) {
-        // The first thread may have a small stack too.
-        stack::with_room(start_with_room);
+        // The first thread to come may have a small stack.
+        stack::with_some_room(start_with_room);
     }
 }
 

@@ -104,8 +104,9 @@ pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Ma
     let mut buffer = [0; 4096];
     writer.text(key::PROGRAM, program(&mut buffer));
     writer.number(key::PID, pid as i64);
-    writer.number(key::PPID, sys::parent_id() as i64);
-    writer.number(key::START_BOOT_NS, start_boot_ns() as i64);
+    let (parent, start_boot_ns) = parent_and_start();
+    writer.number(key::PPID, parent);
+    writer.number(key::START_BOOT_NS, start_boot_ns);
     writer.number(key::IMAGE, LOADED.load(Relaxed) as i64);
     writer.text(key::HOST, machine.host());
     writer.text(key::BOOT_ID, sys::read_small(c"/proc/sys/kernel/random/boot_id", &mut buffer).trim_ascii());
@@ -167,16 +168,20 @@ fn program(buffer: &mut [u8; 4096]) -> &[u8] {
     if end > 0 { &buffer[..end] } else { b"unknown" }
 }
 
-/// When the kernel started this process, in boot time; it counts in hundredths of a second.
-fn start_boot_ns() -> u64 {
-    const FIELD_AFTER_NAME: usize = 19;
+/// The parent, and when the kernel started this process, in boot time; it counts in hundredths of a second.
+fn parent_and_start() -> (i64, i64) {
+    const PARENT: usize = 1;
+    const STARTED: usize = 19;
     let mut buffer = [0; 1024];
     let stat = sys::read_small(c"/proc/self/stat", &mut buffer);
     // The name stands in brackets and may hold anything, a bracket too.
     let rest = stat.iter().rposition(|&byte| byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
-    let field = rest.split(|&byte| byte == b' ').filter(|field| !field.is_empty()).nth(FIELD_AFTER_NAME);
-    let ticks: u64 = field.and_then(|field| std::str::from_utf8(field).ok()?.parse().ok()).unwrap_or(0);
-    ticks * 10_000_000
+    let field = |number: usize| {
+        let text = rest.split(|&byte| byte == b' ').filter(|field| !field.is_empty()).nth(number)?;
+        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
+    };
+    let parent = field(PARENT).unwrap_or_else(|| sys::parent_id() as i64);
+    (parent, field(STARTED).unwrap_or(0) * 10_000_000)
 }
 
 /// The name, without its ending, that this image's files carry.

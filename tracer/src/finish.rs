@@ -1,4 +1,5 @@
-//! The end of a process image: its native trace becomes what was asked for.
+//! The end of a process image: its native trace becomes what was asked for, at once or after the command that `dlio trace`
+//! runs has ended.
 //!
 //! The new file is written under a temporary name and renamed, and only then the native one removed: there is no moment
 //! with neither. Whatever fails on the way, the native file stays and says as much. Memory is set aside before: the
@@ -10,11 +11,13 @@ use std::io;
 use dlio_schemas::export::export;
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::native::file::Image;
+use dlio_schemas::native::ring::Ring;
 use dlio_schemas::{chrome, perfetto};
 
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
+use crate::closing::Closed;
 use crate::{blocks, chunk, closing, header_page, ring_file, sys, trouble};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
@@ -46,14 +49,17 @@ pub fn finish(ending: Ending) {
         Ending::Detach => text.push(b"exit 0"),
         Ending::Exit(status) => text.push(b"exit ").push(decimal(status as i64 & 0xff, &mut digits)),
     };
-    let Some(closed) = closing::close(text.as_bytes()) else { return complain_of_nothing() };
+    let config = config::get();
+    let Some(closed) = closing::close(text.as_bytes(), config.format != Format::Native) else {
+        return complain_of_nothing();
+    };
     complain(&closed);
     let few = blocks::events() <= AUTO_EVENTS_MAX;
-    match config::get().format {
-        _ if !closed.written || blocks::has_counted() || !blocks::may_be_exported() => {}
-        Format::Perfetto => convert(closed.dlt, b".pftrace", to_perfetto),
-        Format::Auto if few => convert(closed.dlt, b".pftrace", to_perfetto),
-        Format::Chrome => convert(closed.dlt, b".json.gz", to_chrome),
+    match config.format {
+        _ if !closed.written || config.converts_later || blocks::has_counted() || !blocks::may_be_exported() => {}
+        Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
+        Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
+        Format::Chrome => convert(&closed, b".json.gz", to_chrome),
         Format::Auto | Format::Native => {}
     }
 }
@@ -76,19 +82,24 @@ fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Res
 }
 
 /// Puts a converted file in the place of the native one, if all of it can be written.
-fn convert(dlt: &CStr, ending: &[u8], conversion: Conversion) {
-    let stem = dlt.to_bytes().strip_suffix(b".dlt").unwrap_or(dlt.to_bytes());
+fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
+    let name = closed.path.to_bytes();
+    let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
     let (mut part, mut whole, mut digits) = (PathBuffer::new(), PathBuffer::new(), [0; 20]);
     whole.push(stem).push(ending);
     part.push(stem).push(ending).push(b".").push(decimal((sys::random() >> 1) as i64, &mut digits)).push(b".part");
     let room = CONVERTING + chunk::given() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
     let Some(_reserve) = Reserve::of(room) else { return };
-    let Some(bytes) = read(dlt) else { return };
+    let Some(bytes) = read(closed.path) else { return };
+    let image = match closed.is_ring {
+        true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
+        false => Image::from_dlt(bytes),
+    };
     // What is damaged stays as it is: a reader can say what is missing of it, another form cannot.
-    let whole_in = Image::from_dlt(bytes).ok().filter(|image| image.damage.is_empty());
+    let whole_in = image.ok().filter(|image| image.damage.is_empty());
     let written = whole_in.is_some_and(|image| write(part.as_c_str(), |sink| conversion(&image, bytes, sink)));
     if written && sys::rename(part.as_c_str(), whole.as_c_str()) == 0 {
-        sys::unlink(dlt);
+        sys::unlink(closed.path);
     } else {
         sys::unlink(part.as_c_str());
     }
@@ -120,7 +131,7 @@ fn write(path: &CStr, content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<(
 }
 
 /// Says once what was lost, and why.
-fn complain(closed: &closing::Closed) {
+fn complain(closed: &Closed) {
     if closed.lost == 0 && closed.written {
         return;
     }
@@ -131,7 +142,7 @@ fn complain(closed: &closing::Closed) {
         b" events are lost (",
         trouble::reason(closed.trouble, &mut errno),
         b"); the trace is ",
-        closed.dlt.to_bytes(),
+        closed.path.to_bytes(),
     ]);
 }
 

@@ -109,7 +109,7 @@ fn create() -> bool {
         return false;
     }
     let (pid, machine) = (sys::process_id(), facts::Machine::ask());
-    if OWNER.swap(pid, Relaxed) != pid {
+    if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
         // A child, perhaps one that was made by the kernel's call alone and told nobody.
         forget_threads();
         header_page::forget_early_losses();

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
+use crate::local::own_id;
 use crate::sys;
 
 /// Zero is free, else the thread id of the owner.
@@ -19,7 +20,7 @@ impl Lock {
 
     /// Waits for other threads. `None` when this very thread holds the lock already.
     pub fn take(&self) -> Option<Held<'_>> {
-        let me = sys::thread_id();
+        let me = own_id();
         let mut waited = 0u32;
         loop {
             match self.0.compare_exchange(0, me, Acquire, Relaxed) {

@@ -48,6 +48,11 @@ pub fn is_in_file() -> bool {
     IN_FILE.load(Relaxed)
 }
 
+/// Whether it is no larger than that.
+pub fn is_small() -> bool {
+    threads() == 1
+}
+
 /// Whether the table of counts does.
 pub fn has_table_in_file() -> bool {
     TABLE_IN_FILE.load(Relaxed)

@@ -6,7 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 use crate::local::{Local, local};
 use crate::{sys, thread_end};
@@ -44,6 +44,29 @@ pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
         sys::release_signals(mask);
         task.result.expect("the work has been done")
     }
+}
+
+/// What is left to the caller near the beginning of the stack that the kernel made: what is looked up there once a function
+/// fits in, and what starts the tracer does.
+const NEAR: usize = 32 << 10;
+
+/// Where the first stack begins; zero before it was asked for.
+static BEGINNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `work`, which needs some kilobytes, here if this is the first stack and little of it is in use; else with room to
+/// spare. Signals are held back only there.
+pub fn with_some_room<F: FnOnce() -> R, R>(work: F) -> R {
+    let marker = 0u8;
+    let here = (&raw const marker).addr();
+    if beginning().checked_sub(here).is_some_and(|used| used < NEAR) { work() } else { with_room(work) }
+}
+
+fn beginning() -> usize {
+    if BEGINNING.load(Relaxed) == 0 {
+        // SAFETY: asks what the kernel told this process at its start: it put those bytes above everything else.
+        BEGINNING.store(unsafe { libc::getauxval(libc::AT_RANDOM) } as usize, Relaxed);
+    }
+    BEGINNING.load(Relaxed)
 }
 
 /// Memory of this thread that nobody uses outside [`with_room`]; null where there is none.

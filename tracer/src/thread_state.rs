@@ -83,8 +83,19 @@ pub unsafe fn halves(thread: *mut Thread) -> impl Iterator<Item = *mut Half> {
 /// # Safety
 /// `thread` is equipped, and `half` one of its own.
 pub unsafe fn is_complete(thread: *mut Thread, half: *mut Half) -> bool {
+    // SAFETY: as of this function.
+    unsafe { count_complete(thread, half) == taken(thread, half) }
+}
+
+/// How many slots hold a record.
+///
+/// # Safety
+/// As of [`is_complete`].
+pub unsafe fn count_complete(thread: *mut Thread, half: *mut Half) -> usize {
     // SAFETY: slots below those handed out are within the half; others may be writing their words.
-    (0..unsafe { taken(thread, half) }).all(|i| unsafe { (&raw const (*half).records[i].word).read_volatile() != 0 })
+    let holds = |i: &usize| unsafe { (&raw const (*half).records[*i].word).read_volatile() != 0 };
+    // SAFETY: by the contract above.
+    (0..unsafe { taken(thread, half) }).filter(holds).count()
 }
 
 /// Whether a half is one of the large segment's.

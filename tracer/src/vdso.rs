@@ -27,6 +27,11 @@ pub fn find() {
     FUNCTION.store(found.unwrap_or(std::ptr::null()).cast_mut(), Release);
 }
 
+/// Whether it was found.
+pub fn is_found() -> bool {
+    !FUNCTION.load(Relaxed).is_null()
+}
+
 /// The time of a clock; `false` where the caller has to ask the kernel.
 #[inline]
 pub fn clock(clock: libc::clockid_t, now: &mut libc::timespec) -> bool {
