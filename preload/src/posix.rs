@@ -569,10 +569,10 @@ fn transferred(
     ret: i64,
 ) {
     if from_moves {
-        descriptors::advance(from, ret);
+        _ = descriptors::read(from, ret);
     }
     if to_moves {
-        descriptors::advance_write(to, ret);
+        _ = descriptors::written(to, ret);
     }
     from_file(done, op, from, to, requested, ret);
 }

@@ -147,39 +147,48 @@ unsafe fn stream_opened(done: Done, op: Op, file: u32, mode: *const c_char, stre
 rows! { Stdio
     [fread fread_unlocked] (into: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::FREAD, of(stream), items(size, count), items(size, ret))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FREAD, fd, items(size, count), items(size, ret))
     }
     [__fread_chk __fread_unlocked_chk] (into: *mut c_void, room: size_t, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::FREAD, of(stream), items(size, count), items(size, ret))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FREAD, fd, items(size, count), items(size, ret))
     }
     [fwrite fwrite_unlocked] (from: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t; {
         unless leaves_out(of(stream));
-        |done, ret| wrote_here(done, Op::FWRITE, of(stream), items(size, count), items(size, ret))
+        with fd = of(stream);
+        |done, ret| wrote_here(done, Op::FWRITE, fd, items(size, count), items(size, ret))
     }
     [fgets fgets_unlocked] (into: *mut c_char, size: c_int, stream: *mut FILE) -> *mut c_char; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::FGETS, of(stream), size as i64, length(ret))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETS, fd, size as i64, length(ret))
     }
     [__fgets_chk __fgets_unlocked_chk] (into: *mut c_char, room: size_t, size: c_int, stream: *mut FILE) -> *mut c_char; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::FGETS, of(stream), size as i64, length(ret))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETS, fd, size as i64, length(ret))
     }
     [getline] (line: *mut *mut c_char, room: *mut size_t, stream: *mut FILE) -> ssize_t; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::GETLINE, of(stream), 0, (ret as i64).max(0))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::GETLINE, fd, 0, (ret as i64).max(0))
     }
     [getdelim __getdelim] (line: *mut *mut c_char, room: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::GETDELIM, of(stream), 0, (ret as i64).max(0))
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::GETDELIM, fd, 0, (ret as i64).max(0))
     }
     [fputs fputs_unlocked] (text: *const c_char, stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| printed(done, Op::FPUTS, of(stream), length(text), if ret < 0 { -1 } else { length(text) })
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPUTS, fd, length(text), if ret < 0 { -1 } else { length(text) })
     }
     [puts] (text: *const c_char) -> c_int; {
         unless leaves_out(of(output()));
-        |done, ret| printed(done, Op::PUTS, of(output()), length(text) + 1, if ret < 0 { -1 } else { length(text) + 1 })
+        with fd = of(output());
+        |done, ret| printed(done, Op::PUTS, fd, length(text) + 1, if ret < 0 { -1 } else { length(text) + 1 })
     }
 }
 
@@ -188,47 +197,58 @@ rows! { Stdio
 rows! { Stdio
     [fgetc getc _IO_getc fgetc_unlocked getc_unlocked] (stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| read_here(done, Op::FGETC, of(stream), 1, (ret >= 0) as i64)
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETC, fd, 1, (ret >= 0) as i64)
     }
     [getchar getchar_unlocked] () -> c_int; {
         unless leaves_out(of(input()));
-        |done, ret| read_here(done, Op::FGETC, of(input()), 1, (ret >= 0) as i64)
+        with fd = of(input());
+        |done, ret| read_here(done, Op::FGETC, fd, 1, (ret >= 0) as i64)
     }
     [fputc putc _IO_putc fputc_unlocked putc_unlocked] (character: c_int, stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| printed(done, Op::FPUTC, of(stream), 1, if ret < 0 { -1 } else { 1 })
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPUTC, fd, 1, if ret < 0 { -1 } else { 1 })
     }
     [putchar putchar_unlocked] (character: c_int) -> c_int; {
         unless leaves_out(of(output()));
-        |done, ret| printed(done, Op::FPUTC, of(output()), 1, if ret < 0 { -1 } else { 1 })
+        with fd = of(output());
+        |done, ret| printed(done, Op::FPUTC, fd, 1, if ret < 0 { -1 } else { 1 })
     }
     [ungetc] (character: c_int, stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| { descriptors::step_back(of(stream), (ret >= 0) as i64); on_descriptor(done, Op::UNGETC, of(stream), descriptors::position(of(stream)), 0, ret as i64) }
+        with fd = of(stream);
+        |done, ret| { descriptors::step_back(fd, (ret >= 0) as i64); on_descriptor(done, Op::UNGETC, fd, descriptors::position(fd), 0, ret as i64) }
     }
     [fgetwc getwc] (stream: *mut FILE) -> u32; {
         unless leaves_out(of(stream));
-        |done, _ret| wide(done, Op::FGETWC, of(stream))
+        with fd = of(stream);
+        |done, _ret| wide(done, Op::FGETWC, fd)
     }
     [getwchar] () -> u32; {
         unless leaves_out(of(input()));
-        |done, _ret| wide(done, Op::FGETWC, of(input()))
+        with fd = of(input());
+        |done, _ret| wide(done, Op::FGETWC, fd)
     }
     [putwchar] (character: i32) -> u32; {
         unless leaves_out(of(output()));
-        |done, _ret| wide(done, Op::FPUTWC, of(output()))
+        with fd = of(output());
+        |done, _ret| wide(done, Op::FPUTWC, fd)
     }
     [fputwc putwc] (character: i32, stream: *mut FILE) -> u32; {
         unless leaves_out(of(stream));
-        |done, _ret| wide(done, Op::FPUTWC, of(stream))
+        with fd = of(stream);
+        |done, _ret| wide(done, Op::FPUTWC, fd)
     }
     [fgetws] (into: *mut i32, size: c_int, stream: *mut FILE) -> *mut i32; {
         unless leaves_out(of(stream));
-        |done, _ret| wide(done, Op::FGETWS, of(stream))
+        with fd = of(stream);
+        |done, _ret| wide(done, Op::FGETWS, fd)
     }
     [fputws] (text: *const i32, stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
-        |done, _ret| wide(done, Op::FPUTWS, of(stream))
+        with fd = of(stream);
+        |done, _ret| wide(done, Op::FPUTWS, fd)
     }
 }
 
@@ -259,15 +279,18 @@ rows! { Stdio
     }
     [rewind] (stream: *mut FILE) -> (); {
         unless leaves_out(of(stream));
-        |done, _ret| { descriptors::sought(of(stream), 0); on_descriptor(done, Op::REWIND, of(stream), 0, 0, 0) }
+        with fd = of(stream);
+        |done, _ret| { descriptors::sought(fd, 0); on_descriptor(done, Op::REWIND, fd, 0, 0, 0) }
     }
     [fgetpos fgetpos64] (stream: *mut FILE, into: *mut c_void) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| on_descriptor(done, Op::FGETPOS, of(stream), 0, 0, ret as i64)
+        with fd = of(stream);
+        |done, ret| on_descriptor(done, Op::FGETPOS, fd, 0, 0, ret as i64)
     }
     [fsetpos fsetpos64] (stream: *mut FILE, from: *const c_void) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| { descriptors::lose_position(of(stream)); on_descriptor(done, Op::FSETPOS, of(stream), 0, 0, ret as i64) }
+        with fd = of(stream);
+        |done, ret| { descriptors::lose_position(fd); on_descriptor(done, Op::FSETPOS, fd, 0, 0, ret as i64) }
     }
 }
 
@@ -297,19 +320,23 @@ type Arguments = *mut c_void;
 rows! { Stdio
     [vfprintf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| printed(done, Op::FPRINTF, of(stream), 0, ret as i64)
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPRINTF, fd, 0, ret as i64)
     }
     [__vfprintf_chk] (stream: *mut FILE, flag: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| printed(done, Op::FPRINTF, of(stream), 0, ret as i64)
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPRINTF, fd, 0, ret as i64)
     }
     [vprintf] (format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(output()));
-        |done, ret| printed(done, Op::PRINTF, of(output()), 0, ret as i64)
+        with fd = of(output());
+        |done, ret| printed(done, Op::PRINTF, fd, 0, ret as i64)
     }
     [__vprintf_chk] (flag: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(output()));
-        |done, ret| printed(done, Op::PRINTF, of(output()), 0, ret as i64)
+        with fd = of(output());
+        |done, ret| printed(done, Op::PRINTF, fd, 0, ret as i64)
     }
     [vdprintf] (fd: c_int, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(fd);
@@ -321,7 +348,8 @@ rows! { Stdio
     }
     [vfwprintf] (stream: *mut FILE, format: *const i32, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        |done, _ret| wide(done, Op::FWPRINTF, of(stream))
+        with fd = of(stream);
+        |done, _ret| wide(done, Op::FWPRINTF, fd)
     }
     [vfscanf __isoc99_vfscanf __isoc23_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));

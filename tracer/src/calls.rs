@@ -49,15 +49,15 @@ pub fn moved_at(done: Done, op: Op, fd: i32, position: i64, requested: i64, ret:
 /// A plain read: from where the description stands.
 #[inline(always)]
 pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
-    let file = descriptors::file(fd);
-    done.record(op, file, fd, known(descriptors::advance(fd, ret)), requested, outcome(ret));
+    let (file, position) = descriptors::read(fd, ret);
+    done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
 /// A plain write.
 #[inline(always)]
 pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
-    let file = descriptors::file(fd);
-    done.record(op, file, fd, known(descriptors::advance_write(fd, ret)), requested, outcome(ret));
+    let (file, position) = descriptors::written(fd, ret);
+    done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
 /// A call on a descriptor that moves no bytes.

@@ -284,31 +284,46 @@ impl Description {
         self.since.store(SHARED.load(Relaxed), Relaxed);
     }
 
+    /// Moves the position by what a call has moved and says where it began.
+    #[inline(always)]
+    fn advance(&self, moved: i64) -> i64 {
+        if self.is_followed() { self.position.fetch_add(moved.max(0), Relaxed) } else { POS_UNKNOWN }
+    }
+
     #[inline(always)]
     fn is_followed(&self) -> bool {
         self.since.load(Relaxed) == SHARED.load(Relaxed)
     }
 }
 
-/// Moves the position by what a call has read and says where it began.
+/// The file of a descriptor, and where a call that has read so much began; the position moves on. One look at the table
+/// for both.
 #[inline(always)]
-pub fn advance(fd: i32, moved: i64) -> i64 {
-    match description(fd) {
-        Some(description) if description.is_followed() => description.position.fetch_add(moved.max(0), Relaxed),
-        _ => POS_UNKNOWN,
-    }
+pub fn read(fd: i32, moved: i64) -> (u32, i64) {
+    let (file, description) = file_and_description(fd);
+    (file, description.map_or(POS_UNKNOWN, |description| description.advance(moved)))
 }
 
-/// As [`advance`], for a write: where appending is on, the kernel chooses the place.
+/// As [`read`], for a write: where appending is on, the kernel chooses the place.
 #[inline(always)]
-pub fn advance_write(fd: i32, moved: i64) -> i64 {
-    match description(fd) {
-        Some(description) if description.flags.load(Relaxed) & APPENDS != 0 => {
-            description.since.store(0, Relaxed);
-            POS_UNKNOWN
-        }
-        _ => advance(fd, moved),
+pub fn written(fd: i32, moved: i64) -> (u32, i64) {
+    let (file, description) = file_and_description(fd);
+    let Some(description) = description else { return (file, POS_UNKNOWN) };
+    if description.flags.load(Relaxed) & APPENDS != 0 {
+        description.since.store(0, Relaxed);
+        return (file, POS_UNKNOWN);
     }
+    (file, description.advance(moved))
+}
+
+#[inline(always)]
+fn file_and_description(fd: i32) -> (u32, Option<&'static Description>) {
+    let Some(slot) = place(fd) else { return (file(fd), None) };
+    let entry = slot.descriptor.load(Relaxed);
+    let file = if entry as u32 == names::NONE { first_sight(fd) } else { entry as u32 };
+    // As a rule the descriptor's own.
+    let is_own = entry >> 32 == fd as u64 + 1;
+    (file, if is_own { Some(&slot.description) } else { description_of(entry) })
 }
 
 /// Where the next plain read or write begins, as far as it is known.
@@ -365,6 +380,10 @@ pub fn forget_files() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn advance(fd: i32, moved: i64) -> i64 {
+        description(fd).map_or(POS_UNKNOWN, |description| description.advance(moved))
+    }
 
     #[test]
     fn duplicates_share_a_position_and_outlive_each_other() {

@@ -125,15 +125,17 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
     unsafe {
         let (sealed, taken) = ((*half).next & HALF_SEALED, taken(thread, half));
         let records = std::slice::from_raw_parts_mut((&raw mut (*half).records).cast::<Record>(), taken);
-        let mut survey = survey_of(records, &mut (*thread).scratch);
-        if !survey.complete && !forced {
+        let counts = tally::is_on();
+        // What is counted and not recorded needs no survey.
+        let mut survey = if counts { Survey::default() } else { survey_of(records, &mut (*thread).scratch) };
+        let is_complete = if counts { is_complete(thread, half) } else { survey.complete };
+        if !is_complete && !forced {
             return false;
         }
-        let count = if survey.complete { taken } else { gather(records) };
-        if count < taken {
+        let count = if is_complete { taken } else { gather(records) };
+        if count < taken && !counts {
             survey = survey_of(&records[..count], &mut (*thread).scratch);
         }
-        let counts = tally::is_on();
         let stream = if is_large(thread, half) { (*thread).large_stream } else { (*thread).stream };
         let written = match count {
             0 => true,

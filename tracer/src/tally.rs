@@ -4,6 +4,7 @@
 //! takes less time than that, and no disk. How many of a half's records are in the table stands in the half, so that after
 //! a kill no event counts twice: at most the one that was being added.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::native::block::{Header, Kind};
@@ -57,9 +58,18 @@ pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
     let Some(_held) = LOCK.take() else { return false };
     let Some(mut table) = table() else { return false };
     let from = added.load(Relaxed) as usize;
-    for record in records.iter().skip(from) {
-        table.add(tid, record, is_stored);
-        added.fetch_add(1, Release);
+    // Most events are on the file of the one before.
+    let last = Cell::new((0, false));
+    let is_stored_or_last = |name: u32| {
+        if last.get().0 != name {
+            last.set((name, is_stored(name)));
+        }
+        last.get().1
+    };
+    for (number, record) in (1..).zip(records).skip(from) {
+        table.add(tid, record, is_stored_or_last);
+        // Nobody else writes it.
+        added.store(number, Release);
     }
     EVENTS.fetch_add(records.len().saturating_sub(from) as u64, Relaxed);
     true

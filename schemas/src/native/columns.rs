@@ -240,9 +240,13 @@ fn differences<'a>(column: usize, records: &[Record], survey: &Survey, values: &
 fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
     let Some(first) = records.first() else { return };
     let pairs = values.iter_mut().zip(records);
-    if survey.head() || !survey.same_file() {
+    if !survey.same_file() {
         let mut expected = Expected::default();
-        return pairs.for_each(|(value, r)| *value = position(r, &mut expected));
+        return pairs.for_each(|(value, r)| *value = position(r, expected.of(r.file, r.fd)));
+    }
+    if survey.head() {
+        let mut next = 0;
+        return pairs.for_each(|(value, r)| *value = position(r, &mut next));
     }
     match (first.known(), has_position(first.op().0)) {
         (false, _) => pairs.for_each(|(value, _)| *value = 0),
@@ -260,12 +264,11 @@ fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
 
 /// How far a position lies from where the last event of its file ended; other arguments as they are.
 #[inline(always)]
-fn position(r: &Record, expected: &mut Expected) -> i64 {
+fn position(r: &Record, next: &mut i64) -> i64 {
     match (r.known(), has_position(r.op().0)) {
         (false, _) => 0,
         (true, false) => r.a,
         (true, true) => {
-            let next = expected.of(r.file, r.fd);
             let value = r.a.wrapping_sub(*next);
             *next = r.a.wrapping_add(r.ret.max(0));
             value

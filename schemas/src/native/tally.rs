@@ -144,12 +144,12 @@ pub fn middle(bucket: usize) -> u64 {
 }
 
 /// A table that is being written.
-pub struct Tally<'a>(&'a mut [u64]);
+pub struct Tally<'a>(&'a mut [u64; WORDS]);
 
 impl<'a> Tally<'a> {
     /// `words` are zero, or hold a table. `None` where they are too few.
     pub fn new(words: &'a mut [u64]) -> Option<Tally<'a>> {
-        let words = words.get_mut(..WORDS)?;
+        let words = words.first_chunk_mut::<WORDS>()?;
         if words[head::MAGIC] != MAGIC {
             words[head::BIN_TICKS] = FIRST_BIN_TICKS;
             words[head::MAGIC] = MAGIC;
@@ -238,7 +238,7 @@ impl<'a> Tally<'a> {
     }
 
     fn count(&mut self, at: usize, event: &Event) {
-        let row = &mut self.0[at..at + row::WORDS];
+        let Some(row) = self.0[at..].first_chunk_mut::<{ row::WORDS }>() else { return };
         row[row::COUNT] += 1;
         row[row::FAILED] += event.failed as u64;
         row[row::TICKS] += event.ticks;
@@ -263,7 +263,7 @@ impl<'a> Tally<'a> {
             return;
         }
         let at = SHAPES_AT + (number - 1) * shape::WORDS;
-        let shape = &mut self.0[at..at + shape::WORDS];
+        let Some(shape) = self.0[at..].first_chunk_mut::<{ shape::WORDS }>() else { return };
         shape[shape::SHORTEST] = shape[shape::SHORTEST].min(event.ticks);
         shape[shape::LONGEST] = shape[shape::LONGEST].max(event.ticks);
         shape[shape::DURATIONS + bucket(event.ticks)] += 1;
@@ -276,7 +276,8 @@ impl<'a> Tally<'a> {
 
     fn thread(&mut self, tid: u32, set: Option<usize>) {
         let place = |i: usize| THREADS_AT + i * thread::WORDS;
-        let known = |words: &[u64], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
+        let known =
+            |words: &[u64; WORDS], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
         let start = tid as usize % THREADS;
         // Further threads than there is room for are counted as the one that lies in the way.
         let found = (0..THREADS).map(|i| place((start + i) % THREADS)).find(|&at| known(self.0, at));
@@ -293,11 +294,12 @@ impl<'a> Tally<'a> {
             self.0[head::ORIGIN] = event.start.max(1);
         }
         let since = event.start.saturating_sub(self.0[head::ORIGIN]);
-        while since / self.0[head::BIN_TICKS].max(1) >= BINS as u64 {
+        // The width of a bin is a power of two.
+        while since >> self.0[head::BIN_TICKS].max(1).ilog2() >= BINS as u64 {
             self.double_bins();
         }
-        let at = BINS_AT + (since / self.0[head::BIN_TICKS].max(1)) as usize * bin::WORDS;
-        let bin = &mut self.0[at..at + bin::WORDS];
+        let at = BINS_AT + (since >> self.0[head::BIN_TICKS].max(1).ilog2()) as usize * bin::WORDS;
+        let Some(bin) = self.0[at..].first_chunk_mut::<{ bin::WORDS }>() else { return };
         bin[bin::EVENTS] += 1;
         let (bytes, ticks) = match event.info.class {
             Class::Read if event.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
@@ -338,12 +340,25 @@ impl<'a> Tally<'a> {
         set
     }
 
-    /// Adds an interval to those of a set. It mostly belongs at their end.
+    /// Adds an interval to those of a set. It mostly belongs behind the last one, or to it alone.
     fn insert(&mut self, set: usize, start: u64, end: u64) {
         let list = BUSY_AT + set * INTERVALS * interval::WORDS;
         let count = (self.0[head::INTERVALS + set] as usize).min(INTERVALS);
         let gap = self.0[head::GAP + set];
         let at = |i: usize| list + i * interval::WORDS;
+        if (1..INTERVALS).contains(&count)
+            && let Some([last, next]) = pair_at(self.0, at(count - 1))
+            && start >= last[interval::START]
+        {
+            match last[interval::END].saturating_add(gap) < start {
+                true => {
+                    *next = [start, end, end - start];
+                    self.0[head::INTERVALS + set] = count as u64 + 1;
+                }
+                false => *last = join(*last, [start, end, end - start]),
+            }
+            return;
+        }
         // The first one that does not end before this one begins.
         let mut first = count;
         while first > 0 && self.0[at(first - 1) + interval::END].saturating_add(gap) >= start {
@@ -387,6 +402,11 @@ impl<'a> Tally<'a> {
             self.0[head::INTERVALS + set] = kept as u64 + 1;
         }
     }
+}
+
+/// An interval and the place behind it.
+fn pair_at(words: &mut [u64; WORDS], at: usize) -> Option<&mut [[u64; interval::WORDS]; 2]> {
+    words.get_mut(at..)?.as_chunks_mut::<{ interval::WORDS }>().0.first_chunk_mut()
 }
 
 /// Two intervals as one. What each was busy is added where they lie apart; of what they share no more than its length.
