@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use dlio_schemas::env;
 use dlio_schemas::ops::{Layer, OPS};
+use dlio_tracer::gathering::{Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 
@@ -99,13 +100,21 @@ pub fn run(options: &Options) -> Outcome<i32> {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
     }
     options.pass_on(&mut command);
+    let converter = converter();
+    if options.form().is_some() {
+        command.env(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
+    }
     let code = match system::run_in_front(&mut command) {
         Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
         Err(error) => return Ok(not_started(program, &error)),
     };
     let stranded = spool::bring_home(&folder);
+    let recorded = new_images(&folder, &before);
+    if let Some(form) = options.form() {
+        options.gathering(&folder, &converter, form).run();
+    }
     if !options.quiet {
-        report(&folder, &before, loading, stranded.is_some());
+        report(&folder, &before, &recorded, loading, stranded.is_some());
     }
     if let Some(stranded) = stranded {
         say_stranded(&stranded, &folder);
@@ -172,12 +181,53 @@ impl Options {
         }
     }
 
+    /// What was asked for, here or in the environment.
+    fn format(&self) -> String {
+        self.format.clone().or_else(|| asked(env::FORMAT)).unwrap_or_else(|| "auto".into())
+    }
+
+    /// The form that what the command's processes leave is brought into when it has ended; `None` where each does that
+    /// itself, or records in it.
+    fn form(&self) -> Option<Form> {
+        match self.format().as_str() {
+            "native" => None,
+            // What another one of us has told us to do is for the folder of that one.
+            _ if asked(env::CONVERT).is_some_and(|when| !when.starts_with(env::CONVERT_LATER)) => None,
+            "chrome" => Some(Form::Chrome),
+            // What makes no sense means auto to those who record, and they say so.
+            _ => Some(Form::Perfetto),
+        }
+    }
+
+    fn gathering<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> Gathering<'a> {
+        let is_auto = !["perfetto", "chrome"].contains(&self.format().as_str());
+        let max_mb = self.max_mb.or_else(|| asked(env::MAX_MB)?.parse().ok()).filter(|&megabytes| megabytes > 0);
+        Gathering {
+            folder,
+            converter,
+            form,
+            events_max: if is_auto { Gathering::AUTO_EVENTS_MAX } else { u64::MAX },
+            bytes_max: max_mb.map_or(u64::MAX, |megabytes| megabytes.saturating_mul(1_000_000)),
+            umask: (self.share || asked(env::UMASK).is_some()).then(|| self.umask()),
+        }
+    }
+
     /// Rights that others do not get on the trace folder: as the tracer takes the variable, which says what is wrong with it.
     fn umask(&self) -> u32 {
         let digits = std::env::var(env::UMASK).ok();
         let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
         if self.share { SHARED } else { asked.unwrap_or(PRIVATE) }
     }
+}
+
+/// A variable of our own environment, which is the command's too.
+fn asked(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A name for this run of this program that no other one has.
+fn converter() -> String {
+    format!("{}-{:x}", std::process::id(), RandomState::new().hash_one(std::time::SystemTime::now()))
 }
 
 /// What others do not get: everything; or writing.
@@ -222,6 +272,13 @@ fn images(folder: &Path) -> Images {
     images
 }
 
+/// Those that were not there before.
+fn new_images(folder: &Path, before: &Images) -> Images {
+    let mut new = images(folder);
+    new.retain(|stem, _| !before.contains_key(stem));
+    new
+}
+
 /// How long what a command leaves behind may take to end before its report is made without it.
 const ENDING: Duration = Duration::from_secs(10);
 
@@ -249,9 +306,9 @@ fn many(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-fn report(folder: &Path, before: &Images, loading: Loading, is_elsewhere: bool) {
-    let mut new = images(folder);
-    new.retain(|stem, _| !before.contains_key(stem));
+/// `recorded` are the images as their processes left them: by now they may lie in other files.
+fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, is_elsewhere: bool) {
+    let new = new_images(folder, before);
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
@@ -271,7 +328,7 @@ fn report(folder: &Path, before: &Images, loading: Loading, is_elsewhere: bool) 
     }
     let files = || new.values().flatten();
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
-    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(&new), human(bytes)));
+    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(recorded), human(bytes)));
     match files().filter(|file| ends(file, "ring")).count() {
         0 => {}
         1 => terminal::warn(

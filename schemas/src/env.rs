@@ -18,6 +18,8 @@ pub const SWITCH: &str = "DLIO_TRACE";
 pub const DIR: &str = "DLIO_TRACE_DIR";
 pub const FORMAT: &str = "DLIO_TRACE_FORMAT";
 pub const CONVERT: &str = "DLIO_TRACE_CONVERT";
+/// What [`CONVERT`] begins with where somebody else does it; behind a colon follows who.
+pub const CONVERT_LATER: &str = "later";
 pub const MODE: &str = "DLIO_TRACE_MODE";
 pub const MAX_MB: &str = "DLIO_TRACE_MAX_MB";
 pub const INCLUDE: &str = "DLIO_TRACE_INCLUDE";
@@ -58,7 +60,7 @@ pub const VARIABLES: &[Variable] = &[
         name: CONVERT,
         values: "exit|later",
         default: "exit",
-        meaning: "later leaves what was recorded as it is when a process ends; `dlio trace` sets it, and brings it into its form when the command has ended.",
+        meaning: "When a process brings its trace into that form. `dlio trace` sets later, and does it when the command has ended: processes end sooner, and those that did little share files.",
     },
     Variable {
         name: MODE,

@@ -70,26 +70,40 @@ pub fn export(image: &Image, bytes: &[u8], mut exporter: Box<dyn Exporter + '_>)
 
 /// Writes one of the process images of a file; says how many of its blocks could not be read.
 pub fn export_image(image: &Image, bytes: &[u8], exporter: &mut dyn Exporter) -> io::Result<u64> {
-    let Some(clock) = image.clock() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the trace holds no moment on a clock"));
-    };
+    let clock = clock_of(image)?;
+    export_on(image, &clock, bytes, exporter).map(|(_, damaged)| damaged)
+}
+
+/// The clock of an image; an image without one cannot be exported.
+pub fn clock_of(image: &Image) -> io::Result<Clock> {
+    let none = || io::Error::new(io::ErrorKind::InvalidData, "the trace holds no moment on a clock");
+    image.clock().ok_or_else(none)
+}
+
+/// The same on a clock that was related to Unix time in another way, as the processes of one host share it.
+pub fn export_on(
+    image: &Image,
+    clock: &Clock,
+    bytes: &[u8],
+    exporter: &mut dyn Exporter,
+) -> io::Result<(ProcessId, u64)> {
     let last_ns = clock.boot_ns(image.last_tick());
     let first_ns = image.anchors.iter().map(|anchor| anchor.boot_ns).min().unwrap_or(0);
-    let process = exporter.process(&complete_fields(image), &clock, first_ns, last_ns)?;
+    let process = exporter.process(&complete_fields(image), clock, first_ns, last_ns)?;
     let mut opener = Opener::new()?;
     let mut events = Events::default();
     let mut damaged = 0;
     for block in &image.blocks {
         match decode(block, bytes, &mut opener, &mut events) {
-            Ok(()) => exporter.batch(process, block.header.tid, &events, &clock, &image.names)?,
+            Ok(()) => exporter.batch(process, block.header.tid, &events, clock, &image.names)?,
             Err(_) => damaged += 1,
         }
     }
     for leftover in &image.leftovers {
-        exporter.batch(process, leftover.tid, &leftover.events, &clock, &image.names)?;
+        exporter.batch(process, leftover.tid, &leftover.events, clock, &image.names)?;
     }
-    exporter.open_spans(process, &image.open_spans, image.last_tick(), &clock, &image.names)?;
-    Ok(damaged)
+    exporter.open_spans(process, &image.open_spans, image.last_tick(), clock, &image.names)?;
+    Ok((process, damaged))
 }
 
 /// The fields of an image with what only its ring and its blocks together tell, and its command line as it may be shown.

@@ -24,7 +24,7 @@ pub const FACTS_MAX: usize = 512 + thread_names::TEXT_MAX;
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
 /// Bytes of an event in the formats that viewers read.
-const EXPORTED_EVENT: u64 = 16;
+pub const EXPORTED_EVENT: u64 = 16;
 /// What the table of counts takes in the end, compressed.
 const TABLE_STORED: u64 = 64 << 10;
 

@@ -30,8 +30,8 @@ pub const AUTO_EVENTS_MAX: u64 = 1_000_000;
 pub struct Config {
     pub on: bool,
     pub format: Format,
-    /// Whether somebody else gives the trace that form, when the process is gone.
-    pub converts_later: bool,
+    /// Who gives the trace that form when the process is gone; `None` where the process does it itself.
+    pub converter: Option<Vec<u8>>,
     /// One bit a layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
@@ -89,7 +89,7 @@ impl Config {
         Config {
             on: switch(env::SWITCH, true),
             format: format(),
-            converts_later: converts_later(),
+            converter: converter(),
             layers: layers(),
             min_us: number(env::MIN_US),
             inline: switch(env::INLINE, false),
@@ -283,13 +283,15 @@ fn format() -> Format {
     }
 }
 
-fn converts_later() -> bool {
-    match text(env::CONVERT).as_deref() {
-        None | Some(b"exit") => false,
-        Some(b"later") => true,
-        Some(other) => {
-            complain(env::CONVERT, other, "exit or later");
-            false
+fn converter() -> Option<Vec<u8>> {
+    let value = text(env::CONVERT)?;
+    match value.strip_prefix(env::CONVERT_LATER.as_bytes()) {
+        Some(b"") => Some(Vec::new()),
+        Some([b':', name @ ..]) => Some(name.to_vec()),
+        _ if value == b"exit" => None,
+        _ => {
+            complain(env::CONVERT, &value, "exit or later");
+            None
         }
     }
 }

@@ -143,6 +143,9 @@ fn of_job(writer: &mut FieldWriter) {
     if let Some(job) = JOBS.iter().find_map(|name| variable(name)) {
         writer.text(key::JOB, job);
     }
+    if let Some(converter) = config::get().converter.as_ref().filter(|name| !name.is_empty()) {
+        writer.text(key::CONVERTER, converter);
+    }
     if !config::get().label.is_empty() {
         writer.text(key::LABEL, &config::get().label);
     }

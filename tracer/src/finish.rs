@@ -14,10 +14,10 @@ use dlio_schemas::native::file::Image;
 use dlio_schemas::native::ring::Ring;
 use dlio_schemas::{chrome, perfetto};
 
+use crate::closing::Closed;
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
-use crate::closing::Closed;
 use crate::{blocks, chunk, closing, header_page, ring_file, sys, trouble};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
@@ -56,7 +56,7 @@ pub fn finish(ending: Ending) {
     complain(&closed);
     let few = blocks::events() <= AUTO_EVENTS_MAX;
     match config.format {
-        _ if !closed.written || config.converts_later || blocks::has_counted() || !blocks::may_be_exported() => {}
+        _ if !closed.written || config.converter.is_some() || blocks::has_counted() || !blocks::may_be_exported() => {}
         Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
         Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
         Format::Chrome => convert(&closed, b".json.gz", to_chrome),
@@ -72,7 +72,7 @@ fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::R
     whole(export(image, bytes, Box::new(writer))?.damaged)
 }
 
-fn whole(damaged: u64) -> io::Result<()> {
+pub(crate) fn whole(damaged: u64) -> io::Result<()> {
     if damaged == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
@@ -116,7 +116,10 @@ fn read(path: &CStr) -> Option<&'static [u8]> {
 }
 
 /// Runs `content` with a sink that appends to a new file.
-fn write(path: &CStr, content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>) -> bool {
+pub(crate) fn write(
+    path: &CStr,
+    content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
+) -> bool {
     let fd = sys::open(path, libc::O_WRONLY | libc::O_CREAT) as i32;
     if fd < 0 {
         return false;

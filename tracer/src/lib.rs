@@ -40,6 +40,7 @@ pub mod waits;
 
 pub mod environment;
 pub mod finish;
+pub mod gathering;
 pub mod held;
 pub mod image;
 pub mod memory;

@@ -54,7 +54,8 @@ pub fn bring_home(dir: &Path) -> Option<Stranded> {
 /// The kind of error of a file that is no ring of this trace.
 const NOT_OURS: io::ErrorKind = io::ErrorKind::InvalidData;
 
-fn opened(folder: i32, path: &OsStr, flags: i32) -> Option<File> {
+/// Opens what lies there itself, not what a link leads to.
+pub(crate) fn opened(folder: i32, path: &OsStr, flags: i32) -> Option<File> {
     let path = CString::new(path.as_bytes()).ok()?;
     let fd = sys::open_at(folder, &path, libc::O_RDONLY | flags) as i32;
     // SAFETY: a descriptor that was opened a moment ago and is nobody else's.

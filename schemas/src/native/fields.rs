@@ -40,6 +40,8 @@ pub mod key {
     pub const CLOCK: &str = "clock";
     pub const CLOCK_HZ: &str = "clock_hz";
     pub const TRACER: &str = "tracer";
+    /// Who brings the trace into its form when the process has ended, where that is somebody else.
+    pub const CONVERTER: &str = "converter";
     /// Names of threads, `tid=name`, separated by zero bytes.
     pub const THREADS: &str = "threads";
     /// How the process ended: see [`super::Ending`].
@@ -111,6 +113,10 @@ impl Fields {
 
     pub fn set(&mut self, key: &str, value: impl ToString) {
         self.0.insert(key.to_string(), value.to_string());
+    }
+
+    pub fn remove(&mut self, key: &str) {
+        self.0.remove(key);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -1,4 +1,5 @@
-//! The ring file: the memory a process records into, as it lies on disk if the process is killed.
+//! The ring file: the memory a process records into, as it lies on disk if the process is killed, or if it did so little that
+//! nothing else was made of it.
 //!
 //! ```text
 //! 0        header page: counters, anchors, facts about the process

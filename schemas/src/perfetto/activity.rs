@@ -46,8 +46,8 @@ impl Counter {
     }
 }
 
-/// See the module.
-#[derive(Clone, Debug)]
+/// See the module. That of nothing takes no memory.
+#[derive(Clone, Default, Debug)]
 pub struct Activity {
     first_ns: u64,
     width_ns: u64,
@@ -77,7 +77,7 @@ pub struct FileCall {
     pub ret: i64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Series {
     /// Amount that fell into each bin by itself.
     inside: Vec<f64>,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::activity::{Activity, Counter, FileCall};
-use super::layout::{ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid, hash};
+use super::layout::{
+    ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid, hash,
+};
 use super::proto::{Message, field, value};
 use crate::native::fields::{Ending, Fields, key};
 use crate::native::names::{NameKind, Names};
@@ -24,6 +26,8 @@ pub(super) struct Process {
     pub(super) activity: Activity,
     /// The file of the event before, and whether it is one: most events are on the same.
     pub(super) file_last: (u32, bool),
+    /// All of it is written.
+    pub(super) is_complete: bool,
     /// Its slices are merged ones, so that its activity is counted apart.
     pub(super) merged: bool,
     pub(super) flows: Flows,
@@ -266,6 +270,15 @@ pub(super) fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
     let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
     let named = named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into())));
     main.into_iter().chain(named).collect()
+}
+
+/// How many events of a process there are, said when all of it is written.
+pub(super) fn put_complete(out: &mut Message, process: &Process) {
+    put_packet(out, process.head, |packet| {
+        packet.nested(field::packet::ATTRIBUTES, |attributes| {
+            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_COMPLETE), process.events);
+        });
+    });
 }
 
 /// Counters below a track of a process, or of all of them.

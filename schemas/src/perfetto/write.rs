@@ -20,10 +20,10 @@ use std::io;
 use super::activity::{Activity, FileCall};
 use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
 use super::lanes::Lanes;
-use super::layout::{ATTRIBUTE_COMPLETE, ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
+use super::layout::{ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
 use super::owner::{
-    Flows, Head, Process, attribute_key, moved, put_activity, put_attribute, put_attributes, put_chapter, put_clocks,
-    put_life, put_moment, put_packet, put_process_track, thread_names,
+    Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
+    put_moment, put_packet, put_process_track, thread_names,
 };
 use super::pack::{Compression, GATHERED, Packer, Sink};
 use super::proto::field;
@@ -92,6 +92,7 @@ impl Exporter for Writer<'_> {
             events: 0,
             activity: Activity::new(first_ns, last_ns),
             file_last: (0, true),
+            is_complete: false,
             merged: fields.get(key::OVERVIEW).is_some(),
             flows: Flows::new(fields),
         };
@@ -155,13 +156,8 @@ impl Exporter for Writer<'_> {
 
     fn finish(mut self: Box<Self>) -> io::Result<Summary> {
         self.counters()?;
-        for process in &self.processes {
-            let out = self.packer.out();
-            put_packet(out, process.head, |packet| {
-                packet.nested(field::packet::ATTRIBUTES, |attributes| {
-                    put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_COMPLETE), process.events);
-                });
-            });
+        for process in self.processes.iter().filter(|process| !process.is_complete) {
+            put_complete(self.packer.out(), process);
         }
         self.packer.flush_raw()?;
         let metadata_dropped = self.calls.metadata_dropped;
@@ -191,9 +187,22 @@ impl<'a> Writer<'a> {
         })
     }
 
+    /// Nothing more comes of a process: its counters are written, and what was kept of it and its threads is let go. A file
+    /// of thousands of processes takes no more memory than that of one.
+    pub fn complete(&mut self, process: ProcessId) -> io::Result<()> {
+        let owner = &mut self.processes[process.0];
+        let activity = std::mem::take(&mut owner.activity);
+        put_activity(self.packer.out(), owner.head, owner.uuid, &activity);
+        owner.is_complete = true;
+        self.threads.retain(|(owner, _), _| *owner != process);
+        self.flush()?;
+        put_complete(self.packer.out(), &self.processes[process.0]);
+        self.packer.flush_raw()
+    }
+
     /// Counters of every process and of all together.
     fn counters(&mut self) -> io::Result<()> {
-        for process in &self.processes {
+        for process in self.processes.iter().filter(|process| !process.is_complete) {
             put_activity(self.packer.out(), process.head, process.uuid, &process.activity);
             self.packer.breathe()?;
         }
