@@ -55,13 +55,17 @@ class Guard:
     def count_all(self):
         """Instructions for each thing that is guarded, by its name."""
         tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
-        tasks |= {"pread, made a .pftrace": (self.exported, "pread"), SUMMARISED: (self.decoded, "")}
+        tasks |= {"pread, only counted": (self.counted, "pread"), "pread, made a .pftrace": (self.exported, "pread")}
+        tasks |= {SUMMARISED: (self.decoded, "")}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
             return {name: count.result() for name, count in running.items()}
 
     def traced(self, mode, form="native"):
         return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, form))
+
+    def counted(self, mode):
+        return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, "native", DLIO_TRACE_MODE="summary"))
 
     def exported(self, mode):
         """What making a .pftrace of an event takes at the end, without recording it."""
@@ -74,9 +78,9 @@ class Guard:
     def slope(count, instructions):
         return (instructions(2 * count) - instructions(count)) / count
 
-    def loop_instructions(self, mode, calls, form):
-        trace = self.folder / f"{mode}-{calls}-{form}"
-        return callgrind(self.loop_command(mode, calls), self.traced_environment(trace, form))
+    def loop_instructions(self, mode, calls, form, **more):
+        trace = self.folder / "-".join([mode, str(calls), form, *more.values()])
+        return callgrind(self.loop_command(mode, calls), self.traced_environment(trace, form) | more)
 
     def summary_instructions(self, events):
         trace = self.folder / f"summary-{events}"

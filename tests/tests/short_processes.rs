@@ -1,10 +1,12 @@
 //! What tracing costs a process that does little, in system calls: builds and shells start thousands of those.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use dlio_tests::artefacts;
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
+use dlio_tests::seen::{self, Seen};
 
 /// Reads its own file as often as it is told, if at all.
 const READS: &str = r#"
@@ -21,20 +23,27 @@ int main(int argc, char **argv) {
 "#;
 
 /// System calls of the program with a library before it.
-fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str]) -> Vec<String> {
+fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str) -> Vec<String> {
     let told = sandbox.root().join("told");
     let mut command = Command::new("strace");
     command.arg("-o").arg(&told).args(["-E", &format!("LD_PRELOAD={library}")]).arg(sandbox.root().join("reads"));
-    command.args(arguments).env("DLIO_TRACE_DIR", sandbox.trace()).env("DLIO_TRACE_FORMAT", "native");
+    command.args(arguments).env("DLIO_TRACE_DIR", sandbox.trace());
+    let format = if convert == "exit" { "native" } else { "auto" };
+    command.env("DLIO_TRACE_FORMAT", format).env("DLIO_TRACE_CONVERT", convert);
     assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
     let text = std::fs::read_to_string(told).unwrap();
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 
-/// Without an event: the clock and the folder are looked at, and how threads are stopped in the end is said. With events:
-/// beside that two files are made, and one of them is removed; the kernel is asked for six facts.
-const WITHOUT_EVENTS: usize = 11;
-const WITH_EVENTS: usize = 58;
+/// Without an event: the library has one part more to be mapped than an empty one, the folder is looked at, how threads are
+/// stopped in the end is said, and the end is one thread's. With
+/// events: beside that a file is made, and the kernel is asked for six facts; and where that file is not to stay, another
+/// one is made and it is removed.
+const WITHOUT_EVENTS: usize = 4;
+const WITH_EVENTS: usize = 34;
+const WITH_EVENTS_AND_BLOCKS: usize = 42;
+/// Where the kernel's clock is slow to read it is asked what that clock is.
+const CLOCK: usize = 3;
 
 #[test]
 fn a_short_process_is_traced_in_few_system_calls() {
@@ -46,9 +55,49 @@ fn a_short_process_is_traced_in_few_system_calls() {
     compile(&source, &empty, &["-shared", "-fPIC"]).unwrap();
     std::fs::create_dir(sandbox.trace()).unwrap();
     let (empty, library) = (empty.display().to_string(), artefacts::library().unwrap().display().to_string());
-    for (arguments, most) in [(&[][..], WITHOUT_EVENTS), (&["50"], WITH_EVENTS)] {
-        let (bare, traced) = (calls(&sandbox, &empty, arguments), calls(&sandbox, &library, arguments));
+    for (arguments, convert, most) in
+        [(&[][..], "exit", WITHOUT_EVENTS), (&["50"], "later", WITH_EVENTS), (&["50"], "exit", WITH_EVENTS_AND_BLOCKS)]
+    {
+        let bare = calls(&sandbox, &empty, arguments, convert);
+        let traced = calls(&sandbox, &library, arguments, convert);
+        let asks_for_clock = traced.iter().any(|line| line.contains("current_clocksource"));
+        let most = most + if asks_for_clock { CLOCK } else { 0 };
         let own = traced.len() - bare.len();
         assert!(own <= most, "{own} system calls of ours with {arguments:?}, at most {most}: {traced:#?}");
     }
+}
+
+/// Many short processes, one that is killed, and one that does more than the others.
+const MANY: &str = "
+for i in 0 1 2 3 4 5 6 7 8 9 a b c d e f g h i j; do ./reads 5 || exit 1; done
+./reads 12000 || exit 1
+sh -c 'echo x > f; kill -9 $$'
+exit 0
+";
+
+#[test]
+fn short_processes_share_a_file_and_nothing_is_missing() {
+    let sandbox = Sandbox::new("short.shared").unwrap();
+    let source = sandbox.root().join("reads.c");
+    std::fs::write(&source, READS).unwrap();
+    compile(&source, &sandbox.work().join("reads"), &[]).unwrap();
+    let traced = |folder: &str, convert: Option<&str>| {
+        let mut command = Command::new(artefacts::command("dlio").unwrap());
+        command.args(["trace", "-o", folder, "--", "sh", "-c", MANY]).env("DLIO_LIB", artefacts::library().unwrap());
+        convert.into_iter().for_each(|value| drop(command.env("DLIO_TRACE_CONVERT", value)));
+        let run = sandbox.run(&mut command, true).unwrap();
+        (run.exit, String::from_utf8_lossy(&run.errors).into_owned(), seen::read(&sandbox.work().join(folder)))
+    };
+    let ((exit, said, shared), (_, said_of_each, each)) = (traced("shared", None), traced("each", Some("exit")));
+    assert_eq!((&exit[..], &shared.faults, shared.lost()), ("0", &vec![], 0), "{said}");
+    let files: BTreeSet<_> = shared.processes.iter().map(|process| &process.path).collect();
+    // What the short ones share, the one that does more, and what is left of the one that was killed.
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(shared.processes.iter().filter(|process| process.ending == "killed").count(), 1);
+    assert!(shared.processes.iter().all(|process| process.fields.get("converter").is_none() || process.has_ring));
+    let told = |seen: &Seen| (seen.processes.len(), seen::tally(seen.events()));
+    assert_eq!(told(&shared), told(&each));
+    let processes = |said: &str| said.split(" recorded in ").next().map(str::to_string);
+    assert_eq!(processes(&said), processes(&said_of_each), "{said}");
+    assert!(said.contains("1 process ended by a signal"), "{said}");
 }
