@@ -35,6 +35,13 @@ pub fn explain(key: Option<&str>) -> Outcome<String> {
     if !below.is_empty() {
         return Ok(below);
     }
+    // By its last word, which is what messages and habit name.
+    let named: Vec<&Key> = KEYS.iter().filter(|key| key.path.rsplit('.').next() == Some(path.as_str())).collect();
+    match named.as_slice() {
+        [] => {}
+        [key] => return Ok(whole(key)),
+        several => return Ok(several.iter().map(|key| line(key)).collect()),
+    }
     let near = keys::suggestion(&path).map(|near| format!("did you mean {near}?")).unwrap_or_default();
     Err(Failure::refused(format!("there is no key `{asked}`")).remedy(near))
 }
@@ -68,6 +75,7 @@ mod tests {
     fn a_key_a_section_and_everything_can_be_explained() {
         assert!(explain(Some("workload.reader.batch_size")).unwrap().contains("samples of a step"));
         assert!(explain(Some("hdf5")).is_err());
+        assert!(explain(Some("num_files_train")).unwrap().starts_with("workload.dataset.num_files_train\n"));
         assert_eq!(explain(Some("dataset.hdf5")).unwrap().lines().count(), 3);
         assert_eq!(explain(None).unwrap().lines().count(), KEYS.len());
         assert!(explain(Some("reader.batchsize")).unwrap_err().to_string().contains("reader.batch_size"));

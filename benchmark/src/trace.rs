@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long, value_name = "MODE", value_parser = ["full", "summary"])]
     mode: Option<String>,
     /// Record until a process's trace has this size, then count as `--mode summary` does
-    #[arg(long, value_name = "MEGABYTES")]
+    #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
     /// Record only files that match; may be repeated
     #[arg(long, value_name = "GLOB")]
@@ -73,6 +73,15 @@ pub struct Options {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// As clap asks for it.
+fn megabytes(typed: &str) -> Result<u64, String> {
+    match typed.parse() {
+        Ok(0) => Err("nothing would be recorded; --mode summary counts from the beginning".into()),
+        Ok(megabytes) => Ok(megabytes),
+        Err(_) => Err("give a whole number of megabytes, from 1 on".into()),
+    }
 }
 
 /// Runs the command; the exit code is its own.
@@ -470,6 +479,13 @@ mod tests {
     fn a_process_is_one_whatever_it_runs() {
         let stems = ["sh-node.1-7-100", "python3.11-node.1-7-200", "cat-node.1-8-150", "cat-node.2-8-150"];
         assert_eq!(processes(stems.map(String::from).iter()), 3);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused_with_what_was_meant() {
+        assert_eq!(megabytes("7"), Ok(7));
+        assert!(megabytes("0").unwrap_err().contains("--mode summary"));
+        assert!(megabytes("1.5").unwrap_err().contains("whole number"));
     }
 
     #[test]
