@@ -8,7 +8,7 @@ select p.proc, p.host, p.pid, p.rank, coalesce(p.program, '') as program, p.ende
   coalesce(sum(e.dur) filter (where e.layer = 'app' and e.class = 'compute'), 0) as compute_ns,
   coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
-  coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
+  coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns, min(e.ts) as first_ts
 from processes p left join (
     select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
   ) e on e.proc = p.proc

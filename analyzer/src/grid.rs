@@ -36,9 +36,16 @@ impl Grid {
         self.print_lines(&self.widths(), true, out);
     }
 
-    /// In lines of at most `width` characters, where the first column gives way.
+    /// In lines of at most `width` characters, where the first column gives way; columns that find no room are named.
     pub fn print_within(&self, width: usize, out: &mut String) {
-        self.print_lines(&self.widths_within(width), true, out);
+        let widths = self.widths_within(width);
+        self.print_lines(&widths, true, out);
+        if widths.len() < self.heads.len() {
+            let left_out = self.heads[widths.len()..].join(", ");
+            let line = format!("{}(no room for: {left_out})", " ".repeat(GAP));
+            out.push_str(&cut(line.chars().collect(), width));
+            out.push('\n');
+        }
     }
 
     /// The same without heads.
@@ -164,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn last_columns_are_left_out_of_a_very_narrow_table() {
+    fn last_columns_are_left_out_of_a_very_narrow_table_and_named() {
         let mut grid = Grid::new(&["<path", "read", "written"]);
         grid.row(vec!["/a/long/path/to/a/file".into(), "1.00 MB".into(), "2.00 MB".into()]);
         let mut out = String::new();
         grid.print_within(24, &mut out);
-        assert_eq!(out, "  path              read\n  /a/l…o/a/file  1.00 MB\n");
+        assert_eq!(out, "  path              read\n  /a/l…o/a/file  1.00 MB\n  (no room for: written)\n");
     }
 
     #[test]

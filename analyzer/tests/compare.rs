@@ -184,10 +184,12 @@ fn one_run_a_side_is_judged_by_its_steps() {
     let base = made("base.json", 100_000_000, 40_000_000, 400);
     let slower = made("slower.json", 110_000_000, 50_000_000, 400);
     let little = made("little.json", 102_000_000, 42_000_000, 400);
+    let much = made("much.json", 130_000_000, 70_000_000, 400);
     let few = made("few.json", 150_000_000, 80_000_000, 9);
     let compared = |after: &str| values(&[&base, "--compare", after]);
     let found = compared(&slower);
-    let step = metric(&found, "step.mean_s");
+    assert_eq!(metric(&found, "step.mean_s")["claim"], "noise", "a mean moves as much with other things");
+    let step = metric(&found, "step.typical_s");
     assert_eq!(step["claim"], "more");
     assert!((step["change"].as_f64().unwrap() - 0.1).abs() < 0.01 && step["low"].as_f64().unwrap() > 0.05, "{step}");
     assert_eq!(metric(&found, "step.wait_s")["claim"], "more");
@@ -195,7 +197,10 @@ fn one_run_a_side_is_judged_by_its_steps() {
     let wait = parts.iter().find(|part| part["part"] == "waiting for batches").unwrap();
     assert_eq!(wait["change_ns"], json!(400 * 10_000_000_i64));
     assert_eq!(parts.iter().map(|part| part["change_ns"].as_i64().unwrap()).sum::<i64>(), 0);
-    assert_eq!(metric(&compared(&little), "step.mean_s")["claim"], "noise");
+    for name in ["step.mean_s", "step.typical_s"] {
+        assert_eq!(metric(&compared(&little), name)["claim"], "noise");
+        assert_eq!(metric(&compared(&much), name)["claim"], "more");
+    }
     assert_eq!(metric(&compared(&few), "step.mean_s")["claim"], "undecided");
     let said = printed(&[&slower, "--compare", &base]);
     assert!(said.contains("steps are faster"), "{said}");
@@ -244,12 +249,35 @@ fn what_is_no_run_is_refused_by_name() {
     let empty = report(&folder, "empty.json", 0, json!({ "allocation": {} }));
     assert!(refused(Path::new(&empty)).contains("holds no events"));
     // Before anything is counted, or a folder is even looked for.
+    let there = a.clone();
     for (arguments, said) in
-        [(["--format", "arrow"], "cannot be written as"), (["--html", "page.html"], "no page of a comparison")]
+        [(["--format", "arrow"], "cannot be written as"), (["--html", &there], "exists; --force replaces it")]
     {
         let refused = analyze(&[&["nowhere", "--compare", "nowhere"], &arguments[..]].concat());
         assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
     }
+    let several = analyze(&["nowhere", "elsewhere", "--fail-if", "wall_s > 1", "--html", "page.html"]);
+    assert!(text(&several.stderr).contains("2 runs are held against limits"), "{}", text(&several.stderr));
+}
+
+#[test]
+fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
+    let folder = Folder::new("compared-page");
+    let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
+    let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
+    let file = folder.path().join("page.html").display().to_string();
+    let said = printed(&[&a, "--compare", &b, "--html", &file, "--top", "1000", "--fail-if", "calls > +900%"]);
+    let page = std::fs::read_to_string(&file).unwrap();
+    let wall = said.lines().find(|line| line.trim_start().starts_with("the whole run")).expect("the whole run");
+    for figure in wall.split("  ").map(str::trim).filter(|figure| !figure.is_empty()) {
+        assert!(page.contains(figure), "{figure}");
+    }
+    assert!(page.contains("calls in flight, before") && page.contains("calls in flight, after"));
+    assert!(page.contains("calls &gt; +900%") && page.contains("default-src 'none'"));
+    // Of one run that is held against limits, the page of its report.
+    let one = folder.path().join("one.html").display().to_string();
+    printed(&[&a, "--fail-if", "files > 1000000", "--html", &one]);
+    assert!(std::fs::read_to_string(&one).unwrap().contains("id=\"s-functions\""));
 }
 
 #[test]

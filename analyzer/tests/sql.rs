@@ -22,9 +22,14 @@ use support::Folder;
 /// Figures that are of the count itself, and not of the trace.
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
 
-/// What no table tells of a process: what it is called, and what it is for.
+/// What no table tells: of a process what it is called, what it is for and who started it, of an epoch what was read meanwhile, of a file
+/// where ranks meet in it.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
-    OF_THE_COUNT.contains(&figure) || section == "processes" && ["name", "role"].contains(&figure)
+    let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
+    OF_THE_COUNT.contains(&figure)
+        || section_has("processes", &["name", "role", "parent"])
+        || section_has("epochs", &["bytes_read"])
+        || section_has("shared", &["common_writes", "common_ns"])
 }
 
 fn opened(path: &Path) -> Arc<Trace> {

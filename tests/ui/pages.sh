@@ -1,4 +1,4 @@
-# Part of run-ui.sh: the report as a page, of a run whose paths hold markup, of one with many processes, and of nothing.
+# Part of run-ui.sh: the report as a page, of a run whose paths hold markup, of two runs, of one with many processes, and of nothing.
 
 # page NAME TRACE ARGUMENT...: writes the page of a trace and proves it.
 page() {
@@ -16,6 +16,10 @@ mkdir -p "$(dirname "$hostile")"
 cp "$out/input" "$hostile"
 record markup_run native "$out/workload" "$hostile" 2 50
 page markup "$out/markup_run" --holds "script><img src=x onerror=document.title=1>"
+# Two runs on one page.
+record markup_again native "$out/workload" "$hostile" 3 60
+"$analyze" "$out/markup_run" --compare "$out/markup_again" --force --html "$out/compared.html" >"$out/compared.said" 2>&1 || failed=1
+"$here/ui/report.py" "$out/compared.html" --pictures "$out/compared.page" --holds "$(sed -n '1s/;.*//p' "$out/compared.said")" || failed=1
 if [ -d "$out/eight" ]; then
     page eight_page "$out/eight"
 fi

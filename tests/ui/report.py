@@ -138,12 +138,15 @@ def shape(page, found):
 
 def by_keys(page):
     """What the pointer shows, keys show too."""
-    if page.evaluate("!!document.getElementById('lanes')"):
-        page.evaluate("document.getElementById('lanes').focus()")
+    for name, beginning in (("lanes", "at "), ("both", "at "), ("both-steps", "step")):
+        if not page.evaluate(f"!!document.getElementById('{name}')"):
+            continue
+        page.evaluate(f"document.getElementById('{name}').focus()")
         page.press("ArrowRight", 3)
-        said = page.evaluate("document.querySelector('#lanes .readout').hidden ? '' : document.querySelector('#lanes .readout').textContent")
-        if not said.startswith("at "):
-            yield f"arrow keys on the timeline show {said!r}"
+        readout = f"document.querySelector('#{name} .readout')"
+        said = page.evaluate(f"{readout}.hidden ? '' : {readout}.textContent")
+        if not said.startswith(beginning):
+            yield f"arrow keys on {name} show {said!r}"
     if page.evaluate("!!document.getElementById('heat')"):
         page.evaluate("document.querySelector('#heat .map canvas').focus()")
         page.press("ArrowDown")

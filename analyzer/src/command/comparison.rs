@@ -6,14 +6,15 @@ use std::path::Path;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use super::input::{Input, analysed};
+use super::input::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
-use super::{limits, period};
+use super::{html, limits, period};
 use crate::compare::run::{Run, SCHEMA};
 use crate::compare::{Comparison, Sides, text};
 use crate::draft::Output;
 use crate::findings::judge;
 use crate::findings::limits::Limits;
+use crate::html::comparison::page;
 use crate::summary::analyse;
 use crate::summary::report::Summary;
 use crate::summary::units::grouped;
@@ -48,6 +49,10 @@ pub fn run(arguments: &Arguments, mut out: Output) -> Result<Outcome, Failure> {
         true => limits_alone(arguments, &comparison)?,
         false => shown(arguments, &comparison)?,
     };
+    if let Some(path) = arguments.html.as_ref().filter(|_| !arguments.compare.is_empty()) {
+        let (before, after) = sides.typical();
+        html::write(path, &page(&comparison, before, after))?;
+    }
     out.write_all(printed.as_bytes()).map_err(Failure::Write)?;
     out.finish().map_err(Failure::Write)?;
     let limits = (!comparison.limits.is_empty()).then(|| comparison.verdict());
@@ -62,10 +67,10 @@ fn refuse_forms(arguments: &Arguments) -> Result<(), Failure> {
         Format::Markdown if is_compared => {}
         other => return Err(Failure::ComparisonFormat(other)),
     }
-    match arguments.html {
-        Some(_) if is_compared => Err(Failure::ComparisonPage),
-        _ => Ok(()),
+    if arguments.html.is_some() && !is_compared && arguments.traces.len() > 1 {
+        return Err(Failure::PageOfSeveral(arguments.traces.len()));
     }
+    html::asked(arguments)
 }
 
 fn shown(arguments: &Arguments, comparison: &Comparison) -> Result<String, Failure> {
@@ -99,6 +104,10 @@ fn run_of(arguments: &Arguments, limits: &Limits, typed: &str, lacking: &mut boo
         }
     };
     let mut run = Run::of(&report).map_err(|error| unusable(error.to_string()))?;
+    if let Some(path) = arguments.html.as_ref().filter(|_| arguments.compare.is_empty()) {
+        let report = serde_json::from_str(&report).map_err(|error| unusable(error.to_string()))?;
+        html::write_report(&report, typed, path)?;
+    }
     run.typed = typed.into();
     match run.allocation.events {
         0 if run.allocation.lost > 0 => {
@@ -124,9 +133,11 @@ fn summary(arguments: &Arguments, typed: &str) -> Result<Summary, Failure> {
     if let Some(summary) = known {
         return Ok(summary);
     }
-    let (trace, _) = input.open(arguments)?;
+    let (trace, cache) = input.open(arguments)?;
     let arguments = &period::resolved(arguments, &trace)?;
     let filter = arguments.filter(trace.start());
     let analysis = analysed(arguments, &trace, |progress| analyse(&trace, &filter, arguments.threads(), progress))?;
-    Ok(analysis.summary(&trace))
+    let summary = analysis.summary(&trace);
+    keep(cache.as_ref(), &trace, &analysis, &summary);
+    Ok(summary)
 }

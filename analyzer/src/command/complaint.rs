@@ -1,10 +1,11 @@
-//! What is wrong with a query, in sentences: where it stops being SQL, and which table was meant.
+//! What is wrong with a query, in sentences: where it stops being SQL, and which table or column was meant.
 
 use std::fmt::Write;
 
+use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use dlio_schemas::tables::TABLES;
-use dlio_schemas::words::edits;
+use dlio_schemas::words::{edits, nearest};
 
 /// Names further apart than this are not slips of one another.
 const SLIPS_MAX: usize = 3;
@@ -16,6 +17,10 @@ pub fn complaint(sql: &str, error: &DataFusionError) -> String {
             format!("the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}")
         }
         DataFusionError::SQL(unread, _) => unreadable(sql, &unread.to_string()),
+        DataFusionError::SchemaError(known, _) if matches!(**known, SchemaError::FieldNotFound { .. }) => {
+            let SchemaError::FieldNotFound { field, valid_fields } = &**known else { unreachable!("it matched") };
+            format!("{}\n  {sql}", no_column(&field.name, valid_fields))
+        }
         DataFusionError::Internal(said) if said.contains("Map(") => format!(
             "the query failed: args is a map, which has no smallest and no largest; ask for one of its keys: \
              min(args['key'])\n  {sql}"
@@ -41,6 +46,32 @@ fn no_table(name: &str) -> String {
     let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
     let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
     format!("there is no table {name}{meant} The tables are {}", tables.join(", "))
+}
+
+/// Names that people give to columns, and those that these have here, the likeliest first.
+const CALLED: [(&[&str], &[&str]); 12] = [
+    (&["path", "filename", "file_name", "filepath", "file_path", "fname"], &["file", "path"]),
+    (&["file", "name"], &["path", "program", "host"]),
+    (&["duration", "duration_ns", "dur_ns", "time", "elapsed", "latency"], &["dur", "time_ns"]),
+    (&["start", "start_time", "begin", "timestamp", "when", "start_ts"], &["ts", "start_ts", "first_ts"]),
+    (&["end", "end_time", "stop", "end_ts"], &["end_ts", "last_ts", "dur"]),
+    (&["size", "length", "len", "count", "nbytes"], &["bytes", "size", "bytes_read"]),
+    (&["offset", "position"], &["pos"]),
+    (&["op", "operation", "func", "function", "call", "syscall", "event"], &["name"]),
+    (&["thread", "thread_id"], &["tid"]),
+    (&["process", "process_id", "process_name", "comm"], &["pid", "program"]),
+    (&["hostname", "node", "machine"], &["host"]),
+    (&["error", "err"], &["errno"]),
+];
+
+/// There is no column of this name: the one that was meant, and all there are.
+fn no_column(name: &str, valid: &[Column]) -> String {
+    let there: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
+    let typed = name.to_lowercase();
+    let called = CALLED.iter().filter(|(names, _)| names.contains(&typed.as_str())).flat_map(|(_, here)| here.iter());
+    let meant = called.copied().find(|here| there.contains(here)).or_else(|| nearest(&typed, there.iter().copied()));
+    let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
+    format!("there is no column {name}{meant} Here are {} (--tables says what they hold)", there.join(", "))
 }
 
 /// The parser's words, the line it means, and a mark under the place.
@@ -86,6 +117,25 @@ mod tests {
             cut,
             "the query cannot be read: expected ), found the end, line 1, column 10\n  select (1\n           ^"
         );
+    }
+
+    #[test]
+    fn a_column_by_another_name_is_answered_with_its_own() {
+        let columns = |names: &[&str]| names.iter().map(|name| Column::from_name(*name)).collect::<Vec<_>>();
+        let (events, files) = (columns(&["ts", "dur", "file", "pid"]), columns(&["path", "time_ns", "file_id"]));
+        assert_eq!(
+            no_column("path", &events),
+            "there is no column path; did you mean file? Here are ts, dur, file, pid (--tables says what they hold)"
+        );
+        for (name, columns, meant) in [
+            ("file", &files, "path?"),
+            ("duration", &files, "time_ns?"),
+            ("Timestamp", &events, "ts?"),
+            ("fil", &events, "file?"),
+        ] {
+            assert!(no_column(name, columns).contains(&format!("did you mean {meant}")), "{name}");
+        }
+        assert!(no_column("colour", &files).starts_with("there is no column colour. Here are path"));
     }
 
     #[test]

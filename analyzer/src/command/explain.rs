@@ -7,8 +7,9 @@ use crate::summary::report::SECTIONS;
 
 const COMPARING: &str = "\
     Comparing (--compare, --fail-if): counts and bytes are exact, any change of them is real. Times of one run a side \
-    are judged by their steps, a block bootstrap of the mean of ten steps and more: changed means that the whole 95 % \
-    interval lies beyond 5 %. Of four runs a side and more the U test tells, where one claim in twenty may be wrong. \
+    are judged by their steps, ten and more, by a block bootstrap: the mean of the faster half is what \
+    they take undisturbed, and changed by 5 % and more where the whole 95 % interval lies beyond 2 %; the mean of all, which \
+    moves with whatever else the machine does, where it lies beyond 10 %. Of four runs a side and more the U test tells, where one claim in twenty may be wrong. \
     The figures:\n";
 
 /// The sections whose figures the tables give too.

@@ -43,8 +43,8 @@ pub enum Failure {
     Format(Format),
     /// The comparison cannot be written in this format, or the limits alone cannot.
     ComparisonFormat(Format),
-    /// A page of a comparison is asked for.
-    ComparisonPage,
+    /// One page is asked for of so many runs that are held against limits.
+    PageOfSeveral(usize),
     /// A file that is no trace and no report either.
     Report(PathBuf, String),
     /// A limit on a change, with nothing it changed from.
@@ -103,9 +103,9 @@ impl std::fmt::Display for Failure {
                     "a comparison cannot be written as {format:?}; use text, json or markdown (limits alone: text or json)"
                 )
             }
-            Failure::ComparisonPage => write!(
+            Failure::PageOfSeveral(runs) => write!(
                 f,
-                "there is no page of a comparison: --html makes one of a run; --format markdown is for a pull request"
+                "{runs} runs are held against limits, and --html makes a page of one run or of two sides: give one, or --compare"
             ),
             Failure::Report(path, why) => write!(
                 f,

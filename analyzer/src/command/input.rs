@@ -45,6 +45,16 @@ impl Input {
     }
 }
 
+/// Traces of fewer events are counted again in less time than it takes to look for what is known of them.
+const WORTH_KEEPING: u64 = 1_000_000;
+
+/// Keeps what was counted of all events, for the next time.
+pub fn keep(cache: Option<&Cache>, trace: &Trace, analysis: &Analysis, summary: &Summary) {
+    if let Some(cache) = cache.filter(|_| analysis.filter.is_empty() && analysis.events() >= WORTH_KEEPING) {
+        cache.store(trace, analysis, summary);
+    }
+}
+
 /// Counts with a progress bar.
 pub fn analysed(
     arguments: &Arguments,

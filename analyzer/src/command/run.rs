@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use super::input::{Input, analysed};
+use super::input::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
 use super::stdout::WatchedStdout;
 use super::{answer, comparison, explain, exports, html, limits, listing, no_events, period, progress};
@@ -172,9 +172,6 @@ fn query(sql: &str) -> Result<String, Failure> {
     Ok(sql.into())
 }
 
-/// Traces of fewer events are counted again in less time than it takes to look for what is known of them.
-const WORTH_KEEPING: u64 = 1_000_000;
-
 fn summary(
     arguments: &Arguments,
     (trace, limits): (&Trace, &Limits),
@@ -197,9 +194,7 @@ fn summary(
     }
     summary.findings = findings::judge(&summary, limits);
     deliver(arguments, &summary, false, out)?;
-    if let Some(cache) = cache.filter(|_| filter.is_empty() && summary.allocation.events >= WORTH_KEEPING) {
-        cache.store(trace, &analysis, &summary);
-    }
+    keep(cache, trace, &analysis, &summary);
     Ok(analysis)
 }
 
@@ -215,7 +210,10 @@ fn deliver(arguments: &Arguments, summary: &Summary, remembered: bool, out: &mut
     if arguments.prints_summary() {
         print_summary(arguments, summary, remembered, out)?;
     }
-    arguments.html.iter().try_for_each(|path| html::write(arguments, summary, path))
+    arguments.html.iter().try_for_each(|path| {
+        let report = serde_json::to_value(summary).expect("a summary of plain values");
+        html::write_report(&report, &arguments.traces.join(" "), path)
+    })
 }
 
 fn print_summary(

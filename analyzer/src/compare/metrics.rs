@@ -4,6 +4,7 @@ use dlio_schemas::words::nearest;
 use serde::{Serialize, Serializer};
 
 use super::run::{Function, PerStep, Run};
+use super::statistics::Location;
 use crate::summary::units::{bytes, grouped, time};
 
 /// How a figure is shown, and typed in a limit.
@@ -48,8 +49,8 @@ pub struct Metric {
     pub unit: Unit,
     /// Whether noise has no part in it: any change is real.
     pub exact: bool,
-    /// What of single steps it is the mean of, if of any.
-    pub step: Option<PerStep>,
+    /// What of single steps it is, and how of many, if of any.
+    pub step: Option<(PerStep, Location)>,
     pub of: fn(&Run) -> Option<f64>,
 }
 
@@ -89,12 +90,20 @@ pub const METRICS: &[Metric] = &[
         },
     },
     Metric {
-        step: Some(PerStep::Length),
-        ..timed("step.mean_s", "a step on average", |run| Some(run.step_mean(PerStep::Length)? / 1e9))
+        step: Some((PerStep::Length, Location::Mean)),
+        ..timed("step.mean_s", "a step on average", |run| Some(run.step(PerStep::Length, Location::Mean)? / 1e9))
     },
     Metric {
-        step: Some(PerStep::Wait),
-        ..timed("step.wait_s", "of it, waiting for the batch", |run| Some(run.step_mean(PerStep::Wait)? / 1e9))
+        step: Some((PerStep::Length, Location::Faster)),
+        ..timed("step.typical_s", "the faster half of steps on average: what they take undisturbed", |run| {
+            Some(run.step(PerStep::Length, Location::Faster)? / 1e9)
+        })
+    },
+    Metric {
+        step: Some((PerStep::Wait, Location::Mean)),
+        ..timed("step.wait_s", "of it, waiting for the batch", |run| {
+            Some(run.step(PerStep::Wait, Location::Mean)? / 1e9)
+        })
     },
     timed("step.p50_s", "the median step, of the trainer where it is longest", |run| {
         run.steps.iter().map(|steps| steps.median_ns / 1e9).reduce(f64::max)
@@ -199,8 +208,8 @@ impl Named {
         }
     }
 
-    /// What of single steps it is the mean of, if of any.
-    pub fn per_step(&self) -> Option<PerStep> {
+    /// What of single steps it is, if of any.
+    pub fn per_step(&self) -> Option<(PerStep, Location)> {
         match self {
             Named::Known(known) => METRICS[*known].step,
             Named::Single { .. } => None,

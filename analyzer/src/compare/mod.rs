@@ -2,7 +2,7 @@
 //!
 //! [`run`] is what is taken from a report, [`metrics`] the figures by name, [`statistics`] what can be claimed of them,
 //! [`wall`] where the change of the whole run comes from, [`align`] the rows of both sides, [`gate`] limits for a CI;
-//! [`text`] prints a [`Comparison`], for terminals and pull requests.
+//! [`tables`] puts a [`Comparison`] into words, [`text`] prints it, for terminals and pull requests.
 //!
 //! Counts and bytes are exact: any change of them is real. Times of one run a side are compared by their steps, which
 //! know the noise within a run; how much runs differ from each other is known of several runs a side only.
@@ -12,6 +12,7 @@ pub mod gate;
 pub mod metrics;
 pub mod run;
 pub mod statistics;
+pub mod tables;
 pub mod text;
 pub mod wall;
 
@@ -21,7 +22,7 @@ use align::{FindingChange, Row};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
 use run::Run;
-use statistics::{Interval, Weighted, bootstrap, discoveries, median, median_of_ratios, u_test};
+use statistics::{Interval, Location, Weighted, block, bootstrap, discoveries, median, median_of_ratios, u_test};
 use wall::Wall;
 
 pub const SCHEMA: &str = "dlio-comparison";
@@ -39,6 +40,12 @@ const STEPS_MIN: usize = 10;
 /// Smaller changes are not called any, with one run a side and with several.
 const FLOOR_ALONE: f64 = 0.05;
 const FLOOR: f64 = 0.02;
+
+/// With one run a side, the interval of a mean has to lie beyond this: means move with whatever else a machine does.
+const FLOOR_OF_MEANS: f64 = 0.1;
+
+/// The figures by which one run a side is judged: what steps cost together, and what they take undisturbed.
+const BY_STEPS: [&str; 2] = ["step.mean_s", "step.typical_s"];
 
 /// The figure that answers first.
 const ASKED: &str = "wall_s";
@@ -121,7 +128,7 @@ pub struct Comparison {
 impl Sides {
     /// Compares both sides. Tables show, of several runs, the one with the median length.
     pub fn compare(&self, limits: &[Limit]) -> Comparison {
-        let (before, after) = (typical(&self.before), typical(&self.after));
+        let (before, after) = self.typical();
         let mut metrics: Vec<_> = (0..METRICS.len()).map(|known| self.change(&Named::Known(known))).collect();
         metrics.retain(|metric| metric.before.or(metric.after).is_some());
         self.judge(&mut metrics);
@@ -149,6 +156,11 @@ impl Sides {
             ranks: align::ranks(before, after),
             limits: limits.iter().map(|limit| limit.outcome(self)).collect(),
         }
+    }
+
+    /// The runs that stand for both sides.
+    pub fn typical(&self) -> (&Run, &Run) {
+        (typical(&self.before), typical(&self.after))
     }
 
     /// One figure before and after, with what can be claimed of it alone.
@@ -182,7 +194,8 @@ impl Sides {
         change.low = interval.map(|interval| interval.low);
         change.high = interval.map(|interval| interval.high);
         if self.are_alone() {
-            change.claim = interval.map_or(Claim::Undecided, alone);
+            let location = named.per_step().map_or(Location::Mean, |(_, location)| location);
+            change.claim = interval.map_or(Claim::Undecided, |interval| alone(interval, location));
         } else if self.runs() >= RUNS_MIN {
             change.p = Some(u_test(&before, &after));
             change.claim = if before == after { Claim::Same } else { Claim::Noise };
@@ -220,22 +233,20 @@ impl Sides {
 
     /// The change of a figure that steps know, by steps.
     fn by_steps(&self, named: &Named) -> Option<Interval> {
-        let part = named.per_step()?;
+        let (part, location) = named.per_step()?;
         let (before, after) = (self.before[0].steps(part), self.after[0].steps(part));
         let enough = |values: &[Weighted]| values.iter().map(|value| value.weight).sum::<f64>() >= STEPS_MIN as f64;
         if !enough(&before) || !enough(&after) {
             return None;
         }
         let readers = self.before[0].readers().max(self.after[0].readers());
-        let block = (2 * readers).max((before.len().min(after.len()) as f64).cbrt() as usize);
-        bootstrap(&before, &after, block)
+        bootstrap(&before, &after, block(before.len().min(after.len()), readers), location)
     }
 
     fn answer(&self, metrics: &[MetricChange], wall: &Wall) -> Vec<String> {
-        let metric = |name: &str| metrics.iter().find(|metric| metric.metric == name);
         let mut said = vec![wall.answer()];
-        match (self.are_alone(), metric("step.mean_s").filter(|step| step.low.is_some()), metric(ASKED)) {
-            (true, Some(step), _) => said.push(of_steps(step)),
+        match (self.are_alone(), by_steps(metrics), find(metrics, ASKED)) {
+            (true, Some([mean, typical]), _) => said.push(of_steps(mean, typical)),
             (true, None, _) => said.push(
                 "Whether that is more than noise, one run a side without steps does not tell: compare four runs a side \
                  or more."
@@ -262,6 +273,17 @@ impl Sides {
     }
 }
 
+fn find<'a>(metrics: &'a [MetricChange], name: &str) -> Option<&'a MetricChange> {
+    metrics.iter().find(|metric| metric.metric == name)
+}
+
+/// The figures that judge one run a side, where its steps are enough for that.
+fn by_steps(metrics: &[MetricChange]) -> Option<[&MetricChange; 2]> {
+    let [mean, typical] =
+        BY_STEPS.map(|name| find(metrics, name).filter(|step| step.low.is_some() && step.p.is_none()));
+    Some([mean?, typical?])
+}
+
 fn claimed(same: bool, more: bool) -> Claim {
     match (same, more) {
         (true, _) => Claim::Same,
@@ -270,28 +292,46 @@ fn claimed(same: bool, more: bool) -> Claim {
     }
 }
 
-/// Called changed only if all of the interval lies beyond the floor: it knows of the noise within the runs only.
-fn alone(interval: Interval) -> Claim {
+/// What can be claimed of one run a side, whose interval knows of the noise within the runs only. The faster half of steps is
+/// changed if it is beyond the floor, and all of the interval beyond the lower one; a mean only if all of its interval is beyond
+/// the higher one.
+fn alone(interval: Interval, location: Location) -> Claim {
+    let (floor, least) = match location {
+        Location::Mean => (FLOOR_OF_MEANS, FLOOR_OF_MEANS),
+        Location::Faster => (FLOOR_ALONE, FLOOR),
+    };
     match interval {
-        Interval { low, .. } if low > FLOOR_ALONE => Claim::More,
-        Interval { high, .. } if high < -FLOOR_ALONE => Claim::Fewer,
+        Interval { estimate, low, .. } if estimate >= floor && low > least => Claim::More,
+        Interval { estimate, high, .. } if estimate <= -floor && high < -least => Claim::Fewer,
         _ => Claim::Noise,
     }
 }
 
-fn of_steps(step: &MetricChange) -> String {
+/// What the steps of one run a side come to: a few long steps hide from one figure what they do to the other.
+fn of_both(mean: Claim, typical: Claim) -> Claim {
+    match (mean, typical) {
+        (Claim::More, Claim::Fewer) | (Claim::Fewer, Claim::More) => Claim::Undecided,
+        (Claim::More | Claim::Fewer, _) => mean,
+        (_, Claim::More | Claim::Fewer) => typical,
+        _ => mean,
+    }
+}
+
+fn of_steps(mean: &MetricChange, typical: &MetricChange) -> String {
     let shown = |value: Option<f64>| value.map_or("unknown".into(), |value| Unit::Seconds.shown(value));
-    let claim = match step.claim {
+    let claim = match of_both(mean.claim, typical.claim) {
         Claim::More => "steps are slower",
         Claim::Fewer => "steps are faster",
+        Claim::Undecided => "which point in opposite directions",
         _ => "no change that one run a side can tell, which takes more than 5 %",
     };
-    let (before, after) = (shown(step.before), shown(step.after));
-    let change = step.change.unwrap_or(0.0) * 100.0;
+    let (before, after) = (shown(mean.before), shown(mean.after));
+    let percent = |change: &MetricChange| format!("{:+.1} %{}", change.change.unwrap_or(0.0) * 100.0, interval(change));
     format!(
-        "A step took {after} on average, {before} before: {change:+.1} %{}, {claim}. That is the noise within a run; how \
+        "A step took {after} on average, {before} before: {}; the faster half of them: {}; {claim}. That is the noise within a run; how \
          much runs differ is not known.",
-        interval(step)
+        percent(mean),
+        percent(typical)
     )
 }
 
@@ -336,6 +376,12 @@ fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
 }
 
 impl Comparison {
+    /// What it comes to: by steps of one run a side, where they tell, else by the whole runs.
+    pub fn claim(&self) -> Claim {
+        let by_runs = || find(&self.metrics, ASKED).map_or(Claim::Unknown, |run| run.claim);
+        by_steps(&self.metrics).map_or_else(by_runs, |[mean, typical]| of_both(mean.claim, typical.claim))
+    }
+
     /// What all limits come to: one that is exceeded outweighs what is not decided.
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.limits.iter().any(|limit| limit.verdict == verdict);

@@ -4,8 +4,9 @@
 
 use serde::Deserialize;
 
-use super::statistics::{self, Weighted};
+use super::statistics::{Location, Weighted};
 use crate::summary::report::steps::StepPart;
+use crate::summary::report::timeline::Timeline;
 
 /// Reports that can be read begin with this.
 pub const SCHEMA: &str = "dlio-summary";
@@ -22,6 +23,7 @@ pub struct Run {
     pub allocation: Allocation,
     pub dataset: Dataset,
     pub time: Time,
+    pub timeline: Timeline,
     pub functions: Vec<Function>,
     pub past_files: Vec<Function>,
     pub spans: Vec<Function>,
@@ -165,6 +167,16 @@ pub struct Damage {
     pub remark: bool,
 }
 
+fn sums_of(columns: &[StepPart], part: PerStep) -> impl Iterator<Item = Weighted> {
+    columns.iter().map(move |column| {
+        let ns = match part {
+            PerStep::Length => column.total_ns,
+            PerStep::Wait => column.wait_ns,
+        };
+        Weighted { sum: ns as f64, weight: column.steps as f64 }
+    })
+}
+
 impl Run {
     /// From a report as JSON.
     pub fn of(report: &str) -> serde_json::Result<Run> {
@@ -177,27 +189,32 @@ impl Run {
         sum.filter(|_| !self.training.is_empty())
     }
 
-    /// What its steps, of all trainers, were spent on.
+    /// What its steps were spent on, those of the same number taken together: trainers that wait for one another are no more
+    /// runs than one.
     pub fn steps(&self, part: PerStep) -> Vec<Weighted> {
-        let columns = self.steps.iter().flat_map(|trainer| &trainer.columns);
-        let weighted = |column: &StepPart| {
-            let ns = match part {
-                PerStep::Length => column.total_ns,
-                PerStep::Wait => column.wait_ns,
-            };
-            Weighted { sum: ns as f64, weight: column.steps as f64 }
-        };
-        columns.map(weighted).collect()
+        let count = self.steps.iter().map(|trainer| trainer.columns.len()).max().unwrap_or(0);
+        let mut sums = vec![Weighted { sum: 0.0, weight: 0.0 }; count];
+        for (sum, column) in self.steps.iter().flat_map(|trainer| sums_of(&trainer.columns, part).enumerate()) {
+            sums[sum].sum += column.sum;
+            sums[sum].weight += column.weight;
+        }
+        sums
     }
 
-    /// The mean of that.
-    pub fn step_mean(&self, part: PerStep) -> Option<f64> {
-        statistics::mean(&self.steps(part))
+    /// One figure of them.
+    pub fn step(&self, part: PerStep, location: Location) -> Option<f64> {
+        location.of(&self.steps(part))
     }
 
     /// Of the trainer whose steps took longest altogether.
     pub fn longest_steps(&self) -> Option<&StepPart> {
         self.steps.iter().map(|trainer| &trainer.sum).max_by_key(|sum| sum.total_ns)
+    }
+
+    /// The columns of that trainer.
+    pub fn longest_columns(&self) -> &[StepPart] {
+        let longest = self.steps.iter().max_by_key(|trainer| trainer.sum.total_ns);
+        longest.map_or(&[], |trainer| &trainer.columns)
     }
 
     /// Findings that fired.

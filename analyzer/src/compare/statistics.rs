@@ -15,22 +15,37 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// What of steps is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Their mean: what they cost together, long ones included.
+    Mean,
+    /// The mean of their faster half: what they take undisturbed, since whatever else a machine does only makes them longer.
+    Faster,
+}
+
 /// Samples drawn by [`bootstrap`].
 const DRAWS: usize = 2000;
 
 /// The same runs give the same interval.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The relative change of the mean from one run to another, by a circular block bootstrap: neighbours stay together,
-/// since what delays one step delays the next.
+/// The relative change from one run to another, by a circular block bootstrap: neighbours stay together, since what delays one
+/// step delays the next.
 ///
 /// `block` is in values. `None` where there is nothing to draw from.
-pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize) -> Option<Interval> {
-    let estimate = mean(after)? / mean(before).filter(|mean| *mean > 0.0)? - 1.0;
+pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize, location: Location) -> Option<Interval> {
+    let estimate = location.of(after)? / location.of(before).filter(|before| *before > 0.0)? - 1.0;
     let mut random = SplitMix(SEED);
+    let orders = [before, after].map(ascending);
+    let mut times = Vec::new();
+    let mut of_draw = |values: &[Weighted], order: &[usize]| {
+        random.draw(values.len(), block, &mut times);
+        location.of_drawn(values, order, &times).unwrap_or(0.0)
+    };
     let mut changes: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
-            let (after, before) = (random.mean(after, block), random.mean(before, block));
+            let (after, before) = (of_draw(after, &orders[1]), of_draw(before, &orders[0]));
             (before > 0.0).then_some(after / before - 1.0)
         })
         .collect();
@@ -39,10 +54,52 @@ pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize) -> Optio
     Some(Interval { estimate, low: at(0.025)?, high: at(0.975)? })
 }
 
-/// Of single steps.
-pub fn mean(values: &[Weighted]) -> Option<f64> {
-    let weight: f64 = values.iter().map(|value| value.weight).sum();
-    (weight > 0.0).then(|| values.iter().map(|value| value.sum).sum::<f64>() / weight)
+/// As long as neighbours may depend on each other: two rounds of the readers, and the square root of so many values at least; but
+/// four blocks at least.
+pub fn block(values: usize, readers: usize) -> usize {
+    (2 * readers).max(values.isqrt()).clamp(1, (values / 4).max(1))
+}
+
+impl Location {
+    /// Of single steps.
+    pub fn of(self, values: &[Weighted]) -> Option<f64> {
+        self.of_drawn(values, &ascending(values), &vec![1; values.len()])
+    }
+
+    /// Of values each taken so many times; `order` is that of their size.
+    fn of_drawn(self, values: &[Weighted], order: &[usize], times: &[u32]) -> Option<f64> {
+        let sum = |of: fn(&Weighted) -> f64| -> f64 {
+            values.iter().zip(times).map(|(value, times)| of(value) * f64::from(*times)).sum()
+        };
+        let weight = sum(|value| value.weight);
+        if weight <= 0.0 {
+            return None;
+        }
+        match self {
+            Location::Mean => Some(sum(|value| value.sum) / weight),
+            Location::Faster => Some(faster(order.iter().map(|&at| (values[at], f64::from(times[at]))), weight)),
+        }
+    }
+}
+
+/// The places of values in the order of their size.
+fn ascending(values: &[Weighted]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).filter(|&at| values[at].weight > 0.0).collect();
+    let each = |at: usize| values[at].sum / values[at].weight;
+    order.sort_by(|&a, &b| each(a).total_cmp(&each(b)));
+    order
+}
+
+/// The mean of the first half of ascending values.
+fn faster(ascending: impl Iterator<Item = (Weighted, f64)>, weight: f64) -> f64 {
+    let half = weight / 2.0;
+    let mut at = 0.0;
+    let within = ascending.map(|(value, times)| {
+        let begin = at;
+        at += value.weight * times;
+        value.sum / value.weight * (at.min(half) - begin).max(0.0)
+    });
+    within.sum::<f64>() / half
 }
 
 /// Steele, Lea and Flood's generator: a word of state, good enough to draw blocks.
@@ -61,19 +118,17 @@ impl SplitMix {
         ((self.next() as u128 * bound as u128) >> 64) as usize
     }
 
-    /// The mean of as many values as there are, drawn in blocks that wrap around.
-    fn mean(&mut self, values: &[Weighted], block: usize) -> f64 {
-        let (mut sum, mut weight, mut drawn) = (0.0, 0.0, 0);
-        while drawn < values.len() {
-            let start = self.below(values.len());
-            for i in start..start + block.clamp(1, values.len() - drawn) {
-                let value = values[i % values.len()];
-                sum += value.sum;
-                weight += value.weight;
-                drawn += 1;
-            }
+    /// How many times each of some values is taken, where as many are drawn in blocks that wrap around.
+    fn draw(&mut self, values: usize, block: usize, times: &mut Vec<u32>) {
+        times.clear();
+        times.resize(values, 0);
+        let mut drawn = 0;
+        while drawn < values {
+            let start = self.below(values);
+            let length = block.clamp(1, values - drawn);
+            (start..start + length).for_each(|at| times[at % values] += 1);
+            drawn += length;
         }
-        sum / weight
     }
 }
 
@@ -240,18 +295,59 @@ mod tests {
         assert_eq!(median_of_ratios(&[], &[1.0]), None);
     }
 
+    /// Steps of a run: some noise, and now and then a stall.
+    fn stepped(random: &mut SplitMix, mean: f64, stalls: bool) -> Vec<Weighted> {
+        let mut part = || random.below(1000) as f64 / 1000.0;
+        (0..200)
+            .map(|_| {
+                let stall = if stalls && part() < 0.03 { 20.0 * part() } else { 0.0 };
+                Weighted { sum: mean * (1.0 + 0.2 * (part() - 0.5) + stall), weight: 1.0 }
+            })
+            .collect()
+    }
+
     #[test]
     fn a_bootstrap_holds_the_truth_in_19_of_20_cases() {
         let mut random = SplitMix(7);
-        let mut run = |mean: f64| -> Vec<Weighted> {
-            let noise = |random: &mut SplitMix| random.below(1000) as f64 / 1000.0 - 0.5;
-            (0..200).map(|_| Weighted { sum: mean * (1.0 + 0.2 * noise(&mut random)), weight: 1.0 }).collect()
+        for location in [Location::Mean, Location::Faster] {
+            let mut pair = |_| {
+                let (before, after) = (stepped(&mut random, 10.0, false), stepped(&mut random, 11.0, false));
+                bootstrap(&before, &after, 8, location).unwrap()
+            };
+            let pairs: Vec<Interval> = (0..100).map(&mut pair).collect();
+            let holding = pairs.iter().filter(|pair| pair.low < 0.1 && pair.high > 0.1).count();
+            assert!((88..=100).contains(&holding), "{location:?}: {holding}");
+            assert!(pairs.iter().all(|pair| pair.low > 0.05 && pair.high < 0.15), "{location:?}");
+            assert_eq!(bootstrap(&[], &stepped(&mut random, 1.0, false), 8, location), None);
+        }
+    }
+
+    #[test]
+    fn stalls_blur_the_mean_and_not_the_faster_half() {
+        let mut random = SplitMix(11);
+        let mut found = |after: f64| {
+            let mut pair = |_| {
+                let (before, after) = (stepped(&mut random, 10.0, true), stepped(&mut random, after, true));
+                let of = |location| bootstrap(&before, &after, block(200, 0), location).unwrap();
+                [of(Location::Mean), of(Location::Faster)]
+                    .map(|interval| interval.low > 0.02 && interval.estimate > 0.05)
+            };
+            let pairs: Vec<[bool; 2]> = (0..20).map(&mut pair).collect();
+            [0, 1].map(|location| pairs.iter().filter(|pair| pair[location]).count())
         };
-        let pairs: Vec<Interval> = (0..100).map(|_| bootstrap(&run(10.0), &run(11.0), 8).unwrap()).collect();
-        let holding = pairs.iter().filter(|pair| pair.low < 0.1 && pair.high > 0.1).count();
-        assert!((88..=100).contains(&holding), "{holding}");
-        assert!(pairs.iter().all(|pair| pair.low > 0.05 && pair.high < 0.15));
-        assert_eq!(bootstrap(&[], &run(1.0), 8), None);
+        let (slower, same) = (found(11.0), found(10.0));
+        assert!(slower[1] == 20 && slower[0] < 15, "{slower:?}");
+        assert!(same[0] + same[1] <= 1, "{same:?}");
+    }
+
+    #[test]
+    fn the_faster_half_is_counted_by_steps() {
+        let value = |sum: f64, weight: f64| Weighted { sum, weight };
+        assert_eq!(Location::Faster.of(&[1000.0, 2.0, 4.0, 1.0].map(|sum| value(sum, 1.0))), Some(1.5));
+        // The first stands for two steps of 7: the faster half are that of 5 and one of them.
+        assert_eq!(Location::Faster.of(&[value(14.0, 2.0), value(5.0, 1.0), value(90.0, 1.0)]), Some(6.0));
+        assert_eq!((Location::Faster.of(&[]), Location::Mean.of(&[value(9.0, 3.0)])), (None, Some(3.0)));
+        assert_eq!((block(400, 2), block(400, 16), block(10, 16), block(1, 0)), (20, 32, 2, 1));
     }
 
     #[test]

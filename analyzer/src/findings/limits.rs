@@ -74,6 +74,13 @@ pub const LIMITS: &[Limit] = &[
     limit("backward-seeks", "share", 0.10, Share, "reads that go back, of those whose place is known"),
     limit("unaligned", "off", 0.10, Share, "writes that begin or end within a block of 4 KiB"),
     limit("unaligned", "apart", 0.10, Share, "writes that do not go on where the one before ended"),
+    limit(
+        "shared-block-writes",
+        "writes",
+        100.0,
+        Count,
+        "writes to blocks that another rank writes to at the same time",
+    ),
     limit("redundant-reads", "ratio", 1.5, Ratio, "bytes read in an epoch against different bytes"),
     limit("hot-file", "time", 0.50, Share, "time in calls on one file"),
     limit("hot-file", "slope", 2.0, Ratio, "its part of the time against its part of the calls"),

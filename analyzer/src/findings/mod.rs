@@ -60,19 +60,30 @@ pub struct Rule {
     pub silences_rules: &'static [&'static str],
     /// What to change, in the words of a training job.
     pub remedy: &'static str,
+    /// The same in the words of any program, where nothing tells of training; empty where the words are the same.
+    pub elsewhere: &'static str,
     /// The command that shows whether that helped.
     pub verify: &'static str,
     pub judge: fn(&Case) -> Judgement,
 }
 
+impl Rule {
+    /// What to change, in the words of what was traced.
+    fn remedy_for(&self, summary: &Summary) -> &'static str {
+        let trains = !summary.training.is_empty() || !summary.steps.is_empty() || summary.time.compute_ns.is_some();
+        if trains || self.elsewhere.is_empty() { self.remedy } else { self.elsewhere }
+    }
+}
+
 /// Rules that look at single calls: where processes counted them and recorded none, there is nothing to look at.
-const OF_EVENTS: [&str; 10] = [
+const OF_EVENTS: [&str; 11] = [
     "small-reads",
     "small-writes",
     "random-in-file",
     "backward-seeks",
     "seek-noise",
     "unaligned",
+    "shared-block-writes",
     "failed-lookups",
     "failing-io",
     "would-fit",
@@ -142,7 +153,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         silenced_by: None,
         measures: judgement.measures,
         evidence: if fired { judgement.evidence } else { Vec::new() },
-        remedy: rule.remedy.into(),
+        remedy: rule.remedy_for(summary).into(),
         verify: rule.verify.into(),
     }
 }
@@ -214,7 +225,7 @@ mod tests {
     fn findings_md_lists_every_rule() {
         let written = include_str!("../../FINDINGS.md");
         for rule in RULES {
-            let row = format!("| `{}` | {} | {} |", rule.id, rule.asks, rule.remedy);
+            let row = format!("| `{}` | {} | {} | {} |", rule.id, rule.asks, rule.remedy, rule.elsewhere);
             assert!(written.lines().any(|line| line == row), "FINDINGS.md lacks the row\n{row}");
         }
     }

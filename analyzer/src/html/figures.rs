@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::summary::units::{bytes, grouped, moment, time};
+use crate::summary::units::{bytes, grouped, moment, signed, time};
 
 /// See the module. The script of the page has the same list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub enum Kind {
     /// A number that names something: no thousands in it.
     Number,
     Time,
+    /// By how much a time changed.
+    Change,
     Moment,
     Bytes,
     /// Bytes a second.
@@ -23,7 +25,7 @@ pub enum Kind {
 }
 
 /// Numbers that are names.
-const NUMBERS: [&str; 9] = ["pid", "ppid", "tid", "rank", "proc", "epoch", "step", "errno", "line"];
+const NUMBERS: [&str; 10] = ["pid", "ppid", "tid", "rank", "proc", "parent", "epoch", "step", "errno", "line"];
 
 impl Kind {
     /// The kind of the values of a field, by its path and what the values are.
@@ -37,6 +39,9 @@ impl Kind {
         }
         let mut parts = path.split('.');
         let last = path.rsplit('.').next().unwrap_or(path);
+        if last == "change_ns" {
+            return Kind::Change;
+        }
         if parts.clone().any(|part| part.ends_with("_ns")) {
             return Kind::Time;
         }
@@ -62,6 +67,7 @@ impl Kind {
             Kind::Count => "count",
             Kind::Number => "number",
             Kind::Time => "time",
+            Kind::Change => "change",
             Kind::Moment => "moment",
             Kind::Bytes => "bytes",
             Kind::Rate => "rate",
@@ -75,6 +81,7 @@ impl Kind {
     pub fn number(self, value: f64) -> String {
         match self {
             Kind::Time => time(value),
+            Kind::Change => signed(value as i64),
             Kind::Bytes => bytes(value),
             Kind::Rate => format!("{}/s", bytes(value)),
             Kind::Share => percent(value),
@@ -167,6 +174,7 @@ mod tests {
     fn values_are_shown_with_their_units() {
         assert_eq!(Kind::Time.show(&json!(1500)), "1.50 us");
         assert_eq!(Kind::Share.show(&json!(0.256)), "26 %");
+        assert_eq!(Kind::of("change_ns", &[&json!(1)]).show(&json!(-1500)), "-1.50 us");
         assert_eq!((Kind::Count.show(&json!(1234)), Kind::Number.show(&json!(1234))), ("1,234".into(), "1234".into()));
         assert_eq!((Kind::Count.show(&Value::Null), Kind::Plain.show(&json!(1.50))), ("–".into(), "1.5".into()));
         assert_eq!(Kind::Text.show(&json!(["a", "b"])), "a, b");

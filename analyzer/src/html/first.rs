@@ -2,18 +2,19 @@
 
 use serde_json::Value;
 
+use super::course::lanes;
 use super::figures::{Kind, capital, percent};
 use super::markup::Markup;
-use super::plot::lanes::{Axis, Lane, Lanes};
+use super::plot::lanes::{Axis, Lanes};
 use super::plot::stack::{self, Layer};
 use super::plot::strip::{self, Part};
-use super::values::{at, list, number, numbers, sum, text};
+use super::values::{at, list, number, sum, text};
 use crate::summary::units::{bytes, grouped, many, moment, time};
 
 /// Its parts that others link to.
 pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
     let has_findings = !list(report, "findings").is_empty();
-    let has_timeline = number(report, "timeline.column_ns").is_some_and(|column| !lanes(report, column).is_empty());
+    let has_timeline = !lanes(report).is_empty();
     let place = |holds: bool, at, title| holds.then_some((at, title));
     let places = [
         place(true, "#verdict", "Verdict"),
@@ -260,7 +261,7 @@ pub fn timeline(report: &Value, page: &mut Markup) {
     let (Some(start), Some(first)) = (number(report, "timeline.start_ts"), number(report, "time.start_ts")) else {
         return;
     };
-    let lanes = lanes(report, column);
+    let lanes = lanes(report);
     if lanes.is_empty() || column <= 0.0 {
         return;
     }
@@ -279,34 +280,21 @@ pub fn timeline(report: &Value, page: &mut Markup) {
         .map_or(first - start, |(a, b)| (a - b) as f64);
     let total = number(report, "time.total_ns").unwrap_or(0.0);
     let axis = Axis::Time { begin_ns: begin, total_ns: total, column_ns: column };
-    Lanes { id: "lanes", title: "I/O beside compute over time", lanes, axis }.write(page);
+    let first = exact(report, "time.start_ts").unwrap_or(0);
+    let moments = epochs(report, first);
+    Lanes { id: "lanes", title: "I/O beside compute over time", moments, lanes, axis }.write(page);
     page.raw("</section>\n");
+}
+
+/// Where epochs begin, since the run did.
+fn epochs(report: &Value, first: i64) -> Vec<(f64, String)> {
+    let begins =
+        |row: &Value| Some(((exact(row, "start_ts")? - first) as f64, format!("epoch {}", exact(row, "epoch")?)));
+    list(report, "epochs").iter().filter_map(begins).collect()
 }
 
 fn exact(report: &Value, path: &str) -> Option<i64> {
     at(report, path)?.as_i64()
-}
-
-fn lanes(report: &Value, column: f64) -> Vec<Lane> {
-    let trainers = list(report, "training").len().max(1) as f64;
-    let mut lanes = Vec::new();
-    let mut add = |name: &str, class: &'static str, field: &str, kind: Kind, divisor: f64, full: Option<f64>| {
-        let Some(values) = numbers(report, &format!("timeline.{field}")) else { return };
-        let cut = |value: f64| full.map_or(value, |full| value.min(full));
-        let values: Vec<f64> = values.into_iter().map(|value| cut(value / divisor)).collect();
-        if values.iter().any(|value| *value > 0.0) {
-            lanes.push(Lane { name: name.into(), class, kind, values, full });
-        }
-    };
-    let second = column / 1e9;
-    add("computing", "compute", "compute_ns", Kind::Share, column, Some(1.0));
-    add("waiting for data", "wait", "waited_ns", Kind::Share, column * trainers, Some(1.0));
-    add("checkpoints", "checkpoint", "checkpoint_ns", Kind::Share, column * trainers, Some(1.0));
-    add("read", "read", "bytes_read", Kind::Rate, second, None);
-    add("written", "written", "bytes_written", Kind::Rate, second, None);
-    add("calls in flight", "busy", "io_ns", Kind::Plain, column, None);
-    add("calls a second", "calls", "calls", Kind::Plain, second, None);
-    lanes
 }
 
 /// What limits the figures: losses, damage, what cannot be seen.

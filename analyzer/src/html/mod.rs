@@ -5,12 +5,15 @@
 //! the pointer. [`markup`] sees to it that nothing of the traced machine becomes markup; the policy in the head of the page,
 //! that nothing is fetched.
 //!
-//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], then [`first`] (the first screen, with [`findings`]) and
-//! [`sections`] (everything below).
+//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`first`] (the first screen, with
+//! [`findings`] and [`course`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
 
+pub mod comparison;
+pub mod course;
 pub mod figures;
 pub mod findings;
 pub mod first;
+pub mod frame;
 pub mod markup;
 pub mod plot;
 pub mod sections;
@@ -22,15 +25,14 @@ use serde_json::Value;
 use markup::Markup;
 use sections::Meaning;
 
-/// With the policy that nothing is fetched.
-const HEAD: &str = include_str!("head.html");
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+/// Where else figures are explained.
+const EXPLAINED: &str = "<code>dlio-analyze --explain</code> defines every section, <code>--show-sql SECTION</code> prints the query \
+    that gives its figures.";
 
 /// The page of a report. `trace` is what was analysed, as the user named it.
 pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
     let mut page = Markup::default();
-    head(trace, &mut page);
+    frame::open(trace, &mut page);
     let (full, empty) = sections::all(report, meanings);
     sections::contents(&first::places(report), &full, &mut page);
     page.raw("<main>");
@@ -45,22 +47,8 @@ pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
     if !empty.is_empty() {
         page.element("p", &[("class", "note")], &format!("Empty for this trace: {}.", empty.join(", ")));
     }
-    page.raw("</main><footer><p>Made by ").text(concat!("dlio-analyze ", env!("CARGO_PKG_VERSION"))).raw(
-        ". One file, nothing is fetched. <code>dlio-analyze --explain</code> defines every section, \
-         <code>--show-sql SECTION</code> prints the query that gives its figures.</p></footer>\n",
-    );
-    page.raw("<script>").raw(SCRIPT).raw("</script></body></html>\n");
+    frame::close(EXPLAINED, &mut page);
     page.into_string()
-}
-
-fn head(trace: &str, page: &mut Markup) {
-    page.raw(HEAD);
-    page.element("title", &[], &format!("{trace} – dlio report"))
-        .raw("<style>")
-        .raw(STYLE)
-        .raw("</style></head><body>\n");
-    page.raw("<a class=\"skip\" href=\"#verdict\">Skip to the verdict</a>");
-    plot::strip::patterns(page);
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ const show = (kind, value) => {
   if (typeof value === "string") return value;
   switch (kind) {
     case "time": return time(value);
+    case "change": return value ? (value < 0 ? "-" : "+") + time(Math.abs(value)) : "0";
     case "bytes": return bytes(value);
     case "rate": return bytes(value) + "/s";
     case "share": return percent(value);

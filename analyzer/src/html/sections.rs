@@ -7,9 +7,9 @@ use super::figures::{Kind, capital, label};
 use super::findings;
 use super::markup::Markup;
 use super::plot::boxes::{self, Spread};
-use super::plot::{heat, sizes};
+use super::plot::{heat, sizes, tree};
 use super::table::{self, COLUMNS, Table, is_long};
-use super::values::{list, number, text};
+use super::values::{at, list, number, text};
 use crate::summary::units::bytes;
 
 /// What the page says of a section: its name and what its figures mean.
@@ -162,6 +162,10 @@ fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
     }
     match name {
         "sizes" => sizes::write(rows, page),
+        "processes" => {
+            let start_ts = at(report, "time.start_ts").and_then(Value::as_i64).unwrap_or(0);
+            tree::write(rows, start_ts, number(report, "time.total_ns").unwrap_or(0.0), page);
+        }
         "heat" => {
             if heat::write(value, number(report, "time.start_ts").unwrap_or(0.0), page)
                 && let Some(said) = heat::said(value)

@@ -150,6 +150,32 @@ fn words(values: &[Value]) -> Value {
     if words.len() * 2 > values.len() { values.to_vec().into() } else { json!({ "words": words, "at": numbers }) }
 }
 
+/// A table of words as they are, few enough to be shown at once. A head that begins with `<` stands left, the others right.
+pub fn of_words(caption: &str, heads: &[&str], rows: &[Vec<String>], page: &mut Markup) {
+    page.raw("<div class=\"table\">");
+    page.open("div", &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)]);
+    page.raw("<table>").element("caption", &[("class", "away")], caption).raw("<thead><tr>");
+    let side = |head: &str| if head.starts_with('<') { "" } else { "n" };
+    for head in heads {
+        match head.trim_start_matches('<') {
+            "" => page.raw("<td></td>"),
+            words => page.element("th", &[("scope", "col"), ("class", side(head))], words),
+        };
+    }
+    page.raw("</tr></thead><tbody>");
+    for row in rows {
+        page.raw("<tr>");
+        for ((at, cell), head) in row.iter().enumerate().zip(heads) {
+            match at {
+                0 => page.element("th", &[("scope", "row")], cell),
+                _ => page.element("td", &[("class", side(head))], cell),
+            };
+        }
+        page.raw("</tr>");
+    }
+    page.raw("</tbody></table></div></div>\n");
+}
+
 /// The fields of an object that are no long lists, each with its value.
 pub fn facts(fields: &Map<String, Value>, page: &mut Markup) {
     let whole = Value::Object(fields.clone());

@@ -8,7 +8,9 @@ use foldhash::fast::RandomState;
 
 use super::access::{Access, Passes, Timed, stream};
 use super::bins::Bins;
+use super::blocks::Blocks;
 use super::course::Course;
+use super::epochs::{Epochs, Told};
 use super::groups::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SAID, Track};
 use super::groups::tree::{Ancestry, LaneId};
 use super::intervals::{Interval, Lists, SETS, Set, unite};
@@ -197,6 +199,9 @@ pub struct Counted {
     pub files: Vec<FileCount>,
     pub processes: Vec<ProcessCount>,
     pub course: Course,
+    pub epochs: Epochs,
+    /// Where ranks write.
+    pub blocks: Blocks,
     /// Which process used which file: file in the upper half, process in the lower.
     pub users: HashSet<u64, RandomState>,
     /// Which process moved bytes of which file by calls of the system or of the C library.
@@ -216,6 +221,8 @@ impl Counted {
         lengthen(&mut self.processes, other.processes.len());
         self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
         self.course.merge(other.course);
+        self.epochs.merge(other.epochs);
+        self.blocks.merge(other.blocks);
         self.users.extend(other.users);
         self.movers.extend(other.movers);
         other.above.into_iter().for_each(|(user, moved)| self.add_above(user, moved));
@@ -353,6 +360,15 @@ struct KindTraits {
 }
 
 impl KindTraits {
+    /// What an epoch takes it for.
+    fn told(&self) -> Told {
+        match self.class {
+            _ if self.next_batch => Told::Wait,
+            Class::Compute => Told::Compute,
+            _ => Told::Other,
+        }
+    }
+
     fn of(kind: &Kind, category: u32) -> KindTraits {
         let call = kind.origin == Origin::Call;
         KindTraits {
@@ -494,8 +510,9 @@ pub struct Counter<'a> {
     lanes: LanePart,
     /// Passes through files of the batch being read.
     passes: Passes,
-    /// The lane of the batch being read.
+    /// The lane of the batch being read, and whether its process has a rank.
     lane: usize,
+    is_ranked: bool,
     /// Of the unit being read: process ids, and what it holds.
     pids: Vec<u32>,
     seen: Seen,
@@ -529,6 +546,7 @@ impl<'a> Counter<'a> {
             lanes: LanePart::default(),
             passes: Passes::default(),
             lane: 0,
+            is_ranked: false,
             pids: Vec::new(),
             seen: UNSEEN,
             lengths: None,
@@ -587,12 +605,15 @@ impl Consumer for Counter<'_> {
         self.counted.course.begin(batch.proc);
         self.counted.access.ready();
         self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
+        self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
-        for &epoch in batch.epoch.iter().filter(|epoch| **epoch != ABSENT_32) {
+        for (at, &epoch) in batch.epoch.iter().enumerate().filter(|(_, epoch)| **epoch != ABSENT_32) {
             thread.epoch_from = thread.epoch_from.min(epoch);
             thread.epoch_to = thread.epoch_to.max(epoch);
+            let interval = Interval { start: batch.ts[at], end: batch.ts[at].saturating_add(batch.dur[at]) };
+            self.counted.epochs.add(epoch, interval, self.kinds[batch.kind[at] as usize].told());
         }
         self.passes.end(&mut self.counted.access, (batch.proc, batch.tid));
         for &(row, source) in &batch.sources {
@@ -706,6 +727,10 @@ impl Counter<'_> {
         if bytes > 0 && file != FILE_NONE && matches!(traits.timed, Timed::Read | Timed::Write) {
             let pos = (batch.pos[i] != ABSENT).then_some(batch.pos[i]);
             self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
+            if let Some(pos) = pos.filter(|_| self.is_ranked && traits.timed == Timed::Write) {
+                let interval = Interval { start: ts, end: ts.saturating_add(batch.dur[i]) };
+                self.counted.blocks.wrote(batch.proc, file, (pos, bytes), interval);
+            }
         } else if !failed && file != FILE_NONE && (traits.opens || traits.closes) {
             self.passes.bound(ts, file, traits.closes);
         }

@@ -25,11 +25,42 @@ pub enum Sum {
 
 pub const SUMS: usize = 5;
 
+/// Buckets of the times of calls, of which two make a doubling, so that a quantile is off by a fifth at most: from a quarter of a
+/// microsecond to nine seconds, and what is beyond.
+pub const LATENCIES: usize = 52;
+const LATENCY_FIRST: u32 = 8;
+
+fn latency(ns: u64) -> usize {
+    let octave = 63 - (ns | 1).leading_zeros();
+    if octave < LATENCY_FIRST {
+        return 0;
+    }
+    // Its upper half begins at the root of two.
+    let upper = (ns as u128 * ns as u128 >> (2 * octave)) >= 2;
+    ((2 * (octave - LATENCY_FIRST) + upper as u32 + 1) as usize).min(LATENCIES - 1)
+}
+
+/// The value at a part of those that were counted; `None` of none.
+pub fn latency_at(counts: &[u64], part: f64) -> Option<f64> {
+    let all: u64 = counts.iter().sum();
+    let wanted = (part * all as f64).ceil().max(1.0) as u64;
+    let mut passed = 0;
+    let bucket = counts.iter().position(|count| {
+        passed += count;
+        all > 0 && passed >= wanted
+    })?;
+    let edge = |bucket: usize| 2f64.powf(LATENCY_FIRST as f64 + (bucket as f64 - 1.0) / 2.0);
+    // The middle of the bucket, as doublings go.
+    Some((edge(bucket) * edge(bucket + 1)).sqrt())
+}
+
 /// See the module.
 #[derive(Clone, Default)]
 pub struct Course {
     bin: Pending,
     pub columns: Bins<SUMS>,
+    /// How many calls took how long, counted where they end.
+    pub latencies: Bins<LATENCIES>,
     pub heat: Heat,
 }
 
@@ -40,13 +71,14 @@ struct Pending {
     /// Number of the bin; one that cannot be where there is none.
     number: i64,
     sums: [u64; SUMS],
+    latencies: [u64; LATENCIES],
 }
 
 const NO_BIN: i64 = i64::MIN;
 
 impl Default for Pending {
     fn default() -> Pending {
-        Pending { proc: 0, number: NO_BIN, sums: [0; SUMS] }
+        Pending { proc: 0, number: NO_BIN, sums: [0; SUMS], latencies: [0; LATENCIES] }
     }
 }
 
@@ -70,8 +102,10 @@ impl Course {
         sums[Sum::Read as usize] += read;
         sums[Sum::Written as usize] += written;
         sums[Sum::Calls as usize] += 1;
-        sums[Sum::Io as usize] += (interval.end - interval.start) as u64;
+        let length = (interval.end - interval.start) as u64;
+        sums[Sum::Io as usize] += length;
         sums[Sum::Metadata as usize] += metadata as u64;
+        self.bin.latencies[latency(length)] += 1;
     }
 
     /// Adds bytes read that are not those of a call.
@@ -86,6 +120,16 @@ impl Course {
         let interval = Interval { end: interval.end.max(interval.start), ..interval };
         let length = interval.end.saturating_sub(interval.start) as u64;
         self.add_sums(interval, [read, written, 1, length, metadata as u64]);
+        let mut one = [0; LATENCIES];
+        one[latency(length)] = 1;
+        // In the bin that calls are counted in.
+        self.put_latencies(interval.end.saturating_sub(1).max(interval.start), &one);
+    }
+
+    /// Their bins are no wider than those of the sums, since they hold no moment that those do not.
+    fn put_latencies(&mut self, ts: i64, counts: &[u64; LATENCIES]) {
+        let (bin, _) = self.latencies.reach(Interval { start: ts, end: ts });
+        self.latencies.add_to(bin, counts);
     }
 
     /// Adds sums that are spread evenly over an interval.
@@ -105,11 +149,13 @@ impl Course {
 
     /// Everything that waits goes to its places.
     pub fn flush(&mut self) {
-        let Pending { proc, number, sums } = self.bin;
+        let Pending { proc, number, sums, latencies } = self.bin;
         self.bin = Pending { proc, ..Pending::default() };
         if number != NO_BIN {
+            let start = number << self.columns.shift();
             self.columns.add_to(number, &sums);
-            self.heat.add(proc, number << self.columns.shift(), &sums);
+            self.heat.add(proc, start, &sums);
+            self.put_latencies(start, &latencies);
         }
     }
 
@@ -117,6 +163,7 @@ impl Course {
         self.flush();
         other.flush();
         self.columns.merge(other.columns);
+        self.latencies.merge(other.latencies);
         self.heat.merge(other.heat);
     }
 }
@@ -259,8 +306,29 @@ mod tests {
             assert_eq!(column(&whole, sum), column(&parts, sum), "{sum:?}");
             assert_eq!(column(&whole, sum).iter().sum::<u64>(), truth, "{sum:?}");
         }
+        let latencies = |course: &Course, bucket: usize| course.latencies.column(bucket, whole.columns.shift(), range);
+        assert!((0..LATENCIES).all(|bucket| latencies(&whole, bucket) == latencies(&parts, bucket)));
+        let counted: u64 = (0..LATENCIES).flat_map(|bucket| latencies(&whole, bucket)).sum();
+        assert_eq!(counted, calls.len() as u64);
         let heat = whole.heat.cells().fold(0, |sum, (_, _, cell)| sum + cell[0]);
         assert_eq!(heat, calls.iter().map(|(_, _, bytes)| bytes + bytes / 2).sum::<u64>());
+    }
+
+    #[test]
+    fn a_quantile_of_times_is_off_by_a_fifth_at_most() {
+        for ns in [300u64, 500, 1000, 2048, 5_000_000, 1 << 32] {
+            let mut counts = [0; LATENCIES];
+            (0..98).for_each(|_| counts[latency(ns)] += 1);
+            counts[latency(100 * ns)] += 2;
+            let found = latency_at(&counts, 0.5).unwrap();
+            assert!((found / ns as f64).log2().abs() <= 0.26, "{ns}: {found}");
+            let last = latency_at(&counts, 0.99).unwrap();
+            assert!(100 * ns > 1 << 33 || (last / (100 * ns) as f64).log2().abs() <= 0.26, "{ns}: {last}");
+        }
+        assert_eq!(
+            (latency(0), latency(255), latency(u64::MAX), latency_at(&[0; LATENCIES], 0.5)),
+            (0, 0, LATENCIES - 1, None)
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn figures(summary: &Summary) -> Vec<Figure> {
 }
 
 /// Columns that tell the rows of a table apart.
-const NAMES: [&str; 9] = ["id", "name", "cat", "directory", "path", "host", "pid", "rank", "what"];
+const NAMES: [&str; 10] = ["id", "name", "cat", "directory", "path", "host", "pid", "rank", "what", "epoch"];
 
 fn name_of(row: &Value) -> String {
     let parts = NAMES.iter().filter_map(|name| row.get(name)).filter(|value| !value.is_null());

@@ -1,14 +1,16 @@
 //! What a trace means, in one pass.
 //!
-//! [`count`] sees each event once; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure arithmetic, [`course`] is what happened when; [`precise`] is the second pass
+//! [`count`] sees each event once; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure arithmetic, [`course`] is what happened when, [`epochs`] what spans tell of each, [`blocks`] where writers meet; [`precise`] is the second pass
 //! for those who want the last digit; [`report`] is what [`analysis`] counted as plain values, section by section, which
 //! [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures, and `--show-sql` says which SQL that is.
 
 pub mod access;
 pub mod analysis;
 pub mod bins;
+pub mod blocks;
 pub mod count;
 pub mod course;
+pub mod epochs;
 pub mod flat;
 pub mod folders;
 pub mod groups;

@@ -215,6 +215,17 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     }
     grid.print_within(width, out);
     left_out(calls.len(), rows, "functions", out);
+    apart(summary, out);
+}
+
+/// Calls that the table of calls does not have.
+fn apart(summary: &Summary, out: &mut String) {
+    let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
+    let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
+    if count > 0 {
+        let (calls, ns) = (many(count, "call", "calls"), time(ns as f64));
+        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns}, not above: --section past_files");
+    }
 }
 
 fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {

@@ -35,6 +35,15 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A time by which something changed, with its sign: `+1.23 ms`.
+pub fn signed(ns: i64) -> String {
+    match ns {
+        0 => "0".into(),
+        ns if ns < 0 => format!("-{}", time(ns.unsigned_abs() as f64)),
+        ns => format!("+{}", time(ns as f64)),
+    }
+}
+
 /// `37 %`; what is little and not nothing is said as that.
 pub fn share(part: i64, whole: i64) -> String {
     if whole <= 0 {

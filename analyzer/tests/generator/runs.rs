@@ -293,12 +293,26 @@ fn ranks_and_saving() -> Vec<Scenario> {
         });
         process
     });
+    // Records of 64 KiB of two ranks in one file: by turns, or each in its own megabytes.
+    let records = |by_turns: bool| {
+        [0, 1].map(|rank| {
+            let mut process = Told::ranked(100 + rank, rank);
+            (0..320i64).for_each(|record| {
+                let own = record / 16 * 32 + i64::from(rank) * 16 + record % 16;
+                let place = if by_turns { 2 * record + i64::from(rank) } else { own };
+                process.write("/out/field.bin", place << 16, 1 << 16, 500);
+            });
+            process
+        })
+    };
     let saving = |first: i32| (0..2).map(|rank| saved(rank, rank <= first)).collect::<Vec<_>>();
     vec![
         ("synced", synced, &["fsync-share"]),
         ("listed", listed.into(), &["listing"]),
         ("uneven-ranks", uneven.into(), &["byte-imbalance"]),
         ("behind", behind.into(), &["input-bound", "straggler-rank"]),
+        ("records-by-turns", records(true).into(), &["shared-block-writes"]),
+        ("records-apart", records(false).into(), &[]),
         ("saving", saving(1), &["checkpoint-stalls"]),
         ("one-saves", saving(0), &["checkpoint-one-rank", "checkpoint-stalls"]),
     ]

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "shard by bytes and not by files, even shards, drop_last",
+    elsewhere: "give each process as many bytes, and not as many files",
     verify: COMPARE,
     judge,
 };

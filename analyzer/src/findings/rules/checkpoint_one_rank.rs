@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a sharded checkpoint (torch.distributed.checkpoint): each rank writes its part",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

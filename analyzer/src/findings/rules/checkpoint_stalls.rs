@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "save asynchronously (torch.distributed.checkpoint.async_save), to local storage first and drain, or less often",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

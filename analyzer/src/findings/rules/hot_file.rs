@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "stripe or replicate that file, or read it once and hand it on",
+    elsewhere: "move that file to faster storage, or read it once and keep it in memory",
     verify: COMPARE,
     judge,
 };
@@ -36,8 +37,9 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("slope", Some(of_time / of_calls.max(f64::EPSILON))),
         ],
         says: format!(
-            "{} of the time in calls on files goes into one file, with {} of the calls",
+            "{} of the time in calls on files goes into {}, with {} of the calls",
             Unit::Share.said(of_time),
+            hot.map_or("one file", |file| file.path.as_str()),
             Unit::Share.said(of_calls)
         ),
         worth: Some(case.shared_out(beyond * case.file_ns())),

@@ -16,6 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "see which of the findings below names the cause; without one: more num_workers, a larger prefetch_factor",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "more num_workers (up to cores / ranks) or cheaper samples; prefetch_factor cannot raise a mean",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

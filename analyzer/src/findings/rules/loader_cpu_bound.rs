@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
     remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more num_workers",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

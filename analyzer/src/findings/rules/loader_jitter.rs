@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a larger prefetch_factor (2 to 8), in_order=False where the order does not matter, samples of even size",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

@@ -25,6 +25,7 @@ mod random_in_file;
 mod redundant_reads;
 mod reopen_storm;
 mod seek_noise;
+mod shared_block_writes;
 mod slow_start;
 mod slow_worker;
 mod small_reads;
@@ -65,6 +66,7 @@ pub const RULES: &[Rule] = &[
     random_in_file::RULE,
     backward_seeks::RULE,
     unaligned::RULE,
+    shared_block_writes::RULE,
     redundant_reads::RULE,
     hot_file::RULE,
     metadata_bound::RULE,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["loader-cpu-bound"],
     remedy: "num_workers of 1 or more, prefetch (tf.data: prefetch, num_parallel_calls), or read the next batch before computing",
+    elsewhere: "read ahead in another thread while computing, or let the system do it (posix_fadvise)",
     verify: COMPARE,
     judge,
 };

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "open ahead in a few threads, more num_workers, or shards (tar, TFRecord, HDF5) that are opened once",
+    elsewhere: "several threads or processes side by side (xargs -P, make -j), or fewer and larger files",
     verify: COMPARE,
     judge,
 };

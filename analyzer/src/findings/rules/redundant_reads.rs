@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a sampler that shards (DistributedSampler), one reader a host, a shared cache, keep what is read twice in memory",
+    elsewhere: "keep what is read twice in memory, or let one process read it and hand it on",
     verify: COMPARE,
     judge,
 };

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["loader-capacity", "loader-jitter"],
     remedy: "shard by bytes and not by files, even samples, in_order=False where the order does not matter; look at its files",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

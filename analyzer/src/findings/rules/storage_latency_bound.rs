@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "more in flight: more num_workers, a larger prefetch_factor, readahead (posix_fadvise), larger reads",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "fewer num_workers: cores / ranks is where to begin",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

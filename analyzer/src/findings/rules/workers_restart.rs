@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "persistent_workers=True; lighter imports in workers, fork or forkserver in place of spawn",
+    elsewhere: "",
     verify: COMPARE,
     judge,
 };

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "stage the data set to local storage or memory (/dev/shm), or cache it in the Dataset",
+    elsewhere: "copy what is read to local storage or memory (/dev/shm) first, or keep it in memory once read",
     verify: COMPARE,
     judge,
 };

@@ -32,9 +32,14 @@ pub enum Axis {
 pub struct Lanes<'a> {
     pub id: &'static str,
     pub title: &'a str,
+    /// Moments above them, each with its name, in the unit of the axis; none where they would stand too close.
+    pub moments: Vec<(f64, String)>,
     pub lanes: Vec<Lane>,
     pub axis: Axis,
 }
+
+/// Moments that have room beside each other.
+const MOMENTS_MAX: usize = 60;
 
 impl Lanes<'_> {
     pub fn write(&self, page: &mut Markup) {
@@ -43,6 +48,7 @@ impl Lanes<'_> {
             return;
         }
         open(self.id, self.title, page);
+        self.moments(columns, page);
         self.lanes.iter().for_each(|lane| lane.write(columns, page));
         self.axis.write(columns, page);
         close(page);
@@ -59,6 +65,32 @@ impl Lanes<'_> {
         };
         page.data(&format!("{}-data", self.id), &data);
     }
+}
+
+impl Lanes<'_> {
+    fn moments(&self, columns: usize, page: &mut Markup) {
+        let Axis::Time { begin_ns, column_ns, .. } = &self.axis else { return };
+        if self.moments.is_empty() || self.moments.len() > MOMENTS_MAX {
+            return;
+        }
+        let names: Vec<&str> = self.moments.iter().map(|(_, name)| name.as_str()).collect();
+        page.raw("<div class=\"lane\"><div class=\"name\"></div>");
+        page.raw("<svg class=\"axis moments\" role=\"img\" width=\"100%\" height=\"18\">");
+        page.element("title", &[], &names.join(", "));
+        for (at, name) in &self.moments {
+            moment(100.0 * (at + begin_ns) / (column_ns * columns as f64), name, page);
+        }
+        page.raw("</svg></div>");
+    }
+}
+
+/// A line down through the lanes, with its name beside it.
+fn moment(percent: f64, name: &str, page: &mut Markup) {
+    let x = format!("{percent:.2}%");
+    page.open("line", &[("x1", &x), ("x2", &x), ("y1", "2"), ("y2", "18")]).close("line");
+    let side =
+        if percent > 90.0 { [("text-anchor", "end"), ("dx", "-4")] } else { [("text-anchor", "start"), ("dx", "4")] };
+    page.open("text", &[&[("x", x.as_str()), ("y", "14")][..], &side].concat()).text(name).close("text");
 }
 
 /// The start of a figure over which a cursor can be moved.
@@ -199,6 +231,7 @@ mod tests {
         let lanes = Lanes {
             id: "x",
             title: "Run",
+            moments: vec![(2e9, "epoch <2>".into())],
             lanes: vec![lane],
             axis: Axis::Time { begin_ns: 0.0, total_ns: 4e9, column_ns: 1e9 },
         };
@@ -207,5 +240,6 @@ mod tests {
         let page = page.into_string();
         assert!(page.contains("read: 750 kB/s in the mean, 2 MB/s at most"), "{page}");
         assert!(page.contains("[0,0,2000000,1000000]"), "{page}");
+        assert!(page.contains("x1=\"50.00%\"") && page.contains(">epoch &lt;2&gt;</text>"), "{page}");
     }
 }

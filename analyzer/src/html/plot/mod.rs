@@ -8,3 +8,4 @@ pub mod scale;
 pub mod sizes;
 pub mod stack;
 pub mod strip;
+pub mod tree;

@@ -42,7 +42,7 @@ fn one(id: &'static str, title: &str, class: &'static str, rows: &[&Value], page
     let lanes = [("of the calls", "count"), ("of the bytes", "bytes"), ("of the time", "time_ns")].map(lane);
     page.element("h3", &[], title);
     let marks = (first..=last).map(mark).collect();
-    Lanes { id, title, lanes: lanes.into(), axis: Axis::Marks(marks) }.write(page);
+    Lanes { id, title, moments: vec![], lanes: lanes.into(), axis: Axis::Marks(marks) }.write(page);
 }
 
 /// `4 KiB`: as the sizes are, which are powers of two.

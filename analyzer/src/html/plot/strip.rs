@@ -13,9 +13,14 @@ pub struct Part {
 
 /// Writes a bar with its legend; nothing where all parts are empty.
 pub fn write(title: &str, kind: Kind, parts: &[Part], page: &mut Markup) {
+    write_within(title, kind, parts, parts.iter().map(|part| part.value).sum(), page);
+}
+
+/// The same on a scale that ends at `full`, so that bars of one scale can be compared.
+pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &mut Markup) {
     let whole: f64 = parts.iter().map(|part| part.value).sum();
     let parts: Vec<&Part> = parts.iter().filter(|part| part.value > 0.0).collect();
-    if whole <= 0.0 {
+    if whole <= 0.0 || full <= 0.0 {
         return;
     }
     let said = |part: &Part| format!("{} {} ({})", part.name, kind.number(part.value), percent(part.value / whole));
@@ -25,7 +30,7 @@ pub fn write(title: &str, kind: Kind, parts: &[Part], page: &mut Markup) {
     page.element("desc", &[], &format!("{title}: {all}"));
     let mut x = 0.0;
     for part in &parts {
-        let width = 100.0 * part.value / whole;
+        let width = 100.0 * part.value / full;
         let (from, width) = (format!("{x:.3}%"), format!("{width:.3}%"));
         let sides = [("x", from.as_str()), ("width", width.as_str()), ("height", "26")];
         page.open("rect", &[&[("class", part.class)][..], &sides].concat());
@@ -34,7 +39,7 @@ pub fn write(title: &str, kind: Kind, parts: &[Part], page: &mut Markup) {
             page.open("rect", &[&[("fill", "url(#hatch)"), ("pointer-events", "none")][..], &sides].concat())
                 .close("rect");
         }
-        x += 100.0 * part.value / whole;
+        x += 100.0 * part.value / full;
     }
     page.raw("</svg><ul class=\"legend\">");
     for part in &parts {

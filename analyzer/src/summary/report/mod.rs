@@ -13,6 +13,7 @@ pub mod counted;
 pub mod damage;
 pub mod dataset;
 pub mod directories;
+pub mod epochs;
 pub mod failures;
 pub mod files;
 pub mod findings;
@@ -132,6 +133,8 @@ report! {
     training: training::Training,
     #[serde(default)]
     steps: steps::Steps,
+    #[serde(default)]
+    epochs: epochs::Epochs,
     allocation: allocation::Allocation,
     dataset: dataset::Dataset,
     time: time::Time,

@@ -13,7 +13,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::ProcessCount;
 use crate::summary::groups::training::Role;
-use crate::summary::groups::tree::names;
+use crate::summary::groups::tree::{names, parents};
 use crate::summary::layout::{dash, heading, more};
 use crate::summary::units::{bytes, grouped, time};
 
@@ -26,6 +26,12 @@ pub struct ProcessUse {
     /// Key into the table of processes.
     #[serde(default)]
     pub proc: u32,
+    /// The image that started it, likewise; `null` where that was not traced.
+    #[serde(default)]
+    pub parent: Option<u32>,
+    /// Start of its first event.
+    #[serde(default)]
+    pub first_ts: Option<i64>,
     /// What it is called: by its script, or its number among workers.
     #[serde(default, rename = "name")]
     pub called: String,
@@ -73,7 +79,8 @@ impl Section for Processes {
         copy of its parent by its number among workers. Trainers stand first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table \
-        `processes`), `name` (its script, or its number among workers), `role` (trainer or reader, \
+        `processes`), `parent` (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first \
+        event), `name` (its script, or its number among workers), `role` (trainer or reader, \
         as `training` has them, else `null`), `ended`, `threads`, `lost`, `events`, \
         `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, \
         `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, and all but this of \
@@ -83,6 +90,7 @@ impl Section for Processes {
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let hosts = trace.catalog.hosts();
         let processes = trace.catalog.processes();
+        let parents = parents(&processes);
         let facts: HashMap<_, _> = (0u32..)
             .zip(names(&processes))
             .zip(&processes)
@@ -98,6 +106,8 @@ impl Section for Processes {
                 rank: process.rank,
                 program: process.program.clone().unwrap_or_default(),
                 proc: *proc,
+                parent: parents[*proc as usize],
+                first_ts: (count.events > 0).then_some(count.first_ts),
                 called: name.clone(),
                 role: None,
                 ended: process.ended.clone(),

@@ -10,6 +10,7 @@ use crate::catalog::is_stored;
 use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
+use crate::summary::blocks::Common;
 use crate::summary::layout::{dash, heading, more};
 use crate::summary::units::grouped;
 
@@ -20,6 +21,11 @@ pub struct SharedFile {
     /// Program images that used it, and ranks.
     pub processes: u64,
     pub ranks: u64,
+    /// Writes that begin or end in a block of 1 MiB to which another rank writes at the same time, and their time.
+    #[serde(default)]
+    pub common_writes: u64,
+    #[serde(default)]
+    pub common_ns: u64,
     #[serde(flatten)]
     pub use_: Use,
 }
@@ -35,10 +41,12 @@ impl Section for SharedFiles {
 
     const MEANING: &'static str = "\
         Shared files: files that two processes (program images) or more used, the hundred with the most time; ranks: \
-        how many different ranks those processes have.";
+        how many different ranks those processes have. Writes in common are those of ranks that begin or end in a block of \
+        1 MiB to which another rank writes at the same time.";
     const FIELDS: &'static str = "\
         a list of the hundred with the most time that two program images or more used: `path`, `processes`, `ranks`, \
-        and the others as `files`";
+        `common_writes` and `common_ns` (writes of ranks that begin or end in a block of 1 MiB to which another rank writes at \
+        the same time, and their time), and the others as `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/shared.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -54,13 +62,19 @@ impl Section for SharedFiles {
         rows.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then_with(|| paths[a.0 as usize].cmp(&paths[b.0 as usize])));
         rows.truncate(LISTED);
         let ranks = ranks(analysis, trace, rows.iter().map(|(file, _)| *file).collect());
+        let processes = trace.catalog.processes();
+        let common =
+            analysis.counted.blocks.common(|proc| processes.get(proc as usize).and_then(|process| process.rank));
         let row = |(file, count): (u32, _)| {
+            let Common { writes: common_writes, ns: common_ns } = common.get(&file).copied().unwrap_or_default();
             let mut use_ = Use::default();
             use_.add(count);
             SharedFile {
                 path: paths[file as usize].to_string(),
                 processes: users[file as usize] as u64,
                 ranks: ranks.get(&file).map_or(0, |ranks| ranks.len() as u64),
+                common_writes,
+                common_ns,
                 use_,
             }
         };

@@ -6,7 +6,7 @@ use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::bins::Bins;
-use crate::summary::course::Sum;
+use crate::summary::course::{LATENCIES, Sum, latency_at};
 use crate::summary::groups::lanes::Track;
 use crate::summary::groups::tree::LaneId;
 use crate::summary::intervals::{Interval, Set};
@@ -14,7 +14,8 @@ use crate::summary::layout::{bars, heading, pairs};
 use crate::summary::units::{bytes, time};
 
 /// See the module. Every list has an element a column.
-#[derive(Serialize, Deserialize, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+#[serde(default)]
 pub struct Timeline {
     /// When the first column begins, which is up to its width before the first event.
     pub start_ts: i64,
@@ -32,6 +33,9 @@ pub struct Timeline {
     /// How long trainers waited for batches, summed over them; `null` where nothing tells of training.
     pub waited_ns: Option<Vec<u64>>,
     pub checkpoint_ns: Option<Vec<u64>>,
+    /// How long half of the calls that ended in it took at most, and 99 of 100; 0 where none did.
+    pub latency_p50_ns: Vec<u64>,
+    pub latency_p99_ns: Vec<u64>,
 }
 
 /// Columns at most.
@@ -46,12 +50,13 @@ impl Section for Timeline {
         and wrote, but for MPI-IO calls, whose bytes are those of the calls beneath. Time of calls is summed over threads, so that it over \
         the width is how many were in flight; busy is the time in which at least one was. Computing: at least one \
         process. Waiting: that of trainers, summed over them; inferred waits are the idle time of the trainer's first \
-        thread from its training's start to its end.";
+        thread from its training's start to its end. Latency: of the calls that end in a column, how long half of them took \
+        at most, and 99 of 100, off by a fifth at most.";
     const FIELDS: &'static str = "\
         `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
         `io_ns` (summed over calls), `busy_ns` (at least one call on files going on), `compute_ns` (at least one span of \
         compute; `null` where there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` where nothing \
-        tells of them)";
+        tells of them), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 where none did)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
@@ -71,6 +76,8 @@ impl Section for Timeline {
             compute_ns: some(grid.column(bands, Set::Compute as usize)),
             waited_ns: waited.or_else(|| some(inferred(analysis, trace, &grid))),
             checkpoint_ns: some(grid.column(said, Track::Save as usize)),
+            latency_p50_ns: grid.latency(analysis, 0.5),
+            latency_p99_ns: grid.latency(analysis, 0.99),
         }
     }
 
@@ -143,6 +150,15 @@ impl Grid {
         let mut bins = bins.clone();
         bins.widen_to(self.shift);
         bins.column(sum, self.shift, self.range)
+    }
+
+    /// A quantile of the times of calls, by column.
+    fn latency(&self, analysis: &Analysis, part: f64) -> Vec<u64> {
+        let counts: Vec<Vec<u64>> =
+            (0..LATENCIES).map(|bucket| self.column(&analysis.counted.course.latencies, bucket)).collect();
+        let of = |at: usize| counts.iter().map(|bucket| bucket[at]).collect::<Vec<_>>();
+        let columns = (self.range.1 - self.range.0 + 1) as usize;
+        (0..columns).map(|at| latency_at(&of(at), part).unwrap_or(0.0) as u64).collect()
     }
 
     fn start_ts(&self) -> i64 {

@@ -1,0 +1,204 @@
+//! A comparison as tables of words, which every form of it shows: terminals, pull requests, pages.
+
+use super::align::{Figures, FindingChange, Group, Row, Turn};
+use super::gate::{LimitOutcome, Verdict};
+use super::{Claim, Comparison, Head, MetricChange};
+use crate::summary::units::{bytes, grouped, many, moment, share, signed, time};
+
+/// Rows whose time changed by less of the run than this are counted and not shown.
+const WORTH_SHOWING: f64 = 0.01;
+
+/// See the module.
+pub struct Table {
+    pub title: String,
+    /// One that begins with `<` stands left.
+    pub heads: Vec<&'static str>,
+    pub rows: Vec<Vec<String>>,
+    /// What is said below it.
+    pub notes: Vec<String>,
+}
+
+/// The tables that have something to say, in order; limits stand before them.
+pub fn all(comparison: &Comparison, top: usize) -> Vec<Table> {
+    let rows = |title: &str, rows: &[Row]| changed_rows(title, rows, comparison, top);
+    let mut tables = vec![runs(comparison)];
+    tables.extend(circumstances(comparison));
+    tables.push(wall(comparison));
+    tables.extend(findings(comparison));
+    tables.push(figures(comparison));
+    tables.extend(rows("Calls", &comparison.functions));
+    tables.extend(rows("Spans", &comparison.spans));
+    tables.extend(rows("Folders", &comparison.folders));
+    tables.extend(rows("Ranks", &comparison.ranks));
+    tables
+}
+
+pub fn limits(comparison: &Comparison) -> Option<Table> {
+    let row = |limit: &LimitOutcome| vec![limit.limit.clone(), said(limit.verdict).into(), limit.why.clone()];
+    (!comparison.limits.is_empty()).then(|| Table {
+        title: "Limits".into(),
+        heads: vec!["<fails if", "<", "<"],
+        rows: comparison.limits.iter().map(row).collect(),
+        notes: vec![],
+    })
+}
+
+pub fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Kept => "kept",
+        Verdict::Exceeded => "EXCEEDED",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+pub fn runs(comparison: &Comparison) -> Table {
+    let row = |side: &str, head: &Head| {
+        let lost = if head.lost == 0 { "-".into() } else { grouped(head.lost) };
+        let (began, took) = (moment(head.start_ts), time(head.wall_ns as f64));
+        vec![head.trace.clone(), side.to_string(), began[..19].to_string(), took, grouped(head.events), lost]
+    };
+    let before = comparison.before.iter().map(|head| row("before", head));
+    let after = comparison.after.iter().map(|head| row("after", head));
+    Table {
+        title: "Runs".into(),
+        heads: vec!["<", "<", "<began", "took", "events", "lost"],
+        rows: before.chain(after).collect(),
+        notes: vec![],
+    }
+}
+
+pub fn circumstances(comparison: &Comparison) -> Option<Table> {
+    let rows = comparison.circumstances.iter();
+    (!comparison.circumstances.is_empty()).then(|| Table {
+        title: "What else changed".into(),
+        heads: vec!["<", "<before", "<after"],
+        rows: rows.map(|row| vec![row.what.into(), row.before.clone(), row.after.clone()]).collect(),
+        notes: vec![],
+    })
+}
+
+pub fn wall(comparison: &Comparison) -> Table {
+    let wall = &comparison.wall;
+    let row = |name: &str, before: i64, after: i64, change: i64| {
+        vec![name.into(), time(before as f64), time(after as f64), signed(change), share_of(change, wall.before_ns)]
+    };
+    let parts = wall.parts.iter().filter(|part| (part.before_ns, part.after_ns) != (0, 0));
+    let mut rows: Vec<_> = parts.map(|part| row(part.part, part.before_ns, part.after_ns, part.change_ns)).collect();
+    rows.push(row("the whole run", wall.before_ns, wall.after_ns, wall.change_ns));
+    Table {
+        title: "Where the change comes from".into(),
+        heads: vec!["<", "before", "after", "change", "of the run"],
+        rows,
+        notes: vec![],
+    }
+}
+
+pub fn findings(comparison: &Comparison) -> Option<Table> {
+    let row = |finding: &FindingChange| {
+        let turn = match finding.change {
+            Turn::New => "new",
+            Turn::Worse => "worse",
+            Turn::Same => "same",
+            Turn::Better => "better",
+            Turn::Gone => "gone",
+        };
+        let worth = |ns: Option<i64>| ns.map_or("-".into(), |ns| time(ns as f64));
+        vec![finding.id.clone(), turn.into(), worth(finding.before_ns), worth(finding.after_ns)]
+    };
+    (!comparison.findings.is_empty()).then(|| Table {
+        title: "Findings, and what they cost at most".into(),
+        heads: vec!["<", "<", "before", "after"],
+        rows: comparison.findings.iter().map(row).collect(),
+        notes: vec![],
+    })
+}
+
+pub fn figures(comparison: &Comparison) -> Table {
+    let exact_first = |metric: &&MetricChange| !metric.exact;
+    let mut metrics: Vec<_> = comparison.metrics.iter().collect();
+    metrics.sort_by_key(exact_first);
+    let (same, changed): (Vec<_>, Vec<_>) = metrics.into_iter().partition(|metric| metric.claim == Claim::Same);
+    let same: Vec<_> = same.iter().map(|metric| metric.metric.as_str()).collect();
+    Table {
+        title: "Figures".into(),
+        heads: vec!["<", "before", "after", "change", "<claim", "<95 %"],
+        rows: changed.into_iter().map(|metric| figure_words(metric).to_vec()).collect(),
+        notes: if same.is_empty() { vec![] } else { vec![format!("The same: {}.", same.join(", "))] },
+    }
+}
+
+/// A figure's name, before, after, change, claim and interval.
+pub fn figure_words(metric: &MetricChange) -> [String; 6] {
+    let shown = |value: Option<f64>| value.map_or("?".into(), |value| metric.unit.shown(value));
+    let change = metric.change.map_or("-".into(), |change| format!("{:+.1} %", change * 100.0));
+    let interval = metric.low.zip(metric.high);
+    let interval = interval.map_or("".into(), |(low, high)| format!("{:+.1} to {:+.1} %", low * 100.0, high * 100.0));
+    let claim = match metric.claim {
+        Claim::Same => "same",
+        Claim::More => "more",
+        Claim::Fewer => "less",
+        Claim::Noise => "noise",
+        Claim::Undecided => "",
+        Claim::Unknown => "not known",
+    };
+    [metric.metric.clone(), shown(metric.before), shown(metric.after), change, claim.into(), interval]
+}
+
+fn changed_rows(title: &str, rows: &[Row], comparison: &Comparison, top: usize) -> Option<Table> {
+    let least = comparison.wall.before_ns.max(comparison.wall.after_ns) as f64 * WORTH_SHOWING;
+    let is_worth = |row: &&Row| row.change_ns.unsigned_abs() as f64 >= least || is_structural(row);
+    let worth: Vec<&Row> = rows.iter().filter(is_worth).collect();
+    if worth.is_empty() {
+        return None;
+    }
+    let row = |row: &&Row| {
+        let count = |side: Option<Figures>| side.map_or("-".into(), |side| grouped(side.count));
+        let moved = |side: Option<Figures>| side.map_or("-".into(), |side| bytes(side.bytes as f64));
+        let group = match row.group {
+            Group::Added => "added",
+            Group::Gone => "gone",
+            Group::More => "more",
+            Group::Fewer => "fewer",
+            Group::Same => "",
+        };
+        let counts = [count(row.before), count(row.after), moved(row.before), moved(row.after)];
+        [row.key.clone(), signed(row.change_ns), group.into()].into_iter().chain(counts).collect()
+    };
+    let mut notes = vec![];
+    if worth.len() > top {
+        notes.push(format!("... and {} more (--top {} shows all)", grouped((worth.len() - top) as u64), worth.len()));
+    }
+    let hidden = rows.len() - worth.len();
+    if hidden > 0 {
+        notes.push(format!("{} changed by less than 1 % of the run.", many(hidden as u64, "row", "rows")));
+    }
+    Some(Table {
+        title: format!("{title}, by the change of their time (summed over calls)"),
+        heads: vec!["<", "change", "<", "count before", "after", "moved before", "after"],
+        rows: worth.iter().take(top).map(row).collect(),
+        notes,
+    })
+}
+
+/// Whether other things happened, and not the same in another time.
+fn is_structural(row: &Row) -> bool {
+    row.group != Group::Same || row.before.zip(row.after).is_some_and(|(a, b)| a.bytes != b.bytes)
+}
+
+fn share_of(change: i64, whole: i64) -> String {
+    match change {
+        0 => "-".into(),
+        change if change < 0 => format!("-{}", share(-change, whole)),
+        change => format!("+{}", share(change, whole)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_have_signs() {
+        assert_eq!((share_of(-1, 2), share_of(1, 2), share_of(0, 2)), ("-50 %".into(), "+50 %".into(), "-".into()));
+    }
+}

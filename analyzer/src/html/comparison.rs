@@ -1,0 +1,329 @@
+//! The page of a comparison: the same figures as its text, and both runs on one axis.
+
+use serde_json::{Value, json};
+
+use super::course::{Columns, gathered, lanes};
+use super::figures::{Kind, capital};
+use super::frame;
+use super::markup::Markup;
+use super::plot::lanes::{Axis, Lane, Lanes};
+use super::plot::strip::{self, Part};
+use super::table::{Table, of_words};
+use crate::compare::align::{Figures, Row};
+use crate::compare::run::Run;
+use crate::compare::tables::{self, figure_words};
+use crate::compare::wall;
+use crate::compare::{Claim, Comparison, MetricChange};
+use crate::summary::report::steps::StepPart;
+
+/// Where else its figures are explained.
+const EXPLAINED: &str =
+    "<code>dlio-analyze --explain</code> says how runs are compared; <code>--format json</code> writes all of this.";
+
+/// The page of a comparison. `before` and `after` are the runs that its tables show.
+pub fn page(comparison: &Comparison, before: &Run, after: &Run) -> String {
+    let mut page = Markup::default();
+    frame::open(&format!("{} compared with {}", after.typed, before.typed), &mut page);
+    let sections = sections(comparison, before, after);
+    page.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#verdict\">Verdict</a></li>");
+    for section in &sections {
+        page.raw("<li>").element("a", &[("href", &format!("#{}", section.id))], section.title).raw("</li>");
+    }
+    page.raw("</ul></nav>\n<main>");
+    page.raw("<header><p class=\"about\"><b>dlio-analyze</b> ").element("span", &[], &after.typed);
+    page.raw(" compared with ").element("span", &[], &before.typed).raw("</p></header>\n");
+    verdict(comparison, &mut page);
+    numbers(comparison, &mut page);
+    for section in &sections {
+        page.open("section", &[("id", section.id)]).element("h2", &[], section.title);
+        page.element("p", &[("class", "what")], section.what).append(&section.content).raw("</section>\n");
+    }
+    frame::close(EXPLAINED, &mut page);
+    page.into_string()
+}
+
+/// A part of the page below its first screen.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    /// What it shows, in a line.
+    what: &'static str,
+    content: Markup,
+}
+
+/// Those that have something to say, in order.
+fn sections(comparison: &Comparison, before: &Run, after: &Run) -> Vec<Section> {
+    let section = |id, title, what, content| Section { id, title, what, content };
+    let words = |table: Option<tables::Table>| table.map_or_else(Markup::default, |table| of_table(&table));
+    let mut sections = vec![
+        section("limits", "Limits", "What became of each --fail-if.", words(tables::limits(comparison))),
+        section(
+            "wall",
+            "Where the change comes from",
+            "Both runs on one scale; the parts of each add up to it, so their changes add up to the whole.",
+            wall_parts(comparison),
+        ),
+        section("steps", "Steps of both runs", STEPS_SAY, steps(before, after)),
+        section("course", "Both runs over time", COURSE_SAYS, course(before, after)),
+        section("circumstances", "What else changed", CIRCUMSTANCES_SAY, words(tables::circumstances(comparison))),
+        section("findings", "Findings", "What fired on either side, and what it cost at most.", findings(comparison)),
+        section("figures", "Figures", FIGURES_SAY, words(Some(tables::figures(comparison)))),
+    ];
+    const ROWS_SAY: &str = "Aligned by name, those whose time changed most first; times are summed over calls.";
+    const FOLDERS_SAY: &str = "Aligned by pattern below the folder that holds all of a run's, digits as #.";
+    sections.push(section("functions", "Calls", ROWS_SAY, changed("t-functions", &comparison.functions)));
+    sections.push(section("spans", "Spans", ROWS_SAY, changed("t-spans", &comparison.spans)));
+    sections.push(section("folders", "Folders", FOLDERS_SAY, changed("t-folders", &comparison.folders)));
+    sections.push(section("ranks", "Ranks", "By number.", changed("t-ranks", &comparison.ranks)));
+    sections.push(section("runs", "Runs", RUNS_SAY, words(Some(tables::runs(comparison)))));
+    sections.retain(|section| !section.content.is_empty());
+    sections
+}
+
+const STEPS_SAY: &str = "One axis, one scale: how long steps of the same number took, and how much of that was waiting for the \
+    batch. Of each run the trainer whose steps took longest altogether.";
+const COURSE_SAYS: &str = "One axis from the beginning of each run, and a scale for each pair of lanes. A call's bytes are spread \
+    evenly over its time.";
+const CIRCUMSTANCES_SAY: &str = "Like should be compared with like: these differ beside the figures.";
+const FIGURES_SAY: &str = "Counts and bytes are exact, any change of them is real. Of times, 95 % is the interval that holds the \
+    change in 19 of 20 cases; noise: too little to be told from chance.";
+const RUNS_SAY: &str = "What was compared. Of several runs a side, tables and pictures show the one of median length.";
+
+/// What the comparison comes to.
+fn verdict(comparison: &Comparison, page: &mut Markup) {
+    let (mood, mark) = match comparison.claim() {
+        Claim::More => ("bad", "▲ "),
+        Claim::Fewer => ("good", "✓ "),
+        _ => ("open", ""),
+    };
+    let first = comparison.answer.first().map_or("", String::as_str);
+    let (answer, more) = first.split_once("; ").unwrap_or((first, ""));
+    page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
+    page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(answer).raw("</h1><p>");
+    let rest = [capital(more)].into_iter().chain(comparison.answer.iter().skip(1).cloned());
+    page.text(&rest.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")).raw("</p></section>\n");
+}
+
+fn metric<'a>(comparison: &'a Comparison, name: &str) -> Option<&'a MetricChange> {
+    comparison.metrics.iter().find(|metric| metric.metric == name)
+}
+
+/// Five numbers before and after.
+fn numbers(comparison: &Comparison, page: &mut Markup) {
+    const NUMBERS: [(&str, &str); 5] = [
+        ("wall_s", "Wall clock"),
+        ("step.mean_s", "A step on average"),
+        ("wait.share", "Waited for data"),
+        ("read.bytes", "Read"),
+        ("calls", "Calls"),
+    ];
+    page.raw("<section aria-label=\"Five numbers\"><dl class=\"five\">");
+    for (name, title) in NUMBERS {
+        page.raw("<div>").element("dt", &[], title);
+        match metric(comparison, name) {
+            Some(metric) => {
+                let [_, before, after, change, claim, interval] = figure_words(metric);
+                let interval = if interval.is_empty() { interval } else { format!("({interval})") };
+                let note = [change, claim, interval].into_iter().filter(|word| !word.is_empty());
+                page.element("dd", &[], &format!("{before} → {after}"));
+                page.element("dd", &[("class", "note")], &note.collect::<Vec<_>>().join(" "));
+            }
+            None => {
+                page.element("dd", &[], "not known").element("dd", &[("class", "note")], "neither run tells");
+            }
+        }
+        page.raw("</div>");
+    }
+    page.raw("</dl></section>\n");
+}
+
+fn of_table(table: &tables::Table) -> Markup {
+    let mut content = Markup::default();
+    of_words(&table.title, &table.heads, &table.rows, &mut content);
+    table.notes.iter().for_each(|note| {
+        content.element("p", &[("class", "note")], note);
+    });
+    content
+}
+
+/// Colours of the parts of a run.
+fn class(part: &str) -> &'static str {
+    match part {
+        "compute" => "compute",
+        "communication" => "comm",
+        "checkpoints" => "checkpoint",
+        "waiting for batches" => "wait",
+        "other I/O of the trainer" | "I/O while nothing computes" | "I/O" => "wait-io",
+        "before and after the steps" => "both",
+        _ => "other",
+    }
+}
+
+fn wall_parts(comparison: &Comparison) -> Markup {
+    let mut content = Markup::default();
+    let full = comparison.wall.before_ns.max(comparison.wall.after_ns) as f64;
+    let of = |ns: fn(&wall::Part) -> i64| -> Vec<Part> {
+        let part = |part: &wall::Part| Part { name: part.part.into(), class: class(part.part), value: ns(part) as f64 };
+        comparison.wall.parts.iter().map(part).collect()
+    };
+    strip::write_within("Before", Kind::Time, &of(|part| part.before_ns), full, &mut content);
+    strip::write_within("After", Kind::Time, &of(|part| part.after_ns), full, &mut content);
+    content.append(&of_table(&tables::wall(comparison)));
+    content
+}
+
+/// Findings with what they say, which the table of words has no room for.
+fn findings(comparison: &Comparison) -> Markup {
+    let Some(mut table) = tables::findings(comparison) else { return Markup::default() };
+    table.heads.push("<");
+    table.rows.iter_mut().zip(&comparison.findings).for_each(|(row, finding)| row.push(capital(&finding.says)));
+    of_table(&table)
+}
+
+/// Rows of both sides, all of them, to be sorted and filtered.
+fn changed(id: &str, rows: &[Row]) -> Markup {
+    let mut content = Markup::default();
+    if rows.is_empty() {
+        return content;
+    }
+    let row = |row: &Row| {
+        let of = |figure: fn(Figures) -> u64| [row.before, row.after].map(|side| side.map(figure));
+        let (time, count, moved) = (of(|side| side.time_ns), of(|side| side.count), of(|side| side.bytes));
+        json!({
+            "name": row.key, "change_ns": row.change_ns, "what": row.group, "before.time_ns": time[0], "after.time_ns": time[1],
+            "before.count": count[0], "after.count": count[1], "before.bytes": moved[0], "after.bytes": moved[1],
+        })
+    };
+    let rows: Vec<Value> = rows.iter().map(row).collect();
+    Table::of(&rows).write(id, "Rows of both sides", "--format json has all of them.", &mut content);
+    content
+}
+
+/// Columns of a picture at most.
+const COLUMNS_MAX: f64 = 1000.0;
+
+/// Both runs' lanes on one axis of time, each pair on one scale.
+fn course(before: &Run, after: &Run) -> Markup {
+    let mut content = Markup::default();
+    let report = |run: &Run| json!({ "timeline": run.timeline, "training": vec![Value::Null; run.training.len()] });
+    // Quantiles of columns of different widths are no quantiles.
+    let gathered_lanes = |run: &Run| lanes(&report(run)).into_iter().filter(|lane| lane.kind != Kind::Time).collect();
+    let sides: [(&Run, Vec<Lane>); 2] = [before, after].map(|run| (run, gathered_lanes(run)));
+    let width = sides.iter().map(|(run, _)| run.timeline.column_ns as f64).fold(0.0, f64::max);
+    let longest = sides.iter().map(|(run, _)| run.time.total_ns as f64).fold(0.0, f64::max);
+    if sides.iter().any(|(_, lanes)| lanes.is_empty()) || width <= 0.0 || longest <= 0.0 {
+        return content;
+    }
+    let count = (longest / width).ceil().clamp(1.0, COLUMNS_MAX);
+    let width = width.max(longest / count);
+    let values = |(run, lanes): &(&Run, Vec<Lane>), name: &str| {
+        let begin = (run.timeline.start_ts - run.time.start_ts) as f64;
+        let own = Columns { begin, width: run.timeline.column_ns as f64 };
+        let lane = lanes.iter().find(|lane| lane.name == name);
+        gathered(lane.map_or(&[][..], |lane| &lane.values), own, width, count as usize)
+    };
+    let [known, other] = sides.each_ref().map(|(_, lanes)| lanes);
+    let further = other.iter().filter(|lane| known.iter().all(|known| known.name != lane.name));
+    let pair = |lane: &Lane| pair(lane, sides.each_ref().map(|side| values(side, &lane.name)));
+    let lanes = known.iter().chain(further).flat_map(pair).collect();
+    let axis = Axis::Time { begin_ns: 0.0, total_ns: longest, column_ns: width };
+    Lanes { id: "both", title: "Both runs over time", moments: vec![], lanes, axis }.write(&mut content);
+    content
+}
+
+/// A figure of both runs, on one scale.
+fn pair(like: &Lane, values: [Vec<f64>; 2]) -> [Lane; 2] {
+    let most = values.iter().flatten().copied().fold(0.0, f64::max);
+    let full = like.full.or(Some(most));
+    let [before, after] = values;
+    [("before", before), ("after", after)].map(|(side, values)| Lane {
+        name: format!("{}, {side}", like.name),
+        class: like.class,
+        kind: like.kind,
+        values,
+        full,
+    })
+}
+
+/// Columns of steps at most.
+const STEPS_MAX: u64 = 500;
+
+/// Steps of both runs by their number.
+fn steps(before: &Run, after: &Run) -> Markup {
+    let mut content = Markup::default();
+    let sides = [before, after].map(|run| run.longest_columns());
+    let longest = sides.iter().map(|columns| columns.iter().map(|column| column.steps).sum::<u64>()).max().unwrap_or(0);
+    if sides.iter().any(|columns| columns.len() < 2) {
+        return content;
+    }
+    let width = longest.div_ceil(STEPS_MAX).max(1);
+    let count = longest.div_ceil(width);
+    let each = |columns: &[StepPart], of: fn(&StepPart) -> i64| -> Vec<f64> {
+        // One value a step, since columns of a run need not hold as many steps each.
+        let steps = columns.iter().flat_map(|column| {
+            let mean = of(column) as f64 / column.steps.max(1) as f64;
+            std::iter::repeat_n(mean, column.steps as usize)
+        });
+        gathered(&steps.collect::<Vec<_>>(), Columns { begin: 0.0, width: 1.0 }, width as f64, count as usize)
+    };
+    let lane = |name: &str, class| Lane { name: name.into(), class, kind: Kind::Time, values: vec![], full: None };
+    let part = |like: Lane, of: fn(&StepPart) -> i64| pair(&like, sides.map(|columns| each(columns, of)));
+    let lengths = part(lane("a step", "busy"), |column| column.total_ns);
+    let waits = part(lane("of it, waiting", "wait"), |column| column.wait_ns);
+    let mark = |at: u64| match width {
+        1 => format!("step {}", at + 1),
+        width => format!("steps {} to {}, in the mean", at * width + 1, ((at + 1) * width).min(longest)),
+    };
+    let shown = lengths.into_iter().chain(waits).filter(|lane| lane.full != Some(0.0));
+    let axis = Axis::Marks((0..count).map(mark).collect());
+    let lanes = shown.collect();
+    Lanes { id: "both-steps", title: "Steps of both runs", moments: vec![], lanes, axis }.write(&mut content);
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Sides;
+
+    fn run(name: &str, wall_ns: i64, step_ns: i64) -> Run {
+        let column = json!({ "steps": 3, "total_ns": 3 * step_ns, "wait_ns": step_ns });
+        let report = json!({
+            "schema": "dlio-summary", "version": 2, "allocation": { "events": 9 },
+            "time": { "start_ts": 100, "total_ns": wall_ns, "io_ns": 10 },
+            "timeline": { "start_ts": 0, "column_ns": 512, "bytes_read": [5, 6], "io_ns": [9, 9], "calls": [1, 1],
+                "bytes_written": [0, 0], "busy_ns": [9, 9] },
+            "steps": [{ "sum": column, "median_ns": step_ns, "columns": vec![column.clone(); 4] }],
+            "directories": [{ "directory": "/d/<script>alert(1)</script>", "opens": 1, "time_ns": wall_ns }],
+        });
+        Run { typed: name.into(), ..Run::of(&report.to_string()).unwrap() }
+    }
+
+    #[test]
+    fn a_page_of_two_runs_has_the_figures_of_the_text_and_both_on_one_axis() {
+        let sides = Sides { before: vec![run("<a>", 1000, 50)], after: vec![run("b", 900, 40)] };
+        let comparison = sides.compare(&[]);
+        let page = page(&comparison, &sides.before[0], &sides.after[0]);
+        assert!(page.contains("The run after took 900 ns, 100 ns less than the one before (-10.0 %)"), "{page}");
+        for table in tables::all(&comparison, 100) {
+            for cell in table.rows.iter().flatten().filter(|cell| !cell.contains('<')) {
+                assert!(page.contains(cell.as_str()), "{}: {cell}", table.title);
+            }
+        }
+        for lane in ["read, before", "read, after", "a step, before", "of it, waiting, after"] {
+            assert!(page.contains(lane), "{lane}");
+        }
+        assert!(!page.contains("<script>alert") && !page.contains("<a>"), "{page}");
+    }
+
+    #[test]
+    fn both_of_a_pair_have_one_scale_and_empty_sections_are_left_out() {
+        let like = Lane { name: "x".into(), class: "read", kind: Kind::Plain, values: vec![], full: None };
+        let [before, after] = pair(&like, [vec![1.0], vec![4.0]]);
+        assert_eq!((before.full, after.full, after.name.as_str()), (Some(4.0), Some(4.0), "x, after"));
+        let nothing = Run::of(r#"{"allocation": {"events": 1}}"#).unwrap();
+        let sides = Sides { before: vec![nothing.clone()], after: vec![nothing] };
+        let page = page(&sides.compare(&[]), &sides.before[0], &sides.after[0]);
+        assert!(!page.contains("id=\"course\"") && !page.contains("id=\"steps\"") && page.contains("id=\"figures\""));
+    }
+}

@@ -1,0 +1,71 @@
+//! What went on when, as lanes over one axis of time: of a run, or of two.
+
+use serde_json::Value;
+
+use super::figures::Kind;
+use super::plot::lanes::Lane;
+use super::values::{list, number, numbers};
+
+/// The lanes of a report's timeline that hold something: parts of the time, rates and means, so that columns can be gathered, and
+/// quantiles of times, which cannot.
+pub fn lanes(report: &Value) -> Vec<Lane> {
+    let Some(column) = number(report, "timeline.column_ns").filter(|column| *column > 0.0) else { return Vec::new() };
+    let trainers = list(report, "training").len().max(1) as f64;
+    let mut lanes = Vec::new();
+    let mut add = |name: &str, class: &'static str, field: &str, kind: Kind, divisor: f64, full: Option<f64>| {
+        let Some(values) = numbers(report, &format!("timeline.{field}")) else { return };
+        let cut = |value: f64| full.map_or(value, |full| value.min(full));
+        let values: Vec<f64> = values.into_iter().map(|value| cut(value / divisor)).collect();
+        if values.iter().any(|value| *value > 0.0) {
+            lanes.push(Lane { name: name.into(), class, kind, values, full });
+        }
+    };
+    let second = column / 1e9;
+    add("computing", "compute", "compute_ns", Kind::Share, column, Some(1.0));
+    add("waiting for data", "wait", "waited_ns", Kind::Share, column * trainers, Some(1.0));
+    add("checkpoints", "checkpoint", "checkpoint_ns", Kind::Share, column * trainers, Some(1.0));
+    add("read", "read", "bytes_read", Kind::Rate, second, None);
+    add("written", "written", "bytes_written", Kind::Rate, second, None);
+    add("calls in flight", "busy", "io_ns", Kind::Plain, column, None);
+    add("a call, median", "read", "latency_p50_ns", Kind::Time, 1.0, None);
+    add("a call, 99 %", "written", "latency_p99_ns", Kind::Time, 1.0, None);
+    add("calls a second", "calls", "calls", Kind::Plain, second, None);
+    lanes
+}
+
+/// How columns of one run lie: where the first of them begins and how wide each is, in any unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    pub begin: f64,
+    pub width: f64,
+}
+
+/// Values in `count` columns of another width that begin at zero: a column is the mean of what lies in it, and nothing where the
+/// run is over.
+pub fn gathered(values: &[f64], own: Columns, width: f64, count: usize) -> Vec<f64> {
+    let mut wide = vec![0.0; count];
+    for (at, value) in values.iter().enumerate() {
+        let (from, to) = (own.begin + at as f64 * own.width, own.begin + (at + 1) as f64 * own.width);
+        let last = (to / width).ceil().max(0.0) as usize;
+        for (column, sum) in wide.iter_mut().enumerate().take(last).skip((from / width).max(0.0) as usize) {
+            let within = to.min((column + 1) as f64 * width) - from.max(column as f64 * width);
+            *sum += value * within.max(0.0) / width;
+        }
+    }
+    wide
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_gathered_by_how_much_of_them_lies_in_which() {
+        let own = Columns { begin: -1.0, width: 2.0 };
+        // From -1 to 1, from 1 to 3, from 3 to 5.
+        assert_eq!(gathered(&[4.0, 8.0, 2.0], own, 4.0, 3), [(4.0 + 16.0 + 2.0) / 4.0, 2.0 / 4.0, 0.0]);
+        assert_eq!(gathered(&[], own, 4.0, 2), [0.0, 0.0]);
+        let same = Columns { begin: 0.0, width: 4.0 };
+        assert_eq!(gathered(&[3.0, 5.0], same, 4.0, 2), [3.0, 5.0]);
+    }
+}

@@ -1,0 +1,26 @@
+//! What every page has around its content: the policy that nothing is fetched, style, script.
+
+use super::markup::Markup;
+use super::plot::strip;
+
+/// With the policy that nothing is fetched.
+const HEAD: &str = include_str!("head.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+pub fn open(title: &str, page: &mut Markup) {
+    page.raw(HEAD);
+    page.element("title", &[], &format!("{title} – dlio report"))
+        .raw("<style>")
+        .raw(STYLE)
+        .raw("</style></head><body>\n");
+    page.raw("<a class=\"skip\" href=\"#verdict\">Skip to the verdict</a>");
+    strip::patterns(page);
+}
+
+/// Ends it; `more` says where else its figures are explained.
+pub fn close(more: &'static str, page: &mut Markup) {
+    page.raw("</main><footer><p>Made by ").text(concat!("dlio-analyze ", env!("CARGO_PKG_VERSION")));
+    page.raw(". One file, nothing is fetched. ").raw(more).raw("</p></footer>\n");
+    page.raw("<script>").raw(SCRIPT).raw("</script></body></html>\n");
+}

@@ -1,0 +1,168 @@
+//! Blocks of files that several processes write to: where ranks stand in each other's way.
+//!
+//! Remembered are the blocks in which a write begins or ends, and who wrote there when. Where they become too many, a half of
+//! them is forgotten and every one that is kept stands for two: which, its number decides and not the order in which they came.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::RandomState;
+
+use super::intervals::Interval;
+
+/// A block, as locks of parallel file systems and stripes are: 1 MiB.
+const BLOCK_SHIFT: u32 = 20;
+
+/// Blocks that are remembered.
+const KEPT_MAX: usize = 1 << 16;
+
+/// Processes that are remembered of a block.
+const WRITERS_MAX: usize = 8;
+
+/// What one process wrote to a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Writer {
+    proc: u32,
+    calls: u64,
+    ns: u64,
+    first: i64,
+    last: i64,
+}
+
+/// See the module.
+#[derive(Clone, Default)]
+pub struct Blocks {
+    /// Of so many blocks, as a power of two, one is kept.
+    shift: u32,
+    writers: HashMap<(u32, i64), Vec<Writer>, RandomState>,
+}
+
+/// Writes to blocks of a file to which another process wrote in the same time.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Common {
+    pub writes: u64,
+    pub ns: u64,
+}
+
+impl Blocks {
+    /// A write of some bytes.
+    pub fn wrote(&mut self, proc: u32, file: u32, (pos, bytes): (i64, i64), interval: Interval) {
+        let (first, last) = (pos >> BLOCK_SHIFT, pos.saturating_add(bytes - 1) >> BLOCK_SHIFT);
+        let ns = interval.end.saturating_sub(interval.start) as u64;
+        let writer = Writer { proc, calls: 1, ns, first: interval.start, last: interval.end };
+        self.put((file, first), writer);
+        if last != first {
+            // It is one write, wherever it ends.
+            self.put((file, last), Writer { calls: 0, ns: 0, ..writer });
+        }
+    }
+
+    pub fn merge(&mut self, other: Blocks) {
+        self.thin_to(other.shift);
+        for (block, writers) in other.writers {
+            writers.into_iter().for_each(|writer| self.put(block, writer));
+        }
+    }
+
+    /// By file; two processes of one rank do not stand in each other's way.
+    pub fn common(&self, rank: impl Fn(u32) -> Option<i32>) -> BTreeMap<u32, Common> {
+        let mut files: BTreeMap<u32, Common> = BTreeMap::new();
+        for (&(file, _), writers) in self.writers.iter().filter(|(_, writers)| writers.len() > 1) {
+            let meets = |one: &Writer| {
+                let is_another = |other: &Writer| rank(other.proc) != rank(one.proc);
+                writers.iter().any(|other| is_another(other) && one.first < other.last && other.first < one.last)
+            };
+            for writer in writers.iter().filter(|writer| meets(writer)) {
+                let common = files.entry(file).or_default();
+                common.writes += writer.calls << self.shift;
+                common.ns += writer.ns << self.shift;
+            }
+        }
+        files
+    }
+
+    fn put(&mut self, block: (u32, i64), writer: Writer) {
+        if !self.keeps(block) {
+            return;
+        }
+        let writers = self.writers.entry(block).or_default();
+        let known = writers.iter().position(|known| known.proc == writer.proc);
+        if let Some(known) = known.map(|at| &mut writers[at]) {
+            known.calls += writer.calls;
+            known.ns += writer.ns;
+            (known.first, known.last) = (known.first.min(writer.first), known.last.max(writer.last));
+        } else if writers.len() < WRITERS_MAX {
+            writers.push(writer);
+        } else if let Some(highest) =
+            writers.iter_mut().max_by_key(|known| known.proc).filter(|it| it.proc > writer.proc)
+        {
+            // Those of the lowest numbers stay, in whatever order they come.
+            *highest = writer;
+        }
+        if self.writers.len() > KEPT_MAX {
+            self.thin_to(self.shift + 1);
+        }
+    }
+
+    fn keeps(&self, (file, block): (u32, i64)) -> bool {
+        // Fibonacci's multiplier: neighbours are no longer.
+        let mixed = (file as u64 ^ (block as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed.leading_zeros() >= self.shift
+    }
+
+    fn thin_to(&mut self, shift: u32) {
+        if shift > self.shift {
+            self.shift = shift;
+            let mut writers = std::mem::take(&mut self.writers);
+            writers.retain(|block, _| self.keeps(*block));
+            self.writers = writers;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(start: i64) -> Interval {
+        Interval { start, end: start + 10 }
+    }
+
+    #[test]
+    fn writes_to_a_block_at_one_time_are_in_common() {
+        let mut blocks = Blocks::default();
+        // Two processes, record by record, in one file; each its own megabytes in another.
+        for record in 0..100i64 {
+            for proc in 0..2u32 {
+                let turn = 2 * record + proc as i64;
+                blocks.wrote(proc, 1, (turn * 65_536, 65_536), at(record * 100));
+                blocks.wrote(proc, 2, (turn << 20, 1 << 20), at(record * 100));
+            }
+        }
+        // One after the other.
+        (0..2u32).for_each(|proc| blocks.wrote(proc, 3, (proc as i64 * 4096, 4096), at(proc as i64 * 1000)));
+        let found = blocks.common(|proc| Some(proc as i32));
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [1]);
+        assert_eq!(found[&1], Common { writes: 200, ns: 2000 });
+    }
+
+    #[test]
+    fn of_too_many_blocks_some_stand_for_all_in_any_order() {
+        let blocks = 4 * KEPT_MAX as i64;
+        let wrote = |into: &mut Blocks, block: i64| {
+            (0..2).for_each(|proc| into.wrote(proc, 1, (block << BLOCK_SHIFT, 10), at(0)));
+        };
+        let (mut whole, mut parts) = (Blocks::default(), Blocks::default());
+        (0..blocks).for_each(|block| wrote(&mut whole, block));
+        for part in [3, 0, 2, 1] {
+            let mut some = Blocks::default();
+            (0..blocks).rev().filter(|block| block % 4 == part).for_each(|block| wrote(&mut some, block));
+            parts.merge(some);
+        }
+        let ranks = |proc: u32| Some(proc as i32);
+        assert_eq!(whole.common(ranks), parts.common(ranks));
+        assert!(whole.common(|_| Some(1)).is_empty());
+        assert!(whole.writers.len() <= KEPT_MAX);
+        let found = whole.common(ranks)[&1].writes as f64;
+        assert!((found / (2 * blocks) as f64 - 1.0).abs() < 0.05, "{found}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Epochs, one beside the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Section, Summary};
+use crate::grid::Grid;
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::bins::{Bins, before};
+use crate::summary::course::{SUMS, Sum};
+use crate::summary::epochs::EpochCount;
+use crate::summary::intervals::Interval;
+use crate::summary::layout::{heading, more};
+use crate::summary::units::{bytes, grouped, time};
+
+/// One epoch, of all trainers.
+#[derive(Serialize, Deserialize, Debug, Clone, Default)]
+#[serde(default)]
+pub struct EpochUse {
+    pub epoch: i32,
+    pub start_ts: i64,
+    pub total_ns: i64,
+    pub batches: u64,
+    /// Summed over spans, so that trainers add up.
+    pub wait_ns: i64,
+    pub compute_ns: i64,
+    /// From its start until a trainer had its first batch.
+    pub first_batch_ns: Option<i64>,
+    /// By whomever, while it lasted.
+    pub bytes_read: u64,
+}
+
+/// See the module.
+pub struct Epochs;
+
+impl Section for Epochs {
+    type Values = Vec<EpochUse>;
+
+    const MEANING: &'static str = "\
+        Epochs: a row for each epoch that spans number, from the first start to the last end of what carries its number. \
+        Waits for batches and compute are summed over its spans, and so over trainers; first batch: from its start until \
+        a trainer had one. What was read meanwhile, by whomever, is taken from columns of time, of which a thousand make \
+        the run. An epoch that reads much less than the first has its data from memory.";
+    const FIELDS: &'static str = "\
+        a list, a row an epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last end of what \
+        carries its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), `first_batch_ns` (until a trainer \
+        had one; `null` where no span waits for one), `bytes_read` (by whomever, meanwhile; by columns of time)";
+    const SQL: Option<&'static str> = Some(include_str!("../../../sql/epochs.sql"));
+
+    fn values(analysis: &Analysis, _trace: &Trace) -> Self::Values {
+        let course = &analysis.counted.course.columns;
+        let row = |(epoch, count): (i32, &EpochCount)| EpochUse {
+            epoch,
+            start_ts: count.start,
+            total_ns: count.end.saturating_sub(count.start),
+            batches: count.batches,
+            wait_ns: count.wait_ns,
+            compute_ns: count.compute_ns,
+            first_batch_ns: count.first_batch_ts.map(|ts| ts.saturating_sub(count.start)),
+            bytes_read: within(course, Interval { start: count.start, end: count.end }),
+        };
+        analysis.counted.epochs.iter().map(row).collect()
+    }
+
+    fn print(summary: &Summary, top: usize, out: &mut String) {
+        if summary.epochs.is_empty() {
+            return;
+        }
+        heading("Epochs", out);
+        let mut grid = Grid::new(&["epoch", "took", "batches", "t(wait)", "t(compute)", "first batch", "read"]);
+        for row in summary.epochs.iter().take(top) {
+            let first = row.first_batch_ns.map_or("-".into(), |ns| time(ns as f64));
+            let times = [row.wait_ns, row.compute_ns].map(|ns| time(ns as f64));
+            let head = [row.epoch.to_string(), time(row.total_ns as f64), grouped(row.batches)];
+            grid.row(head.into_iter().chain(times).chain([first, bytes(row.bytes_read as f64)]).collect());
+        }
+        grid.print(out);
+        more(summary.epochs.len(), top, out);
+    }
+}
+
+/// What was read in a time; columns at its ends are shared out.
+fn within(course: &Bins<SUMS>, time: Interval) -> u64 {
+    let Some(range) = course.range() else { return 0 };
+    let shift = course.shift();
+    let part = |(at, read): (i64, u64)| {
+        let start = (range.0 + at) << shift;
+        let column = Interval { start, end: start.saturating_add(1 << shift) };
+        before(read, column, time.end) - before(read, column, time.start)
+    };
+    (0i64..).zip(course.column(Sum::Read as usize, shift, range)).map(part).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_at_the_ends_are_shared_out() {
+        let mut course = Bins::<SUMS>::default();
+        let mut add = |start: i64, read: u64| {
+            let mut sums = [0; SUMS];
+            sums[Sum::Read as usize] = read;
+            course.add(Interval { start, end: start + 1024 }, sums);
+        };
+        add(0, 1000);
+        add(1024, 600);
+        add(2048, 80);
+        let of = |start, end| within(&course, Interval { start, end });
+        assert_eq!((of(0, 3072), of(512, 1024), of(512, 2048), of(5000, 6000)), (1680, 500, 1100, 0));
+    }
+}
