@@ -5,7 +5,7 @@ use crate::words::edits;
 /// One variable.
 pub struct Variable {
     pub name: &'static str,
-    /// What it takes, as shown in help.
+    /// The values it takes, as shown in help.
     pub values: &'static str,
     pub default: &'static str,
     pub meaning: &'static str,

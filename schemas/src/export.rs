@@ -47,11 +47,11 @@ pub trait Exporter {
     fn finish(self: Box<Self>) -> io::Result<Summary>;
 }
 
-/// Which process of an [`Exporter`] a batch belongs to.
+/// The process of an [`Exporter`] that a batch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub(crate) usize);
 
-/// What was written.
+/// The summary of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Calls, spans, instants and counters; metadata belongs to its span.

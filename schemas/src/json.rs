@@ -71,7 +71,7 @@ pub(crate) struct Output<'a> {
     gathered: Vec<u8>,
     gzip: Option<libdeflater::Compressor>,
     compressed: Vec<u8>,
-    /// Whether an event stands before the next one.
+    /// True if an event stands before the next one.
     begun: bool,
     pub(crate) written: u64,
 }

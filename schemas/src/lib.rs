@@ -6,7 +6,8 @@
 //! Reading order: [`ops`] (what can happen), [`record`] (one event), [`clock`] (ticks to time), [`native`] (the files a
 //! traced process leaves), [`export`] with [`perfetto`], [`chrome`] and [`dftracer`] (the files people look
 //! at), [`tables`] (the columns people query), [`mod@env`] (the
-//! variables people set), [`secrets`] (what command lines are shown without).
+//! variables people set), [`secrets`] (what command lines are shown without), [`process_stat`] (the kernel's line about a
+//! process), [`words`] (words that were meant).
 #![forbid(unsafe_code)]
 
 pub mod chrome;
@@ -18,6 +19,7 @@ mod json;
 pub mod native;
 pub mod ops;
 pub mod perfetto;
+pub mod process_stat;
 pub mod record;
 pub mod secrets;
 pub mod tables;

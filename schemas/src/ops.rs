@@ -16,7 +16,7 @@ pub struct Op(pub u16);
 /// Ten bits hold an operation in a record.
 pub const OP_MAX: u16 = 1023;
 
-/// Which interface the call belongs to; the column `cat` for everything but spans, which bring their own category.
+/// The interface that the call belongs to; the column `cat` for everything but spans, which bring their own category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     Posix,
@@ -26,7 +26,7 @@ pub enum Layer {
     Wait,
 }
 
-/// What the call is for; the column `class`.
+/// The purpose of the call; the column `class`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     Read,
@@ -39,7 +39,7 @@ pub enum Class {
     Wait,
 }
 
-/// What one of the two argument numbers of an event means.
+/// The meaning of one of the two argument numbers of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     None,
@@ -63,7 +63,7 @@ pub enum Arg {
     Fd,
     /// A command number, as of `fcntl` or `flock`.
     Command,
-    /// How many (entries of a list, seconds, owners): a number without a column of its own.
+    /// A number without a column of its own: entries of a list, seconds, owners.
     Count,
     /// Packed `epoch` and `step` of a span: see [`crate::record::pack_steps`].
     Steps,
@@ -71,7 +71,7 @@ pub enum Arg {
     Value,
 }
 
-/// What the result of an event means. A negative result is always `-errno`.
+/// The meaning of the result of an event. A negative result is always `-errno`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ret {
     /// Zero, or a number without a meaning of its own.
@@ -121,14 +121,14 @@ impl Class {
 }
 
 impl Arg {
-    /// Whether the number is that of a name.
+    /// True if the number is that of a name.
     pub const fn is_name(self) -> bool {
         matches!(self, Arg::Path | Arg::Source)
     }
 }
 
 impl OpInfo {
-    /// Whether the result counts bytes that went between program and file.
+    /// True if the result counts bytes that went between program and file.
     pub const fn moves_bytes(&self) -> bool {
         matches!(self.ret, Ret::Bytes) && matches!(self.class, Class::Read | Class::Write)
     }

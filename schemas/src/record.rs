@@ -68,7 +68,7 @@ impl Record {
         self.word & DURATION_MAX
     }
 
-    /// Whether the slot holds an event: its word was written last.
+    /// True if the slot holds an event: its word was written last.
     pub fn is_complete(&self) -> bool {
         self.word != 0
     }
@@ -101,7 +101,7 @@ pub const fn unpack_steps(packed: i64) -> (i32, i32) {
     ((packed >> 32) as i32, packed as i32)
 }
 
-/// How the value of an [`Op::META`] record is to be read; stands in its `fd`.
+/// The way the value of an [`Op::META`] record is to be read; stands in its `fd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum MetaKind {

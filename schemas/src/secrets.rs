@@ -5,7 +5,7 @@
 //! `--token x`, `PGPASSWORD=x`, `?sig=x`), by places (`https://user:x@host`, `Authorization: x`, `mysql -px`) and by the marks
 //! that tokens themselves bear (`ghp_x`). A secret without any of these is not known for one.
 
-/// What stands in the place of a secret.
+/// The text in the place of a secret.
 pub const MASK: &[u8] = b"***";
 
 /// The last word of a name that says: what follows is secret.
@@ -137,7 +137,7 @@ fn option_of(program: &[u8], argument: &[u8]) -> Option<&'static str> {
     Some(option)
 }
 
-/// Whether an option without a value of its own says that the next argument is secret.
+/// True if an option without a value of its own says that the next argument is secret.
 fn announces(argument: &[u8]) -> bool {
     argument.starts_with(b"-") && !argument.contains(&b'=') && is_secret(argument)
 }
@@ -207,7 +207,7 @@ fn in_word(word: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Where the password of `scheme://user:password@host` stands.
+/// The place of the password in `scheme://user:password@host`.
 fn password_of_address(word: &[u8]) -> Option<(usize, usize)> {
     let start = word.windows(3).position(|window| window == b"://")? + 3;
     let end = word[start..].iter().position(|&byte| byte == b'/').map_or(word.len(), |at| start + at);
@@ -231,7 +231,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
 }
 
-/// Whether a name says that its value is secret. `max_tokens` and `tokenizer` do not, `HF_TOKEN` and `dbPassword` do.
+/// True if a name says that its value is secret. `max_tokens` and `tokenizer` do not, `HF_TOKEN` and `dbPassword` do.
 fn is_secret(name: &[u8]) -> bool {
     const WORDS_MAX: usize = 16;
     let mut words = [""; WORDS_MAX];

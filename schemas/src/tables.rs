@@ -1,6 +1,6 @@
 //! The tables people query: names and columns as SQL, Parquet, JSON and the documentation say them.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
     /// One of few strings.

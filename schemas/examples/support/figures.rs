@@ -21,9 +21,9 @@ pub struct Figures {
     /// By process and thread.
     lanes: BTreeMap<(i64, u32), Lanes>,
     unfinished: usize,
-    /// Whether times are of several clocks, so that bounds cannot be compared.
+    /// True if times are of several clocks, so that bounds cannot be compared.
     pub moved: bool,
-    /// What is added to ids of processes and threads.
+    /// The offset of ids of processes and threads.
     pub id_shift: u32,
 }
 

@@ -16,10 +16,28 @@ use crate::clock::Anchor;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"DLB1");
 pub const HEADER_SIZE: usize = 80;
 
+/// Where the fields of a header stand: see the module.
+mod at {
+    pub const MAGIC: usize = 0;
+    pub const KIND: usize = 4;
+    pub const CODEC: usize = 5;
+    pub const STORED: usize = 8;
+    pub const RAW: usize = 12;
+    pub const HEADER_SUM: usize = 16;
+    pub const PAYLOAD_SUM: usize = 20;
+    pub const STREAM: usize = 24;
+    pub const SEQUENCE: usize = 28;
+    pub const TID: usize = 32;
+    pub const COUNT: usize = 36;
+    pub const FIRST: usize = 40;
+    pub const LAST: usize = 48;
+    pub const ANCHOR: usize = 56;
+}
+
 /// Nothing we write comes near this; a larger length is damage, not a reason to allocate.
 pub const PAYLOAD_MAX: usize = 16 << 20;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -33,7 +51,7 @@ pub enum Kind {
     Tally = 4,
 }
 
-/// How the payload is stored.
+/// The compression of the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Codec {
@@ -92,50 +110,54 @@ impl Header {
     fn to_bytes(self) -> [u8; HEADER_SIZE] {
         let mut out = [0; HEADER_SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC.to_le_bytes());
-        put(4, &[self.kind as u8, self.codec as u8]);
-        put(8, &self.stored.to_le_bytes());
-        put(12, &self.raw.to_le_bytes());
-        put(20, &self.payload_sum.to_le_bytes());
-        put(24, &self.stream.to_le_bytes());
-        put(28, &self.sequence.to_le_bytes());
-        put(32, &self.tid.to_le_bytes());
-        put(36, &self.count.to_le_bytes());
-        put(40, &self.first.to_le_bytes());
-        put(48, &self.last.to_le_bytes());
-        put(56, &self.anchor.ticks.to_le_bytes());
-        put(64, &self.anchor.boot_ns.to_le_bytes());
-        put(72, &self.anchor.real_ns.to_le_bytes());
+        put(at::MAGIC, &MAGIC.to_le_bytes());
+        put(at::KIND, &[self.kind as u8, self.codec as u8]);
+        put(at::STORED, &self.stored.to_le_bytes());
+        put(at::RAW, &self.raw.to_le_bytes());
+        put(at::PAYLOAD_SUM, &self.payload_sum.to_le_bytes());
+        put(at::STREAM, &self.stream.to_le_bytes());
+        put(at::SEQUENCE, &self.sequence.to_le_bytes());
+        put(at::TID, &self.tid.to_le_bytes());
+        put(at::COUNT, &self.count.to_le_bytes());
+        put(at::FIRST, &self.first.to_le_bytes());
+        put(at::LAST, &self.last.to_le_bytes());
+        put(at::ANCHOR, &self.anchor.ticks.to_le_bytes());
+        put(at::ANCHOR + 8, &self.anchor.boot_ns.to_le_bytes());
+        put(at::ANCHOR + 16, &self.anchor.real_ns.to_le_bytes());
         let sum = header_sum(&out);
-        out[16..20].copy_from_slice(&sum.to_le_bytes());
+        out[at::HEADER_SUM..at::PAYLOAD_SUM].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
     /// Reads a header and proves it by its checksum; the payload is proved when it is opened.
     pub fn from_bytes(bytes: &[u8]) -> Result<Header, Damage> {
         let bytes: &[u8; HEADER_SIZE] = bytes.get(..HEADER_SIZE).and_then(|b| b.try_into().ok()).ok_or(Damage::Cut)?;
-        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 16) != header_sum(bytes) {
+        if u32_at(bytes, at::MAGIC) != MAGIC || u32_at(bytes, at::HEADER_SUM) != header_sum(bytes) {
             return Err(Damage::Broken("a block header"));
         }
         let header = Header {
             kind: [Kind::Process, Kind::Names, Kind::Events, Kind::Tally]
                 .into_iter()
-                .find(|kind| *kind as u8 == bytes[4])
+                .find(|kind| *kind as u8 == bytes[at::KIND])
                 .ok_or(Damage::Broken("unknown kind of block"))?,
             codec: [Codec::Raw, Codec::Zstd]
                 .into_iter()
-                .find(|codec| *codec as u8 == bytes[5])
+                .find(|codec| *codec as u8 == bytes[at::CODEC])
                 .ok_or(Damage::Broken("unknown codec"))?,
-            stored: u32_at(bytes, 8),
-            raw: u32_at(bytes, 12),
-            payload_sum: u32_at(bytes, 20),
-            stream: u32_at(bytes, 24),
-            sequence: u32_at(bytes, 28),
-            tid: u32_at(bytes, 32),
-            count: u32_at(bytes, 36),
-            first: u64_at(bytes, 40),
-            last: u64_at(bytes, 48),
-            anchor: Anchor { ticks: u64_at(bytes, 56), boot_ns: u64_at(bytes, 64), real_ns: u64_at(bytes, 72) },
+            stored: u32_at(bytes, at::STORED),
+            raw: u32_at(bytes, at::RAW),
+            payload_sum: u32_at(bytes, at::PAYLOAD_SUM),
+            stream: u32_at(bytes, at::STREAM),
+            sequence: u32_at(bytes, at::SEQUENCE),
+            tid: u32_at(bytes, at::TID),
+            count: u32_at(bytes, at::COUNT),
+            first: u64_at(bytes, at::FIRST),
+            last: u64_at(bytes, at::LAST),
+            anchor: Anchor {
+                ticks: u64_at(bytes, at::ANCHOR),
+                boot_ns: u64_at(bytes, at::ANCHOR + 8),
+                real_ns: u64_at(bytes, at::ANCHOR + 16),
+            },
         };
         let largest = header.stored.max(header.raw) as usize;
         if largest > PAYLOAD_MAX { Err(Damage::Broken("a block's length")) } else { Ok(header) }
@@ -157,11 +179,16 @@ impl Header {
     }
 }
 
+/// The events of a block that was sealed by this process: nothing is proved.
+pub fn events_of(block: &[u8]) -> u32 {
+    if block[at::KIND] == Kind::Events as u8 { u32_at(block, at::COUNT) } else { 0 }
+}
+
 /// Over everything but the sum itself.
 fn header_sum(bytes: &[u8; HEADER_SIZE]) -> u32 {
     let mut crc = libdeflater::Crc::new();
-    crc.update(&bytes[..16]);
-    crc.update(&bytes[20..]);
+    crc.update(&bytes[..at::HEADER_SUM]);
+    crc.update(&bytes[at::PAYLOAD_SUM..]);
     crc.sum()
 }
 
@@ -203,6 +230,8 @@ mod tests {
         let mut header = sample();
         let bytes = header.seal(Codec::Raw, 5, b"hello");
         assert_eq!(Header::from_bytes(&bytes).unwrap(), header);
+        assert_eq!(events_of(&bytes), 5);
+        assert_eq!(events_of(&Header { kind: Kind::Names, ..header }.seal(Codec::Raw, 5, b"hello")), 0);
     }
 
     #[test]

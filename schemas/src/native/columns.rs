@@ -41,7 +41,7 @@ const EXCEPTIONS_MAX: usize = 48;
 const SAMPLES: usize = 64;
 /// Samples that may be odd ones.
 const ODD_SAMPLES: usize = 4;
-/// How far below that sample the base goes, for the values that no sample met.
+/// The distance of the base below that sample, for the values that no sample met.
 const BELOW_SAMPLES: i64 = 64;
 /// With so many planes a column is as small as it gets.
 const FEW_PLANES: u32 = 2;
@@ -49,7 +49,7 @@ const FEW_PLANES: u32 = 2;
 /// Largest payload of a block before compression.
 pub const RAW_MAX: usize = COLUMNS * (HEAD_SIZE + EXCEPTIONS_MAX * EXCEPTION_SIZE + 8 * EVENTS_MAX);
 
-/// Where the next event of a file is expected to begin, for sixteen files in turn.
+/// The place where the next event of a file is expected to begin, for sixteen files in turn.
 #[derive(Default)]
 struct Expected([i64; 16]);
 
@@ -60,7 +60,7 @@ impl Expected {
     }
 }
 
-/// What the encoding has to know of an operation, in one byte: looked up for every event.
+/// The traits of operations that the encoding needs, in one byte each: looked up for every event.
 static TRAITS: [u8; OP_MAX as usize + 1] = {
     let mut traits = [0; OP_MAX as usize + 1];
     let mut i = 0;
@@ -123,12 +123,12 @@ pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usiz
     Survey::of(records, scratch).encode(records, scratch, out)
 }
 
-/// What one walk over the records tells, for they lie in a cache further away: mostly, which columns need no second one.
+/// A survey of the records in one walk, for they lie in a cache further away: mostly, which columns need no second one.
 #[derive(Default)]
 pub struct Survey {
-    /// Whether every slot holds an event.
+    /// True if every slot holds an event.
     pub complete: bool,
-    /// When the last of them ended.
+    /// The end of the last of them.
     pub last: u64,
     /// The bits in which any record differs from the first, field by field.
     word: u64,
@@ -199,7 +199,7 @@ impl Survey {
         self.file == 0 && self.fd == 0
     }
 
-    /// Whether a column of more than one event can be anything but constant.
+    /// True if a column of more than one event can be anything but constant.
     #[inline(always)]
     fn varies(&self, column: usize) -> bool {
         match column {
@@ -235,7 +235,7 @@ fn differences<'a>(column: usize, records: &[Record], survey: &Survey, values: &
     values
 }
 
-/// How far positions lie from where the last event of their file ended; other arguments as they are.
+/// Distances of positions from where the last event of their file ended; other arguments as they are.
 #[inline(always)]
 fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
     let Some(first) = records.first() else { return };
@@ -262,7 +262,7 @@ fn positions(records: &[Record], survey: &Survey, values: &mut [i64]) {
     }
 }
 
-/// How far a position lies from where the last event of its file ended; other arguments as they are.
+/// The distance of a position from where the last event of its file ended; other arguments as they are.
 #[inline(always)]
 fn position(r: &Record, next: &mut i64) -> i64 {
     match (r.known(), has_position(r.op().0)) {
@@ -276,7 +276,7 @@ fn position(r: &Record, next: &mut i64) -> i64 {
     }
 }
 
-/// How a column was stored.
+/// The stored form of a column.
 #[derive(Default)]
 struct Stored {
     base: i64,
@@ -353,7 +353,7 @@ fn rise_above(values: &[i64], base: i64, above: &mut [u32]) -> Option<Narrow> {
     narrow_planes(values, above, |value| (value.wrapping_sub(base) as u64).min(u32::MAX as u64) as u32)
 }
 
-/// How many planes a column takes, and how many of its values do not fit into them.
+/// The number of planes a column takes, and of its values that do not fit into them.
 struct Narrow {
     planes: u32,
     exceptions: u32,
@@ -414,7 +414,7 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
 pub struct Events {
     pub op: Vec<u16>,
     pub depth: Vec<u8>,
-    /// Whether `a` holds what the operation's row promises.
+    /// True if `a` holds what the operation's row promises.
     pub known: Vec<bool>,
     pub start: Vec<u64>,
     pub duration: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What is known of a process: pairs of a key and a text.
+//! Facts of a process: pairs of a key and a text.
 //!
 //! Pairs, not a struct, so that a new fact needs no new version: an old reader passes over a key it does not know.
 //! Stored as `length: u16, key, length: u16, text`; numbers are written in decimal, lists separated by a zero byte.
@@ -16,10 +16,10 @@ pub mod key {
     pub const PPID: &str = "ppid";
     /// Boot time at which the kernel started the process.
     pub const START_BOOT_NS: &str = "start_boot_ns";
-    /// Which image of the process this is: exec starts a new one.
+    /// The number of this image in the process: exec starts a new one.
     pub const IMAGE: &str = "image";
     pub const PROGRAM: &str = "program";
-    /// What viewers call the process, where that is more than its program's name: its script, its place among workers.
+    /// The name of the process in viewers, where that is more than its program's: its script, its place among workers.
     pub const NAME: &str = "name";
     /// Arguments separated by zero bytes.
     pub const COMMAND: &str = "command";
@@ -30,7 +30,7 @@ pub mod key {
     pub const RANKS: &str = "ranks";
     pub const JOB: &str = "job";
     pub const LABEL: &str = "label";
-    /// What was merged, where the file shows less than what was recorded.
+    /// A note on what was merged, where the file shows less than what was recorded.
     pub const OVERVIEW: &str = "overview";
     pub const UID: &str = "uid";
     pub const CORES: &str = "cores";
@@ -44,7 +44,7 @@ pub mod key {
     pub const CONVERTER: &str = "converter";
     /// Names of threads, `tid=name`, separated by zero bytes.
     pub const THREADS: &str = "threads";
-    /// How the process ended: see [`super::Ending`].
+    /// The ending of the process: see [`super::Ending`].
     pub const ENDED: &str = "ended";
     pub const END_BOOT_NS: &str = "end_boot_ns";
     pub const EVENTS: &str = "events";
@@ -62,7 +62,7 @@ pub mod key {
     pub const NAMES_LOST: &str = "names_lost";
 }
 
-/// How a process ended, as the table `processes` says it.
+/// The ending of a process, as the table `processes` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Status of `exit`, `_exit` or a return from `main`.

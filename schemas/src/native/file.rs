@@ -21,15 +21,15 @@ use crate::clock::{Anchor, Clock};
 pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
 pub const FILE_HEADER: usize = 16;
 
-/// What stands before the number of lost events in the name of an empty ring: its process had no room for one byte.
+/// The text before the number of lost events in the name of an empty ring: its process had no room for one byte.
 pub const LOST_IN_NAME: &str = ".lost-";
 
-/// How many events a file's name says are lost.
+/// The number of lost events in a file's name.
 pub fn lost_in_name(name: &str) -> Option<u64> {
     name.strip_suffix(".ring")?.rsplit_once(LOST_IN_NAME)?.1.parse().ok()
 }
 
-/// How much is searched at a time for the next whole block after damage.
+/// The bytes that are searched at a time for the next whole block after damage.
 const SEARCH_WINDOW: usize = 1 << 20;
 
 /// Bytes of a file, in memory or not: a trace may be larger than memory.
@@ -62,7 +62,7 @@ pub fn file_header() -> [u8; FILE_HEADER] {
     out
 }
 
-/// Where a block that is decoded later lies in its file.
+/// The place of a block that is decoded later.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBlock {
     pub offset: usize,
@@ -89,7 +89,7 @@ pub struct Image {
     pub blocks: Vec<EventBlock>,
     pub leftovers: Vec<Leftover>,
     pub open_spans: Vec<OpenSpan>,
-    /// What was counted in the place of events.
+    /// The counts in the place of events.
     pub tally: Option<Tallied>,
     pub lost: u64,
     pub filtered: u64,
@@ -98,7 +98,7 @@ pub struct Image {
     /// Pieces that could not be used, with their place in the file.
     pub damage: Vec<(usize, Damage)>,
     pub(crate) has_ring: bool,
-    /// Whether the ring held less than its process had in it.
+    /// True if the ring held less than its process had in it.
     pub(crate) ring_lacks: bool,
 }
 
@@ -240,19 +240,21 @@ impl Image {
         self.lost += lost;
     }
 
-    /// Whether the trace says how its process ended.
+    /// True if the trace says how its process ended.
     pub fn has_ended(&self) -> bool {
         self.fields.get(key::ENDED).is_some()
     }
 
-    /// How many events are missing beyond those that were counted as lost; `None` where nobody knows.
+    /// The number of events missing beyond those that were counted as lost; `None` where nobody knows.
     ///
     /// Of a process that said how it ended, its own account tells. Of one that was killed a ring holds what the blocks do
     /// not, and with it those of a block that was not written whole.
     pub fn missing(&self) -> Option<u64> {
         if self.has_ended() {
-            let said = self.fields.number::<u64>(key::EVENTS);
-            return said.map(|said| said.saturating_sub(self.events())).or_else(|| self.damage.is_empty().then_some(0));
+            let counted = self.fields.number::<u64>(key::EVENTS);
+            return counted
+                .map(|counted| counted.saturating_sub(self.events()))
+                .or_else(|| self.damage.is_empty().then_some(0));
         }
         let sound = self.damage.iter().all(|(_, damage)| is_of_the_writer(damage));
         (self.has_ring && !self.ring_lacks && sound).then_some(0)
@@ -325,7 +327,7 @@ impl Image {
     }
 }
 
-/// Whether damage is what a writer leaves that has no room or is killed: it has counted what that cost, or the ring has it.
+/// True if damage is what a writer leaves that has no room or is killed: it has counted what that cost, or the ring has it.
 pub fn is_of_the_writer(damage: &Damage) -> bool {
     matches!(damage, Damage::Cut | Damage::Torn)
 }

@@ -170,7 +170,7 @@ mod tests {
         bytes[at..at + value.len()].copy_from_slice(value);
     }
 
-    /// Where a half of the first segment begins.
+    /// The beginning of a half of the first segment.
     fn half_at(which: usize) -> usize {
         SEGMENTS_START + SEGMENT_HEADER + which * half_size(SHAPE.half_records)
     }

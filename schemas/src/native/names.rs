@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering::Release, compiler_fence};
 
 use super::Damage;
 
-/// What a string is.
+/// The kind of a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NameKind {

@@ -62,7 +62,7 @@ pub mod header {
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
 }
 
-/// What stands before the entries of a chunk of names.
+/// The bytes before the entries of a chunk of names.
 pub const NAMES_HEAD: usize = 16;
 pub const NAMES_USED: usize = 8;
 
@@ -106,7 +106,7 @@ pub const fn half_size(half_records: usize) -> usize {
     HALF_HEADER + half_records * RECORD_SIZE
 }
 
-/// What a segment is made of.
+/// The sizes of a segment's parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     pub half_records: usize,
@@ -128,7 +128,7 @@ impl Shape {
         (SEGMENT_HEADER + self.halves * half_size(self.half_records) + self.names + table).next_multiple_of(4096)
     }
 
-    /// Where the chunk of names lies in a segment.
+    /// The place of the chunk of names in a segment.
     pub const fn names_at(self) -> usize {
         SEGMENT_HEADER + self.halves * half_size(self.half_records)
     }
@@ -318,7 +318,7 @@ pub(super) fn open_spans(page: &[u8], tid: u32) -> Vec<OpenSpan> {
     (0..open).map(|i| open_span(&page[segment::SPANS + i * segment::SPAN_SIZE..], tid, i)).collect()
 }
 
-/// Where things lay before segments said it themselves.
+/// The places of things before segments had them themselves.
 mod first_version {
     use super::*;
 

@@ -177,7 +177,7 @@ impl<'a> Tally<'a> {
         self.0[head::EVENTS] += 1;
     }
 
-    /// Where the row of an event begins. Most events are like the one before.
+    /// The beginning of an event's row. Most events are like the one before.
     fn row(&mut self, event: &Event) -> usize {
         let last = self.0[head::LAST_ROW] as usize;
         let at = if last != 0 && self.has(last, event.key(), event.category) { last } else { self.find_row(event) };
@@ -421,7 +421,7 @@ fn join(a: [u64; interval::WORDS], b: [u64; interval::WORDS]) -> [u64; interval:
     [start, end, busy.min(end.saturating_sub(start))]
 }
 
-/// What counting needs of an event.
+/// An event as counting needs it.
 struct Event {
     info: &'static OpInfo,
     op: Op,
@@ -549,7 +549,7 @@ pub struct Bin {
     pub other_ticks: u64,
 }
 
-/// When at least one thing of a set was going on.
+/// The times when at least one thing of a set was going on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busy {
     /// Of spans; `None` for I/O.

@@ -1,4 +1,4 @@
-//! What a process was doing over time, for the counters above its threads.
+//! The activity of a process over time, for the counters above its threads.
 //!
 //! A fixed number of bins covers the whole run, so memory does not grow with it. Bytes and time of a call are spread evenly
 //! over the time it took; how a call that spans many bins adds to each is noted in two places and summed up at the end.
@@ -57,7 +57,7 @@ pub struct Activity {
     descriptors: BTreeMap<(u64, i32), Descriptor>,
 }
 
-/// What happened to one number of a descriptor.
+/// The events of one number of a descriptor.
 #[derive(Clone, Copy, Default, Debug)]
 struct Descriptor {
     opens: u64,

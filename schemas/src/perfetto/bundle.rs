@@ -18,7 +18,7 @@ const RECORD: usize = 512;
 /// Longer names are cut: viewers take no more.
 const NAME_MAX: usize = 99;
 
-/// What stands before the bytes of a member.
+/// The bytes before those of a member.
 pub fn member_head(name: &str, size: u64) -> [u8; RECORD] {
     let mut head = [0; RECORD];
     let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
@@ -64,7 +64,7 @@ pub struct Host<'a> {
     pub path: &'a str,
     /// The facts of any of its processes.
     pub fields: &'a Fields,
-    /// What is to be added to its clock to meet the others', where something better than the wall clock knows.
+    /// The offset of its clock to the others', where something better than the wall clock knows.
     pub offset_ns: Option<i64>,
 }
 
@@ -102,9 +102,9 @@ mod tests {
     #[test]
     fn a_head_carries_its_own_sum() {
         let head = member_head("node7.pftrace", 1234);
-        let told = u32::from_str_radix(std::str::from_utf8(&head[148..154]).unwrap(), 8).unwrap();
+        let noted = u32::from_str_radix(std::str::from_utf8(&head[148..154]).unwrap(), 8).unwrap();
         let summed: u32 = (0..RECORD).map(|i| if (148..156).contains(&i) { 32 } else { head[i] as u32 }).sum();
-        assert_eq!((told, &head[124..136], &head[..13]), (summed, &b"00000002322\0"[..], &b"node7.pftrace"[..]));
+        assert_eq!((noted, &head[124..136], &head[..13]), (summed, &b"00000002322\0"[..], &b"node7.pftrace"[..]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ type Id = (u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 struct Relation {
-    /// What the clock showed when boot time was `boot_ns`; for an incremental one the time before.
+    /// The time the clock showed when boot time was `boot_ns`; for an incremental one the time before.
     shown: u64,
     boot_ns: u64,
     multiplier: u64,

@@ -18,7 +18,7 @@ pub(super) struct Thread {
     pub(super) tid: u32,
     pub(super) lanes: Lanes,
     pub(super) metadata: Vec<Meta>,
-    /// What the sequence knows since it was last introduced; `None` if it has to be.
+    /// The state of the sequence since it was last introduced; `None` if it has to be.
     pub(super) state: Option<State>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Numbers {
 pub(super) const FAR: u64 = 1 << 22;
 
 impl Numbers {
-    /// Whether the number is new.
+    /// True if the number is new.
     #[inline(always)]
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= FAR {
@@ -311,7 +311,7 @@ pub(super) fn text_value(meta: &Meta) -> Option<u32> {
     (MetaKind::from_fd(meta.kind) == Some(MetaKind::Text)).then_some(meta.value as u32)
 }
 
-/// Where a category's text comes from.
+/// The origin of a category's text.
 pub(super) enum CategoryName {
     Of(Layer),
     Given(u32),

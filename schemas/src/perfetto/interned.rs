@@ -81,7 +81,7 @@ pub struct AnnotationName {
     pub key: Option<Key>,
 }
 
-/// What one sequence knows.
+/// The state of one sequence.
 #[derive(Clone, Debug, Default)]
 pub struct Interned {
     pub event_names: Table<EventName>,

@@ -1,4 +1,4 @@
-//! Which calls of a thread may share its track.
+//! The calls of a thread that may share its track.
 //!
 //! A viewer closes slices of a track in the reverse order of their opening, so two calls on one track must lie apart or
 //! one within the other. Calls of a thread nearly always do. Those that do not (asynchronous I/O seen when it completes,
@@ -10,7 +10,7 @@
 /// Calls beyond this many at once find no track.
 pub const LANES_MAX: usize = 256;
 
-/// Where a call is to be drawn.
+/// The track on which a call is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Track,
@@ -18,7 +18,7 @@ pub enum Place {
     Nowhere,
 }
 
-/// What has ended so far at one depth since a call above it ended.
+/// The calls that have ended so far at one depth since a call above it ended.
 #[derive(Clone, Copy)]
 struct Level {
     /// Earliest beginning.

@@ -1,4 +1,4 @@
-//! How our events lie in a Perfetto trace: what the writer and the reader must agree on.
+//! The layout of our events in a Perfetto trace: the writer and the reader agree on it.
 //!
 //! ```text
 //! process   track "python3"                start, end, counters
@@ -73,7 +73,7 @@ pub enum Key {
     Unfinished,
     /// Duration of a call that found no track.
     Dur,
-    /// What bytes came from that went to the file.
+    /// The source of bytes that went to the file.
     Source,
 }
 

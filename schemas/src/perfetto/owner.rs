@@ -16,11 +16,11 @@ pub(super) struct Process {
     pub(super) uuid: u64,
     pub(super) head: Head,
     pub(super) pid: u64,
-    /// What is added to ids of the process and its threads.
+    /// The offset of ids of the process and its threads.
     pub(super) id_shift: u64,
     pub(super) thread_names: BTreeMap<u32, String>,
     pub(super) first_ns: u64,
-    /// What is added to its boot times.
+    /// The offset of its boot times.
     pub(super) shift_ns: i64,
     pub(super) events: u64,
     pub(super) activity: Activity,
@@ -102,7 +102,7 @@ impl Flows {
     }
 }
 
-/// What every packet of a sequence begins or ends with.
+/// The fields that every packet of a sequence begins or ends with.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     pub(super) sequence: u64,
@@ -228,7 +228,7 @@ pub(super) fn put_process(described: &mut Message, process: &Process, fields: &F
     }
 }
 
-/// When the process began and how it ended, on its own track.
+/// The beginning of the process and its ending, on its own track.
 pub(super) fn put_life(out: &mut Message, process: &Process, fields: &Fields, last_ns: u64) {
     let first_ns = process.first_ns;
     // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
@@ -259,7 +259,7 @@ pub(super) fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, nam
     });
 }
 
-/// What a process is called.
+/// The name of a process.
 fn shown_name(fields: &Fields) -> Option<&str> {
     fields.get(key::NAME).or_else(|| fields.get(key::PROGRAM))
 }

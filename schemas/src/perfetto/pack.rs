@@ -14,7 +14,7 @@ use super::proto::{Message, field};
 /// Packets gathered before they are compressed. Larger ones gain less than 1 % and cost memory in the traced process.
 pub const GATHERED: usize = 256 << 10;
 
-/// How packets are stored.
+/// The compression of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
     None,
@@ -56,7 +56,7 @@ impl<'a> Packer<'a> {
         Ok(Packer { sink, codec, gathered, compressed: Vec::new(), written: 0 })
     }
 
-    /// Where the next packet is to be written.
+    /// The place of the next packet.
     #[inline(always)]
     pub fn out(&mut self) -> &mut Message {
         &mut self.gathered
@@ -114,7 +114,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// What stands before the bytes of a packet's only field.
+/// The bytes before those of a packet's only field.
 fn packet_head(number: u32, length: usize) -> Vec<u8> {
     let mut inner = Message::default();
     inner.varint((number << 3 | super::proto::BYTES) as u64);

@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
         Walk { rest: message }
     }
 
-    /// What has not been walked over.
+    /// The bytes that have not been walked over.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! Which events go into an export, and how an overview is made of too many.
+//! The selection of events for an export, and the overview that is made of too many.
 //!
 //! A browser bears about a million slices. [`Selection`] leaves out what was not asked for; [`Overview`] merges runs of
 //! short calls of a thread into one slice that says how many there were, so that what took time stays as it is:
@@ -25,7 +25,7 @@ pub const EVENTS_MAX: u64 = 1_000_000;
 /// Stored bytes an event takes in a Perfetto trace, for an estimate before a long export.
 pub const BYTES_PER_EVENT: u64 = 15;
 
-/// What was asked for. Which processes to export is the caller's choice: it gives no others.
+/// The filter of an export. Which processes to export is the caller's choice: it gives no others.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// Boot time; an event that reaches into the window is kept whole. One that only touches it is outside.
@@ -43,7 +43,7 @@ impl Default for Filter {
     }
 }
 
-/// Whether a path is asked for.
+/// True if a path is asked for.
 pub type TakesPath<'f> = &'f dyn Fn(&[u8]) -> bool;
 
 /// A [`Filter`] at work on one process. Keeps the metadata that waits for its span, by thread.
@@ -137,7 +137,7 @@ fn in_nanoseconds(events: &Events, i: usize, clock: &Clock) -> Record {
 /// them into merged slices.
 const STEPS: usize = 4;
 
-/// How many events of which length there are: what the threshold of an overview is chosen by.
+/// The number of events of each length: the threshold of an overview is chosen by it.
 #[derive(Clone, Debug)]
 pub struct Lengths {
     by_step: [u64; 64 * STEPS],
@@ -204,7 +204,7 @@ impl Coarseness {
         Some(Coarseness { threshold_ns: lengths.threshold_ns(events_max / 4), stretch_ns })
     }
 
-    /// What the trace is to say about itself.
+    /// The remark of the trace on itself.
     pub fn remark(&self, events: u64) -> String {
         format!("overview of {events} events: calls shorter than {} are merged", duration(self.threshold_ns))
     }
@@ -277,7 +277,7 @@ impl Overview {
         Overview { coarseness, names, runs: Vec::new(), waiting: Vec::new() }
     }
 
-    /// Adds to `into` what is settled by these events, which are in nanoseconds.
+    /// Adds to `into` what these events complete, which are in nanoseconds.
     pub fn merge(&mut self, events: &Events, into: &mut Events) {
         let clock = Clock::nanoseconds(0);
         for i in 0..events.len() {
@@ -289,7 +289,7 @@ impl Overview {
             let is_moment = matches!(record.op(), Op::INSTANT | Op::COUNTER | Op::LOST);
             if is_moment || record.duration() >= self.coarseness.threshold_ns {
                 if !is_moment {
-                    self.settle(into);
+                    self.write_runs(into);
                 }
                 self.waiting.drain(..).for_each(|meta| into.push(&meta));
                 into.push(&record);
@@ -300,12 +300,12 @@ impl Overview {
     }
 
     pub fn finish(&mut self, into: &mut Events) {
-        self.settle(into);
+        self.write_runs(into);
     }
 
     /// Writes every run. A deeper one is never written without those above it, which ended before it began: events must
     /// stay in the order they ended.
-    fn settle(&mut self, into: &mut Events) {
+    fn write_runs(&mut self, into: &mut Events) {
         let names = self.names;
         self.runs.drain(..).for_each(|run| run.write(&names, into));
     }
@@ -315,12 +315,12 @@ impl Overview {
         let mut run = Run::new(record, self.waiting.split_off(0), self.coarseness.stretch_ns);
         let inner = self.runs.partition_point(|other| other.depth <= run.depth);
         if self.runs[inner..].iter().any(|other| other.begin < run.begin) {
-            self.settle(into);
+            self.write_runs(into);
         }
         self.runs.drain(inner.min(self.runs.len())..).for_each(|inner| run.take_in(&inner));
         match self.runs.last_mut().filter(|last| last.depth == run.depth) {
             Some(last) if last.stretch == run.stretch && last.end <= run.begin => return last.append(&run),
-            Some(_) => self.settle(into),
+            Some(_) => self.write_runs(into),
             None => (),
         }
         self.runs.push(run);

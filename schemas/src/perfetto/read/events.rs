@@ -106,7 +106,7 @@ impl Reader {
                 record.fd = event.category.filter(|category| category.layer.is_none()).map_or(0, |c| c.id as i32);
                 if !self.without_metadata {
                     self.slots.fill_metadata(time, &mut metadata);
-                    metadata.iter_mut().for_each(|meta| self.settle_text(meta));
+                    metadata.iter_mut().for_each(|meta| self.retype_text(meta));
                 }
                 self.slots.fill_span(&mut record, event.counter)
             }
@@ -117,7 +117,7 @@ impl Reader {
     }
 
     /// Files and texts are interned in one table, and taken for files until a span says otherwise.
-    fn settle_text(&mut self, meta: &mut Record) {
+    fn retype_text(&mut self, meta: &mut Record) {
         if meta.fd == MetaKind::Text as i32
             && let Some((NameKind::Path | NameKind::Object, text)) = self.names.get(meta.a as u32)
         {

@@ -80,7 +80,7 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// What stands at the start of a file or of an unpacked packet.
+/// The start of a file or of an unpacked packet.
 pub(super) enum Frame<'a> {
     Packet(&'a [u8]),
     /// A field that is no packet.
@@ -119,7 +119,7 @@ fn cut<'a>(rest: &mut &'a [u8], head_max: usize) -> Option<Frame<'a>> {
     (rest.len() >= head_max).then_some(Frame::Broken)
 }
 
-/// Where readers may begin in a file of ours; one range over all of any other.
+/// The ranges where readers may begin in a file of ours; one over all of any other.
 pub fn chapters(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut chapters = Chapters::default();
     chapters.feed(bytes);

@@ -67,7 +67,7 @@ pub struct Batch<'r> {
     pub process: usize,
     pub tid: u32,
     pub events: &'r Events,
-    /// What the reader knows by now of the strings and the process the events name.
+    /// The strings and the process that the events name, as far as the reader knows them by now.
     pub names: &'r Names,
     pub owner: &'r Process,
     /// Unix time minus boot time, where the process does not say it itself.
@@ -83,7 +83,7 @@ pub struct Process {
     pub uuid: u64,
     /// The facts of a trace of ours; of another pid, program, command and threads.
     pub fields: Fields,
-    /// Whether our writer wrote it.
+    /// True if our writer wrote it.
     pub ours: bool,
     /// Unix time minus boot time, if it says so itself.
     pub real_offset_ns: Option<i64>,
@@ -99,7 +99,7 @@ pub struct Reader {
     pub processes: Vec<Process>,
     pub names: Names,
     pub clocks: Clocks,
-    /// What could not be used and where, up to a thousand places.
+    /// Damage by place, up to a thousand places.
     pub damage: Vec<(usize, Damage)>,
     pub damaged: u64,
     /// Track events of kinds that have no row here.

@@ -1,4 +1,4 @@
-//! Who the events belong to: processes, threads and their tracks, as a trace describes them.
+//! The owners of events: processes, threads and their tracks, as a trace describes them.
 
 use super::super::clocks::Clocks;
 use super::super::interned::Interned;

@@ -42,8 +42,8 @@ impl Unpacker {
         if self.zstd.is_none() {
             self.zstd = Some(zstd::bulk::Decompressor::new().ok()?);
         }
-        let told = zstd::zstd_safe::get_frame_content_size(packed).ok()?;
-        let room = told.unwrap_or(16 * packed.len() as u64).max(64 << 10);
+        let known = zstd::zstd_safe::get_frame_content_size(packed).ok()?;
+        let room = known.unwrap_or(16 * packed.len() as u64).max(64 << 10);
         if room > PACKED_MAX as u64 {
             return None;
         }

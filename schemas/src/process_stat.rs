@@ -1,0 +1,55 @@
+//! The kernel's line about a process: `/proc/PID/stat`. Nothing is allocated: a traced process reads its own.
+
+/// Its times count in hundredths of a second.
+const TICK_NS: u64 = 10_000_000;
+
+/// Fields between the process's name and its start.
+const FIELDS_BEFORE_START: usize = 18;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessStat {
+    /// `R`, `S`, `Z`, ...
+    pub state: u8,
+    /// The start, in boot time.
+    pub start_boot_ns: u64,
+}
+
+impl ProcessStat {
+    /// `None` where this is no such line.
+    pub fn parse(line: &[u8]) -> Option<ProcessStat> {
+        // The second field is the program's name in brackets and may hold anything, a bracket too.
+        let behind_name = line.iter().rposition(|&byte| byte == b')')? + 1;
+        let mut fields = line[behind_name..].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+        let state = *fields.next()?.first()?;
+        let start: u64 = std::str::from_utf8(fields.nth(FIELDS_BEFORE_START)?).ok()?.parse().ok()?;
+        Some(ProcessStat { state, start_boot_ns: start.checked_mul(TICK_NS)? })
+    }
+
+    /// True unless the process has ended and nobody has waited for it yet.
+    pub fn lives(self) -> bool {
+        !matches!(self.state, b'Z' | b'X')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str =
+        "42 (a (b) c) S 1 42 42 0 -1 4194560 99 0 0 0 1 2 0 0 20 0 1 0 5177 8888 99 18446744073709551615";
+
+    #[test]
+    fn a_name_may_hold_brackets() {
+        let stat = ProcessStat::parse(LINE.as_bytes());
+        assert_eq!(stat, Some(ProcessStat { state: b'S', start_boot_ns: 51_770_000_000 }));
+        assert!(stat.unwrap().lives());
+        assert!(!ProcessStat::parse(LINE.replace(" S ", " Z ").as_bytes()).unwrap().lives());
+    }
+
+    #[test]
+    fn a_line_that_is_cut_is_none() {
+        let start = LINE.find("5177").unwrap();
+        (0..=start).for_each(|cut| assert_eq!(ProcessStat::parse(&LINE.as_bytes()[..cut]), None, "{cut}"));
+        assert_eq!(ProcessStat::parse(LINE.replace("5177", "99999999999999999999").as_bytes()), None);
+    }
+}
