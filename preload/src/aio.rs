@@ -43,17 +43,25 @@ rows! { Posix
 }
 
 /// The descriptor of a request, or -1.
+///
+/// # Safety
+/// `request` is null or a request.
 unsafe fn fd_of(request: *const aiocb) -> c_int {
     // SAFETY: null, or a request of the program's own.
     if request.is_null() { -1 } else { unsafe { (*request).aio_fildes } }
 }
 
-/// Where and how much.
+/// The file, position and length of a request.
+///
+/// # Safety
+/// `request` is a request that can be read.
 unsafe fn range_of(request: *const aiocb) -> (off_t, size_t) {
     // SAFETY: the real call has just read the same fields.
     unsafe { ((*request).aio_offset, (*request).aio_nbytes) }
 }
 
+/// # Safety
+/// `request` is a request that can be read.
 unsafe fn submitted(done: Done, op: Op, request: *const aiocb, ret: c_int) {
     // SAFETY: as above.
     unsafe {
@@ -63,6 +71,9 @@ unsafe fn submitted(done: Done, op: Op, request: *const aiocb, ret: c_int) {
 }
 
 /// What a request was is written in it by the C library, whichever function submitted it; a bit marks the 64-bit names.
+///
+/// # Safety
+/// `request` is a request that can be read.
 unsafe fn fetched(done: Done, request: *const aiocb, error: c_int, ret: i64) {
     const NAME_64: c_int = 128;
     // SAFETY: the real call has just read the same request.

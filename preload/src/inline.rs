@@ -22,7 +22,7 @@ use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::{posix, process};
 
-/// What leads the calls of a function elsewhere: lies beside this library.
+/// The patcher, which leads the calls of a function elsewhere: lies beside this library.
 struct Patcher {
     redirect: Redirect,
 }

@@ -26,7 +26,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         std::panic::set_hook(Box::new(say_where));
         // SAFETY: registers a function that lives as long as the process.
         unsafe {
-            unsafe extern "C" fn child() {
+            extern "C" fn child() {
                 memory::after_fork_in_child();
             }
             libc::pthread_atfork(None, None, Some(child));
@@ -45,7 +45,7 @@ fn say_where(fault: &std::panic::PanicHookInfo) {
     dlio_tracer::engine::say_fault(file, line);
 }
 
-/// Where span APIs of any language find this process's engine: see `dlio_tracer::table`.
+/// The table in which span APIs of any language find this process's engine: see `dlio_tracer::table`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
     &raw const dlio_tracer::table::OWN

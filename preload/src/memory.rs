@@ -71,16 +71,22 @@ impl Own {
 
 // SAFETY: dlmalloc keeps the contract; the layouts are the caller's.
 unsafe impl GlobalAlloc for Own {
+    /// # Safety
+    /// As the trait has it.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the trait demands of the caller.
         self.with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) })
     }
 
+    /// # Safety
+    /// As the trait has it.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as the trait demands of the caller.
         self.with(|heap| unsafe { heap.free(memory, layout.size(), layout.align()) })
     }
 
+    /// # Safety
+    /// As the trait has it.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as the trait demands of the caller.
         self.with(|heap| unsafe { heap.realloc(memory, layout.size(), layout.align(), size) })
@@ -98,6 +104,9 @@ extern "C" fn dlio_allocate(size: usize) -> *mut u8 {
 }
 
 /// Called by `memory.c`.
+///
+/// # Safety
+/// `memory` and `size` are those of a piece that `dlio_allocate` gave.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_release(memory: *mut u8, size: usize) {
     // SAFETY: memory and size of a piece that `dlio_allocate` gave.

@@ -93,7 +93,7 @@ unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
-/// What a hook returns where the real function does not exist.
+/// The result of a hook whose real function does not exist.
 pub trait Missing {
     fn missing() -> Self;
 }

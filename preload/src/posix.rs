@@ -14,6 +14,9 @@ use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
 use crate::rows;
 
 /// Bytes a list of buffers asks for.
+///
+/// # Safety
+/// `list` has `count` entries, where it leads anywhere.
 unsafe fn wanted(list: *const iovec, count: c_int) -> i64 {
     if list.is_null() || count <= 0 || paths::leads_nowhere(list.cast()) {
         return 0;
@@ -502,7 +505,7 @@ rows! { Posix
     }
 }
 
-/// Whether no file that is recorded is mapped in a range.
+/// True if no file that is recorded is mapped in a range.
 #[inline(always)]
 fn is_memory(address: *mut c_void, size: size_t) -> bool {
     mappings::file(address as usize, size).is_none()
@@ -522,11 +525,16 @@ fn second(file: u32) -> i64 {
 }
 
 /// The descriptor of an open folder, or -1.
+///
+/// # Safety
+/// `dir` is null or an open folder.
 unsafe fn of_dir(dir: *mut DIR) -> c_int {
     // SAFETY: null, or a folder the program holds open.
     if dir.is_null() { -1 } else { unsafe { libc::dirfd(dir) } }
 }
 
+/// # Safety
+/// `ends` has both ends where `ret` is 0.
 unsafe fn piped(done: dlio_tracer::engine::Done, ends: *const c_int, flags: c_int, ret: c_int) {
     if ret != 0 {
         return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);

@@ -356,6 +356,8 @@ pub unsafe extern "C" fn posix_spawnp(
     }
 }
 
+/// # Safety
+/// The pointers are as `posix_spawn` takes them.
 unsafe fn spawn(
     child: *mut pid_t,
     path: *const c_char,
@@ -389,6 +391,9 @@ unsafe extern "C" {
 
 /// Everything that ends in `execve`: the trace is finished if the program can be executed at all, and the environment
 /// carries tracing on.
+///
+/// # Safety
+/// The pointers are as `execve` takes them.
 unsafe fn exec(
     path: *const c_char,
     variables: *const *const c_char,
@@ -473,6 +478,9 @@ pub unsafe extern "C" fn execveat(
 }
 
 /// Called by `variadic.c` for `execl` and `execle`.
+///
+/// # Safety
+/// The pointers are as `execve` takes them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_execl(
     path: *const c_char,
@@ -484,6 +492,9 @@ unsafe extern "C" fn dlio_execl(
 }
 
 /// Called by `variadic.c` for `execlp`.
+///
+/// # Safety
+/// The pointers are as `execvp` takes them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_execlp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: the list was gathered from the caller's arguments.

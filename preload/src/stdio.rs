@@ -48,6 +48,9 @@ fn input() -> *mut FILE {
 }
 
 /// Length of a text that may be null.
+///
+/// # Safety
+/// `text` is null or a terminated string.
 unsafe fn length(text: *const c_char) -> i64 {
     // SAFETY: null, or a terminated string.
     if text.is_null() { 0 } else { unsafe { libc::strlen(text) as i64 } }
@@ -120,6 +123,9 @@ fn set_buffer(done: Done, stream: *mut FILE, buffer: *mut c_char, size: size_t) 
 }
 
 /// Flags as `open` would get them.
+///
+/// # Safety
+/// `mode` is null or a terminated string.
 unsafe fn flags_of(mode: *const c_char) -> i64 {
     // SAFETY: null, or a terminated string.
     let mode = if mode.is_null() { &[][..] } else { unsafe { std::ffi::CStr::from_ptr(mode) }.to_bytes() };
@@ -134,6 +140,8 @@ unsafe fn flags_of(mode: *const c_char) -> i64 {
     base as i64
 }
 
+/// # Safety
+/// `mode` is null or a terminated string.
 unsafe fn stream_opened(done: Done, op: Op, file: u32, mode: *const c_char, stream: *mut FILE) {
     let fd = of(stream);
     // SAFETY: the mode the call was given.
@@ -271,11 +279,11 @@ rows! { Stdio
     }
     [ftell] (stream: *mut FILE) -> c_long; {
         unless leaves_out(of(stream));
-        |done, ret| told(done, Op::FTELL, stream, ret)
+        |done, ret| positioned(done, Op::FTELL, stream, ret)
     }
     [ftello ftello64] (stream: *mut FILE) -> off_t; {
         unless leaves_out(of(stream));
-        |done, ret| told(done, Op::FTELL, stream, ret)
+        |done, ret| positioned(done, Op::FTELL, stream, ret)
     }
     [rewind] (stream: *mut FILE) -> (); {
         unless leaves_out(of(stream));
@@ -305,7 +313,7 @@ fn stream_sought(done: Done, stream: *mut FILE, offset: i64, whence: c_int, ret:
     on_descriptor(done, Op::FSEEK, fd, whence as i64, offset, ret as i64);
 }
 
-fn told(done: Done, op: Op, stream: *mut FILE, position: i64) {
+fn positioned(done: Done, op: Op, stream: *mut FILE, position: i64) {
     if position >= 0 {
         descriptors::sought(of(stream), position);
     }
@@ -361,7 +369,7 @@ rows! { Stdio
     }
 }
 
-/// How much of the stream a scan took is not told.
+/// A scan: how much of the stream it took is not known.
 fn scanned(done: Done, op: Op, stream: *mut FILE, ret: c_int) {
     let fd = of(stream);
     let position = descriptors::position(fd);
@@ -372,6 +380,8 @@ fn scanned(done: Done, op: Op, stream: *mut FILE, ret: c_int) {
 /// Functions that `variadic.c` calls with the arguments it gathered: the matching function that takes a list.
 macro_rules! gathered {
     ($($name:ident = $function:ident ($($arg:ident: $of:ty),*);)*) => {$(
+        /// # Safety
+        /// As for the function that takes a list.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $of,)* arguments: Arguments) -> c_int {
             // SAFETY: the arguments go on as they came.

@@ -3,13 +3,14 @@
 /// Its times count in hundredths of a second.
 const TICK_NS: u64 = 10_000_000;
 
-/// Fields between the process's name and its start.
-const FIELDS_BEFORE_START: usize = 18;
+/// Fields between the number of the parent and the start.
+const FIELDS_BEFORE_START: usize = 17;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProcessStat {
     /// `R`, `S`, `Z`, ...
     pub state: u8,
+    pub parent: i32,
     /// The start, in boot time.
     pub start_boot_ns: u64,
 }
@@ -21,8 +22,10 @@ impl ProcessStat {
         let behind_name = line.iter().rposition(|&byte| byte == b')')? + 1;
         let mut fields = line[behind_name..].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
         let state = *fields.next()?.first()?;
-        let start: u64 = std::str::from_utf8(fields.nth(FIELDS_BEFORE_START)?).ok()?.parse().ok()?;
-        Some(ProcessStat { state, start_boot_ns: start.checked_mul(TICK_NS)? })
+        let mut number = |skipped: usize| std::str::from_utf8(fields.nth(skipped)?).ok()?.parse::<i64>().ok();
+        let parent = number(0)?.try_into().ok()?;
+        let start = u64::try_from(number(FIELDS_BEFORE_START)?).ok()?;
+        Some(ProcessStat { state, parent, start_boot_ns: start.checked_mul(TICK_NS)? })
     }
 
     /// True unless the process has ended and nobody has waited for it yet.
@@ -41,7 +44,7 @@ mod tests {
     #[test]
     fn a_name_may_hold_brackets() {
         let stat = ProcessStat::parse(LINE.as_bytes());
-        assert_eq!(stat, Some(ProcessStat { state: b'S', start_boot_ns: 51_770_000_000 }));
+        assert_eq!(stat, Some(ProcessStat { state: b'S', parent: 1, start_boot_ns: 51_770_000_000 }));
         assert!(stat.unwrap().lives());
         assert!(!ProcessStat::parse(LINE.replace(" S ", " Z ").as_bytes()).unwrap().lives());
     }

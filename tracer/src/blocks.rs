@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
-use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
+use dlio_schemas::native::block::{self, Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::ring::header;
 
@@ -14,7 +14,7 @@ use crate::files::{DLT_IDENTITY, LOCK, RING_IDENTITY, dlt_path, ring_path};
 use crate::tail::Tail;
 use crate::{config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble};
 
-/// Whether the image is being closed: what is written now matters more than the last events.
+/// True if the image is being closed: what is written now matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
 static DLT: AtomicU32 = AtomicU32::new(DLT_NONE);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +25,7 @@ const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
 /// Bytes of an event in the formats that viewers read.
 pub const EXPORTED_EVENT: u64 = 16;
-/// What the table of counts takes in the end, compressed.
+/// The size of the table of counts in the end, compressed.
 const TABLE_STORED: u64 = 64 << 10;
 
 /// A new image has no blocks yet.
@@ -35,7 +35,7 @@ pub fn begin() {
     BYTES.store(0, Relaxed);
 }
 
-/// Whether there is a file for them.
+/// True if there is a file for them.
 pub fn is_begun() -> bool {
     DLT.load(Acquire) != DLT_NONE
 }
@@ -47,9 +47,9 @@ pub fn append(block: &[u8]) -> bool {
     }
     let written = write(libc::O_APPEND, [block])
         || CLOSING.load(Relaxed) && make_room(block.len()) && write(libc::O_APPEND, [block]);
-    if written && block[4] == Kind::Events as u8 {
-        let count = u32::from_le_bytes([block[36], block[37], block[38], block[39]]) as u64;
-        EVENTS.fetch_add(count, Relaxed);
+    let events = block::events_of(block) as u64;
+    if written && events > 0 {
+        EVENTS.fetch_add(events, Relaxed);
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {
             stop_recording();
@@ -67,12 +67,12 @@ pub fn append_facts(facts: &[u8], anchor: Anchor) -> bool {
     append(&block[..HEADER_SIZE + facts.len()])
 }
 
-/// Whether the trace is as large as it may become.
+/// True if the trace is as large as it may become.
 fn is_full(bytes: u64) -> bool {
     bytes.saturating_add(TABLE_STORED) >= config::get().max_bytes
 }
 
-/// Whether the trace may take the form that viewers read, which is several times as large.
+/// True if the trace may take the form that viewers read, which is several times as large.
 pub fn may_be_exported() -> bool {
     events() * EXPORTED_EVENT <= config::get().max_bytes
 }
@@ -82,7 +82,7 @@ pub fn events() -> u64 {
     EVENTS.load(Relaxed) + if tally::is_on() { tally::events() } else { 0 }
 }
 
-/// Whether events were counted and not recorded, all or the later ones.
+/// True if events were counted and not recorded, all or the later ones.
 pub fn has_counted() -> bool {
     tally::is_on()
 }

@@ -1,4 +1,4 @@
-//! What the hooks say about a call that has returned, in the words of the operations' list.
+//! The meaning of a call that has returned, in the words of the operations' list.
 //!
 //! One function for each shape of call, not for each call: that a `pread` has a descriptor, a position and two sizes is
 //! said in one row of the preloaded library, how such a call is recorded here.
@@ -30,7 +30,7 @@ fn known(position: i64) -> (i64, bool) {
     (position, position != POS_UNKNOWN)
 }
 
-/// Whether calls on this descriptor are left out: asked before the call, so that they cost nothing more.
+/// True if calls on this descriptor are left out: asked before the call, so that they cost nothing more.
 #[inline(always)]
 pub fn leaves_out(fd: i32) -> bool {
     let filtered = descriptors::is_filtered(fd);

@@ -15,7 +15,7 @@ use crate::slots;
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
-/// What of a chunk is left alone.
+/// The part of a chunk that is left alone.
 pub struct Kept {
     pub room: u32,
     pub ids: u32,
@@ -98,7 +98,7 @@ impl Chunk {
         }
     }
 
-    /// Whether this is the chunk of a small segment.
+    /// True if this is the chunk of a small segment.
     pub fn is_small(&self) -> bool {
         self.room as usize + NAMES_HEAD == Shape::SMALL.names
     }
@@ -129,7 +129,8 @@ pub fn count_given(names: u32) {
     GIVEN.fetch_add(names, Relaxed);
 }
 
-/// How many strings were given numbers, in this process and those it was forked from, as far as chunks have been written.
+/// The number of strings that were given numbers, in this process and those it was forked from, as far as chunks were
+/// written.
 pub fn given() -> usize {
     GIVEN.load(Relaxed) as usize
 }

@@ -50,7 +50,7 @@ pub fn anchor() -> Anchor {
     Anchor { ticks: before + (after - before) / 2, boot_ns, real_ns }
 }
 
-/// How long ago [`start`] was.
+/// The time since [`start`].
 pub fn age_ns(now: &Anchor) -> u64 {
     now.boot_ns.saturating_sub(STARTED[1].load(Relaxed))
 }

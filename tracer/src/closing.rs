@@ -18,7 +18,7 @@ use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
 use crate::{clock, config, header_page, held, ring_file, sys, tally, thread_names, trouble};
 
-/// What [`close`] left.
+/// The remains of [`close`].
 pub struct Closed {
     /// The `.dlt`, or the ring.
     pub path: &'static CStr,
@@ -163,7 +163,7 @@ fn last_facts<'a>(bytes: &'a mut [u8; FACTS_MAX], ended: &[u8], now: &Anchor, ev
     &bytes[..used]
 }
 
-/// How the process ended, and what the tracer did in it.
+/// The ending of the process, and the tracer's work in it.
 fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     let rate = clock::rate_hz(now);
     writer.text(key::ENDED, ended);
@@ -185,7 +185,7 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     writer.number(key::TRACER_NS, (own_ns + events as f64 * record_cost_ns()) as i64);
 }
 
-/// What recording one event takes beside the slow path: measured, for the trace's account of its own cost.
+/// The time of recording one event beside the slow path: measured, for the trace's account of its own cost.
 fn record_cost_ns() -> f64 {
     const ROUNDS: u64 = 64;
     const FILL_NS: f64 = 5.0;

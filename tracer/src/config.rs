@@ -1,4 +1,4 @@
-//! What the environment asks for, read once when the library starts.
+//! The configuration, from the environment, read once when the library starts.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::path_buffer::{PATH_MAX, PathBuffer};
 use crate::sys;
 
-/// What a process leaves when it ends.
+/// The form of file that a process leaves when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// A `.pftrace` up to [`AUTO_EVENTS_MAX`] events, above that the `.dlt` stays.
@@ -35,13 +35,13 @@ pub struct Config {
     /// One bit a layer, in the order of [`Layer::ALL`].
     pub layers: u32,
     pub min_us: u64,
-    /// Whether the C library's own functions are to be patched.
+    /// True if the C library's own functions are to be patched.
     pub inline: bool,
-    /// Whether events are counted from the beginning, and not recorded.
+    /// True if events are counted from the beginning, and not recorded.
     pub counts: bool,
     /// Size of the trace beyond which events are counted.
     pub max_bytes: u64,
-    /// Whether waits too short to have waited are recorded too.
+    /// True if waits too short to have waited are recorded too.
     pub short_waits: bool,
     pub label: Vec<u8>,
     dir: Vec<u8>,
@@ -114,12 +114,12 @@ impl Config {
         Path::new(OsStr::from_bytes(&self.dir))
     }
 
-    /// Where rings live.
+    /// The folder of rings.
     pub fn spool(&self) -> &[u8] {
         &self.spool
     }
 
-    /// Whether that is another folder than the trace's.
+    /// True if that is another folder than the trace's.
     pub fn has_spool(&self) -> bool {
         self.spool != self.dir
     }
@@ -138,7 +138,7 @@ impl Config {
     }
 }
 
-/// Where rings of a trace folder live.
+/// The folder of a trace folder's rings.
 pub fn spool_of(dir: &[u8]) -> Vec<u8> {
     text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, &working_dir()))
 }
@@ -193,7 +193,7 @@ fn make_spool(path: &[u8]) -> Result<(), i32> {
     if chosen && !is_own(place.as_c_str()) { Err(libc::EACCES) } else { Ok(()) }
 }
 
-/// Whether a folder, not a link to one, is this user's and nobody else can write to it.
+/// True if a folder, not a link to one, is this user's and nobody else can write to it.
 fn is_own(path: &CStr) -> bool {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     sys::found_at(path)

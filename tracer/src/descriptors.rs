@@ -1,4 +1,4 @@
-//! What each descriptor refers to: a file's number, and the position of plain reads and writes.
+//! The table of descriptors: a file's number, and the position of plain reads and writes.
 //!
 //! A descriptor leads to an *open file description*, which its duplicates share, and with it the position. Positions are
 //! followed by arithmetic: what was read or written is added, a seek sets. Where others may move them unseen (a description
@@ -24,7 +24,7 @@ const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
 struct Slot {
     /// File id in the lower half; in the upper the slot of its description, plus one. Zero is a descriptor never seen.
     descriptor: AtomicU64,
-    /// Where it is a folder whose path is known, that path's hash: see [`crate::folders`].
+    /// The hash of its path where it is a folder whose path is known: see [`crate::folders`].
     folder: AtomicU64,
     description: Description,
 }
@@ -81,7 +81,7 @@ impl Table {
         self.get(index)
     }
 
-    /// Whether there is a chunk of this number.
+    /// True if there is a chunk of this number.
     fn has(&self, number: usize) -> bool {
         number == 0 || self.chunk(number).is_some()
     }
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-/// What a descriptor leads to, if it was ever seen. A number below zero is beyond every chunk.
+/// The entry of a descriptor, if it was ever seen. A number below zero is beyond every chunk.
 #[inline(always)]
 fn entry(fd: i32) -> Option<u64> {
     Some(place(fd)?.descriptor.load(Relaxed))
@@ -136,7 +136,7 @@ pub fn seen(fd: i32) -> u32 {
     entry(fd).map_or(names::NONE, |entry| entry as u32)
 }
 
-/// Whether a filter leaves this descriptor's file out. Never looks for a name.
+/// True if a filter leaves this descriptor's file out. Never looks for a name.
 #[inline(always)]
 pub fn is_filtered(fd: i32) -> bool {
     entry(fd).is_some_and(|entry| entry as u32 == names::FILTERED)
@@ -326,7 +326,7 @@ fn file_and_description(fd: i32) -> (u32, Option<&'static Description>) {
     (file, if is_own { Some(&slot.description) } else { description_of(entry) })
 }
 
-/// Where the next plain read or write begins, as far as it is known.
+/// The position of the next plain read or write, as far as it is known.
 pub fn position(fd: i32) -> i64 {
     description(fd).filter(|d| d.is_followed()).map_or(POS_UNKNOWN, |d| d.position.load(Relaxed))
 }
@@ -354,7 +354,7 @@ pub fn sought(fd: i32, position: i64) {
     }
 }
 
-/// Whether a descriptor appends has changed.
+/// Notes that a descriptor appends from now on, or no longer.
 pub fn set_appending(fd: i32, appends: bool) {
     if let Some(description) = description(fd) {
         description.flags.store(if appends { APPENDS } else { 0 }, Relaxed);

@@ -175,6 +175,9 @@ fn gather(records: &mut [Record]) -> usize {
 }
 
 /// `false` if the block could not be written.
+///
+/// # Safety
+/// The caller holds `encoding` of this thread; `records` are not empty.
 unsafe fn write_block(
     thread: *mut Thread,
     (stream, sequence): (u32, u32),

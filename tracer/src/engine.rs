@@ -27,13 +27,13 @@ static ENDING: AtomicU32 = AtomicU32::new(0);
 const ENDED: u32 = u32::MAX;
 /// The thread that closes the image or has closed it.
 static ENDER: AtomicU32 = AtomicU32::new(0);
-/// Whether the process lives on long after its image was closed: nobody waits for its end any more.
+/// True if the process lives on long after its image was closed: nobody waits for its end any more.
 static OVERDUE: AtomicBool = AtomicBool::new(false);
 
 /// How long after its image was closed a process is gone at the latest. Only a thread that waits with a lock which the
 /// exit needs can make it last longer.
 const END_LASTS_NS: u64 = 1_000_000_000;
-/// What the mode was before the image was closed.
+/// The mode before the image was closed.
 static BEFORE_END: AtomicU32 = AtomicU32::new(0);
 /// The same while the image is closed for an exec that has not succeeded yet; else zero.
 static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// What a function of the C library was called by, where these are patched themselves. Known only there.
+/// The caller of a function of the C library, where these are patched themselves. Known only there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside {
     /// The program, past all hooks.
@@ -121,7 +121,7 @@ pub enum Inside {
 }
 
 impl Inside {
-    /// What this thread is inside of.
+    /// The function this thread is inside of.
     pub fn now() -> Inside {
         // SAFETY: the line is this thread's own.
         match unsafe { (*local()).inside } & 3 {
@@ -166,7 +166,7 @@ pub fn patched() {
     SWITCHES.patched.store(true, Release);
 }
 
-/// Whether the environment asks for that.
+/// True if the environment asks for that.
 pub fn wants_patches() -> bool {
     records_anything() && config::get().inline
 }
@@ -227,26 +227,26 @@ fn set_mode(mode: u32) -> u32 {
     SWITCHES.mode.swap(mode, AcqRel)
 }
 
-/// Whether a layer is recorded. Never starts the engine.
+/// True if a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
     let mode = SWITCHES.mode.load(Relaxed);
     mode & 1 << layer as u32 != 0 || mode == CLOSED && records_again(layer)
 }
 
-/// Whether a layer is recorded once the image is no longer closed.
+/// True if a layer is recorded once the image is no longer closed.
 #[cold]
 fn records_again(layer: Layer) -> bool {
     await_end();
     SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0
 }
 
-/// Whether any layer is recorded. Never starts the engine.
+/// True if any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
     SWITCHES.mode.load(Relaxed) & !(STARTED | CLOSED) != 0
 }
 
-/// Where span APIs find whether spans are recorded.
+/// The switch of spans, for span APIs.
 pub const fn app_switch() -> *const AtomicU32 {
     &raw const SWITCHES.app
 }
@@ -381,12 +381,12 @@ pub fn await_end() {
     }
 }
 
-/// Whether calls of this thread wait for the end.
+/// True if calls of this thread wait for the end.
 pub fn is_closed() -> bool {
     SWITCHES.mode.load(Acquire) == CLOSED
 }
 
-/// Whether it is this thread's task to close the image.
+/// True if it is this thread's task to close the image.
 fn begin_end() -> bool {
     let me = own_id();
     while ENDING.compare_exchange(0, me, AcqRel, Acquire).is_err() {
@@ -412,7 +412,7 @@ fn another_is_ending(me: u32) -> bool {
     ![0, ENDED, me].contains(&owner) && sys::thread_exists(owner)
 }
 
-/// Whether the image is being closed, or has been for good.
+/// True if the image is being closed, or has been for good.
 pub fn is_ending() -> bool {
     ENDING.load(Acquire) != 0
 }
@@ -432,7 +432,7 @@ pub fn pass(passing: bool) {
     }
 }
 
-/// Whether this is a vfork child, on the memory and in the name of a thread of its parent. That thread itself runs again
+/// True if this is a vfork child, on the memory and in the name of a thread of its parent. That thread itself runs again
 /// only when the child is gone.
 pub fn is_passing() -> bool {
     // SAFETY: the line is this thread's own.

@@ -46,6 +46,9 @@ pub fn first() -> *const Table {
 }
 
 /// Looks at one object; anything but zero ends the walk.
+///
+/// # Safety
+/// The loader calls it, with an object that is mapped and a place for what is found.
 unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader describes an object that is mapped; its segments of notes are readable.
     unsafe {
@@ -61,7 +64,7 @@ unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, found: *mut
     0
 }
 
-/// Whether a segment lies within one that was loaded: a file may describe notes that stay in it.
+/// True if a segment lies within one that was loaded: a file may describe notes that stay in it.
 fn is_mapped(part: &libc::Elf64_Phdr, segments: &[libc::Elf64_Phdr]) -> bool {
     segments
         .iter()
@@ -70,6 +73,9 @@ fn is_mapped(part: &libc::Elf64_Phdr, segments: &[libc::Elf64_Phdr]) -> bool {
 }
 
 /// The table a segment's notes lead to.
+///
+/// # Safety
+/// The notes are those of a loaded object, where they were loaded.
 unsafe fn note_in(mut notes: &[u8]) -> Option<*const Table> {
     while let Some(numbers) = notes.first_chunk::<12>() {
         let number = |at: usize| u32::from_ne_bytes(numbers[at..at + 4].try_into().expect("four bytes")) as usize;

@@ -42,7 +42,7 @@ pub fn remember(config: &Config) {
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
 }
 
-/// Whether this process was started traced.
+/// True if this process was started traced.
 pub fn is_traced() -> bool {
     !CARRIED.load(Acquire).is_null()
 }
@@ -107,7 +107,7 @@ pub unsafe fn with_carried<T>(
     exec(list.as_ptr())
 }
 
-/// Where the new environment is put together: too much for a small stack.
+/// Room to put the new environment together: too much for a small stack.
 struct Room {
     list: [*const c_char; ENTRIES_MAX],
     preload: PathBuffer,
@@ -129,6 +129,8 @@ impl Room {
     }
 }
 
+/// # Safety
+/// `entry` is a terminated string.
 unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
     // SAFETY: the caller passes a string.
     let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
@@ -136,6 +138,9 @@ unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
 }
 
 /// The entry, or in its place one that loads our library before what it names.
+///
+/// # Safety
+/// `entry` is a terminated string.
 unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer) -> *const c_char {
     // SAFETY: the caller passes a string.
     let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
@@ -149,6 +154,9 @@ unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer
 }
 
 /// The entry, or in its place one that names all libraries but ours.
+///
+/// # Safety
+/// `entry` is a terminated string.
 unsafe fn without(entry: *const c_char, into: &mut PathBuffer) -> *const c_char {
     // SAFETY: the caller passes a string.
     let text = unsafe { CStr::from_ptr(entry) }.to_bytes();

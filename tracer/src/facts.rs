@@ -1,10 +1,11 @@
-//! What is written down about a process when its first event comes.
+//! The facts of a process, written when its first event comes.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::fields::{FieldWriter, decimal, key};
+use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets;
 
 use crate::path_buffer::PathBuffer;
@@ -72,7 +73,7 @@ fn command(buffer: &mut [u8; 4096]) -> &[u8] {
     &buffer[..length]
 }
 
-/// What the kernel says of the machine.
+/// The kernel's description of the machine.
 pub struct Machine(libc::utsname);
 
 impl Machine {
@@ -171,20 +172,11 @@ fn program(buffer: &mut [u8; 4096]) -> &[u8] {
     if end > 0 { &buffer[..end] } else { b"unknown" }
 }
 
-/// The parent, and when the kernel started this process, in boot time; it counts in hundredths of a second.
+/// The parent, and the kernel's start time of this process, in boot time; it counts in hundredths of a second.
 fn parent_and_start() -> (i64, i64) {
-    const PARENT: usize = 1;
-    const STARTED: usize = 19;
     let mut buffer = [0; 1024];
-    let stat = sys::read_small(c"/proc/self/stat", &mut buffer);
-    // The name stands in brackets and may hold anything, a bracket too.
-    let rest = stat.iter().rposition(|&byte| byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
-    let field = |number: usize| {
-        let text = rest.split(|&byte| byte == b' ').filter(|field| !field.is_empty()).nth(number)?;
-        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
-    };
-    let parent = field(PARENT).unwrap_or_else(|| sys::parent_id() as i64);
-    (parent, field(STARTED).unwrap_or(0) * 10_000_000)
+    let stat = ProcessStat::parse(sys::read_small(c"/proc/self/stat", &mut buffer));
+    stat.map_or_else(|| (sys::parent_id() as i64, 0), |stat| (stat.parent as i64, stat.start_boot_ns as i64))
 }
 
 /// The name, without its ending, that this image's files carry.

@@ -38,7 +38,7 @@ pub fn ring_path() -> &'static CStr {
     unsafe { (&(*PATHS.0.get()))[1].as_c_str() }
 }
 
-/// Which file a path led to when it was made. In a folder that others can write to it may lead elsewhere later.
+/// The file a path led to when it was made. In a folder that others can write to it may lead elsewhere later.
 pub struct Identity([AtomicU64; 2]);
 
 pub static DLT_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(0)]);

@@ -1,4 +1,4 @@
-//! Which files are recorded: patterns the user gave, and what is left out unless asked for.
+//! The filter of files: patterns the user gave, and what is left out unless asked for.
 //!
 //! Asked once for each path, never for each call: the answer is remembered with the path's number.
 
@@ -11,7 +11,7 @@ pub struct Filter {
     exclude: Vec<Vec<u8>>,
     /// The tracer's own folders.
     own: Vec<Vec<u8>>,
-    /// Whether what a program is made of is recorded too.
+    /// True if what a program is made of is recorded too.
     all: bool,
 }
 
@@ -169,7 +169,7 @@ fn holds_program_part(path: &[u8]) -> bool {
     is_shared_object(name) || ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
 }
 
-/// Whether a part begins here; `key` is what stands behind the slash.
+/// True if a part begins here; `key` is what stands behind the slash.
 #[inline(always)]
 fn begins_program_part(name: &[u8], key: u32) -> bool {
     let bit = bit_of(key);

@@ -26,7 +26,7 @@ const CONVERTING: usize = 6 << 20;
 const CONVERTING_NAME: usize = 384;
 const CONVERTING_THREAD: usize = 16 << 10;
 
-/// How this image ends.
+/// The way this image ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
     Exit(i32),
@@ -35,7 +35,7 @@ pub enum Ending {
     Detach,
 }
 
-/// Whether there is anything to write, or to say: most short processes make no event.
+/// True if there is anything to write, or to say: most short processes make no event.
 pub fn is_needed() -> bool {
     !header_page::page().is_null() || header_page::lost_early() > 0
 }
@@ -149,10 +149,10 @@ fn complain(closed: &Closed) {
     ]);
 }
 
-/// Where no image could be made at all, nothing but this sentence tells of it.
+/// Prints that no image could be made at all: nothing but this sentence tells of it.
 fn complain_of_nothing() {
     let mut lost = [0; 20];
-    if header_page::page().is_null() && !trouble::is_told() && header_page::lost_early() > 0 {
+    if header_page::page().is_null() && !trouble::is_reported() && header_page::lost_early() > 0 {
         let count = decimal(header_page::lost_early() as i64, &mut lost);
         sys::say(&[count, b" events are lost (no memory for a ring); there is no trace of this process"]);
     }

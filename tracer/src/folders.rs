@@ -108,7 +108,7 @@ fn working_dir(buffer: &mut [u8]) -> &[u8] {
     if length > 0 { &buffer[..length] } else { sys::read_link(c"/proc/self/cwd", buffer) }
 }
 
-/// What the kernel says of a file behind its path.
+/// A path without the kernel's mark behind it.
 pub fn without_mark(link: &[u8]) -> &[u8] {
     link.strip_suffix(b" (deleted)").unwrap_or(link)
 }

@@ -8,7 +8,7 @@ use dlio_schemas::native::ring::{self, header};
 
 use crate::clock;
 
-/// Where the pointer to the page lies: on a page that a forked child finds zeroed, however it was forked.
+/// The pointer to the page: on a page that a forked child finds zeroed, however it was forked.
 static CELL: AtomicPtr<AtomicPtr<u8>> = AtomicPtr::new(std::ptr::null_mut());
 static LOST_EARLY: AtomicU64 = AtomicU64::new(0);
 
@@ -129,7 +129,7 @@ pub fn count_early_losses() {
     count_lost(LOST_EARLY.swap(0, Relaxed));
 }
 
-/// What happened before is another process's.
+/// Forgets losses before: they are another process's.
 pub fn forget_early_losses() {
     LOST_EARLY.store(0, Relaxed);
 }

@@ -16,7 +16,7 @@ static CLOSER: AtomicU32 = AtomicU32::new(0);
 pub const DLT: usize = 0;
 pub const RING: usize = 1;
 const CLOSING: usize = 2;
-/// Where the held descriptor goes: far above what programs use, within what most are allowed.
+/// The number of the held descriptor: far above what programs use, within what most are allowed.
 const FROM: i32 = 700;
 
 /// A descriptor that is kept, or -1.
@@ -40,7 +40,7 @@ pub fn keep_to_close(fd: i32) {
     CLOSER.store(own_id(), Release);
 }
 
-/// Whether one is kept to close the image with.
+/// True if one is kept to close the image with.
 pub fn is_kept_to_close() -> bool {
     held(CLOSING) >= 0
 }
@@ -69,7 +69,7 @@ fn set_held(which: usize, fd: i32) {
     LOWEST.store(lowest.unwrap_or(i32::MAX), Relaxed);
 }
 
-/// Whether the tracer holds a descriptor: it is not the program's to close.
+/// True if the tracer holds a descriptor: it is not the program's to close.
 #[inline(always)]
 pub fn holds(fd: i32) -> bool {
     fd >= LOWEST.load(Relaxed) && first_held(fd as u32, fd as u32).is_some()

@@ -47,7 +47,7 @@ static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Counts images, from one: numbers of names hold within one.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
-/// How long a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
+/// The time a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
 const PAUSE_NS: u64 = 100_000_000;
 
 /// A recording state for the calling thread, with the image made if need be; null where that cannot be.
@@ -174,7 +174,7 @@ fn wiped_cell() -> *mut AtomicPtr<u8> {
 
 /// Without a folder there is no trace: say so once and leave the program alone.
 fn refuse(folder: &[u8], errno: i32) {
-    if trouble::is_told_already() {
+    if trouble::is_reported_already() {
         return;
     }
     let mut digits = [0; 20];
@@ -246,7 +246,7 @@ fn new_thread() -> *mut Thread {
     thread
 }
 
-/// Whether anything has been recorded in this image.
+/// True if anything has been recorded in this image.
 pub fn exists() -> bool {
     !header_page::page().is_null()
 }
@@ -257,13 +257,13 @@ pub fn ensure() -> bool {
     !header_page::page().is_null() || !is_paused() && create()
 }
 
-/// Which image of this process's life it is.
+/// The number of this image in the process's life.
 #[inline(always)]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
-/// Where span APIs find [`generation`].
+/// The counter of [`generation`], for span APIs.
 pub const fn generation_counter() -> *const AtomicU32 {
     &raw const GENERATION
 }

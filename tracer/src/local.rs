@@ -1,4 +1,4 @@
-//! What belongs to one thread and is needed on every call: one cache line of initial-exec thread-local storage.
+//! The state of one thread that every call needs: one cache line of initial-exec thread-local storage.
 //!
 //! `thread_local!` costs 5 ns more a call, because a library's ordinary thread-local storage is found through a function.
 //! The line is all zeros in a new thread, and zero means "nothing yet".

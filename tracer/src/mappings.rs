@@ -1,4 +1,4 @@
-//! Which addresses are files: so that a `munmap` or `madvise` is an event where it concerns a file, and only there.
+//! Addresses that are files: a `munmap` or `madvise` is an event where it concerns a file, and only there.
 //!
 //! A table of fixed size, written under a lock and read without one. A mapping that finds no room is not remembered: its
 //! end is then not an event. Most calls concern plain memory and are turned away by two comparisons.

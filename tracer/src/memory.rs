@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 pub use crate::sys::yield_now;
 use crate::sys::{self, PAGE};
 
-/// What is left of the reserve: where it begins, and how many bytes.
+/// The rest of the reserve: where it begins, and how many bytes.
 static START: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
@@ -64,7 +64,7 @@ impl Reserve {
 }
 
 impl Drop for Reserve {
-    /// What was taken stays with whoever took it.
+    /// Keeps what was taken with whoever took it.
     fn drop(&mut self) {
         let left = LEFT.swap(0, AcqRel);
         if left > 0 {

@@ -53,7 +53,7 @@ impl PathBuffer {
         CStr::from_bytes_until_nul(&self.bytes).expect("always zero-terminated")
     }
 
-    /// What follows the last slash.
+    /// The name behind the last slash.
     pub fn file_name(&self) -> &[u8] {
         let start = self.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
         &self.as_bytes()[start..]

@@ -15,7 +15,7 @@ use crate::{config, descriptors, folders, names, stack, sys};
 /// Seed of the hash of absolute paths; that of others is their folder's hash.
 const ABSOLUTE: u64 = 0;
 
-/// What is put together on the caller's stack; longer paths take the long way.
+/// The length of a path that is put together on the caller's stack; longer paths take the long way.
 const SHORT: usize = 512;
 
 /// The working directory has changed, to where nobody knows yet.
@@ -59,14 +59,14 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     }
 }
 
-/// Whether the call has just failed for an address that cannot be read. errno may be older, so the kernel has the last word.
+/// True if the call has just failed for an address that cannot be read. errno may be older, so the kernel has the last word.
 #[inline(always)]
 pub fn leads_nowhere(path: *const c_char) -> bool {
     // SAFETY: the address of this thread's errno is always valid.
     unsafe { *libc::__errno_location() == libc::EFAULT && !sys::is_readable(path.cast()) }
 }
 
-/// Whether a path can be read before the kernel has said so.
+/// True if a path can be read; asked before the kernel has looked at it.
 pub fn is_readable(path: *const c_char) -> bool {
     !path.is_null() && sys::is_readable(path.cast())
 }
@@ -100,7 +100,7 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
     stack::with_room(|| new_spelling(dir, text))
 }
 
-/// Whether a path, what follows its first slash if it begins with one, has no component that says nothing.
+/// True if a path, what follows its first slash if it begins with one, has no component that says nothing.
 fn is_clean(text: &[u8]) -> bool {
     let says = |start: usize, end: usize| end - start > 1 || end > start && text[start] != b'.';
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! What happens to the tracer when the process multiplies, changes or gives up rights.
+//! The tracer when the process multiplies, changes or gives up rights.
 
 use std::ffi::CStr;
 

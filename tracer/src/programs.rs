@@ -10,7 +10,7 @@ use crate::path_buffer::PathBuffer;
 use crate::sys;
 use crate::variables::variable;
 
-/// What preloading would do to a program.
+/// The effect of preloading on a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loading {
     Works,
@@ -25,7 +25,7 @@ pub enum Loading {
 }
 
 impl Loading {
-    /// Whether the library may be in the program's environment.
+    /// True if the library may be in the program's environment.
     pub fn is_harmless(self) -> bool {
         !matches!(self, Loading::OtherLibrary | Loading::OtherMachine)
     }
@@ -67,7 +67,7 @@ pub(crate) fn loading_of_found(name: &CStr, path: &mut PathBuffer) -> Loading {
     }
 }
 
-/// Where a program lies that is called by this name; `false` where none can be executed.
+/// Finds the program of this name; `false` where none can be executed.
 pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
     // What the C library searches where the variable is missing.
     const DEFAULT: &[u8] = b"/bin:/usr/bin";
@@ -84,7 +84,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
     })
 }
 
-/// What a file is; `None` for a script, whose interpreter is then in `interpreter`.
+/// The kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
 fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
@@ -114,7 +114,7 @@ fn script_of(head: &[u8]) -> Option<&[u8]> {
     line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())
 }
 
-/// What the head of an ELF file says; `read` fetches more of it.
+/// The kind that the head of an ELF file shows; `read` fetches more of it.
 fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loading {
     const WIDE_AND_LITTLE: [u8; 2] = [2, 1];
     const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };

@@ -17,10 +17,11 @@ use crate::slots::{Half, fill, take_slot};
 use crate::thread_state::{Thread, halves_of, page_of, slots};
 use crate::{clock, engine, header_page, image, ring_file, spill, stack, thread_names};
 
-/// How often a long-lived half refreshes the ring's anchor, in records: a killed process's times are then good to the end.
+/// The number of records after which a long-lived half refreshes the ring's anchor: a killed process's times are then good
+/// to the end.
 const ANCHOR_EVERY: u32 = 256;
 
-/// What became of a record that went the slow way.
+/// The outcome of a record that went the slow way.
 enum Outcome {
     Kept,
     Lost,
@@ -124,6 +125,9 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
 }
 
 /// A sealed half has handed out a number that stands for no slot: its count goes back, so that what counts is slots.
+///
+/// # Safety
+/// `thread` is null or the caller's own.
 unsafe fn give_back_slot(thread: *mut Thread) {
     // SAFETY: as in `put`; the number is aligned.
     unsafe {
@@ -139,6 +143,9 @@ unsafe fn give_back_slot(thread: *mut Thread) {
 }
 
 /// Makes another half active, then encodes the full one.
+///
+/// # Safety
+/// `thread` is the caller's own, and busy.
 unsafe fn turn_over(thread: *mut Thread) {
     // SAFETY: the caller is the thread itself, busy; `encoding` keeps out the one that ends the process.
     unsafe {
@@ -164,6 +171,9 @@ unsafe fn turn_over(thread: *mut Thread) {
 }
 
 /// The half that follows a full one: the same where there is no memory for more than a small segment.
+///
+/// # Safety
+/// The caller holds `encoding` of this thread.
 unsafe fn next_half(thread: *mut Thread, full: *mut Half) -> *mut Half {
     // SAFETY: the caller holds `encoding`; a large segment holds exactly two halves behind its page.
     unsafe {
@@ -176,6 +186,9 @@ unsafe fn next_half(thread: *mut Thread, full: *mut Half) -> *mut Half {
 }
 
 /// Gives a thread in a small segment a large one. `false` where there is no memory.
+///
+/// # Safety
+/// The caller holds `encoding` of this thread.
 unsafe fn grow(thread: *mut Thread) -> bool {
     let Some((segment, stream)) = ring_file::large_segment() else { return false };
     // SAFETY: the caller holds `encoding`; the segment is fresh and stays.

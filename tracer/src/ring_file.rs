@@ -18,12 +18,12 @@ static END: AtomicUsize = AtomicUsize::new(0);
 static PRIVATE: AtomicU32 = AtomicU32::new(0);
 /// The small segment that is mapped with the header, until a thread takes it.
 static SPARE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the ring's first part lies in the file, so that what it says outlives the process; and the table of counts.
+/// True if the ring's first part lies in the file, so that what it says outlives the process; and the table of counts.
 static IN_FILE: AtomicBool = AtomicBool::new(false);
 static TABLE_IN_FILE: AtomicBool = AtomicBool::new(false);
 /// More segments than a ring has.
 const PRIVATE_STREAMS: u32 = 1 << 24;
-/// What is mapped at once: the header and the first segment.
+/// The part that is mapped at once: the header and the first segment.
 pub const FIRST_PART: usize = SEGMENTS_START + Shape::SMALL.size();
 
 /// Maps the first part, the header and a small segment, and says whether it lies in the file; null without memory.
@@ -43,17 +43,17 @@ pub unsafe fn begin(first: *mut u8, in_file: bool) {
     SPARE.store(unsafe { first.add(SEGMENTS_START) }, Relaxed);
 }
 
-/// Whether the first part lies in the file, and what it says outlives the process.
+/// True if the first part lies in the file, and what it says outlives the process.
 pub fn is_in_file() -> bool {
     IN_FILE.load(Relaxed)
 }
 
-/// Whether it is no larger than that.
+/// True if it is no larger than that.
 pub fn is_small() -> bool {
     threads() == 1
 }
 
-/// Whether the table of counts does.
+/// True if the table of counts does.
 pub fn has_table_in_file() -> bool {
     TABLE_IN_FILE.load(Relaxed)
 }
@@ -136,7 +136,7 @@ pub fn count_from_now() {
     }
 }
 
-/// How many threads have had a ring at a time.
+/// The most threads that have had a ring at a time.
 pub fn threads() -> usize {
     (SEGMENTS.load(Relaxed) + PRIVATE.load(Relaxed)) as usize
 }

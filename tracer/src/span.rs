@@ -102,7 +102,7 @@ fn is_on(table: &Table) -> bool {
     unsafe { (*table.on).load(Relaxed) != 0 }
 }
 
-/// Whether spans of this process are recorded.
+/// True if spans of this process are recorded.
 pub fn is_recorded() -> bool {
     is_on(table::get())
 }

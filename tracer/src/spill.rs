@@ -1,4 +1,4 @@
-//! Where an event waits that a signal handler recorded while its thread was in the tracer's slow path.
+//! The waiting room of an event that a signal handler recorded while its thread was in the tracer's slow path.
 //!
 //! The handler can neither use the half that is being taken out of service nor wait for the frame it interrupted. It leaves
 //! its event here, and that frame records it on its way out. One pool for all threads, because a thread that makes its first

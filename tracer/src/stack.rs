@@ -93,6 +93,8 @@ pub fn give_back() {
     }
 }
 
+/// # Safety
+/// `line` is the caller's own.
 unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
     // SAFETY: the caller's line is its thread's own.
     unsafe {

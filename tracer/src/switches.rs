@@ -1,4 +1,4 @@
-//! What every call asks before anything else: one line of the cache, shared by all threads and hardly ever written.
+//! The switches that every call asks first: one line of the cache, shared by all threads and hardly ever written.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -8,9 +8,9 @@ pub struct Switches {
     pub mode: AtomicU32,
     /// Not zero while spans are recorded: what span APIs of all languages look at.
     pub app: AtomicU32,
-    /// Whether times are readings of the TSC.
+    /// True if times are readings of the TSC.
     pub tsc: AtomicBool,
-    /// Whether the functions of the C library are patched.
+    /// True if the functions of the C library are patched.
     pub patched: AtomicBool,
     /// Calls that took fewer ticks are left out.
     pub min_ticks: AtomicU64,

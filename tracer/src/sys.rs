@@ -12,7 +12,7 @@ use libc::{c_int, c_long};
 
 use crate::vdso;
 
-/// What memory is given out and protected by.
+/// The unit in which memory is given out and protected.
 pub const PAGE: usize = 4096;
 
 /// # Safety
@@ -94,7 +94,7 @@ pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
     &into[..length.max(0) as usize]
 }
 
-/// What an open file is, or what a path leads to.
+/// The kind and identity of an open file, or of what a path leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub is_file: bool,
@@ -257,7 +257,7 @@ pub fn make_dir(path: &CStr) -> isize {
     made
 }
 
-/// Whether the file may be executed (`X_OK`), read (`R_OK`) and so on.
+/// True if the file may be executed (`X_OK`), read (`R_OK`) and so on.
 pub fn accessible(path: &CStr, mode: c_int) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), mode) == 0
 }
@@ -307,7 +307,7 @@ pub fn file_system(path: &CStr) -> Option<i64> {
     (result == 0).then_some(found.f_type as i64)
 }
 
-/// Whether nobody may write to the file system a path lies on.
+/// True if nobody may write to the file system a path lies on.
 pub fn is_read_only(path: &CStr) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), libc::W_OK) == -libc::EROFS as isize
 }
@@ -392,27 +392,27 @@ pub fn hold_signals() -> u64 {
     before
 }
 
-/// What was held back comes now.
+/// Lets signals that were held back come now.
 pub fn release_signals(before: u64) {
     kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
 }
 
-/// Whether a thread of this process is alive.
+/// True if a thread of this process is alive.
 pub fn thread_exists(thread: u32) -> bool {
     kernel!(SYS_tgkill, process_id(), thread, 0) != -libc::ESRCH as isize
 }
 
-/// Whether a process is alive: signal 0 sends nothing.
+/// True if a process is alive: signal 0 sends nothing.
 pub fn process_exists(process: i32) -> bool {
     kernel!(SYS_kill, process, 0) != -libc::ESRCH as isize
 }
 
-/// Whether memory can be read: the kernel is asked to take it for a path.
+/// True if memory can be read: the kernel is asked to take it for a path.
 pub fn is_readable(address: *const u8) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
 }
 
-/// Whether a byte at each address can be read. Where nobody may ask, they are taken to be.
+/// True if a byte at each address can be read. Where nobody may ask, they are taken to be.
 pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
     const AT_ONCE: usize = 64;
     let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };

@@ -18,7 +18,7 @@ pub const VERSION: u32 = 1;
 /// The exported name carries the version, so that two versions never meet.
 pub const SYMBOL: &std::ffi::CStr = c"dlio_engine_v1";
 
-/// What an engine offers. `dliotrace.h` declares the same for C.
+/// The engine's offer to span APIs. `dliotrace.h` declares the same for C.
 #[repr(C)]
 pub struct Table {
     pub version: u32,
@@ -86,6 +86,8 @@ fn find() -> &'static Table {
     table
 }
 
+/// # Safety
+/// `text` has `length` bytes.
 unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     let kinds = [NameKind::Span, NameKind::Category, NameKind::Text];
     let kind = kinds.into_iter().find(|known| *known as u32 == kind).unwrap_or(NameKind::Text);
@@ -95,30 +97,42 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     names::intern(kind, text, names::hash(text, (8 + kind as u64) << 32))
 }
 
+/// # Safety
+/// `span` is a place for a span.
 unsafe extern "C" fn begin(span: *mut OpenSpan, name: u32, category: u32, steps: i64) {
     // SAFETY: the caller passes a place for a span.
     unsafe { span.write(app::begin(name, category, steps)) }
 }
 
+/// # Safety
+/// `span` was begun by `begin`.
 unsafe extern "C" fn update(span: *const OpenSpan) {
     // SAFETY: the caller passes a span it began.
     app::update(unsafe { &*span });
 }
 
+/// # Safety
+/// `span` was begun by `begin`; `meta` has `count` entries.
 unsafe extern "C" fn end(span: *mut OpenSpan, meta: *const Meta, count: usize) {
     // SAFETY: the caller passes a span it began, and a list with its length.
     unsafe { app::end(&mut *span, list(meta, count)) }
 }
 
+/// # Safety
+/// `meta` has `count` entries.
 unsafe extern "C" fn instant(name: u32, category: u32, steps: i64, meta: *const Meta, count: usize) {
     // SAFETY: the caller passes a list with its length.
     app::instant(name, category, steps, unsafe { list(meta, count) });
 }
 
+/// # Safety
+/// None: the table takes functions of this kind.
 unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
     app::counter(name, category, value);
 }
 
+/// # Safety
+/// The texts have their lengths.
 unsafe extern "C" fn describe(key: *const u8, key_length: usize, text: *const u8, length: usize) {
     // SAFETY: the caller passes strings with their lengths.
     let (key, text) = unsafe { (bytes(key, key_length), bytes(text, length)) };
@@ -128,11 +142,15 @@ unsafe extern "C" fn describe(key: *const u8, key_length: usize, text: *const u8
     }
 }
 
+/// # Safety
+/// `text` is null or has `length` bytes, for as long as they are used.
 unsafe fn bytes<'a>(text: *const u8, length: usize) -> &'a [u8] {
     // SAFETY: by the caller's word.
     if text.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(text, length) } }
 }
 
+/// # Safety
+/// `meta` is null or has `count` entries, for as long as they are used.
 unsafe fn list<'a>(meta: *const Meta, count: usize) -> &'a [Meta] {
     // SAFETY: by the caller's word.
     if meta.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(meta, count) } }

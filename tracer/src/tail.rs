@@ -12,14 +12,14 @@ use dlio_schemas::native::file::FILE_HEADER;
 /// Pieces that may be given up at a time.
 const PIECES_MAX: usize = 64;
 
-/// What a file system may keep of the room that was freed.
+/// The room a file system may keep of what was freed.
 const KEPT: usize = 8 << 10;
 
 /// A whole block, or what a full disk has left of one.
 #[derive(Clone, Copy)]
 struct Piece {
     at: usize,
-    /// What giving it up costs: nothing where it is torn, for that is lost already. `None`: it stays.
+    /// The events that giving it up costs: none where it is torn, for that is lost already. `None`: it stays.
     events: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ struct Piece {
 pub struct Tail {
     pieces: [Piece; PIECES_MAX],
     count: usize,
-    /// Where the file ends.
+    /// The end of the file.
     length: usize,
 }
 
@@ -48,7 +48,7 @@ impl Tail {
         tail
     }
 
-    /// Where the file is to end so that so much room is free, and how many events that costs. Only events are given up.
+    /// The end of the file that leaves so much room free, and how many events that costs. Only events are given up.
     pub fn give_up(&self, needed: usize) -> Option<(usize, u64)> {
         let (mut end, mut cost) = (self.length, 0);
         for back in 0..PIECES_MAX.min(self.count) {

@@ -27,7 +27,7 @@ static OBJECTS_KNOWN: AtomicU32 = AtomicU32::new(0);
 /// The table goes into the `.dlt` in pieces of this size; those that are all zero are left out.
 const PIECE: usize = 32 << 10;
 
-/// Whether events are counted and not recorded.
+/// True if events are counted and not recorded.
 #[inline]
 pub fn is_on() -> bool {
     !TABLE.load(Acquire).is_null()
@@ -86,7 +86,7 @@ pub fn events() -> u64 {
     EVENTS.load(Relaxed)
 }
 
-/// Whether this thread was interrupted while it counted: then nothing can be finished now.
+/// True if this thread was interrupted while it counted: then nothing can be finished now.
 pub fn is_interrupted() -> bool {
     LOCK.take().is_none()
 }

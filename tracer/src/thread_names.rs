@@ -1,4 +1,4 @@
-//! What the program calls its threads, told at the end of the trace.
+//! The program's names of its threads, written at the end of the trace.
 //!
 //! A thread is asked for its name when it ends, or when the process does. One that bears the process's own name, as every
 //! new thread does, has none to tell.
@@ -82,7 +82,7 @@ fn note(tid: u32, name: Name) {
     }
 }
 
-/// What the first thread is called, and every other one until it is given a name.
+/// The name of the first thread, and of every other one until it is given one.
 fn own_name() -> Name {
     if OWN.get().is_none() {
         OWN.set(sys::process_id() as u32, read(c"/proc/self/comm"));

@@ -40,7 +40,7 @@ pub struct Thread {
 /// In the place of who encodes: what the state held has been written, and nothing more is.
 pub const CLOSED: u32 = u32::MAX;
 
-/// What came of waiting to be the one that encodes.
+/// The outcome of waiting to be the one that encodes.
 pub enum Taken {
     Mine,
     Closed,
@@ -78,7 +78,7 @@ pub unsafe fn halves(thread: *mut Thread) -> impl Iterator<Item = *mut Half> {
     small.into_iter().chain(large.into_iter().flat_map(|half| [half, half.wrapping_add(1)]))
 }
 
-/// Whether every slot that was handed out holds a record.
+/// True if every slot that was handed out holds a record.
 ///
 /// # Safety
 /// `thread` is equipped, and `half` one of its own.
@@ -98,7 +98,7 @@ pub unsafe fn count_complete(thread: *mut Thread, half: *mut Half) -> usize {
     (0..unsafe { taken(thread, half) }).filter(holds).count()
 }
 
-/// Whether a half is one of the large segment's.
+/// True if a half is one of the large segment's.
 ///
 /// # Safety
 /// As of [`is_complete`].
@@ -107,7 +107,7 @@ pub unsafe fn is_large(thread: *mut Thread, half: *mut Half) -> bool {
     unsafe { !(*thread).large.is_null() && (half == (*thread).large || half == (*thread).large.add(1)) }
 }
 
-/// How many slots a half has.
+/// The number of slots of a half.
 ///
 /// # Safety
 /// As of [`is_complete`].
@@ -116,7 +116,7 @@ pub unsafe fn slots(thread: *mut Thread, half: *mut Half) -> u32 {
     (if unsafe { is_large(thread, half) } { Shape::LARGE.half_records } else { Shape::SMALL.half_records }) as u32
 }
 
-/// How many slots of a half have been handed out.
+/// The number of slots of a half that have been handed out.
 ///
 /// # Safety
 /// As of [`is_complete`].
@@ -176,7 +176,7 @@ impl Thread {
         unsafe { (*this).tid }
     }
 
-    /// Where the thread's names go.
+    /// The chunk of the thread's names.
     #[inline(always)]
     pub fn names(&self) -> Chunk {
         self.names
@@ -187,7 +187,7 @@ impl Thread {
         self.segment
     }
 
-    /// Whether a ring belongs to this state: not after a fork, and not once the image has been closed.
+    /// True if a ring belongs to this state: not after a fork, and not once the image has been closed.
     #[inline(always)]
     pub fn is_equipped(&self) -> bool {
         !self.half.is_null()

@@ -27,7 +27,7 @@ use crate::span::{self, Span, Value};
 pub struct Recorder;
 
 thread_local! {
-    /// What this thread has entered and not left: these spans must not travel, so they cannot lie in the registry.
+    /// The spans this thread has entered and not left: they must not travel, so they cannot lie in the registry.
     static ENTERED: RefCell<Vec<(Id, Span)>> = const { RefCell::new(Vec::new()) };
 }
 

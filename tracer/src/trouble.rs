@@ -1,23 +1,23 @@
-//! What went wrong, in words: sentences to the user name the reason, not its number.
+//! The first trouble, in words: sentences to the user name the reason, not its number.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use dlio_schemas::native::fields::decimal;
 
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Whether the user has been told why there is no trace.
-static TOLD: AtomicBool = AtomicBool::new(false);
+/// True if the user has been told why there is no trace.
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the user is told now why there is no trace; `true` where that was done before.
-pub fn is_told_already() -> bool {
-    TOLD.swap(true, Relaxed)
+pub fn is_reported_already() -> bool {
+    REPORTED.swap(true, Relaxed)
 }
 
-pub fn is_told() -> bool {
-    TOLD.load(Relaxed)
+pub fn is_reported() -> bool {
+    REPORTED.load(Relaxed)
 }
 
-/// What went wrong first, as an error number; said once, at the end.
+/// Notes the first error by its number; it is printed once, at the end.
 pub fn note(errno: i32) {
     let _ = FIRST.compare_exchange(0, errno, Relaxed, Relaxed);
 }
@@ -26,7 +26,7 @@ pub fn first() -> i32 {
     FIRST.load(Relaxed)
 }
 
-/// What has gone wrong is another process's affair.
+/// Forgets the trouble: it is another process's.
 pub fn forget() {
     FIRST.store(0, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What the environment says, for code that may not allocate.
+//! The environment, for code that may not allocate.
 
 /// A variable of the environment, without the allocation `std::env` would make.
 pub fn variable(name: &str) -> Option<&'static [u8]> {

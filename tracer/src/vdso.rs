@@ -100,7 +100,7 @@ unsafe fn tables(base: *const u8) -> Option<(Tables, *const u8)> {
     }
 }
 
-/// How many symbols a table of the newer kind covers: up to the end of the chain that begins last.
+/// The number of symbols a table of the newer kind covers: up to the end of the chain that begins last.
 ///
 /// # Safety
 /// Such a table is mapped there.

@@ -17,7 +17,7 @@ pub const SHORT_NS: u64 = 10_000;
 /// In ticks; zero while nobody knows how many that are.
 static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the process has to have run before its own clock is good enough for [`SHORT_NS`].
+/// The time the process has to have run before its own clock is good enough for [`SHORT_NS`].
 const MEASURED_NS: u64 = 1_000_000;
 
 /// Records a call that waited; `outcome` is its result as the operation's row has it.
