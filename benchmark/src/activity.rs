@@ -92,7 +92,7 @@ pub fn last(rank: u64) -> Option<String> {
     Some(format!("last began {stage}{parts} {since:.1} s ago"))
 }
 
-/// What is said about a rank that does not come to a barrier.
+/// The sentence about a rank that does not come to a barrier.
 pub fn missing(rank: u64, waited: Duration) -> String {
     let doing = last(rank).unwrap_or_else(|| "has not begun".into());
     format!("rank {rank} has not come to the barrier for {:.0} s: it {doing}", waited.as_secs_f64())

@@ -4,7 +4,7 @@
 use crate::communicator::Communicator;
 use crate::failure::{Failure, Kind, Outcome};
 
-/// Whether all are prepared, and to the same end: `text` says what for, a line for each thing that may differ.
+/// Checks that all are prepared, and to the same end: `text` says what for, a line for each thing that may differ.
 pub fn all_prepared<T>(
     communicator: &mut dyn Communicator,
     prepared: Outcome<T>,
@@ -12,9 +12,9 @@ pub fn all_prepared<T>(
 ) -> Outcome<T> {
     let own = prepared.as_ref().map_or_else(refusal, |prepared| consent(text(prepared).as_bytes()));
     let all = communicator.exchange(&own)?;
-    let (rank, failure) = match all.iter().position(|said| said.first() != Some(&CONSENT)) {
+    let (rank, failure) = match all.iter().position(|message| message.first() != Some(&CONSENT)) {
         Some(refused) => (refused, failure_of(&all[refused])),
-        None => match all.iter().position(|said| *said != all[0]) {
+        None => match all.iter().position(|message| *message != all[0]) {
             None => return prepared,
             Some(other) => (other, disagreement(other, &all[0][1..], &all[other][1..])),
         },
@@ -26,11 +26,10 @@ pub fn all_prepared<T>(
     }
 }
 
-/// What rank 0 did for all, and what the others need to know of it: `own` is what it has to say. Where it failed it alone
-/// says why.
-pub fn told_by_first(communicator: &mut dyn Communicator, own: Option<Outcome<String>>) -> Outcome<String> {
-    let said = own.as_ref().map(|own| own.as_ref().map_or_else(refusal, |text| consent(text.as_bytes())));
-    let all = communicator.exchange(&said.unwrap_or_default())?;
+/// Gives what rank 0 did for all to the others: `own` is its outcome. Where that failed it alone says why.
+pub fn broadcast(communicator: &mut dyn Communicator, own: Option<Outcome<String>>) -> Outcome<String> {
+    let message = own.as_ref().map(|own| own.as_ref().map_or_else(refusal, |text| consent(text.as_bytes())));
+    let all = communicator.exchange(&message.unwrap_or_default())?;
     match (own, all[0].split_first()) {
         (Some(own), _) => own,
         (None, Some((&CONSENT, text))) => Ok(String::from_utf8_lossy(text).into_owned()),
@@ -38,7 +37,7 @@ pub fn told_by_first(communicator: &mut dyn Communicator, own: Option<Outcome<St
     }
 }
 
-/// In front of what is said when all is well; else there is the exit code.
+/// The first byte of a message when all is well; else there is the exit code.
 const CONSENT: u8 = 0;
 
 fn consent(text: &[u8]) -> Vec<u8> {
@@ -49,9 +48,9 @@ fn refusal(failure: &Failure) -> Vec<u8> {
     vec![failure.kind as u8]
 }
 
-fn failure_of(said: &[u8]) -> Failure {
+fn failure_of(message: &[u8]) -> Failure {
     let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
-    let kind = kinds.into_iter().find(|kind| said.first() == Some(&(*kind as u8)));
+    let kind = kinds.into_iter().find(|kind| message.first() == Some(&(*kind as u8)));
     Failure::new(kind.unwrap_or(Kind::System), "")
 }
 
@@ -96,15 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_said_once() {
+    fn a_failure_is_printed_once() {
         let missing = Failure::new(Kind::MissingData, "no data");
         let mut second = Second(refusal(&missing));
         let silent = Err(Failure::new(Kind::MissingData, ""));
         assert_eq!(all_prepared(&mut second, Ok(""), |text| text.to_string()), silent);
         assert_eq!(all_prepared(&mut second, Err::<&str, _>(missing.clone()), |text| text.to_string()), silent);
-        assert_eq!(told_by_first(&mut second, None), Err(Failure::new(Kind::MissingData, "")));
+        assert_eq!(broadcast(&mut second, None), Err(Failure::new(Kind::MissingData, "")));
         let mut alone = crate::communicator::Single;
-        assert_eq!(told_by_first(&mut alone, Some(Err(missing.clone()))), Err(missing));
-        assert_eq!(told_by_first(&mut Second(consent(b"run/1")), None), Ok("run/1".into()));
+        assert_eq!(broadcast(&mut alone, Some(Err(missing.clone()))), Err(missing));
+        assert_eq!(broadcast(&mut Second(consent(b"run/1")), None), Ok("run/1".into()));
     }
 }

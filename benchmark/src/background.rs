@@ -24,7 +24,7 @@ pub enum Work {
     Copy { from: PathBuf, to: PathBuf },
 }
 
-/// What was done beside the training, and how much of it training waited for.
+/// The work beside the training, and how much of it training waited for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hidden {
     pub count: u64,
@@ -41,7 +41,7 @@ pub struct Background {
     pub hidden: Hidden,
 }
 
-/// How long it has to end once the rank does.
+/// The time it has to end once the rank does.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Background {
@@ -74,7 +74,7 @@ impl Background {
         !self.given.is_empty()
     }
 
-    /// What was done since the last call, without waiting.
+    /// The work finished since the last call, without waiting.
     pub fn done(&mut self) -> Outcome<Vec<Work>> {
         let mut done = Vec::new();
         while self.is_busy() && system::readable(&[&self.socket], Duration::ZERO)[0] {
@@ -84,7 +84,7 @@ impl Background {
     }
 
     /// Waits until all is done that was given; the time is one that training waited.
-    pub fn settle(&mut self) -> Outcome<Vec<Work>> {
+    pub fn drain(&mut self) -> Outcome<Vec<Work>> {
         let (begun, mut done) = (Instant::now(), Vec::new());
         while self.is_busy() {
             if system::readable(&[&self.socket], LOOK)[0] {
@@ -158,7 +158,7 @@ fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard]) -> i32 {
     0
 }
 
-/// What is to be done next; nothing once the rank is gone, or this process is to end.
+/// The next task; nothing once the rank is gone, or this process is to end.
 fn heard(socket: &mut Socket) -> Option<Message> {
     while !system::readable(&[&*socket], LOOK)[0] {
         if system::interrupted() {

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// What O_DIRECT asks of addresses, offsets and lengths: no device in use wants more than a page.
+/// The alignment that O_DIRECT asks of addresses, offsets and lengths: no device in use wants more than a page.
 pub const ALIGNMENT: usize = 4096;
 
 /// A growing buffer whose first byte is page aligned. Its content is whatever was read into it last.
@@ -108,7 +108,7 @@ impl FileMap {
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) };
     }
 
-    /// How many of the mapped pages are in memory, and of how many.
+    /// The number of mapped pages in memory, and of all.
     pub fn resident_pages(&self) -> io::Result<(u64, u64)> {
         let pages = self.length.div_ceil(ALIGNMENT);
         let mut resident = vec![0u8; pages];

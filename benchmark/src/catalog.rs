@@ -1,6 +1,7 @@
-//! What `dlio workloads` prints.
+//! `dlio workloads`: the lists and explanations it prints.
 
 use crate::failure::{Failure, Outcome};
+use crate::formats;
 use crate::keys::{self, KEYS, Key, Kind};
 use crate::workload::{self, ALIASES, WORKLOADS};
 use std::fmt::Write;
@@ -57,6 +58,7 @@ fn whole(key: &Key) -> String {
         Kind::Number => "a number".into(),
         Kind::Text => "a text".into(),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        Kind::Format => format!("one of {}", formats::names().join(", ")),
         Kind::Wholes => "a list of whole numbers".into(),
         Kind::Time => "seconds, or {mean, stdev}, or {type: normal|uniform|gamma|exponential|poisson, ...}".into(),
         Kind::Free => "anything".into(),

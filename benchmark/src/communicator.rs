@@ -12,7 +12,7 @@ pub trait Communicator {
     /// Gives `bytes` to all ranks; returns what each gave, by rank.
     fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>>;
 
-    /// Whether all others are alive, as far as it is known without asking them.
+    /// Checks that all others are alive, as far as it is known without asking them.
     fn check(&mut self) -> Outcome<()> {
         Ok(())
     }
@@ -22,7 +22,7 @@ pub trait Communicator {
         self.exchange(&[]).map(drop)
     }
 
-    /// What really ended this rank: whoever was told to stop may have been told so because another rank is gone.
+    /// The outcome that really ended this rank: it may have been stopped because another rank is gone.
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         outcome
     }

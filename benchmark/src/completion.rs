@@ -60,7 +60,7 @@ _dlio_workloads() {
 complete -F _dlio_workloads -o bashdefault -o default dlio
 "#;
 
-/// What stands behind `analyze` is completed as a command line of its own.
+/// Words behind `analyze` are completed as a command line of its own.
 const FISH: &str = "complete -c dlio -n \"__fish_seen_subcommand_from analyze\" -a \"(complete -C\\\"dlio-analyze \\\"(commandline -ct))\"\n";
 
 /// The words that may stand in two places of the script.

@@ -1,4 +1,4 @@
-//! What a workload means: the tree of keys as typed fields, with every default and derived value in place.
+//! The configuration of a workload: the tree of keys as typed fields, with every default and derived value in place.
 //!
 //! Reading a key cannot fail here: `workload::compose` has checked names and kinds. Whether the values fit together is
 //! the business of `rules`.
@@ -75,7 +75,7 @@ pub struct Dataset {
     pub prefix: String,
     pub files_train: u64,
     pub files_eval: u64,
-    /// How many files their names speak of, training and evaluation: a larger data set may be read in part.
+    /// The number of files in their names, training and evaluation: a larger data set may be read in part.
     pub named: [u64; 2],
     pub samples_per_file: u64,
     pub subfolders_train: u64,
@@ -144,7 +144,7 @@ impl Element {
 pub struct Datatype {
     pub name: &'static str,
     pub bytes: u64,
-    /// What holds such numbers in PyTorch.
+    /// The storage class of such numbers in PyTorch.
     pub storage: &'static str,
     pub safetensors: &'static str,
     /// The number one.
@@ -204,7 +204,7 @@ pub struct Reading {
     pub batch: u64,
     pub batch_eval: u64,
     pub workers: usize,
-    /// How the original would start them; here they are forked.
+    /// The way the original would start them; here they are forked.
     pub worker_start: String,
     /// Batches ahead, over all workers.
     pub prefetch: u64,
@@ -254,11 +254,11 @@ pub struct Checkpoints {
     pub subset: bool,
     pub random: bool,
     pub safetensors: bool,
-    /// What is read is held against the checksums of what was written.
+    /// Bytes that are read are checked against the checksums of what was written.
     pub verify: bool,
     /// Training goes on while they are written.
     pub asynchronous: bool,
-    /// Where they are written first, to be copied to `folder` while training goes on.
+    /// The place they are written to first, to be copied to `folder` while training goes on.
     pub fast_folder: Option<PathBuf>,
 }
 
@@ -394,12 +394,12 @@ impl Config {
         })
     }
 
-    /// Whether there will be results: more is done than to generate.
+    /// True if there will be results: more is done than to generate.
     pub fn measures(&self) -> bool {
         self.workflow.train || self.workflow.checkpoint
     }
 
-    /// Whether the run writes and reads checkpoints and does nothing else.
+    /// True if the run writes and reads checkpoints and does nothing else.
     pub fn only_checkpoints(&self) -> bool {
         self.workflow.checkpoint && !self.workflow.train
     }

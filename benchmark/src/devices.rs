@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_secs(1);
 const SECTOR: f64 = 512.0;
-/// What `iostat -m` calls a megabyte, and its kilobyte.
+/// A megabyte of `iostat -m`, and its kilobyte.
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 const KILOBYTE: f64 = 1024.0;
 

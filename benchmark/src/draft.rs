@@ -8,14 +8,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What the endings of unfinished files begin with: host and process follow, which keep two writers apart.
+/// The beginning of the endings of unfinished files: host and process follow, which keep two writers apart.
 pub const UNFINISHED: &str = ".partial-";
 
 fn ending() -> String {
     format!("{UNFINISHED}{}-{}", host_name(), std::process::id())
 }
 
-/// Whether the writer of a file of this name is gone: a process of this host that lives no more.
+/// True if the writer of a file of this name is gone: a process of this host that lives no more.
 fn is_abandoned(name: &str) -> bool {
     let writer = name.rsplit_once(UNFINISHED).and_then(|(_, writer)| writer.rsplit_once('-'));
     let Some((host, process)) = writer else { return false };
@@ -33,7 +33,7 @@ pub fn sweep(folder: &Path) {
 }
 
 pub struct Draft {
-    /// Where it is written, and where it will be.
+    /// The path it is written to, and the one it will have.
     names: Vec<(PathBuf, PathBuf)>,
 }
 

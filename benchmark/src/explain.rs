@@ -1,4 +1,4 @@
-//! What `dlio-analyze`, the program beside this one, says of a trace.
+//! The report of `dlio-analyze`, the program beside this one, on a trace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

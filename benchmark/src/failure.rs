@@ -1,4 +1,4 @@
-//! What can go wrong, said once: what failed, on which file, what to do; and the exit code that goes with it.
+//! Failures: what failed, on which file, what to do; and the exit code that goes with it.
 //!
 //! | code | meaning |
 //! |---|---|

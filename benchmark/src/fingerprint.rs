@@ -30,7 +30,7 @@ const WRITER: u64 = 1;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fingerprint(Map<String, Json>);
 
-/// A key whose value was another one; None where it was not said at all.
+/// A key whose value was another one; None where it was not asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     pub key: String,
@@ -42,26 +42,26 @@ impl Fingerprint {
     /// Of the files of a split, as they would be made now.
     pub fn of(layout: &Layout, split: Split) -> Outcome<Fingerprint> {
         let dataset = &layout.dataset;
-        let mut said = Map::new();
-        let mut say = |key: &str, value: Json| said.insert(key.into(), value);
-        say("num_samples_per_file", json!(dataset.samples_per_file));
-        say("record_element_type", json!(dataset.element.name));
+        let mut facts = Map::new();
+        let mut set = |key: &str, value: Json| facts.insert(key.into(), value);
+        set("num_samples_per_file", json!(dataset.samples_per_file));
+        set("record_element_type", json!(dataset.element.name));
         if has_spread(dataset) {
-            say("record_length_bytes", json!(dataset.record_bytes));
-            say("record_length_bytes_stdev", json!(dataset.record_bytes_stdev));
+            set("record_length_bytes", json!(dataset.record_bytes));
+            set("record_length_bytes_stdev", json!(dataset.record_bytes_stdev));
             if split == Split::Valid {
                 // Sizes come out of one sequence, the training files' first.
-                say("num_files_train", json!(layout.named(Split::Train)));
+                set("num_files_train", json!(layout.named(Split::Train)));
             }
         } else {
             // Lengths with the same root make the same files.
-            say("record_dims", json!(layout.shapes().at(0)));
+            set("record_dims", json!(layout.shapes().at(0)));
         }
         for (key, value) in formats::find(&dataset.format)?.made_with(dataset) {
-            say(key, value);
+            set(key, value);
         }
         // As it comes back from the file: numbers with a point may differ in their last digit.
-        let text = Json::Object(said).to_string();
+        let text = Json::Object(facts).to_string();
         Ok(Fingerprint(serde_json::from_str(&text).expect("what was just written as JSON")))
     }
 
@@ -75,10 +75,10 @@ impl Fingerprint {
         };
         let json: Json = serde_json::from_str(&text).unwrap_or_default();
         match (&json["dataset"], json["writer"].as_u64()) {
-            (Json::Object(said), Some(WRITER)) => Ok(Some(Fingerprint(said.clone()))),
-            (Json::Object(said), Some(writer)) => {
+            (Json::Object(facts), Some(WRITER)) => Ok(Some(Fingerprint(facts.clone()))),
+            (Json::Object(facts), Some(writer)) => {
                 let other = Map::from_iter([("writer".to_string(), json!(writer))]);
-                Ok(Some(Fingerprint(said.clone().into_iter().chain(other).collect())))
+                Ok(Some(Fingerprint(facts.clone().into_iter().chain(other).collect())))
             }
             _ => Err(Failure::damaged(&path, "it does not say how the files were made")
                 .remedy("remove it, and the data set is taken for another program's, or generate with --regenerate")),
@@ -94,7 +94,7 @@ impl Fingerprint {
         write_whole(&path, (serde_json::to_string_pretty(&json).unwrap_or_default() + "\n").as_bytes())
     }
 
-    /// What is otherwise in the files made by this than in those asked for.
+    /// The differences between the files made by this and those asked for.
     pub fn differences(&self, asked: &Fingerprint) -> Vec<Difference> {
         let keys = self.0.keys().chain(asked.0.keys().filter(|key| !self.0.contains_key(*key)));
         keys.filter(|key| self.0.get(*key) != asked.0.get(*key))
@@ -109,19 +109,19 @@ impl Fingerprint {
 
 impl Difference {
     /// "hdf5.chunk_dims=[1, 8, 8] instead of [1, 4, 4]", with `made` first.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         let shown = |value: &Option<Json>| value.as_ref().map_or("nothing".into(), |value| Value::from(value).inline());
         format!("{}={} instead of {}", self.key, shown(&self.made), shown(&self.asked))
     }
 
-    /// Where the value stands in a configuration.
+    /// The place of the value in a configuration.
     pub fn path(&self) -> Vec<&str> {
         ["dataset"].into_iter().chain(self.key.split('.')).collect()
     }
 }
 
-pub fn told(differences: &[Difference]) -> String {
-    differences.iter().map(Difference::told).collect::<Vec<_>>().join(", ")
+pub fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(Difference::text).collect::<Vec<_>>().join(", ")
 }
 
 fn has_spread(dataset: &Dataset) -> bool {
@@ -132,10 +132,10 @@ fn place(layout: &Layout, split: Split) -> PathBuf {
     layout.dataset.folder.join(FOLDER).join(format!("{}.json", layout.set_name(split)))
 }
 
-/// What was done about the files that were there before the first one is written.
+/// The preparation of a place whose files were there before the first one is written.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    /// To be told.
+    /// Notes for the user.
     pub words: Vec<String>,
     /// By split: files of another program may be among those that are there.
     pub foreign: [bool; 2],
@@ -156,7 +156,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
             Some(made) => prepared.words.push(format!(
                 "the files in {} were made with {}; they are made anew",
                 folder.display(),
-                told(&made.differences(&asked))
+                listed(&made.differences(&asked))
             )),
             None if !again && is_there(layout, split) => {
                 prepared.foreign[split as usize] = true;
@@ -175,7 +175,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
     Ok(prepared)
 }
 
-/// Whether any file of these names is there.
+/// True if any file of these names is there.
 fn is_there(layout: &Layout, split: Split) -> bool {
     let (first, last) = layout.name_ends(split);
     let listed = layout.folders_of(split).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
@@ -202,7 +202,7 @@ fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
     Ok(())
 }
 
-/// What can be told of the first, the middle and the last file of a data set that nobody left a fingerprint for.
+/// The differences that show in the first, the middle and the last file of a data set without a fingerprint.
 pub fn looked_at(layout: &Layout, split: Split) -> Outcome<Option<String>> {
     let format = formats::find(&layout.dataset.format)?;
     let files = layout.files(split);
@@ -219,7 +219,7 @@ pub fn looked_at(layout: &Layout, split: Split) -> Outcome<Option<String>> {
     Ok(None)
 }
 
-/// Whether a path below the data folder belongs to a fingerprint.
+/// True if a path below the data folder belongs to a fingerprint.
 pub fn is_own(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == FOLDER)
 }

@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// What one writer did, or all of them.
+/// The work of one writer, or of all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Generated {
     pub written: u64,
@@ -69,7 +69,7 @@ fn in_units(bytes: u64) -> String {
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
-/// How many bytes of a file come from one byte of samples.
+/// The bytes of a file that come from one byte of samples.
 fn growth(dataset: &Dataset) -> f64 {
     match dataset.format.as_str() {
         "csv" if dataset.compression == "none" => 4.0 * (2.5 / dataset.element.bytes as f64).max(1.0),
@@ -96,7 +96,7 @@ pub fn make_folders(layout: &Layout) -> Outcome<()> {
     Ok(())
 }
 
-/// Which files that are there already stay.
+/// The files that stay where they are there already.
 #[derive(Debug, Clone, Copy)]
 pub enum Keep {
     Nothing,
@@ -134,7 +134,7 @@ fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &m
     Ok(Generated { written: 1, bytes: spec.payload_bytes(), kept: 0 })
 }
 
-/// Whoever made it: what is told apart is not what was asked for.
+/// Whoever made it: files that can be told apart are not those asked for.
 fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
     spec.path.exists() && format.differs(spec, dataset).is_none()
 }
@@ -260,8 +260,8 @@ fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Gene
 }
 
 fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWriter, work: Work) -> i32 {
-    // Files of a megabyte are told one by one, of a kilobyte by the hundred: a message costs as much as a small file.
-    let (mut told, mut pending) = (std::time::Instant::now(), Generated::default());
+    // Files of a megabyte are reported one by one, of a kilobyte by the hundred: a message costs as much as a small file.
+    let (mut reported, mut pending) = (std::time::Instant::now(), Generated::default());
     let mut numbers = std::iter::from_fn(|| {
         let place = next.at(0).fetch_add(1, Ordering::Relaxed);
         (place < files && !system::interrupted()).then(|| part.number(place))
@@ -271,8 +271,8 @@ fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWrit
         pending.written += done.written;
         pending.bytes += done.bytes;
         pending.kept += done.kept;
-        if told.elapsed().as_millis() >= 20 {
-            told = std::time::Instant::now();
+        if reported.elapsed().as_millis() >= 20 {
+            reported = std::time::Instant::now();
             sender.write_all(&record_of(Ok(std::mem::take(&mut pending)))).map_err(gone)?;
         }
         Ok(())

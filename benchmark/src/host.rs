@@ -1,4 +1,4 @@
-//! What the machine is: processors and memory, as the output files tell them.
+//! The machine: processors and memory, as the output files have them.
 
 use crate::system;
 use serde_json::{Map, Value};
@@ -17,15 +17,15 @@ impl Host {
         Host { name: system::host_name(), memory_gibibytes: memory_gibibytes(), processors: all_processors() }
     }
 
-    /// As other ranks are told it.
-    pub fn told(&self) -> String {
+    /// As text for other ranks.
+    pub fn to_text(&self) -> String {
         format!("{} {} {}", self.memory_gibibytes, self.processors, self.name)
     }
 
     /// The machines of all ranks, each once, in the order of their first ranks.
-    pub fn all(told: &[Vec<u8>]) -> Vec<Host> {
+    pub fn all(texts: &[Vec<u8>]) -> Vec<Host> {
         let mut hosts: Vec<Host> = Vec::new();
-        for host in told.iter().filter_map(|text| Host::of(std::str::from_utf8(text).ok()?)) {
+        for host in texts.iter().filter_map(|text| Host::of(std::str::from_utf8(text).ok()?)) {
             if hosts.iter().all(|known| known.name != host.name) {
                 hosts.push(host);
             }
@@ -33,8 +33,8 @@ impl Host {
         hosts
     }
 
-    fn of(told: &str) -> Option<Host> {
-        let (memory, rest) = told.split_once(' ')?;
+    fn of(text: &str) -> Option<Host> {
+        let (memory, rest) = text.split_once(' ')?;
         let (processors, name) = rest.split_once(' ')?;
         Some(Host { name: name.into(), memory_gibibytes: memory.parse().ok()?, processors: processors.parse().ok()? })
     }
@@ -79,9 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_of_many_ranks_are_told_once() {
+    fn machines_of_many_ranks_are_listed_once() {
         let (own, other) = (Host::own(), Host { name: "other host".into(), ..Host::own() });
-        let told: Vec<Vec<u8>> = [&own, &other, &own].map(|host| host.told().into_bytes()).into();
-        assert_eq!(Host::all(&told), [own, other]);
+        let texts: Vec<Vec<u8>> = [&own, &other, &own].map(|host| host.to_text().into_bytes()).into();
+        assert_eq!(Host::all(&texts), [own, other]);
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How files are read. Formats take it as it is.
+/// The way files are read. Formats take it as it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Access {
     /// Bytes of one read; 0: all at once.

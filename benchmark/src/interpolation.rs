@@ -62,35 +62,35 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
     }
     let left = root.left.get().checked_sub(1).ok_or_else(|| wrong("and what it holds have no end"))?;
     root.left.set(left);
-    let (mut said, mut rest) = (String::new(), text);
+    let (mut done, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("${") {
         if let Some(escaped) = rest[..at].strip_suffix('\\') {
-            said.push_str(escaped);
-            said.push_str("${");
+            done.push_str(escaped);
+            done.push_str("${");
             rest = &rest[at + 2..];
             continue;
         }
         let end = closing(&rest[at..]).ok_or_else(|| wrong("has no closing }"))?;
         let inside = inner(root, &rest[at + 2..at + end], place, depth)?;
         let value = lookup(root, &inside, place, depth)?;
-        let alone = said.is_empty() && at == 0 && at + end + 1 == rest.len();
+        let alone = done.is_empty() && at == 0 && at + end + 1 == rest.len();
         if alone {
             return Ok(value);
         }
-        said.push_str(&rest[..at]);
+        done.push_str(&rest[..at]);
         match &value {
-            Value::Text(text) => said.push_str(text),
-            other => said.push_str(&other.inline()),
+            Value::Text(text) => done.push_str(text),
+            other => done.push_str(&other.inline()),
         }
-        if said.len() > TEXT_MAX {
+        if done.len() > TEXT_MAX {
             return Err(wrong("comes to more characters than any name has"));
         }
         rest = &rest[at + end + 1..];
     }
-    Ok(Value::Text(said + rest))
+    Ok(Value::Text(done + rest))
 }
 
-/// What stands between the braces, where interpolations may stand too.
+/// The text between the braces, where interpolations may stand too.
 fn inner(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<String> {
     match value_of(root, text, place, depth + 1)? {
         Value::Text(text) => Ok(text),
@@ -98,7 +98,7 @@ fn inner(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<Str
     }
 }
 
-/// Where the brace that begins the text is closed.
+/// The place where the brace that begins the text is closed.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (at, character) in text.char_indices().skip(1) {
@@ -113,13 +113,13 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 fn lookup(root: &Source, inside: &str, place: &[&str], depth: usize) -> Outcome<Value> {
-    let said = |text: String| Ok(Value::Text(text));
+    let text_of = |text: String| Ok(Value::Text(text));
     match inside.split_once(':') {
         None => key_value(root, inside, place, depth),
-        Some(("now", format)) => said(time_as(format)),
+        Some(("now", format)) => text_of(time_as(format)),
         Some(("oc.env", variable)) => environment(variable, place),
         Some(("hydra", "runtime.cwd")) => {
-            said(std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned())
+            text_of(std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned())
         }
         Some(("hydra", key)) => key_value(root, &format!("hydra.{key}"), place, depth),
         Some((resolver, _)) => Err(Failure::refused(format!("{}: there is no `${{{resolver}:...}}`", place.join(".")))
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(at(&tree, "workload.dataset.prefix"), "data/unet/x");
         assert_eq!(tree.at(&["workload", "dataset", "num"]), Some(&Value::Int(4)));
         assert_eq!(at(&tree, "workload.dataset.up"), "unet");
-        assert_eq!(at(&tree, "workload.a"), "[4, 1]", "a key that nobody said has its default");
+        assert_eq!(at(&tree, "workload.a"), "[4, 1]", "a key that nobody gave has its default");
         assert_eq!(at(&tree, "workload.whole.name"), "unet");
     }
 

@@ -7,7 +7,7 @@
 use crate::value::Value;
 use dlio_schemas::words::nearest;
 
-/// What may stand behind a key.
+/// The values a key may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Flag,
@@ -15,6 +15,8 @@ pub enum Kind {
     Number,
     Text,
     Choice(&'static [&'static str]),
+    /// The name of a format of data sets: which there are is known to [`crate::formats`].
+    Format,
     Wholes,
     /// A number of seconds, or a distribution: {mean, stdev} or {type: gamma, shape, scale}, ...
     Time,
@@ -35,19 +37,6 @@ pub struct Key {
 const ELEMENT_TYPES: &[&str] =
     &["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"];
 const DATATYPES: &[&str] = &["int8", "uint8", "fp16", "bf16", "fp32", "fp64"];
-pub const FORMATS: &[&str] = &[
-    "tfrecord",
-    "hdf5",
-    "csv",
-    "npz",
-    "npy",
-    "jpeg",
-    "png",
-    "indexed_binary",
-    "mmap_indexed_binary",
-    "parquet",
-    "synthetic",
-];
 const SHUFFLES: &[&str] = &["off", "seed", "random"];
 
 const fn key(
@@ -62,7 +51,7 @@ const fn key(
 
 use Kind::*;
 
-/// What keys affect that are accepted and do nothing.
+/// The effect of keys that are accepted and do nothing.
 pub const NOTHING: &str = "nothing";
 
 #[rustfmt::skip]
@@ -114,7 +103,7 @@ pub const KEYS: &[Key] = &[
     key("dataset.num_subfolders_train", Whole, "0", "subfolders of train/ if more than 1; files go round robin", "data set"),
     key("dataset.num_subfolders_eval", Whole, "0", "subfolders of valid/ if more than 1", "data set"),
     key("dataset.file_prefix", Text, "img", "first part of file names", "data set"),
-    key("dataset.format", Choice(FORMATS), "tfrecord", "file format", "data set, reader"),
+    key("dataset.format", Format, "tfrecord", "file format", "data set, reader"),
     key("dataset.compression", Choice(&["none", "gzip", "lzf", "bz2", "zip", "xz"]), "none", "npz: zip; hdf5: gzip, lzf; csv: gzip, bz2, zip, xz; parquet: none", "generation, reader"),
     key("dataset.compression_level", Whole, "4", "level of the compressor", "generation"),
     key("dataset.enable_chunking", Flag, "false", "hdf5: store in chunks of chunk_size bytes", "generation"),
@@ -209,7 +198,7 @@ pub fn find(path: &str) -> Option<&'static Key> {
 }
 
 impl Key {
-    /// Whether its value may be a map, whose parts are the business of whoever reads it: of a distribution, for one.
+    /// True if its value may be a map, whose parts are the business of whoever reads it: of a distribution, for one.
     fn has_parts(&self) -> bool {
         matches!(self.kind, Free | Time)
     }
@@ -219,7 +208,7 @@ fn is_below(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether the path names a section, such as `dataset` or `model.parallelism`.
+/// True if the path names a section, such as `dataset` or `model.parallelism`.
 pub fn is_section(path: &str) -> bool {
     KEYS.iter().any(|key| is_below(key.path, path))
 }
@@ -237,12 +226,12 @@ pub fn present_name(path: &str) -> String {
     path.to_string()
 }
 
-/// What is wrong with a value for this key; None if nothing is.
+/// The fault of a value for this key; None if it has none.
 pub fn complaint(key: &Key, value: &Value) -> Option<String> {
     wrong_kind(key, value).or_else(|| too_small(key, value))
 }
 
-/// Numbers are not negative, except for the -1 that stands for nothing said.
+/// Numbers are not negative, except for the -1 that stands for "not set".
 fn too_small(key: &Key, value: &Value) -> Option<String> {
     let least = key.default.parse::<f64>().unwrap_or(0.0).min(0.0);
     let below = |number: f64| number.is_nan() || number < least;
@@ -267,20 +256,24 @@ fn wrong_kind(key: &Key, value: &Value) -> Option<String> {
         (Choice(words), Value::Text(word)) if words.contains(&word.as_str()) => return None,
         // YAML 1.1 reads a bare `off` as false.
         (Choice(words), Value::Bool(false)) if words.contains(&"off") => return None,
-        (Choice(words), Value::Text(word)) => {
-            let guess =
-                nearest(word, words.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
-            return Some(format!("`{word}` is none of {}{guess}", words.join(", ")));
-        }
+        (Format, Value::Text(_)) => return None,
+        (Choice(words), Value::Text(word)) => return Some(none_of(word, words)),
         (Choice(words), _) => format!("one of {}", words.join(", ")),
         (Flag, _) => "true or false".into(),
         (Whole, _) => "a whole number".into(),
         (Number, _) => "a number".into(),
         (Text, _) => "a text".into(),
+        (Format, _) => "the name of a format".into(),
         (Wholes, _) => "a list of whole numbers".into(),
         (Time, _) => "a number of seconds or a distribution".into(),
     };
     Some(format!("it takes {wanted}, not {} ({})", value.kind_name(), value.inline()))
+}
+
+/// A word that is none of those that are known, with the one that was meant.
+pub fn none_of(word: &str, known: &[&str]) -> String {
+    let near = nearest(word, known.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    format!("`{word}` is none of {}{near}", known.join(", "))
 }
 
 /// The known path most like a wrong one: the same last word elsewhere, or few letters away.
@@ -320,14 +313,15 @@ mod tests {
 
     #[test]
     fn numbers_are_not_negative_unless_that_says_nothing() {
-        let said = |path, text| complaint(find(path).unwrap(), &crate::value::parse_yaml("t", text).unwrap());
-        assert_eq!(said("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
-        assert_eq!(said("train.total_training_steps", "-1"), None);
-        assert_eq!(said("train.total_training_steps", "-2").unwrap(), "-2 is less than -1");
+        let complaint_of = |path, text| complaint(find(path).unwrap(), &crate::value::parse_yaml("t", text).unwrap());
+        assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
+        assert_eq!(complaint_of("train.total_training_steps", "-1"), None);
+        assert_eq!(complaint_of("train.total_training_steps", "-2").unwrap(), "-2 is less than -1");
         assert!(
-            said("dataset.record_dims", "[4, -4]").is_some() && said("dataset.record_length_bytes", "-5").is_some()
+            complaint_of("dataset.record_dims", "[4, -4]").is_some()
+                && complaint_of("dataset.record_length_bytes", "-5").is_some()
         );
-        assert!(said("metric.au", ".nan").is_some());
+        assert!(complaint_of("metric.au", ".nan").is_some());
     }
 
     #[test]
@@ -341,7 +335,8 @@ mod tests {
     fn a_wrong_type_is_named_with_its_value() {
         let complaint = complaint(find("reader.batch_size").unwrap(), &yaml_scalar("many")).unwrap();
         assert!(complaint.contains("whole number") && complaint.contains("many"));
-        assert!(super::complaint(find("dataset.format").unwrap(), &yaml_scalar("hdf")).unwrap().contains("hdf5"));
+        let choice = super::complaint(find("checkpoint.format").unwrap(), &yaml_scalar("safetensor")).unwrap();
+        assert!(choice.contains("did you mean safetensors?"), "{choice}");
     }
 
     #[test]

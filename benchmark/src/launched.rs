@@ -25,10 +25,10 @@ use std::os::unix::net::{SocketAddr as LocalAddress, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a rank has to end once the run has failed. One that is far from any barrier ends when rank 0 is gone.
+/// The time a rank has to end once the run has failed. One that is far from any barrier ends when rank 0 is gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long another machine has to answer, and a stranger to say what he wants.
+/// The time another machine has to answer, and a stranger to say what he wants.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// Between two tries to find rank 0.
@@ -83,10 +83,11 @@ pub struct Launched {
 impl Launched {
     /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
     pub fn meet(world: &World, shared: &Path, patience: Duration) -> Outcome<Launched> {
-        let meeting = Meeting { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
+        let rendezvous =
+            Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
         let (sockets, processes, board) = match world.rank {
-            0 => meeting.wait_for_all()?,
-            _ => meeting.come()?,
+            0 => rendezvous.wait_for_all()?,
+            _ => rendezvous.come()?,
         };
         if let Some(board) = board {
             board.join(world.rank);
@@ -142,7 +143,7 @@ fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Inst
     }
 }
 
-/// Where rank 0 is to be found.
+/// The place where rank 0 is to be found.
 enum Place {
     /// A name of this machine that is no file.
     Name(LocalAddress),
@@ -176,17 +177,17 @@ enum Listener {
     Port(TcpListener),
 }
 
-type Met = (Vec<Socket>, Vec<Option<u32>>, Option<Board>);
+type Joined = (Vec<Socket>, Vec<Option<u32>>, Option<Board>);
 
-struct Meeting<'a> {
+struct Rendezvous<'a> {
     world: &'a World,
     place: Place,
     until: Instant,
     patience: Duration,
 }
 
-impl Meeting<'_> {
-    fn wait_for_all(&self) -> Outcome<Met> {
+impl Rendezvous<'_> {
+    fn wait_for_all(&self) -> Outcome<Joined> {
         let word = secret();
         let (listener, _file) = self.listen(&word)?;
         let mut others: Vec<Option<(Socket, Process)>> = (1..self.world.size).map(|_| None).collect();
@@ -234,10 +235,10 @@ impl Meeting<'_> {
             "of {size} processes that {launcher} started these have not come within {} s: rank {missing}",
             self.patience.as_secs_f64()
         );
-        Err(self.not_met(what))
+        Err(self.failed(what))
     }
 
-    fn not_met(&self, what: String) -> Failure {
+    fn failed(&self, what: String) -> Failure {
         let place = match &self.place {
             Place::Name(_) => "all must be on one machine, as the launcher says, with the same words and folder".into(),
             Place::File(file) => {
@@ -278,7 +279,7 @@ impl Meeting<'_> {
     }
 
     /// Finds rank 0, however late it comes.
-    fn come(&self) -> Outcome<Met> {
+    fn come(&self) -> Outcome<Joined> {
         loop {
             if system::interrupted() {
                 return Err(Failure::interrupted());
@@ -288,7 +289,7 @@ impl Meeting<'_> {
             }
             if Instant::now() > self.until {
                 let within = self.patience.as_secs_f64();
-                return Err(self.not_met(format!("rank {} has not found rank 0 within {within} s", self.world.rank)));
+                return Err(self.failed(format!("rank {} has not found rank 0 within {within} s", self.world.rank)));
             }
             system::sleep(RETRY);
         }
@@ -313,7 +314,7 @@ impl Meeting<'_> {
         }
     }
 
-    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Met> {
+    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Joined> {
         let own = Process::own();
         let World { rank, size, .. } = self.world;
         let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
@@ -373,16 +374,16 @@ struct Greeting {
 }
 
 impl Greeting {
-    /// What the other end says who it is; nothing if it is none of ours or says nothing.
+    /// The greeting of the other end; nothing if it is none of ours or is silent.
     fn heard(socket: &mut Socket, word: &str) -> Option<Greeting> {
         socket.set_limit(Some(ANSWER)).ok()?;
         let Ok(Message::Bytes(bytes)) = socket.receive() else { return None };
         socket.set_limit(None).ok()?;
         let text = String::from_utf8(bytes).ok()?;
         let lines: Vec<&str> = text.split('\n').collect();
-        let [said, rank, size, number, machine] = lines[..] else { return None };
+        let [secret, rank, size, number, machine] = lines[..] else { return None };
         // Over a socket of one machine the kernel has said whose it is.
-        let ours = matches!(socket, Socket::Unix(_)) || (said == word && !word.is_empty());
+        let ours = matches!(socket, Socket::Unix(_)) || (secret == word && !word.is_empty());
         let process = Process { number: number.parse().ok()?, machine: machine.into() };
         ours.then_some(Greeting { rank: rank.parse().ok()?, size: size.parse().ok()?, process })
     }

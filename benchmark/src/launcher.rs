@@ -11,7 +11,7 @@ pub struct World {
     pub launcher: &'static str,
     /// All of them are on this machine, as far as the launcher says.
     pub here: bool,
-    /// What the processes of this start have in common, and others have not.
+    /// The name that the processes of this start have in common, and others have not.
     pub job: String,
 }
 
@@ -61,7 +61,7 @@ const JOBS: &[&str] = &[
 
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Which rank a launcher made of this process, if one did; `ranks` is what was typed.
+/// The rank a launcher made of this process, if one did; `ranks` is what was typed.
 pub fn world(ranks: Option<u64>) -> Outcome<Option<World>> {
     world_of(&|name| std::env::var(name).ok(), ranks)
 }

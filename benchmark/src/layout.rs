@@ -89,7 +89,7 @@ impl Layout {
         format!("{first}{number:0width$}{last}")
     }
 
-    /// What stands before and behind the number in the names of a split.
+    /// The text before and behind the number in the names of a split.
     pub fn name_ends(&self, split: Split) -> (String, String) {
         let Dataset { prefix, format, .. } = &self.dataset;
         let total = self.named(split);
@@ -190,7 +190,7 @@ impl Layout {
         if number < train { (Split::Train, number) } else { (Split::Valid, number - train) }
     }
 
-    /// Which draw of sizes is that of a file: those of all training files come first, whether or not they are read.
+    /// The draw of a file's size: those of all training files come first, whether or not they are read.
     pub fn drawn(&self, number: u64) -> u64 {
         match self.split_of(number) {
             (Split::Train, within) => within,

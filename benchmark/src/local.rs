@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long ranks have to end by themselves once the run has failed.
+/// The time ranks have to end by themselves once the run has failed.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The children of rank 0, by rank; of the others nobody knows any.

@@ -1,4 +1,4 @@
-//! Where the other parts of an installation are: beside this program, in the folders next to it, or on the PATH.
+//! The other parts of an installation: beside this program, in the folders next to it, or on the PATH.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,7 +36,7 @@ pub fn preload(library: &Path) -> OsString {
     value
 }
 
-/// Whether this process runs under the library already.
+/// True if this process runs under the library already.
 pub fn is_traced() -> bool {
     env::var_os("LD_PRELOAD").is_some_and(|value| value.to_string_lossy().contains(LIBRARY))
 }

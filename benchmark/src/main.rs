@@ -12,7 +12,7 @@ use dlio_benchmark::launched::Launched;
 use dlio_benchmark::launcher::World;
 use dlio_benchmark::loader::WorkerKind;
 use dlio_benchmark::submission::{self, Asked};
-use dlio_benchmark::training::Habits;
+use dlio_benchmark::training;
 use dlio_benchmark::{catalog, completion, launcher, locate, manual, report, terminal, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -124,7 +124,7 @@ enum BenchWhat {
         /// Machines they are on
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         hosts: u64,
-        /// Memory of each of them in GiB; that of this machine where it is not said
+        /// Memory of each of them in GiB; that of this machine where it is not given
         #[arg(long, value_name = "GIB", value_parser = gibibytes)]
         memory: Option<f64>,
         /// As JSON
@@ -200,7 +200,7 @@ struct Options {
     quiet: bool,
 }
 
-/// What can follow `--cfg`: Hydra's kinds, or the first override where there is no kind.
+/// The words that can follow `--cfg`: Hydra's kinds, or the first override where there is no kind.
 fn kind(word: &str) -> Result<String, String> {
     match word {
         "job" | "all" | "hydra" => Ok(word.into()),
@@ -285,12 +285,12 @@ fn act(verb: Verb) -> Outcome<i32> {
         Verb::Analyze { .. } => Err(missing("dlio-analyze")),
         Verb::Top { .. } => Err(missing("dlio-top")),
         Verb::Workloads { what } => {
-            let told = match what.unwrap_or(Workloads::List) {
+            let text = match what.unwrap_or(Workloads::List) {
                 Workloads::List => catalog::list(),
                 Workloads::Show { name } => catalog::show(&name)?,
                 Workloads::Explain { key } => catalog::explain(key.as_deref())?,
             };
-            terminal::answer(&told).map(|()| 0)
+            terminal::answer(&text).map(|()| 0)
         }
         Verb::Man { folder } => manual::write(Dlio::command(), &ELSEWHERE, &folder).map(|()| 0),
         Verb::Completions { shell } => terminal::answer(&completion::script(shell, &mut Dlio::command())).map(|()| 0),
@@ -298,7 +298,7 @@ fn act(verb: Verb) -> Outcome<i32> {
 }
 
 impl Options {
-    /// What is asked of all ranks, as rank 0 understands it; the others say nothing.
+    /// The request to all ranks, as rank 0 understands it; the others print nothing.
     fn request(&self, as_original: bool, world: Option<&World>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
         let verb = (!as_original).then(|| "bench".to_string());
@@ -309,7 +309,7 @@ impl Options {
             overrides: self.cfg.iter().filter(|word| word.contains('=')).chain(&self.overrides).cloned().collect(),
             config_dir: self.config_dir.clone(),
             lenient: self.lenient,
-            habits: Habits {
+            training: training::Options {
                 drop_caches: self.drop_caches,
                 busy: self.busy_compute,
                 skip_failures: self.on_error == "skip",

@@ -16,7 +16,7 @@ pub struct Step {
     /// Waiting for the batch, computing on it, in seconds.
     pub load: f64,
     pub compute: f64,
-    /// When the step ended, in seconds from the start of the block.
+    /// The end of the step, in seconds from the start of the block.
     pub end: f64,
     pub samples: u64,
     pub bytes: u64,
@@ -142,7 +142,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
-/// How long the trainer waited for batches, in milliseconds.
+/// The waits of the trainer for batches, in milliseconds.
 pub fn waits<'a>(steps: impl Iterator<Item = &'a Step>) -> Value {
     let mut waits: Vec<f64> = steps.map(|step| step.load * 1e3).collect();
     waits.sort_by(f64::total_cmp);

@@ -79,7 +79,7 @@ impl RunFolder {
         draft.commit()
     }
 
-    /// What was asked for, as Hydra keeps it.
+    /// The configuration that was asked for, as Hydra keeps it.
     pub fn write_configuration(
         &self,
         subfolder: &str,
@@ -128,7 +128,7 @@ impl Log {
         self.line(&format!("[WARNING] {message}"));
     }
 
-    /// Whether its lines are on the terminal too.
+    /// True if its lines are on the terminal too.
     pub fn echoes(&self) -> bool {
         self.echo
     }

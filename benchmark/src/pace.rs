@@ -1,4 +1,4 @@
-//! How long things take when nothing is computed: distributions of durations, and a clock that keeps to them.
+//! The pace of compute that is not done: distributions of durations, and a clock that keeps to them.
 //!
 //! A sleep ends late, by tens of microseconds on a quiet machine and by milliseconds on a busy one. The lateness of one
 //! step is taken off the next, so that a thousand steps take a thousand times the asked time. Only of the next one, and
@@ -115,7 +115,7 @@ fn checked(key: &str, spread: Spread) -> Outcome<Spread> {
 pub struct Pace {
     spread: Spread,
     draws: Draws,
-    /// How much later than asked the last step ended.
+    /// The delay of the last step.
     late: Duration,
     /// Keep the processor busy instead of sleeping.
     busy: bool,
@@ -126,7 +126,7 @@ impl Pace {
         Pace { spread, draws: Draws::new(seed), late: Duration::ZERO, busy }
     }
 
-    /// What comes next has nothing to do with what was before.
+    /// Forgets the delay: the next step has nothing to do with the last one.
     pub fn rest(&mut self) {
         self.late = Duration::ZERO;
     }
@@ -145,7 +145,7 @@ impl Pace {
         took
     }
 
-    /// How long to wait after a step that ended late. What is beyond half a step was a stall and is gone for good.
+    /// The time to wait after a step that ended late. What is beyond half a step was a stall and is gone for good.
     fn asked(&self, wanted: Duration) -> Duration {
         wanted - self.late.min(wanted / 2)
     }
@@ -236,6 +236,6 @@ mod tests {
         }
         let took = begun.elapsed().as_secs_f64();
         // Upwards there is no limit to what other programs may take of a sleep.
-        assert!((0.199..2.0).contains(&took), "{took}");
+        assert!(took >= 0.199, "{took}");
     }
 }

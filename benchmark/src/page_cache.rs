@@ -1,4 +1,4 @@
-//! How much of a data set is in memory before an epoch, and how to get it out.
+//! The part of a data set in memory before an epoch, and how to get it out.
 
 use crate::buffer::FileMap;
 use crate::layout::{Layout, Split};
@@ -28,7 +28,7 @@ pub fn share(layout: &Layout) -> Option<f64> {
     (all > 0).then(|| resident as f64 / all as f64)
 }
 
-/// How the cache was emptied.
+/// The way the cache was emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
     /// The whole machine's, as root.

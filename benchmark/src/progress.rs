@@ -1,4 +1,4 @@
-//! What a person at a terminal sees while a run goes on. In a pipe there is nothing to see.
+//! Progress for a person at a terminal while a run goes on. In a pipe there is nothing to see.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a run does otherwise than its keys may suggest: a line each, told before it trains.
+//! Remarks: what a run does otherwise than its keys may suggest, a line each before it trains.
 
 use crate::config::{Config, LoaderKind};
 use crate::loader::order::Share;
@@ -24,7 +24,7 @@ fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) ->
     (left > 0).then(|| format!("{left} of {all} {of}samples are left over each epoch: batches of {batch}{each}"))
 }
 
-/// Where this is more than a step in ten, the figures do not fit the seconds beside them.
+/// The steps that do not count: where they are more than one in ten, the figures do not fit the seconds beside them.
 fn not_counted(config: &Config, share: Share) -> Option<String> {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
     let (left_out, steps) = (start + end, share.steps);
@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn steps_that_do_not_count_are_told_where_they_are_many() {
-        let told = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
-        assert!(told("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
-        assert!(told("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
-        assert!(told("++workload.dataset.num_files_train=40").is_empty());
+        let of = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
+        assert!(of("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
+        assert!(of("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
+        assert!(of("++workload.dataset.num_files_train=40").is_empty());
     }
 
     const FILES: &str = "++workload.dataset.num_files_train=16";

@@ -14,7 +14,7 @@ pub struct Part {
     pub crc: Option<u32>,
 }
 
-/// What a file held.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Whole {
     pub bytes: u64,

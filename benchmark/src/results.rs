@@ -14,13 +14,13 @@ use std::time::Instant;
 /// A moment on both clocks: one to tell, one to subtract.
 #[derive(Debug, Clone)]
 pub struct Moment {
-    pub told: String,
+    pub local_time: String,
     at: Instant,
 }
 
 impl Moment {
     pub fn now() -> Moment {
-        Moment { told: local_time(), at: Instant::now() }
+        Moment { local_time: local_time(), at: Instant::now() }
     }
 
     pub fn since(&self, before: &Moment) -> f64 {
@@ -92,7 +92,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Whether its figures say something: every step that had to be is in them, or it was left early with counted steps
+    /// True if its figures say something: every step that had to be is in them, or it was left early with counted steps
     /// behind it. Of an epoch left by several ranks only the figures of one are known.
     pub fn counts(&self, excluded: Excluded) -> bool {
         let counted = |(_, _, block): &Timed| block.steps.len() > excluded.start + excluded.end;
@@ -127,7 +127,7 @@ impl Epoch {
     }
 }
 
-/// How a run stands or ended.
+/// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Status {
     /// Also what a killed run leaves.
@@ -196,7 +196,7 @@ impl Results {
         let of_hosts = |of: fn(&Host) -> Value| hosts.iter().map(of).collect::<Vec<_>>();
         let caching: Vec<u8> = hosts.iter().map(|host| u8::from(payload < host.memory_gibibytes)).collect();
         json!({
-            "start": self.started.told,
+            "start": self.started.local_time,
             "num_accelerators": ranks,
             "num_hosts": hosts.len(),
             "hostname": host_name(),
@@ -223,7 +223,7 @@ impl Results {
         })
     }
 
-    /// What was asked for and is not in the results, in words.
+    /// The parts that were asked for and are not in the results, in words.
     pub fn missing(&self, config: &Config) -> Vec<String> {
         let mut missing = Vec::new();
         let mut of = |done: u64, all: u64, what: &str| {
@@ -347,7 +347,7 @@ impl Results {
     }
 }
 
-/// What DLIO does not say about an epoch.
+/// Facts of an epoch that DLIO's files do not have.
 fn epoch_facts(epoch: &Epoch) -> Value {
     let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
     json!({
@@ -363,8 +363,8 @@ fn epoch_facts(epoch: &Epoch) -> Value {
 fn epoch_stats(epoch: &Epoch) -> Value {
     let mut stats = Map::new();
     let seconds = |started: &Moment, ended: &Moment| format!("{:.2}", ended.since(started));
-    let timed = |(started, ended, _): &Timed| json!({"start": started.told, "end": ended.told, "duration": seconds(started, ended)});
-    stats.insert("start".into(), json!(epoch.started.told));
+    let timed = |(started, ended, _): &Timed| json!({"start": started.local_time, "end": ended.local_time, "duration": seconds(started, ended)});
+    stats.insert("start".into(), json!(epoch.started.local_time));
     for (number, block) in epoch.blocks.iter().enumerate() {
         stats.insert(format!("block{}", number + 1), timed(block));
     }
@@ -374,13 +374,13 @@ fn epoch_stats(epoch: &Epoch) -> Value {
     for (word, all) in [("save", &epoch.saves), ("load", &epoch.loads)] {
         for (number, saved) in all.iter().enumerate() {
             let facts = json!({
-                "start": saved.started.told, "end": saved.ended.told,
+                "start": saved.started.local_time, "end": saved.ended.local_time,
                 "duration": saved.slowest, "throughput": saved.gibibytes_per_second(),
             });
             stats.insert(format!("{word}_ckpt{}", number + 1), facts);
         }
     }
-    stats.insert("end".into(), json!(epoch.ended.told));
+    stats.insert("end".into(), json!(epoch.ended.local_time));
     stats.insert("duration".into(), json!(seconds(&epoch.started, &epoch.ended)));
     Value::Object(stats)
 }
@@ -404,7 +404,7 @@ fn write_epoch(epoch: &Epoch, config: &Config, out: &mut impl Write) -> io::Resu
     let throughput = Value::Object(figures(|figures| figures.samples_per_second));
     let au = Value::Object(figures(|figures| figures.au));
     let memory = Value::Object(host::memory());
-    let end = json!(epoch.ended.told);
+    let end = json!(epoch.ended.local_time);
     write!(out, "\"throughput\": {throughput}, \"au\": {au}, \"host_meminfo\": {memory}, \"end\": {end}}}")
 }
 

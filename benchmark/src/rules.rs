@@ -438,8 +438,8 @@ mod tests {
             &["++workload.reader.batch_size=9223372036854775807"],
             &["++workload.reader.read_threads=1000000000"],
         ] {
-            let said = refused(&[&["workload=unet3d"], typed].concat(), 3);
-            assert!(said.contains("is the most"), "{typed:?}: {said}");
+            let found = refused(&[&["workload=unet3d"], typed].concat(), 3);
+            assert!(found.contains("is the most"), "{typed:?}: {found}");
         }
     }
 

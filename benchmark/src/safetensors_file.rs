@@ -26,7 +26,7 @@ pub struct SafetensorsFile {
     head: Vec<u8>,
     /// Bytes of each tensor.
     sizes: Vec<u64>,
-    /// Where the digits of each checksum stand, and what they are.
+    /// The places of the digits of each checksum, and the checksums.
     sums: Vec<(u64, u32)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Found {
     pub name: String,
     pub at: u64,
     pub bytes: u64,
-    /// Where whoever wrote it noted one.
+    /// The checksum, where whoever wrote it noted one.
     pub crc: Option<u32>,
 }
 
@@ -157,8 +157,8 @@ mod tests {
         let path = scratch.path().join("a.safetensors");
         std::fs::write(&path, &bytes).unwrap();
         let found = tensors(&File::open(&path).unwrap()).unwrap();
-        let told: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.bytes, found.crc)).collect();
-        assert_eq!(told, [("7.0", 6, Some(0)), ("7.1", 10, Some(0xab))]);
+        let parts: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.bytes, found.crc)).collect();
+        assert_eq!(parts, [("7.0", 6, Some(0)), ("7.1", 10, Some(0xab))]);
         assert_eq!(found[1].at, file.head().len() as u64 + 6);
         for cut in [0, 7, 20, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..cut]).unwrap();

@@ -16,7 +16,7 @@ pub enum Socket {
     Tcp(TcpStream),
 }
 
-/// What another rank says.
+/// A message of another rank.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
     Bytes(Vec<u8>),
@@ -31,7 +31,7 @@ const FAREWELL: u64 = u64::MAX;
 const MESSAGE_MAX: u64 = 1 << 32;
 
 impl Socket {
-    /// What there is to say now, from those who said it to those who were not there to hear it.
+    /// Sends bytes: always the ones of now, from those who have them to those who wait for them.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = (bytes.len() as u64).to_le_bytes();
         // One call, and with TCP one packet.
@@ -67,7 +67,7 @@ impl Socket {
         };
     }
 
-    /// How long to wait for a word; `None` is as long as it takes.
+    /// Sets how long to wait for a message; `None` is as long as it takes.
     pub fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
             Socket::Unix(stream) => stream.set_read_timeout(limit),

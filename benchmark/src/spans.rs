@@ -8,7 +8,7 @@
 //! | data | fetch (the trainer waits for a batch), preprocess |
 //! | compute | compute |
 //! | reader | reader.open, reader.read, reader.close |
-//! | checkpoint | checkpoint.save, checkpoint.load, checkpoint.settle (the end waits for what is written beside) |
+//! | checkpoint | checkpoint.save, checkpoint.load, checkpoint.drain (the end waits for what is written beside) |
 //! | communication | barrier (ranks wait for each other after a step, before a checkpoint) |
 
 pub const PIPELINE: &str = "pipeline";

@@ -12,12 +12,12 @@ use crate::terminal;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What is known of the processes of the other ranks besides what they say.
+/// The processes of the other ranks, besides their messages.
 pub trait Peers {
-    /// Whether that rank's process is known to be gone. A rank of which nothing is known is not.
+    /// True if that rank's process is known to be gone. A rank of which nothing is known is not.
     fn has_ended(&mut self, rank: u64) -> bool;
 
-    /// How a rank ended whose socket is closed, waiting a little for its end: an exit code as a shell has it.
+    /// The end of a rank whose socket is closed, waiting a little for it: an exit code as a shell has it.
     fn code_of(&mut self, rank: u64) -> Option<i32>;
 
     /// A rank whose end was noted since the last look, without waiting and at next to no cost.
@@ -34,7 +34,7 @@ pub struct Star {
     patience: Duration,
 }
 
-/// How often whoever waits looks whether those it waits for are alive.
+/// The time between two looks of a waiting rank at whether those it waits for are alive.
 pub const LOOK: Duration = Duration::from_millis(250);
 
 impl Star {
@@ -59,7 +59,7 @@ impl Star {
         }
     }
 
-    /// What each rank gave. Looks at all of them at once: the first that is gone is the one to name.
+    /// The bytes of each rank. Looks at all of them at once: the first that is gone is the one to name.
     fn collect(&mut self, own: &[u8]) -> Outcome<Vec<Vec<u8>>> {
         let mut all: Vec<Option<Vec<u8>>> = vec![None; self.size as usize];
         all[0] = Some(own.to_vec());
@@ -101,7 +101,7 @@ impl Star {
         }
     }
 
-    /// What rank 0 tells the others.
+    /// The bytes of all ranks, from rank 0.
     fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
         while !system::readable(&[&self.sockets[0]], LOOK)[0] {
             if system::interrupted() {
@@ -150,7 +150,7 @@ pub fn killed(rank: u64) -> Failure {
     Failure::new(Kind::System, format!("rank {rank} was killed, or crashed{}", doing(rank)))
 }
 
-/// What all gave as one message; nothing at all where nobody gave anything, as at a barrier.
+/// The bytes of all as one message; nothing at all where nobody gave anything, as at a barrier.
 fn packed(all: &[Vec<u8>]) -> Vec<u8> {
     if all.iter().all(Vec::is_empty) {
         return Vec::new();
@@ -220,7 +220,7 @@ impl Communicator for Star {
 }
 
 impl Star {
-    /// Whether a rank that has ended said so. What it said before is of no use any more.
+    /// True if a rank that has ended said so. What it said before is of no use any more.
     fn has_said_farewell(&mut self, rank: u64) -> bool {
         while system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {

@@ -131,12 +131,15 @@ impl Past {
         let path = folder.join("summary.json");
         let text = fs::read_to_string(&path).map_err(|error| missing(&path, error))?;
         let summary = serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))?;
-        let said = configuration(folder)?;
-        let config = yaml(&said.join("config.yaml"))?;
+        let folder_of_configuration = configuration(folder)?;
+        let config = yaml(&folder_of_configuration.join("config.yaml"))?;
         let workload = config.get("workload").ok_or_else(|| {
-            Failure::damaged(&said.join("config.yaml"), "it has no `workload`, as what a run leaves has")
+            Failure::damaged(
+                &folder_of_configuration.join("config.yaml"),
+                "it has no `workload`, as what a run leaves has",
+            )
         })?;
-        let changed = match yaml(&said.join("overrides.yaml"))? {
+        let changed = match yaml(&folder_of_configuration.join("overrides.yaml"))? {
             Tree::List(typed) => typed.iter().filter_map(typed_key).collect(),
             _ => Vec::new(),
         };
@@ -229,7 +232,7 @@ impl Past {
         )
     }
 
-    /// What was changed that may be, that may be in the open category, and that may not be.
+    /// The changes that may be made, that may be made in the open category, and that may not.
     fn keys(&self, closed: &[&str], open: &[&str]) -> Vec<Judged> {
         let of = |(key, value): &(String, String)| {
             let verdict = match key.as_str() {
@@ -248,7 +251,7 @@ impl Past {
         }
     }
 
-    /// Whether what a workload fixes is as published, whichever file it came from.
+    /// Checks that what a workload fixes is as published, whichever file it came from.
     fn published(&self) -> Option<Judged> {
         let accelerators = ["a100", "h100"].map(|accelerator| format!("{}_{accelerator}", self.config.model.name));
         let published: Vec<(String, Config)> = accelerators.into_iter().filter_map(published).collect();
@@ -328,13 +331,13 @@ impl Past {
 
     fn json(&self, rules: &[Judged], category: &str) -> String {
         let of = |rule: &Judged| json!({"rule": rule.rule, "verdict": rule.verdict.name(), "why": rule.why});
-        let told = json!({
+        let json = json!({
             "folder": self.folder.display().to_string(),
             "model": self.config.model.name,
             "category": category,
             "rules": rules.iter().map(of).collect::<Vec<_>>(),
         });
-        serde_json::to_string_pretty(&told).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
     }
 
     fn text(&self, rules: &[Judged], category: &str) -> String {
@@ -348,7 +351,7 @@ impl Past {
     }
 }
 
-/// What a workload fixes for everybody, as a text.
+/// The values a workload fixes for everybody, as a text.
 fn fixed(config: &Config) -> String {
     let Config { reader, dataset, train, .. } = config;
     format!(
@@ -378,7 +381,7 @@ fn missing(path: &Path, error: std::io::Error) -> Failure {
         .remedy("give the folder of a run: what hydra.run.dir was, or mlpstorage's RESULTS/training/MODEL/run/DATE")
 }
 
-/// The folder of what was said, whatever its name.
+/// The folder of the configuration, whatever its name.
 fn configuration(folder: &Path) -> Outcome<PathBuf> {
     let known = [".hydra", "dlio_config"].map(|name| folder.join(name));
     let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -403,14 +406,14 @@ pub struct Asked {
     pub memory_gibibytes: Option<f64>,
 }
 
-/// How many files a training needs, or what each process writes of a checkpoint.
+/// The number of files a training needs, or the bytes each process writes of a checkpoint.
 pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
-    let (told, text) = if config.workflow.train || config.workflow.generate {
+    let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)
     } else {
         checkpoint_size(config, asked.accelerators)
     };
-    terminal::answer(&if as_json { serde_json::to_string_pretty(&told).unwrap_or_default() + "\n" } else { text })
+    terminal::answer(&if as_json { serde_json::to_string_pretty(&json).unwrap_or_default() + "\n" } else { text })
 }
 
 fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
@@ -427,7 +430,7 @@ fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
     } else {
         format!("{STEPS_MIN} steps of {} accelerators with batch {}", asked.accelerators, reader.batch)
     };
-    let told = json!({
+    let json = json!({
         "files": files, "subfolders": folders, "gibibytes": gibibytes,
         "files_by_memory": by_memory, "files_by_steps": by_steps,
     });
@@ -436,7 +439,7 @@ fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
     let text = format!(
         "{files} files, {gibibytes:.1} GiB: {reason}\n  ++workload.dataset.num_files_train={files}{subfolders}\n"
     );
-    (told, text)
+    (json, text)
 }
 
 /// Ranks that are shown one by one; the others write as much as one of these.
@@ -451,7 +454,7 @@ fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
     let all: Vec<(u64, u64)> = (0..ranks).map(of).collect();
     let total: u64 = all.iter().map(|(_, bytes)| bytes).sum();
     let files: u64 = all.iter().map(|(files, _)| files).sum();
-    let told = json!({
+    let json = json!({
         "parameters": shards.parameters(), "files": files, "bytes": total,
         "ranks": all.iter().map(|(files, bytes)| json!({"files": files, "bytes": bytes})).collect::<Vec<_>>(),
     });
@@ -467,5 +470,5 @@ fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
         let largest = all.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
         let _ = writeln!(text, "  ... (--json has all); no rank writes more than {:.3} GiB", largest as f64 / GIB);
     }
-    (told, text)
+    (json, text)
 }

@@ -1,5 +1,6 @@
 //! The calls of the operating system that the standard library has no words for. Every `unsafe` here is one libc call.
 
+use dlio_schemas::process_stat::ProcessStat;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -11,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// When the first request to stop came, in milliseconds of the monotonic clock; 0 before.
+/// The time of the first request to stop, in milliseconds of the monotonic clock; 0 before.
 static STOP_ASKED: AtomicI64 = AtomicI64::new(0);
 
 /// One request may come twice: `timeout` signals a process and then its group, and whoever stands in front hands on what
@@ -56,7 +57,7 @@ pub fn leave_interrupts_to_parent() {
 }
 
 static IN_FRONT: AtomicI32 = AtomicI32::new(0);
-/// What came before the command was there, a bit a signal.
+/// The signals that came before the command was there, a bit a signal.
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
 const HANDED_ON: [libc::c_int; 6] =
@@ -73,11 +74,11 @@ extern "C" fn hand_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut 
     }
     match child {
         0 => drop(EARLY.fetch_or(1 << signal, Ordering::Relaxed)),
-        child => tell(child, signal),
+        child => send(child, signal),
     }
 }
 
-fn tell(child: libc::pid_t, signal: libc::c_int) {
+fn send(child: libc::pid_t, signal: libc::c_int) {
     // SAFETY: `kill` is safe in a signal handler.
     unsafe { libc::kill(child, signal) };
 }
@@ -96,7 +97,7 @@ pub fn run_in_front(command: &mut Command) -> io::Result<ExitStatus> {
     let id = child.id() as libc::pid_t;
     IN_FRONT.store(id, Ordering::Relaxed);
     let early = EARLY.swap(0, Ordering::Relaxed);
-    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| tell(id, signal));
+    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| send(id, signal));
     let status = child.wait();
     IN_FRONT.store(0, Ordering::Relaxed);
     status
@@ -174,7 +175,7 @@ extern "C" fn note_child(_: libc::c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// What is known of a child's end without waiting for it: the way it ended and its status. Safe in a signal handler.
+/// The end of a child without waiting for it: the way it ended and its status. Safe in a signal handler.
 fn end_of(child: libc::pid_t) -> Option<(libc::c_int, libc::c_int)> {
     // SAFETY: `waitid` writes the one siginfo it is given, which is valid when zeroed; with WNOWAIT the child stays to be
     // waited for. Process and status are what it fills in for a child that ended.
@@ -218,24 +219,24 @@ pub fn lost_child() -> bool {
     LOST_CHILD.load(Ordering::Relaxed)
 }
 
-/// Whether there is a process of this number that is still at work: one that nobody has waited for is not.
+/// True if there is a process of this number that is still at work: one that nobody has waited for is not.
 pub fn lives(process: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    let line = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    ProcessStat::parse(&line).is_some_and(ProcessStat::lives)
 }
 
 pub fn has_ended(child: libc::pid_t) -> bool {
     end_of(child).is_some()
 }
 
-/// How a child ended, as [`wait`] says it; it is given some time to do so, and then ended.
+/// The status of a child, as [`wait`] has it; it is given some time to end, and then ended.
 pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
     until_ended(&[child], patience);
     match end_of(child) {
         Some((libc::CLD_EXITED, status)) => status,
         Some((_, signal)) => 128 + signal,
         None => {
-            tell(child, libc::SIGKILL);
+            send(child, libc::SIGKILL);
             128 + libc::SIGKILL
         }
     }
@@ -243,9 +244,9 @@ pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
 
 /// Tells children to end, and ends those that have not within the time given.
 pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
-    children.iter().for_each(|child| tell(*child, libc::SIGTERM));
+    children.iter().for_each(|child| send(*child, libc::SIGTERM));
     until_ended(children, patience);
-    children.iter().filter(|child| !has_ended(**child)).for_each(|child| tell(*child, libc::SIGKILL));
+    children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGKILL));
 }
 
 fn until_ended(children: &[libc::pid_t], patience: Duration) {

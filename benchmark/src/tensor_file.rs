@@ -2,24 +2,24 @@
 
 /// One layout of such a file, and where its parts are.
 pub trait TensorFile {
-    /// What stands before everything of the first tensor.
+    /// The bytes before everything of the first tensor.
     fn head(&self) -> &[u8];
     fn tensors(&self) -> usize;
     fn tensor_bytes(&self, tensor: usize) -> u64;
 
-    /// What stands between a tensor and the one before it.
+    /// The bytes between a tensor and the one before it.
     fn before(&self, _: usize) -> Vec<u8> {
         Vec::new()
     }
 
     fn set_crc(&mut self, _tensor: usize, _crc: u32) {}
 
-    /// What is only known when a tensor has been written and stands before it: where, and what. A checksum, mostly.
+    /// The place and bytes that are only known when a tensor has been written and stand before it. A checksum, mostly.
     fn afterwards(&self, _: usize) -> Option<(u64, Vec<u8>)> {
         None
     }
 
-    /// What stands behind the last tensor.
+    /// The bytes behind the last tensor.
     fn tail(&self) -> Vec<u8> {
         Vec::new()
     }

@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the command was called for, on standard output.
+/// The answer a command was called for, on standard output.
 pub fn answer(text: &str) -> Outcome<()> {
     written(&mut io::stdout().lock(), text)
 }
@@ -29,9 +29,9 @@ fn written(out: &mut impl Write, text: &str) -> Outcome<()> {
 
 /// A text beside the work, on standard output.
 pub fn say(text: impl Display) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+    static NOTED: AtomicBool = AtomicBool::new(false);
     if let Err(failure) = written(&mut io::stdout().lock(), &text.to_string())
-        && !TOLD.swap(true, Ordering::Relaxed)
+        && !NOTED.swap(true, Ordering::Relaxed)
     {
         warn(format_args!("warning: {failure}; the run goes on"));
     }

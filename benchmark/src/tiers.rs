@@ -23,7 +23,7 @@ pub struct Tiered {
     slow: PathBuf,
     fast: Option<PathBuf>,
     background: Option<Background>,
-    /// What this rank writes of each.
+    /// The shards that this rank writes of each.
     shards: Vec<Shard>,
     /// In the fast place and on the slow device: these may go.
     spare: VecDeque<PathBuf>,
@@ -48,15 +48,15 @@ impl Tiered {
         })
     }
 
-    /// Whether something is done beside the training.
+    /// True if something is done beside the training.
     pub fn has_one_beside(&self) -> bool {
         self.background.is_some()
     }
 
     /// Waits for what is still done beside; what all of it came to.
-    pub fn settle(&mut self) -> Outcome<Hidden> {
+    pub fn drain(&mut self) -> Outcome<Hidden> {
         let Some(background) = &mut self.background else { return Ok(Hidden::default()) };
-        let done = background.settle()?;
+        let done = background.drain()?;
         let hidden = background.hidden;
         self.note(done);
         self.thin_out(1);
@@ -92,7 +92,7 @@ impl Tiered {
         let mut saved = self.streamed.save(&fast, shards);
         if saved.as_ref().is_err_and(is_full) {
             // What is still copied may go when it is, and then there may be room.
-            self.settle()?;
+            self.drain()?;
             self.thin_out(0);
             saved = self.streamed.save(&fast, shards);
         }
@@ -132,7 +132,7 @@ impl Mechanism for Tiered {
             (Some(fast), _) => self.save_fast(fast, folder, shards),
             (None, Some(background)) => {
                 // One at a time: the numbers of the one before are still being written.
-                background.settle()?;
+                background.drain()?;
                 background.give(Work::Write(folder.to_path_buf()))?;
                 // What is written later is counted when it is.
                 Ok(Moved::default())
@@ -144,7 +144,7 @@ impl Mechanism for Tiered {
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
         let Some(fast) = self.other_place(folder) else {
             // Without a fast place it may still be being written.
-            self.settle()?;
+            self.drain()?;
             return self.streamed.load(folder, shards);
         };
         let mut all = Moved::default();

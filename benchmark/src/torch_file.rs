@@ -19,7 +19,7 @@ use crate::tensor_file::TensorFile;
 /// Tensors begin at a multiple of this, so that they can be used where they are mapped.
 const ALIGNMENT: u64 = 64;
 
-/// What stands behind a key of a dictionary.
+/// The value of a key of a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// One of the tensors, by its number. Several entries may be the same tensor.
@@ -31,7 +31,7 @@ pub enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     pub datatype: Datatype,
-    /// How many numbers each has.
+    /// The count of numbers of each.
     pub tensors: Vec<u64>,
     pub entries: Vec<(String, Entry)>,
 }

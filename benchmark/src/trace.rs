@@ -239,7 +239,7 @@ fn converter() -> String {
     format!("{}-{:x}", std::process::id(), RandomState::new().hash_one(std::time::SystemTime::now()))
 }
 
-/// What others do not get: everything; or writing.
+/// The rights that others do not get: all; or writing.
 const PRIVATE: u32 = 0o077;
 const SHARED: u32 = 0o022;
 
@@ -288,7 +288,7 @@ fn new_images(folder: &Path, before: &Images) -> Images {
     new
 }
 
-/// How long what a command leaves behind may take to end before its report is made without it.
+/// The time that processes a command leaves behind have to end before its report is made without them.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Waits for processes that outlive the command by a moment: until they have ended, their traces are incomplete.
@@ -407,7 +407,7 @@ fn shown_default(variable: &env::Variable) -> &str {
     if variable.default.is_empty() { "none" } else { variable.default }
 }
 
-/// What this tracer cannot see, and why.
+/// The limits of this tracer, and why.
 const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
     ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),

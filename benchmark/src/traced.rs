@@ -22,8 +22,8 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     let ranks = ranks.unwrap_or(&mut alone);
     let first = ranks.rank() == 0;
     let reserved = first.then(|| run.check_disk().and_then(|()| run.reserve_folder()));
-    let said = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
-    run.folder = PathBuf::from(agreement::told_by_first(ranks, said)?);
+    let own = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
+    run.folder = PathBuf::from(agreement::broadcast(ranks, own)?);
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
     let code = child(run, &library, &trace)?;
     ranks.barrier()?;
@@ -59,7 +59,7 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// What was typed, with this run's own value in the place of a sweep.
+/// The overrides as typed, with this run's own value in the place of a sweep.
 fn arguments(run: &Run) -> Vec<String> {
     let own: Vec<String> = run.overrides.iter().map(|typed| typed.typed.clone()).collect();
     let typed: Vec<String> = std::env::args().skip(1).filter(|word| word != "--multirun" && word != "-m").collect();

@@ -25,9 +25,9 @@ use crate::tiers::Tiered;
 use std::ops::Range;
 use std::time::Instant;
 
-/// What a run is told besides its workload.
+/// Options of a run besides its workload.
 #[derive(Debug, Clone, Copy)]
-pub struct Habits {
+pub struct Options {
     pub drop_caches: bool,
     pub busy: bool,
     pub skip_failures: bool,
@@ -40,7 +40,7 @@ const STEPS_RESERVED: u64 = 1 << 16;
 
 pub struct Trainer<'a> {
     pub config: &'a Config,
-    pub habits: Habits,
+    pub options: Options,
     pub communicator: &'a mut dyn Communicator,
     pub log: &'a mut Log,
     pub results: &'a mut Results,
@@ -55,7 +55,7 @@ pub struct Trainer<'a> {
 impl<'a> Trainer<'a> {
     pub fn new(
         config: &'a Config,
-        habits: Habits,
+        options: Options,
         terms: Terms,
         mechanism: Tiered,
         communicator: &'a mut dyn Communicator,
@@ -76,7 +76,7 @@ impl<'a> Trainer<'a> {
             checkpoints: shards.of(terms.rank),
             mechanism,
             config,
-            habits,
+            options,
             communicator,
             log,
             results,
@@ -96,8 +96,8 @@ impl<'a> Trainer<'a> {
     ) -> Outcome<()> {
         self.tell_plan();
         let seed = mixed(&[self.config.train.seed, self.communicator.rank(), 11]);
-        let mut compute = Pace::new(self.config.train.computation, seed, self.habits.busy);
-        let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.habits.busy);
+        let mut compute = Pace::new(self.config.train.computation, seed, self.options.busy);
+        let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
         for number in 1..=self.config.train.epochs {
             let cached = self.prepare_cache()?;
             let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
@@ -122,8 +122,8 @@ impl<'a> Trainer<'a> {
         if !self.mechanism.has_one_beside() {
             return Ok(());
         }
-        let _span = spans::span("checkpoint.settle", spans::CHECKPOINT, &[]);
-        let hidden = self.mechanism.settle()?;
+        let _span = spans::span("checkpoint.drain", spans::CHECKPOINT, &[]);
+        let hidden = self.mechanism.drain()?;
         let own = [
             hidden.count as f64,
             hidden.moved.bytes as f64,
@@ -164,7 +164,7 @@ impl<'a> Trainer<'a> {
         self.log.output(&line);
         for remark in remarks::about(self.config, self.share(Split::Train), self.share(Split::Valid), ranks) {
             self.log.warning(&remark);
-            if self.habits.shown && !self.log.echoes() {
+            if self.options.shown && !self.log.echoes() {
                 terminal::line(format_args!("note: {remark}"));
             }
         }
@@ -172,7 +172,7 @@ impl<'a> Trainer<'a> {
 
     fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
         let first = self.communicator.rank() == 0;
-        if self.habits.drop_caches && first {
+        if self.options.drop_caches && first {
             let folder = &self.layout.dataset.folder;
             page_cache::empty(&self.layout)
                 .map_err(|error| Failure::io("dropping the cached pages of", folder, error))?;
@@ -192,7 +192,7 @@ impl<'a> Trainer<'a> {
         let steps = self.share(Split::Train).steps;
         self.log.output(&format!("Starting epoch {}: {steps} steps expected", epoch.number));
         let progress = Progress::new(
-            self.habits.shown,
+            self.options.shown,
             &format!("epoch {}/{}", epoch.number, self.config.train.epochs),
             steps,
             "steps",
@@ -328,7 +328,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// What the gradients of a real step would be exchanged in: the slowest rank is the one that waits least.
+    /// The exchange of gradients of a real step: the slowest rank is the one that waits least.
     fn wait_for_all(&mut self, place: &[(&'static str, u64)]) -> Outcome<()> {
         let together = self.communicator.size() > 1;
         let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
@@ -339,7 +339,7 @@ impl<'a> Trainer<'a> {
         let _span = spans::span("evaluate", spans::PIPELINE, &[("epoch", epoch.number)]);
         let steps = self.share(Split::Valid).steps;
         self.log.output(&format!("Starting eval - {steps} steps expected"));
-        let progress = Progress::new(self.habits.shown, "evaluate", steps, "steps");
+        let progress = Progress::new(self.options.shown, "evaluate", steps, "steps");
         let started = Moment::now();
         let mut block = Block::default();
         loader.begin(Split::Valid, epoch.number)?;
@@ -406,7 +406,7 @@ impl<'a> Trainer<'a> {
         let below = checkpoint.folder.clone();
         let read_shards = self.shards_to_read();
         let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
-        let progress = Progress::new(self.habits.shown, "checkpoints", writes + reads, "");
+        let progress = Progress::new(self.options.shown, "checkpoints", writes + reads, "");
         let outcome = (0..writes + reads).try_for_each(|number| {
             system::sleep(pause);
             if system::interrupted() {
@@ -478,7 +478,7 @@ impl<'a> Trainer<'a> {
         ));
     }
 
-    /// What the other ranks learn about this one's epoch.
+    /// The figures of this rank's epoch for the other ranks.
     fn own_figures(&self, epoch: &Epoch) -> Vec<u8> {
         let (excluded, reader) = (self.config.output.excluded(), &self.config.reader);
         let record = self.layout.record_bytes();

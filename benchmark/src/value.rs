@@ -61,7 +61,7 @@ impl Value {
         &mut entries[place].1
     }
 
-    /// Whether there was something to remove.
+    /// True if there was something to remove.
     pub fn remove(&mut self, path: &[&str]) -> bool {
         let (Value::Map(entries), Some((first, rest))) = (self, path.split_first()) else { return false };
         let Some(place) = entries.iter().position(|(name, _)| name == first) else { return false };

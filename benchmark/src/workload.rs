@@ -3,9 +3,10 @@
 //! Not here: what a key means (`keys`) and what follows from it (`config`).
 
 use crate::failure::{Failure, Outcome};
+use crate::formats;
 use crate::grammar::{Action, Override};
 use crate::interpolation;
-use crate::keys;
+use crate::keys::{self, Key, Kind};
 use crate::value::{Value, parse_yaml};
 use dlio_schemas::words::nearest;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub fn summary(yaml: &str) -> &str {
 #[derive(Debug)]
 pub struct Found {
     pub name: String,
-    /// What the user typed, if it was a short name.
+    /// The short name that the user typed, if it was one.
     pub alias: Option<String>,
     pub tree: Value,
 }
@@ -85,16 +86,16 @@ fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
         .remedy(format!("{guess}`dlio workloads` lists them"))
 }
 
-/// The configuration as Hydra composes it: the tree under `workload`, and what was said to Hydra itself.
+/// The configuration as Hydra composes it: the tree under `workload`, and what is for Hydra itself.
 #[derive(Debug)]
 pub struct Composed {
     pub found: Found,
-    /// What it means, with interpolations resolved.
+    /// The meaning, with interpolations resolved.
     pub workload: Value,
-    /// What was written and typed, as Hydra keeps it.
+    /// The tree as written and typed, as Hydra keeps it.
     pub written: Value,
     pub hydra: Value,
-    /// What was typed and changes nothing, a line each.
+    /// The overrides that change nothing, a line each.
     pub ignored: Vec<String>,
     /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
@@ -128,7 +129,7 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
     Ok(composed)
 }
 
-/// What of Hydra's own configuration means something here.
+/// The keys of Hydra's own configuration that mean something here.
 const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.output_subdir"];
 
 /// The tree under present names.
@@ -165,7 +166,7 @@ impl Composed {
             self.hydra.put(rest, typed.value().clone());
         }
         if !HYDRA_KEYS.contains(&typed.key.as_str()) {
-            self.ignored.push(format!("`{}` is said to Hydra and changes nothing here", typed.typed));
+            self.ignored.push(format!("`{}` is for Hydra and changes nothing here", typed.typed));
         }
     }
 
@@ -238,7 +239,7 @@ impl Composed {
                 None => self.complaints.push(unknown_key(&typed, &typed)),
                 Some(key) if key.path != path => {}
                 Some(key) => {
-                    if let Some(complaint) = keys::complaint(key, value) {
+                    if let Some(complaint) = keys::complaint(key, value).or_else(|| unknown_format(key, value)) {
                         let remedy = format!("`dlio workloads explain {path}` tells what it means");
                         self.complaints.push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy));
                     }
@@ -248,6 +249,14 @@ impl Composed {
                 self.doubtful.push(path);
             }
         }
+    }
+}
+
+fn unknown_format(key: &Key, value: &Value) -> Option<String> {
+    let names = formats::names();
+    match (key.kind, value) {
+        (Kind::Format, Value::Text(name)) if !names.contains(&name.as_str()) => Some(keys::none_of(name, &names)),
+        _ => None,
     }
 }
 
@@ -322,35 +331,46 @@ mod tests {
     #[test]
     fn a_value_that_says_another_is_kept_as_written_and_meant_as_the_other() {
         let folder = "++workload.dataset.data_folder=data/${workload.model.name}";
-        let said =
+        let found =
             composed(&["workload=unet3d", folder, "++workload.reader.batch_size=${workload.train.epochs}"]).unwrap();
-        assert_eq!(said.workload.at(&["dataset", "data_folder"]), Some(&Value::Text("data/unet3d".into())));
-        assert_eq!(said.workload.at(&["reader", "batch_size"]), Some(&Value::Int(5)));
-        assert!(said.written.to_yaml().contains("data/${workload.model.name}"));
-        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
+        assert_eq!(found.workload.at(&["dataset", "data_folder"]), Some(&Value::Text("data/unet3d".into())));
+        assert_eq!(found.workload.at(&["reader", "batch_size"]), Some(&Value::Int(5)));
+        assert!(found.written.to_yaml().contains("data/${workload.model.name}"));
+        assert!(found.complaints.is_empty(), "{:?}", found.complaints);
     }
 
     #[test]
     fn pythons_none_is_nothing_said_but_for_names() {
         let typed = ["workload=unet3d", "++workload.reader.multiprocessing_context=None", "++workload.model.name=None"];
-        let said = composed(&[&typed[..], &["++workload.reader.transfer_size=None"]].concat()).unwrap();
-        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
-        assert_eq!(said.workload.at(&["model", "name"]), Some(&Value::Text("None".into())));
+        let found = composed(&[&typed[..], &["++workload.reader.transfer_size=None"]].concat()).unwrap();
+        assert!(found.complaints.is_empty(), "{:?}", found.complaints);
+        assert_eq!(found.workload.at(&["model", "name"]), Some(&Value::Text("None".into())));
+    }
+
+    #[test]
+    fn a_format_that_is_not_there_is_refused_with_those_that_are() {
+        let found = composed(&["workload=unet3d", "++workload.dataset.format=hdf"]).unwrap();
+        let [complaint] = &found.complaints[..] else { panic!("{:?}", found.complaints) };
+        assert!(
+            complaint.what.contains("none of npz, npy") && complaint.what.contains("did you mean hdf5?"),
+            "{complaint}"
+        );
     }
 
     #[test]
     fn what_changes_nothing_is_told() {
         let typed = ["workload=unet3d", "++hydra.run.dir=x", "hydra.job.chdir=true", "hydra/job_logging=disabled"];
-        let said = composed(&[&typed[..], &["++workload.reader.pin_memory=false"]].concat()).unwrap();
-        assert!(said.complaints.is_empty(), "{:?}", said.complaints);
-        assert_eq!(said.ignored.len(), 3, "{:?}", said.ignored);
-        assert!(said.ignored[0].contains("hydra.job.chdir") && said.ignored[2].contains("no device to pin"));
+        let found = composed(&[&typed[..], &["++workload.reader.pin_memory=false"]].concat()).unwrap();
+        assert!(found.complaints.is_empty(), "{:?}", found.complaints);
+        assert_eq!(found.ignored.len(), 3, "{:?}", found.ignored);
+        assert!(found.ignored[0].contains("hydra.job.chdir") && found.ignored[2].contains("no device to pin"));
     }
 
     #[test]
     fn what_is_said_to_hydra_is_kept_apart() {
-        let said = composed(&["workload=unet3d", "++hydra.run.dir=/tmp/x", "hydra.output_subdir=dlio_config"]).unwrap();
-        assert_eq!(said.hydra.at(&["run", "dir"]), Some(&Value::Text("/tmp/x".into())));
-        assert!(said.complaints.is_empty());
+        let found =
+            composed(&["workload=unet3d", "++hydra.run.dir=/tmp/x", "hydra.output_subdir=dlio_config"]).unwrap();
+        assert_eq!(found.hydra.at(&["run", "dir"]), Some(&Value::Text("/tmp/x".into())));
+        assert!(found.complaints.is_empty());
     }
 }

@@ -49,8 +49,8 @@ fn what_was_written_is_read_and_what_was_changed_is_not() {
         std::fs::write(&path, &bytes).unwrap();
         let output = run(&folder, -1, 2, more);
         assert_eq!(output.status.code(), Some(5));
-        let said = stderr(&output);
-        assert!(said.contains(&files[0]) && said.contains("is not what was written"), "{said}");
+        let printed = stderr(&output);
+        assert!(printed.contains(&files[0]) && printed.contains("is not what was written"), "{printed}");
         let unverified = [more, &["++workload.checkpoint.verify=false"]].concat();
         assert!(run(&folder, -1, 2, &unverified).status.success());
         std::fs::File::options().write(true).open(&path).unwrap().set_len(middle as u64).unwrap();

@@ -74,9 +74,9 @@ fn missing_data_are_told_with_the_command_that_makes_them() {
     let folder = Folder::new("missing");
     let output = run(&folder, &[]);
     assert_eq!(output.status.code(), Some(3));
-    let said = stderr(&output);
-    assert!(said.contains("img_0_of_8.npz"), "{said}");
-    let line = said.lines().find(|line| line.contains(" bench workload=unet3d")).unwrap();
+    let printed = stderr(&output);
+    assert!(printed.contains("img_0_of_8.npz"), "{printed}");
+    let line = printed.lines().find(|line| line.contains(" bench workload=unet3d")).unwrap();
     let typed: Vec<&str> = line.split_whitespace().skip(1).collect();
     assert!(dlio(&folder, &typed).status.success());
     assert!(run(&folder, &[]).status.success());
@@ -195,8 +195,8 @@ fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
         ],
     );
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("model_states-0.pt: No space left") && said.contains("checkpoint_folder"), "{said}");
+    let printed = stderr(&output);
+    assert!(printed.contains("model_states-0.pt: No space left") && printed.contains("checkpoint_folder"), "{printed}");
     assert_eq!(std::fs::read_to_string(folder.path().join("left")).unwrap(), "");
     assert_eq!(folder.json("run/summary.json")["epochs"], 1);
 }
@@ -512,9 +512,9 @@ fn a_traced_run_is_one_run_under_the_library_and_its_summary() {
     };
     let output = traced(&["--trace"], &library);
     assert!(output.status.success(), "{}", stderr(&output));
-    let said = stdout(&output);
-    assert_eq!(said.matches("results: run/summary.json").count(), 1, "{said}");
-    assert!(said.contains("analyzed run/trace --summary") && said.contains("trace: run/trace\n"), "{said}");
+    let printed = stdout(&output);
+    assert_eq!(printed.matches("results: run/summary.json").count(), 1, "{printed}");
+    assert!(printed.contains("analyzed run/trace --summary") && printed.contains("trace: run/trace\n"), "{printed}");
     assert!(stdout(&traced(&["--trace=elsewhere"], &library)).contains("trace: elsewhere\n"));
     std::fs::remove_file(&library).unwrap();
     let output = traced(&["--trace"], &folder.path().join("absent"));
@@ -541,8 +541,8 @@ fn the_command_that_generates_works_for_every_workload_that_trains() {
         let typed = [&["bench", &workload, &data], &small[..]].concat();
         let refused = dlio(&folder, &typed);
         assert_eq!(refused.status.code(), Some(3), "{name}: {}", stderr(&refused));
-        let said = stderr(&refused);
-        let line = said.lines().find(|line| line.contains("generate_data=true")).unwrap().trim();
+        let printed = stderr(&refused);
+        let line = printed.lines().find(|line| line.contains("generate_data=true")).unwrap().trim();
         let generated = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
         assert!(generated.status.success(), "{name}: {}", stderr(&generated));
         assert!(stdout(&generated).contains("generated ") && folder.files("checkpoints").is_empty());
@@ -581,7 +581,7 @@ fn a_configuration_is_printed_whether_or_not_it_can_be_run_here() {
     assert_eq!(dlio(&folder, &["bench", "--cfg", "jobs", "workload=unet3d"]).status.code(), Some(2));
 }
 
-/// What bash says to `words`, in which $DLIO is the program.
+/// The output of bash for `words`, in which $DLIO is the program.
 fn in_shell(folder: &Folder, words: &str) -> Output {
     let mut command = Command::new("bash");
     command.args(["-c", words]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).current_dir(folder.path());
@@ -761,8 +761,8 @@ fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
     let line = "trap '' INT HUP; $DLIO trace -q -- grep SigIgn /proc/self/status";
     let mut command = Command::new("bash");
     command.args(["-c", line]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).env("DLIO_LIB", stand_in(&folder));
-    let said = stdout(&command.current_dir(folder.path()).output().unwrap());
-    let ignored = u64::from_str_radix(said.split_whitespace().nth(1).unwrap(), 16).unwrap();
+    let printed = stdout(&command.current_dir(folder.path()).output().unwrap());
+    let ignored = u64::from_str_radix(printed.split_whitespace().nth(1).unwrap(), 16).unwrap();
     // Signals 1 and 2.
-    assert_eq!(ignored & 3, 3, "{said}");
+    assert_eq!(ignored & 3, 3, "{printed}");
 }

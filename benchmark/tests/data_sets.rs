@@ -103,13 +103,13 @@ fn what_was_made_otherwise_is_made_anew_with_a_word() {
             assert!(output.status.success(), "{name}: {}", stderr(&output));
             (contents(&folder), stdout(&output))
         };
-        let (made, said) = generated(first);
-        assert!(said.contains("generated 4 files") && !said.contains("note"), "{name}: {said}");
-        let (kept, said) = generated(first);
-        assert!(said.contains("generated 0 files") && said.contains("4 were there already"), "{name}: {said}");
+        let (made, printed) = generated(first);
+        assert!(printed.contains("generated 4 files") && !printed.contains("note"), "{name}: {printed}");
+        let (kept, printed) = generated(first);
+        assert!(printed.contains("generated 0 files") && printed.contains("4 were there already"), "{name}: {printed}");
         assert!(made == kept, "{name}");
-        let (anew, said) = generated(second);
-        assert!(said.contains("generated 4 files") && said.contains("they are made anew"), "{name}: {said}");
+        let (anew, printed) = generated(second);
+        assert!(printed.contains("generated 4 files") && printed.contains("they are made anew"), "{name}: {printed}");
         let fresh = Folder::new("otherwise-fresh");
         assert!(run(&fresh, format, second, &ONLY).status.success());
         assert!(anew == contents(&fresh), "{name}: as if nothing had been there");
@@ -153,9 +153,9 @@ fn a_training_that_says_otherwise_is_refused_and_one_that_says_nothing_reads_wha
     assert!(run(&folder, "hdf5", &keys, &ONLY).status.success());
     let output = run(&folder, "hdf5", &[], &[]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let said = stdout(&output);
+    let printed = stdout(&output);
     for word in ["hdf5.num_dset_per_record=2 instead of 1", "compression=gzip instead of none", "is read so"] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(printed.contains(word), "{word}: {printed}");
     }
     let bytes = folder.json("run/summary.json")["epoch"][0]["bytes_read"].as_u64().unwrap();
     assert!(bytes > 8 * 900, "both halves of every sample: {bytes}");
@@ -185,8 +185,8 @@ fn sizes_that_are_drawn_are_part_of_how_files_were_made() {
     assert!(spread(600, 4).contains("generated 0 files"));
     assert!(spread(900, 4).contains("generated 6 files"));
     // The evaluation files' sizes are drawn after those of the training files, which are others now.
-    let said = spread(900, 8);
-    assert!(said.contains("generated 10 files") && said.contains("num_files_train=4 instead of 8"), "{said}");
+    let printed = spread(900, 8);
+    assert!(printed.contains("generated 10 files") && printed.contains("num_files_train=4 instead of 8"), "{printed}");
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn data_sets_with_other_names_live_side_by_side() {
     assert!(run(&folder, "npz", &["num_files_train=8", "record_length_bytes=2048"], &ONLY).status.success());
     assert!(run(&folder, "npz", &["num_subfolders_train=2", "record_length_bytes=4096"], &ONLY).status.success());
     for format in ["npz", "hdf5", "csv"] {
-        let said = stdout(&run(&folder, format, &[], &ONLY));
-        assert!(said.contains("generated 0 files"), "{format}: {said}");
+        let printed = stdout(&run(&folder, format, &[], &ONLY));
+        assert!(printed.contains("generated 0 files"), "{format}: {printed}");
     }
 }
 
@@ -216,8 +216,11 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
         assert!(run(&folder, format, second, &ONLY).status.success(), "{name}");
         forget_how(&folder);
         let before = contents(&folder);
-        let said = stdout(&run(&folder, format, second, &ONLY));
-        assert!(said.contains("generated 0 files") && said.contains("nothing beside the files"), "{name}: {said}");
+        let printed = stdout(&run(&folder, format, second, &ONLY));
+        assert!(
+            printed.contains("generated 0 files") && printed.contains("nothing beside the files"),
+            "{name}: {printed}"
+        );
         assert!(before == contents(&folder), "{name}");
         // Levels and packed text leave no trace to tell them by, nor do equally long plain bytes.
         let untold = second.iter().any(|key| ["level", "max_shape", "columns"].iter().any(|word| key.contains(word)))
@@ -227,14 +230,14 @@ fn another_programs_files_are_kept_where_they_look_as_asked_for() {
         let other = run(&folder, format, first, &[]);
         // Samples that are not in the files cannot be read.
         assert!(matches!(other.status.code(), Some(0 | 5)), "{name}: {}", stderr(&other));
-        let told = stdout(&other).contains("the data set is not as asked for and is read as it is");
-        assert!(told || !tellable, "{name}: {}", stdout(&other));
+        let noted = stdout(&other).contains("the data set is not as asked for and is read as it is");
+        assert!(noted || !tellable, "{name}: {}", stdout(&other));
         if tellable {
-            let said = stdout(&run(&folder, format, first, &ONLY));
-            assert!(said.contains("generated 4 files"), "{name}: {said}");
+            let printed = stdout(&run(&folder, format, first, &ONLY));
+            assert!(printed.contains("generated 4 files"), "{name}: {printed}");
         }
-        let said = stdout(&run(&folder, format, first, &[&ONLY[..], &["--regenerate"]].concat()));
-        assert!(said.contains("generated 4 files"), "{name}: {said}");
+        let printed = stdout(&run(&folder, format, first, &[&ONLY[..], &["--regenerate"]].concat()));
+        assert!(printed.contains("generated 4 files"), "{name}: {printed}");
         assert!(stdout(&run(&folder, format, first, &ONLY)).contains("generated 0 files"), "{name}");
     }
 }

@@ -128,8 +128,8 @@ fn one_of_many_that_a_launcher_started_is_refused() {
         let mut started = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
         let output = started.env(name, "4").output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{name}");
-        let said = stderr(&output);
-        assert!(said.contains(name) && said.contains("--ranks=4"), "{said}");
+        let printed = stderr(&output);
+        assert!(printed.contains(name) && printed.contains("--ranks=4"), "{printed}");
         assert!(folder.files("").is_empty() && folder.files("data").is_empty());
     }
     let typed = small(&[GENERATE]);
@@ -151,12 +151,12 @@ fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
         let rank = children(child.id())[victim];
         let begun = Instant::now();
         signal("KILL", rank);
-        let mut said = String::new();
-        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(4), "{said}");
+        let mut printed = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut printed).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(4), "{printed}");
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         let named = format!("rank {} was killed by signal 9", victim + 1);
-        assert!(said.contains(&named) && said.matches("rank ").count() == 1, "{said}");
+        assert!(printed.contains(&named) && printed.matches("rank ").count() == 1, "{printed}");
         let summary = folder.json("run/summary.json");
         assert!(summary["error"].as_str().unwrap().contains(&named), "{summary}");
     }
@@ -172,9 +172,9 @@ fn a_rank_that_does_not_come_to_a_barrier_is_named_with_what_it_last_did() {
     let rank = children(child.id())[0];
     signal("STOP", rank);
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
-    let said = lines.next().unwrap().unwrap();
-    assert!(said.starts_with("rank 1 has not come to the barrier for 1 s: it last began "), "{said}");
-    assert!(said.contains("(epoch "), "{said}");
+    let printed = lines.next().unwrap().unwrap();
+    assert!(printed.starts_with("rank 1 has not come to the barrier for 1 s: it last began "), "{printed}");
+    assert!(printed.contains("(epoch "), "{printed}");
     // Going on is possible, and so is an end.
     signal("CONT", rank);
     signal("INT", child.id());
@@ -234,9 +234,9 @@ fn words_that_say_others_and_words_that_say_nothing_are_understood() {
     let output = run(&folder, &[GENERATE, folder_key, "hydra.job.chdir=true", "++workload.reader.pin_memory=false"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(folder.files("sets/unet3d/npz/train").len(), 8);
-    let said = stdout(&output);
-    assert!(said.contains("`hydra.job.chdir=true` is said to Hydra and changes nothing here"), "{said}");
-    assert!(said.contains("`++workload.reader.pin_memory=false` changes nothing here"), "{said}");
+    let printed = stdout(&output);
+    assert!(printed.contains("`hydra.job.chdir=true` is for Hydra and changes nothing here"), "{printed}");
+    assert!(printed.contains("`++workload.reader.pin_memory=false` changes nothing here"), "{printed}");
     let kept = std::fs::read_to_string(folder.path().join("run/.hydra/config.yaml")).unwrap();
     assert!(kept.contains("sets/${workload.model.name}"), "{kept}");
     let endless = run(&folder, &["++workload.dataset.num_samples_per_file=9223372036854775807"]);

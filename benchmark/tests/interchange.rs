@@ -25,8 +25,8 @@ fn python() -> PathBuf {
 fn script(name: &str, arguments: &[&str]) {
     let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark").join(name);
     let output = Command::new(python()).arg(path).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(42), "{name}: {said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(42), "{name}: {printed}");
 }
 
 /// The framework and loader that have a reader for the format.

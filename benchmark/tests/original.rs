@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-/// What must hold after the last command of a row.
+/// The condition after the last command of a row.
 enum Holds {
     /// So many files with this ending below this folder, subfolders included.
     Files(&'static str, &'static str, usize),
@@ -433,7 +433,7 @@ fn every_distribution_of_times_is_taken() {
     }
 }
 
-/// What the original's tests of shapes type besides the shape: eight files, two epochs, everything in one place.
+/// The words that the original's tests of shapes type besides the shape: eight files, two epochs, everything in one place.
 const SHAPES: &[&str] = &[
     "++workload.framework=pytorch",
     "++workload.reader.data_loader=pytorch",

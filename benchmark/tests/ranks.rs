@@ -148,8 +148,8 @@ fn ranks_that_were_started_for_different_runs_say_in_what() {
     let (first, second) = (first.wait_with_output().unwrap(), second.wait_with_output().unwrap());
     assert_eq!((first.status.code(), second.status.code()), (Some(2), Some(2)));
     assert!(stderr(&first).is_empty(), "{}", stderr(&first));
-    let said = stderr(&second);
-    assert!(said.contains("rank 1 was started for another run") && said.contains("`batch: 2,`"), "{said}");
+    let printed = stderr(&second);
+    assert!(printed.contains("rank 1 was started for another run") && printed.contains("`batch: 2,`"), "{printed}");
     assert!(folder.files("").is_empty());
 }
 
@@ -180,8 +180,8 @@ fn a_launched_rank_that_is_killed_ends_the_run_and_is_named() {
         children[1].kill().unwrap();
         let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
         assert!(killed.elapsed() < SOON, "{name}: {:?}", killed.elapsed());
-        let said = stderr(&outputs[0]);
-        assert!(said.contains("rank 1 was killed, or crashed; it last began"), "{name}: {said}");
+        let printed = stderr(&outputs[0]);
+        assert!(printed.contains("rank 1 was killed, or crashed; it last began"), "{name}: {printed}");
         assert_eq!((outputs[0].status.code(), outputs[2].status.code()), (Some(4), Some(4)), "{name}");
         assert!(stderr(&outputs[2]).is_empty(), "{name}: {}", stderr(&outputs[2]));
         let summary = folder.json("run/summary.json");

@@ -5,10 +5,10 @@ mod program;
 use program::{Folder, dlio, stderr, stdout};
 use serde_json::Value;
 
-/// What a rule says of a run, and why.
-fn verdict(told: &Value, rule: &str) -> (String, String) {
-    let rules = told["rules"].as_array().unwrap();
-    let found = rules.iter().find(|found| found["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {told:#}"));
+/// The verdict of a rule on a run, and why.
+fn verdict(json: &Value, rule: &str) -> (String, String) {
+    let rules = json["rules"].as_array().unwrap();
+    let found = rules.iter().find(|found| found["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {json:#}"));
     (found["verdict"].as_str().unwrap().into(), found["why"].as_str().unwrap().into())
 }
 
@@ -18,7 +18,7 @@ fn checked(folder: &Folder) -> (Option<i32>, Value) {
 }
 
 /// Changes the numbers of a run's summary, as a longer run on a smaller machine would have them.
-fn told(folder: &Folder, change: impl Fn(&mut Value)) {
+fn change(folder: &Folder, change: impl Fn(&mut Value)) {
     let mut summary = folder.json("run/summary.json");
     change(&mut summary);
     std::fs::write(folder.path().join("run/summary.json"), summary.to_string()).unwrap();
@@ -42,16 +42,16 @@ fn a_training_keeps_the_rules_it_keeps() {
     assert_eq!(broken, 3, "format and loader may be changed in the open category, the time to compute never: {run:#}");
     // The 239 GiB are five times the memory of a machine with 40 GiB and not of one with 48.
     for (memory, expected) in [(40.0, "kept"), (48.0, "broken")] {
-        told(&folder, |summary| summary["host_memory_GB"] = serde_json::json!([memory]));
+        change(&folder, |summary| summary["host_memory_GB"] = serde_json::json!([memory]));
         assert_eq!(verdict(&checked(&folder).1, "memory").0, expected);
     }
     for (au, expected) in [(90.0, "kept"), (89.9, "broken")] {
-        told(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
+        change(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
         assert_eq!(verdict(&checked(&folder).1, "utilization").0, expected);
     }
-    told(&folder, |summary| summary["host_memory_GB"] = Value::Null);
+    change(&folder, |summary| summary["host_memory_GB"] = Value::Null);
     assert_eq!(verdict(&checked(&folder).1, "memory").0, "unknown");
-    told(&folder, |summary| summary["status"] = "interrupted".into());
+    change(&folder, |summary| summary["status"] = "interrupted".into());
     assert_eq!(verdict(&checked(&folder).1, "whole").0, "broken");
 }
 

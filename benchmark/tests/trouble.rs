@@ -29,7 +29,7 @@ fn run(folder: &Folder, more: &[&str]) -> Output {
     dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What cannot be, and what the refusal names.
+/// The impossible, and what the refusal names.
 const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["train.epochs=abc"], "workload.train.epochs: it takes a whole number"),
     (&["train.epochs=1.5"], "workload.train.epochs: it takes a whole number"),
@@ -103,8 +103,8 @@ fn the_command_for_missing_data_can_be_pasted_wherever_the_workload_is_from() {
     ];
     let output = dlio(&folder, &typed);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let said = stderr(&output);
-    let line = said.lines().find(|line| line.contains("generate_data=true")).unwrap();
+    let printed = stderr(&output);
+    let line = printed.lines().find(|line| line.contains("generate_data=true")).unwrap();
     let pasted = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
     assert!(pasted.status.success(), "{line}: {}", stderr(&pasted));
     assert!(dlio(&folder, &typed).status.success());
@@ -156,8 +156,8 @@ fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(4), "{format}: {}", stderr(&output));
-        let said = stderr(&output);
-        assert!(said.contains("_of_100.") && said.contains("data_folder"), "{format}: {said}");
+        let printed = stderr(&output);
+        assert!(printed.contains("_of_100.") && printed.contains("data_folder"), "{format}: {printed}");
         let left = std::fs::read_to_string(folder.path().join("left")).unwrap();
         assert!(!left.is_empty() && !left.contains("partial"), "{format}: {left}");
     }

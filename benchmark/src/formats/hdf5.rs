@@ -1,6 +1,6 @@
 //! `.hdf5`: data sets `records_0` ... `records_{k-1}` of shape (samples, ...dims) and `labels` (int64 zeros), in the
 //! layout of HDF5 1.14, contiguous unless chunks or compression are asked for. With several data sets a record, the
-//! first dimension of the sample is divided among them; where one is left of dimensions that were said, it is left out,
+//! first dimension of the sample is divided among them; where one is left of dimensions that were given, it is left out,
 //! as DLIO does. Newer layouts are read, and not written: most installations of HDF5 could not read them.
 //!
 //! The library's own calls do the I/O, so a trace sees what h5py would have done. Raw reads and writes go through its C
@@ -52,14 +52,14 @@ impl Format for Hdf5 {
     }
 
     fn made_with(&self, settings: &Settings) -> Vec<(&'static str, Json)> {
-        let mut said = packed_with(settings, settings.compression == "gzip");
-        said.push(("hdf5.num_dset_per_record", json!(settings.datasets_per_record.max(1))));
-        said.push(("hdf5.max_shape", json!(settings.max_shape)));
-        said.push(("hdf5.chunk_dims", json!(settings.chunk_dims)));
+        let mut facts = packed_with(settings, settings.compression == "gzip");
+        facts.push(("hdf5.num_dset_per_record", json!(settings.datasets_per_record.max(1))));
+        facts.push(("hdf5.max_shape", json!(settings.max_shape)));
+        facts.push(("hdf5.chunk_dims", json!(settings.chunk_dims)));
         if settings.chunk_dims.is_empty() && settings.chunk_bytes > 0 {
-            said.extend([("enable_chunking", json!(true)), ("chunk_size", json!(settings.chunk_bytes))]);
+            facts.extend([("enable_chunking", json!(true)), ("chunk_size", json!(settings.chunk_bytes))]);
         }
-        said
+        facts
     }
 
     fn differs(&self, spec: &FileSpec, settings: &Settings) -> Option<String> {
@@ -68,8 +68,8 @@ impl Format for Hdf5 {
         let there = (0..).take_while(|part| file.link_exists(&records_name(*part))).count() as u64;
         // One that the library is too old for is not looked into.
         let records = file.dataset(&records_name(0)).ok();
-        let told = other("data sets of a record:", &there, &parts);
-        told.or_else(|| records.and_then(|records| differs_in(&records, spec, settings)))
+        let parts_differ = other("data sets of a record:", &there, &parts);
+        parts_differ.or_else(|| records.and_then(|records| differs_in(&records, spec, settings)))
     }
 
     fn reader(&self, settings: &Settings, _: Access) -> Box<dyn Reader> {
@@ -118,10 +118,10 @@ fn differs_in(records: &Dataset, spec: &FileSpec, settings: &Settings) -> Option
         .or_else(|| other("elements", &element, &Some(type_of(spec.element))))
         .or_else(|| other("compression", &filters, &asked))
         .or_else(|| {
-            // Where nothing is said of the chunks that packing needs, each program has its own.
-            let said = asked.is_empty() || !settings.chunk_dims.is_empty() || settings.chunk_bytes > 0;
+            // Where nothing is asked of the chunks that packing needs, each program has its own.
+            let is_asked = asked.is_empty() || !settings.chunk_dims.is_empty() || settings.chunk_bytes > 0;
             let chunks = chunk_of(settings, &shape, spec.element);
-            if said { other("chunks", &records.chunk(), &chunks) } else { None }
+            if is_asked { other("chunks", &records.chunk(), &chunks) } else { None }
         })
 }
 
@@ -155,7 +155,7 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
         "lzf" => builder.lzf(),
         _ => builder,
     };
-    // Said for the sample alone, or for samples and sample.
+    // Given for the sample alone, or for samples and sample.
     let samples = (settings.max_shape.len() < shape.len()).then_some(spec.samples);
     let limits = samples.into_iter().chain(settings.max_shape.iter().copied());
     let extents: Vec<Extent> = match settings.max_shape.is_empty() {
@@ -165,7 +165,7 @@ fn records(file: &File, spec: &FileSpec, settings: &Settings, part: u64) -> hdf5
     builder.empty_as(&type_of(spec.element)).shape(extents).create(records_name(part).as_str())
 }
 
-/// None: contiguous. Compression and growth need chunks, so a sample is a chunk where nothing was said.
+/// None: contiguous. Compression and growth need chunks, so a sample is a chunk where nothing was asked for.
 fn chunk_of(settings: &Settings, shape: &[usize], element: Element) -> Option<Vec<usize>> {
     if !settings.chunk_dims.is_empty() {
         let asked = settings.chunk_dims.iter().map(|dim| *dim as usize);
@@ -356,8 +356,8 @@ impl Drop for Open {
 
 /// As the library decides it.
 fn locks_files() -> bool {
-    let said = std::env::var_os("HDF5_USE_FILE_LOCKING");
-    !said.is_some_and(|said| said == "FALSE" || said == "0")
+    let locking = std::env::var_os("HDF5_USE_FILE_LOCKING");
+    !locking.is_some_and(|value| value == "FALSE" || value == "0")
 }
 
 enum Opened {

@@ -38,7 +38,7 @@ enum Filter {
     Lzf,
 }
 
-/// Where a chunk lies, or that nothing was ever written to it.
+/// The place of a chunk, or that nothing was ever written to it.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     address: u64,
@@ -263,7 +263,7 @@ fn fixed_array(file: &File, address: u64, count: u64, page_bits: u64, bytes: u64
     Some(all)
 }
 
-/// What stands behind the head of a block.
+/// The entries behind the head of a block.
 fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
     let mut fields = Fields(checked(block)?);
     fields.is(b"FADB\0")?;

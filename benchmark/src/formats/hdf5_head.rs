@@ -1,4 +1,4 @@
-//! Where the bytes of a plain HDF5 file lie, found without the library.
+//! The place of the bytes in a plain HDF5 file, found without the library.
 //!
 //! The library clears a table of half a megabyte for every file it opens, and more: a fifth of the time in which a sample
 //! of two megabytes is read. What training reads is nearly always the plainest file there is, contiguous data sets
@@ -45,7 +45,7 @@ pub fn members(file: &File, names: impl Iterator<Item = String>, also: &[u8]) ->
 }
 
 const SUPERBLOCK: usize = 48;
-/// What is read of a header before its length is known; most end within.
+/// The bytes of a header that are read before its length is known; most end within.
 const HEADER: usize = 512;
 pub const UNDEFINED: u64 = u64::MAX;
 
@@ -135,7 +135,7 @@ fn messages(file: &File, address: u64, known: &[u8]) -> Option<Vec<Message>> {
     None
 }
 
-/// Where the first message begins, how many bytes of messages there are, and whether each has a number.
+/// The beginning of the first message, the number of bytes of messages, and whether each has a number.
 fn header_form(block: &[u8]) -> Option<(usize, usize, bool)> {
     let mut fields = Fields(block);
     fields.is(b"OHDR\x02")?;
@@ -205,7 +205,7 @@ fn dimensions(body: &[u8]) -> Option<Vec<u64>> {
     extent(body).map(|(shape, _)| shape)
 }
 
-/// How large a data set is, and may become.
+/// The size of a data set, and the size it may reach.
 pub fn extent(body: &[u8]) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut fields = Fields(body);
     fields.is(&[2])?;
@@ -245,7 +245,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     }
     if !tail.is_empty() {
         add(&mut words, tail);
-        settle(&mut words);
+        last_mix(&mut words);
     }
     words[2]
 }
@@ -266,7 +266,7 @@ fn mix(words: &mut [u32; 3]) {
     }
 }
 
-fn settle(words: &mut [u32; 3]) {
+fn last_mix(words: &mut [u32; 3]) {
     for (round, shift) in [14, 11, 25, 16, 4, 14, 24].into_iter().enumerate() {
         let (own, before) = ((round + 2) % 3, (round + 1) % 3);
         words[own] = (words[own] ^ words[before]).wrapping_sub(words[before].rotate_left(shift));

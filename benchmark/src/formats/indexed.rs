@@ -113,7 +113,7 @@ impl Numbers {
     }
 }
 
-/// Where the samples of a file begin, and how long they are.
+/// The places and lengths of the samples of a file.
 struct Index {
     offsets: Numbers,
     sizes: Numbers,
@@ -144,7 +144,7 @@ impl Indexes {
         Ok(first + second)
     }
 
-    /// Where a sample begins and how long it is.
+    /// The place and length of a sample.
     fn place(&self, path: &Path, index: u64) -> Outcome<(u64, u64)> {
         let known = self.known.get(path);
         let place = known.and_then(|known| Some((known.offsets.get(index)?, known.sizes.get(index)?)));

@@ -41,7 +41,7 @@ pub trait Format: Send + Sync {
         Vec::new()
     }
 
-    /// What can be told from a file, whoever made it, that is not as asked for.
+    /// The first difference between a file, whoever made it, and what is asked for.
     fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
         let length = std::fs::metadata(&spec.path).ok()?.len();
         let expected = self.file_bytes(spec, dataset).filter(|expected| *expected != length)?;
@@ -57,7 +57,7 @@ pub trait Reader: Send {
     /// Reads and decodes one sample of the open file.
     fn sample(&mut self, index: u64) -> Outcome<()>;
 
-    /// What the last sample was read into; the array handed to the trainer is taken from here.
+    /// The buffer the last sample was read into; the array handed to the trainer is taken from here.
     fn bytes(&self) -> &[u8];
 
     /// The elements of the last sample in order, little endian; what a check compares.
@@ -87,12 +87,15 @@ pub const ALL: &[&dyn Format] = &[
     &synthetic::Synthetic,
 ];
 
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().chain(PARQUET).map(|format| format.name()).collect()
+}
+
 pub fn find(name: &str) -> Outcome<&'static dyn Format> {
     let mut all = ALL.iter().chain(PARQUET);
     all.find(|format| format.name() == name).copied().ok_or_else(|| {
-        let known: Vec<_> = ALL.iter().chain(PARQUET).map(|format| format.name()).collect();
         Failure::refused(format!("workload.dataset.format={name} is not built in"))
-            .remedy(format!("known: {}", known.join(", ")))
+            .remedy(format!("known: {}", names().join(", ")))
     })
 }
 
@@ -129,14 +132,14 @@ impl<'a> Output<'a> {
     }
 }
 
-/// How a format that packs says so: the level only matters where something is packed.
+/// The facts of a format that packs: the level only matters where something is packed.
 fn packed_with(dataset: &Dataset, has_levels: bool) -> Vec<(&'static str, Json)> {
     let level = ("compression_level", json!(dataset.compression_level));
     let compression = ("compression", json!(dataset.compression));
     if dataset.compression == "none" || !has_levels { vec![compression] } else { vec![compression, level] }
 }
 
-/// A difference in one thing, told with both sides.
+/// A difference in one thing, with both sides.
 fn other<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, asked: &T) -> Option<String> {
     (found != asked).then(|| format!("{what} {found:?} instead of {asked:?}"))
 }

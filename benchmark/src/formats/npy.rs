@@ -69,7 +69,7 @@ pub fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
 /// Bytes in which the header of a plain array ends.
 const HEADER_MAX: usize = 4096;
 
-/// What is otherwise in the array that begins at `at` of the file than in the one asked for.
+/// The differences between the array that begins at `at` of the file and the one asked for.
 pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
     let mut bytes = vec![0; HEADER_MAX];
     let read = File::open(path).and_then(|file| file.read_at(&mut bytes, at)).unwrap_or(0);
@@ -81,12 +81,12 @@ pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
         .or_else(|| (length < wanted).then(|| format!("{length} bytes, cut short of {wanted}")))
 }
 
-/// What a header says.
+/// The array that a header describes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
     pub element: Element,
     pub shape: Vec<u64>,
-    /// Where the data begins.
+    /// The beginning of the data.
     pub start: usize,
 }
 

@@ -121,7 +121,7 @@ fn member(name: &str, bytes: &[u8], level: Option<u32>, output: &mut Output) -> 
     Ok(member)
 }
 
-/// Where the samples of the file in the buffer are.
+/// The places of the samples of the file in the buffer.
 enum Samples {
     InFile { array: Array, start: usize },
     Inflated { array: Array, bytes: Vec<u8> },

@@ -19,7 +19,7 @@ pub struct TfRecord;
 
 const HEAD: usize = 12;
 const FRAME: u64 = 16;
-/// What TensorFlow reads at once unless told otherwise.
+/// The bytes that TensorFlow reads at once by default.
 const DEFAULT_TRANSFER: usize = 256 * 1024;
 
 impl Format for TfRecord {
@@ -152,7 +152,7 @@ struct RecordReader {
     access: Access,
     input: Option<Input>,
     window: Vec<u8>,
-    /// Where the window begins in the file.
+    /// The beginning of the window in the file.
     window_at: u64,
     /// Bytes of the window used up, and the record they led to.
     used: usize,

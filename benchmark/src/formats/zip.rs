@@ -31,7 +31,7 @@ pub struct Member {
     pub crc: u32,
     pub packed: u64,
     pub size: u64,
-    /// Where its local header begins.
+    /// The beginning of its local header.
     pub at: u64,
 }
 
@@ -139,7 +139,7 @@ pub struct Entry {
     pub size: u64,
     /// Of its unpacked bytes.
     pub crc: u32,
-    /// Where its packed bytes begin in the file.
+    /// The beginning of its packed bytes in the file.
     pub data_at: u64,
 }
 
@@ -182,7 +182,7 @@ fn part_of(file: &File, from: u64, to: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Where the directory begins and how many entries it has, from the last bytes of a file, which begin at `tail_at`.
+/// The beginning of the directory and the number of its entries, from the last bytes of a file, which begin at `tail_at`.
 fn directory_place(tail: &[u8], tail_at: u64) -> Option<(u64, u64)> {
     let end = tail.windows(4).rposition(|four| four == b"PK\x05\x06")?;
     // A file that was cut in its very end is cut.
@@ -200,7 +200,7 @@ pub struct Found<'a> {
     pub method: Method,
     pub crc: u32,
     pub size: u64,
-    /// Where the packed bytes begin in the file.
+    /// The beginning of the packed bytes in the file.
     pub start: usize,
     pub packed: &'a [u8],
 }
@@ -233,12 +233,12 @@ fn member_in(file: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Found<'_>> {
     None
 }
 
-/// What an entry of the directory says about its member.
+/// The place of a member, from its entry in the directory.
 struct Place {
     method: Method,
     packed: u64,
     size: u64,
-    /// Where its local header begins.
+    /// The beginning of its local header.
     local: u64,
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use workers::WorkerKind;
 
-/// What a run decides for all its loaders.
+/// The decisions of a run for all its loaders.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     pub rank: u64,
@@ -40,7 +40,7 @@ pub trait Loader {
     fn next(&mut self) -> Outcome<Batch>;
 }
 
-/// What loaders of all kinds share.
+/// The plan that loaders of all kinds share.
 #[derive(Clone)]
 pub struct Plan {
     supply: Supply,

@@ -19,7 +19,7 @@ pub struct SampleId {
     pub index: u64,
 }
 
-/// What decides an order; the same for every rank and worker of a run.
+/// The inputs of an order; the same for every rank and worker of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Shuffling {
     pub files: Shuffle,

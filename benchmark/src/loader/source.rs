@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What reading a unit took and gave.
+/// The time and size of reading a unit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     pub samples: u64,

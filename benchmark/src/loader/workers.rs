@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Whether to go on afterwards.
+    /// Works through an epoch; true if it goes on afterwards.
     fn epoch(&mut self, source: &mut super::Source, split: Split, epoch: u64) -> io::Result<bool> {
         let order = self.plan.order(split, epoch);
         for (slot, positions) in self.units(split).enumerate() {

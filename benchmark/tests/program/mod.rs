@@ -67,7 +67,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program with the folder as working directory; results go to `run` below it unless said otherwise.
+/// The program with the folder as working directory; results go to `run` below it unless it is told otherwise.
 pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
     command.current_dir(folder.path()).args(arguments);

@@ -1,0 +1,118 @@
+//! The end of a run in words: the lines of DLIO's log, and the table on the terminal.
+
+use crate::config::Config;
+use crate::metrics;
+use crate::outputs::Log;
+use crate::results::{Results, Status};
+use serde_json::Value;
+
+/// The lines of the log, worded as DLIO's.
+pub(super) fn log(results: &Results, summary: &Value, config: &Config, log: &mut Log) {
+    let metric = &summary["metric"];
+    log.metric(&format!("Number of Simulated Accelerators: {}", summary["num_accelerators"]));
+    for (key, label) in [
+        ("train_au", "Training Accelerator Utilization [AU] (%)"),
+        ("train_throughput", "Training Throughput (samples/second)"),
+        ("train_io", "Training I/O Throughput (MB/second)"),
+        ("eval_au", "Eval Accelerator Utilization [AU] (%)"),
+        ("eval_throughput", "Eval Throughput (samples/second)"),
+    ] {
+        if let Some((mean, stdev)) = mean_and_stdev(metric, key) {
+            log.metric(&format!("{label}: {mean:.4} ({stdev:.4})"));
+        }
+    }
+    for phase in ["train", "eval"] {
+        if let Some(verdict) = metric[format!("{phase}_au_meet_expectation")].as_str() {
+            log.metric(&format!("{phase}_au_meet_expectation: {verdict}"));
+        }
+    }
+    log.metric(&format!("Run status: {}", standing(results, config)));
+}
+
+fn mean_and_stdev(metric: &Value, key: &str) -> Option<(f64, f64)> {
+    let unit = match key.rsplit('_').next()? {
+        "au" => "percentage",
+        "io" => "MB_per_second",
+        _ => "samples_per_second",
+    };
+    let number = |which: &str| metric[format!("{key}_{which}_{unit}")].as_f64();
+    Some((number("mean")?, number("stdev")?))
+}
+
+/// How the run ended, why, and what it therefore lacks.
+fn standing(results: &Results, config: &Config) -> String {
+    let reason = results.status.reason().map(|reason| format!(": {}", first_line(reason))).unwrap_or_default();
+    let missing = results.missing(config);
+    let missing = if missing.is_empty() { String::new() } else { format!("; missing: {}", missing.join(", ")) };
+    format!("{}{reason}{missing}", results.status.name())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// The short table at the end of a run.
+pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    let trained = results.epochs.iter().any(|epoch| !epoch.blocks.is_empty());
+    if trained {
+        let _ = writeln!(
+            text,
+            "{:>6} {:>9} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>7}",
+            "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
+        );
+        for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
+            let figures = epoch.figures(0);
+            let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
+            let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
+            let _ = writeln!(
+                text,
+                "{:>6} {:>9.2} {:>8.2} {:>11.2} {:>10.1} {:>10.1} {:>9} {:>9} {:>7}",
+                epoch.number,
+                epoch.ended.since(&epoch.started),
+                figures.au,
+                figures.samples_per_second,
+                figures.megabytes_per_second,
+                epoch.bytes_all_ranks as f64 / 1e6,
+                wait("p50"),
+                wait("p99"),
+                cached
+            );
+        }
+        let counted = results.counted(config);
+        let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
+        let verdict = if mean >= 100.0 * config.au { "reached" } else { "not reached" };
+        if !counted.is_empty() {
+            let _ = writeln!(text, "AU {mean:.2} %, {:.0} % expected: {verdict}", 100.0 * config.au);
+        }
+    }
+    for (word, key) in [("saved", "save"), ("loaded", "load")] {
+        let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
+        if let (Some(seconds), Some(rate)) = (number("duration_mean_seconds"), number("io_mean_GB_per_second")) {
+            let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+            let _ = match rate > 0.0 {
+                true => writeln!(text, "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s"),
+                false => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
+            };
+        }
+    }
+    if let Some(beside) = &results.beside {
+        let _ = writeln!(
+            text,
+            "beside that {} checkpoints, {:.3} GiB, in {:.3} s: {:.3} s hidden, {:.3} s waited for",
+            beside.count,
+            beside.bytes as f64 / (1u64 << 30) as f64,
+            beside.seconds,
+            beside.hidden,
+            beside.waited
+        );
+    }
+    if results.failed > 0 {
+        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
+    }
+    if results.status != Status::Success {
+        let _ = writeln!(text, "these are partial results: {}", standing(results, config));
+    }
+    text
+}

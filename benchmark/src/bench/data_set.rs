@@ -1,0 +1,144 @@
+//! The files a run asks for and those that are there: whether they are as asked for, and what makes them.
+
+use super::run::Run;
+use crate::checkpoint;
+use crate::config::{Config, LoaderKind};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::fingerprint::{self, Difference, Fingerprint};
+use crate::generate;
+use crate::layout::{Layout, Split};
+use crate::value::Value;
+
+impl Run {
+    /// The command that makes the data set this run misses.
+    pub(super) fn generate_command(&self) -> String {
+        let typed = self.called.iter().chain(self.overrides.iter().map(|typed| &typed.typed));
+        let words: Vec<String> = typed.map(|word| shell_word(word)).collect();
+        format!("{} ++workload.workflow.generate_data=true ++workload.workflow.train=false", words.join(" "))
+    }
+
+    /// Checks that the data are there, or room for them, and that checkpoints can be written.
+    pub fn check_disk(&mut self) -> Outcome<()> {
+        self.check_data()?;
+        let Config { workflow, checkpoint, .. } = &self.config;
+        // Without training checkpoints may be asked for that are only read.
+        let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
+        let folders = [&checkpoint.folder].into_iter().chain(&checkpoint.fast_folder);
+        folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))
+    }
+
+    /// Compares the configuration with what is known of the files that are there. What was asked for must be so; the
+    /// rest is as it was made.
+    pub(super) fn adopt_data_set(&mut self) -> Outcome<()> {
+        if !self.reads_data() || self.config.workflow.generate {
+            return Ok(());
+        }
+        for split in self.splits() {
+            self.read_in_part(split);
+            let layout = Layout::new(&self.config.dataset);
+            let Some(made) = Fingerprint::found(&layout, split)? else { continue };
+            let differences = made.differences(&Fingerprint::of(&layout, split)?);
+            let (asked, open): (Vec<_>, Vec<_>) =
+                differences.into_iter().partition(|difference| self.asks_for(difference));
+            if !asked.is_empty() {
+                return Err(self.other_data_set(&asked));
+            }
+            self.take_over(&open)?;
+        }
+        Ok(())
+    }
+
+    /// Where there are more files than asked for the first of them are read, as DLIO does.
+    fn read_in_part(&mut self, split: Split) {
+        let layout = Layout::new(&self.config.dataset);
+        if layout.path(split, 0).exists() {
+            return;
+        }
+        if let Some(total) = layout.larger_set(split) {
+            self.config.dataset.named[split as usize] = total;
+            let folder = layout.dataset.folder.join(split.folder());
+            self.notes.push(format!(
+                "the first {} of {total} files in {} are read",
+                layout.files(split),
+                folder.display()
+            ));
+        }
+    }
+
+    fn reads_data(&self) -> bool {
+        self.config.workflow.train && self.config.reader.loader != LoaderKind::Synthetic
+    }
+
+    fn splits(&self) -> impl Iterator<Item = Split> + use<> {
+        let evaluates = self.config.workflow.evaluate;
+        [Split::Train, Split::Valid].into_iter().filter(move |split| *split == Split::Train || evaluates)
+    }
+
+    /// True if the configuration has the key, which is another one for the shape.
+    fn asks_for(&self, difference: &Difference) -> bool {
+        let has = |key: &str| {
+            let path: Vec<&str> = ["dataset"].into_iter().chain(key.split('.')).collect();
+            !matches!(self.composed.workload.at(&path), None | Some(Value::Null))
+        };
+        match difference.key.as_str() {
+            "record_dims" | "record_length_bytes" | "record_length_bytes_stdev" => {
+                has("record_dims") || has("record_length_bytes") || has("record_length_bytes_stdev")
+            }
+            "writer" => false,
+            key => has(key),
+        }
+    }
+
+    fn other_data_set(&self, differences: &[Difference]) -> Failure {
+        let place = self.config.dataset.folder.display();
+        let what = format!("the data set at {place} was made with {}", fingerprint::listed(differences));
+        Failure::new(Kind::MissingData, what).remedy(format!(
+            "ask for what it was made with to measure it, or make the other one with\n    {}",
+            self.generate_command()
+        ))
+    }
+
+    fn take_over(&mut self, differences: &[Difference]) -> Outcome<()> {
+        let known = differences.iter().filter(|difference| difference.key != "writer");
+        for (difference, made) in known.filter_map(|difference| Some((difference, difference.made.as_ref()?))) {
+            self.composed.workload.put(&difference.path(), Value::from(made));
+            let note = format!("the data set was made with {}, and is read so", difference.text());
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        let mut config = Config { workflow: self.config.workflow.clone(), ..Config::read(&self.composed.workload)? };
+        config.dataset.named = self.config.dataset.named;
+        self.config = config;
+        Ok(())
+    }
+
+    fn check_data(&mut self) -> Outcome<()> {
+        let layout = Layout::new(&self.config.dataset);
+        if self.config.workflow.generate {
+            return generate::check_space(&layout);
+        }
+        if !self.reads_data() {
+            return Ok(());
+        }
+        if let Some(path) = generate::missing_file(&layout) {
+            let what = format!("the data set is not there: {} is missing", path.display());
+            return Err(Failure::new(Kind::MissingData, what)
+                .remedy(format!("generate it with\n    {}", self.generate_command())));
+        }
+        for split in self.splits() {
+            // Of those made here it is known how.
+            if Fingerprint::found(&layout, split)?.is_none()
+                && let Some(difference) = fingerprint::looked_at(&layout, split)?
+            {
+                self.notes.push(format!("the data set is not as asked for and is read as it is: {difference}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shell_word(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "+=._/:-~,@%".contains(c));
+    if plain { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,22 @@
+//! One run from request to results: compose, check, generate, train, write. The order is the promise: nothing is written
+//! before everything typed has been understood and found possible.
+//!
+//! ```text
+//! request     everything typed; a sweep as a run for each combination
+//! prepare     from what was typed to runs that can begin
+//! data_set    the files a run asks for and those that are there
+//! run         a run on its ranks, and the folder they write into
+//! rank        one rank: generate, verify, train or checkpoint, write
+//! closing     the lines and the table at the end
+//! ```
+
+mod closing;
+mod data_set;
+mod prepare;
+mod rank;
+mod request;
+mod run;
+
+pub use prepare::{configuration, configurations, prepare};
+pub use request::{Request, shared_folder};
+pub use run::Run;

@@ -1,0 +1,241 @@
+//! From what was typed to runs that can begin. Nothing is written here.
+
+use super::request::{Request, combinations};
+use super::run::Run;
+use crate::config::{Config, LoaderKind};
+use crate::failure::{Failure, Outcome};
+use crate::grammar::{self, Override};
+use crate::interpolation;
+use crate::locate;
+use crate::rules;
+use crate::terminal;
+use crate::value::Value;
+use crate::workload::{self, Composed};
+use std::path::PathBuf;
+
+/// The runs a request asks for: one, or one for each combination of a sweep.
+pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
+    let combinations = combinations(&request.parsed()?, request.multirun)?;
+    let many = combinations.len() > 1;
+    let mut runs = Vec::new();
+    for (number, overrides) in combinations.into_iter().enumerate() {
+        let mut run = prepare_one(request, overrides)?;
+        if many {
+            run.folder.push(number.to_string());
+        }
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// The composed configuration of each run as YAML. Whether such a run is possible here does not matter.
+pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
+    combinations(&request.parsed()?, request.multirun)?
+        .iter()
+        .map(|overrides| {
+            let (composed, _) = composed(request, overrides)?;
+            Ok(Value::Map(vec![("workload".into(), composed.written)]).to_yaml())
+        })
+        .collect()
+}
+
+/// The configuration of overrides that are no run.
+pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Outcome<Config> {
+    let typed: Vec<Override> = overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<_>>()?;
+    let mut composed = workload::compose(&typed, config_dir.as_deref())?;
+    match composed.complaints.is_empty() {
+        true => Config::read(&composed.workload),
+        false => Err(joined(&mut composed.complaints)),
+    }
+}
+
+/// The composed tree of the overrides, and its configuration.
+fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Config)> {
+    let mut composed = workload::compose(overrides, request.config_dir.as_deref())?;
+    refuse_or_warn(&mut composed, request)?;
+    if !request.as_original {
+        scale_spread(&mut composed, overrides, request);
+    }
+    let config = Config::read(&composed.workload)?;
+    Ok((composed, config))
+}
+
+fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
+    let (composed, mut config) = composed(request, &overrides)?;
+    let mut complaints = rules::complaints(&config, request.ranks);
+    if !complaints.is_empty() {
+        return Err(joined(&mut complaints));
+    }
+    let generate_first = should_generate_first(&config, &overrides, request);
+    config.workflow.generate |= generate_first;
+    let (folder, own_folder) = run_folder(&config, &composed)?;
+    let notes = composed.ignored.clone();
+    let mut run =
+        Run { config, composed, overrides, folder, own_folder, notes, generate_first, called: request.command() };
+    if run.answer().is_none() {
+        run.adopt_data_set()?;
+    }
+    Ok(run)
+}
+
+fn refuse_or_warn(composed: &mut Composed, request: &Request) -> Outcome<()> {
+    if composed.complaints.is_empty() {
+        return Ok(());
+    }
+    if !request.lenient {
+        return Err(joined(&mut composed.complaints));
+    }
+    for complaint in composed.take_complaints() {
+        terminal::warn(format_args!("warning: {} (left out)", complaint.what));
+    }
+    Ok(())
+}
+
+fn joined(complaints: &mut Vec<Failure>) -> Failure {
+    let first = complaints.remove(0);
+    let rest: String = complaints.drain(..).map(|failure| format!("\n{failure}")).collect();
+    Failure { what: format!("{first}{rest}"), remedy: String::new(), kind: first.kind }
+}
+
+/// A smaller record typed over a workload that spreads its sizes would keep the spread of the large one, and most files
+/// would be a byte or a gigabyte. The spread follows the length unless it was typed too.
+fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Request) {
+    let number = |tree: &Value, key| match tree.at(&["dataset", key]) {
+        Some(Value::Int(number)) => Some(*number as f64),
+        Some(Value::Float(number)) => Some(*number),
+        _ => None,
+    };
+    let typed = |key: &str| overrides.iter().any(|typed| typed.key == format!("workload.dataset.{key}"));
+    let (Some(own), Some(spread)) =
+        (number(&composed.found.tree, "record_length_bytes"), number(&composed.workload, "record_length_bytes_stdev"))
+    else {
+        return;
+    };
+    let Some(asked) = number(&composed.workload, "record_length_bytes") else { return };
+    if typed("record_length_bytes_stdev") || !typed("record_length_bytes") || spread <= asked || own <= 0.0 {
+        return;
+    }
+    let scaled = (spread * asked / own).round();
+    for tree in [&mut composed.workload, &mut composed.written] {
+        tree.put(&["dataset", "record_length_bytes_stdev"], Value::Int(scaled as i64));
+    }
+    // The traced run was told of it before it began anew under the library.
+    if !request.quiet && !locate::is_traced() {
+        terminal::warn(format_args!(
+            "note: record_length_bytes_stdev follows the record length: {scaled} instead of {spread}"
+        ));
+    }
+}
+
+/// Generates the data first where no place for them was typed and there are none: the first run is one line to type.
+fn should_generate_first(config: &Config, overrides: &[Override], request: &Request) -> bool {
+    let place_typed = overrides.iter().any(|typed| {
+        matches!(
+            typed.key.as_str(),
+            "workload.dataset.data_folder" | "workload.storage.storage_root" | "workload.workflow.generate_data"
+        )
+    });
+    let reads = config.workflow.train && config.reader.loader != LoaderKind::Synthetic;
+    reads && !config.workflow.generate && !place_typed && !request.as_original && !config.dataset.folder.exists()
+}
+
+/// `output.folder`, or Hydra's run folder, or its default; whether it is the default.
+fn run_folder(config: &Config, composed: &Composed) -> Outcome<(PathBuf, bool)> {
+    if let Some(folder) = &config.output.folder {
+        return Ok((folder.clone(), false));
+    }
+    let (template, default) = match composed.hydra.at(&["run", "dir"]) {
+        Some(template) => (template.clone(), false),
+        None => (Value::Text("./hydra_log/${workload.model.name}/${now:%Y-%m-%d}-${now:%H-%M-%S}".into()), true),
+    };
+    let root = [("workload", &composed.workload), ("hydra", &composed.hydra)];
+    let root = Value::Map(root.map(|(key, tree)| (key.to_string(), tree.clone())).into());
+    match interpolation::resolved(&root, &template, &["hydra", "run", "dir"])? {
+        Value::Text(folder) => Ok((PathBuf::from(folder), default)),
+        other => Ok((PathBuf::from(other.inline()), default)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::WorkerKind;
+    use crate::training;
+    use std::time::Duration;
+
+    fn request(typed: &[&str]) -> Request {
+        Request {
+            called: vec!["dlio".into(), "bench".into()],
+            overrides: typed.iter().map(ToString::to_string).collect(),
+            config_dir: None,
+            lenient: false,
+            training: training::Options { drop_caches: false, busy: false, skip_failures: false, shown: false },
+            original_order: false,
+            workers: WorkerKind::Processes,
+            verify: false,
+            regenerate: false,
+            ranks: 1,
+            barrier_timeout: Duration::from_secs(60),
+            multirun: false,
+            as_original: false,
+            quiet: true,
+        }
+    }
+
+    #[test]
+    fn a_sweep_is_a_run_each_and_only_when_asked() {
+        let sweep =
+            request(&["workload=unet3d", "++workload.reader.batch_size=1,2", "++workload.reader.read_threads=0,1,2"]);
+        assert!(prepare(&sweep).unwrap_err().to_string().contains("--multirun"));
+        let runs = prepare(&Request { multirun: true, ..sweep }).unwrap();
+        assert_eq!(runs.len(), 6);
+        assert_eq!((runs[5].config.reader.batch, runs[5].config.reader.workers), (2, 2));
+        assert!(runs[5].folder.ends_with("5"));
+    }
+
+    #[test]
+    fn the_run_folder_is_what_was_said_to_hydra() {
+        let runs = prepare(&request(&["workload=unet3d", "++hydra.run.dir=/tmp/${workload.model.name}/x"])).unwrap();
+        assert_eq!(runs[0].folder, PathBuf::from("/tmp/unet3d/x"));
+        let runs = prepare(&request(&["workload=unet3d"])).unwrap();
+        assert!(runs[0].folder.starts_with("./hydra_log/unet3d/"));
+    }
+
+    #[test]
+    fn the_spread_of_sizes_follows_a_typed_length() {
+        let spread = |typed: &[&str]| prepare(&request(typed)).unwrap()[0].config.dataset.record_bytes_stdev;
+        assert_eq!(spread(&["workload=unet3d"]), 68_341_808.0);
+        assert_eq!(spread(&["workload=unet3d", "++workload.dataset.record_length_bytes=2097152"]), 977_644.0);
+        let both = [
+            "workload=unet3d",
+            "++workload.dataset.record_length_bytes=2097152",
+            "++workload.dataset.record_length_bytes_stdev=5",
+        ];
+        assert_eq!(spread(&both), 5.0);
+    }
+
+    #[test]
+    fn lenient_leaves_out_what_it_does_not_know() {
+        let typed = request(&["workload=unet3d", "++workload.reader.batchsize=9", "++workload.reader.batch_size=[1]"]);
+        let failure = prepare(&typed).unwrap_err();
+        assert!(failure.to_string().matches("workload.reader.batch").count() >= 3, "{failure}");
+        let runs = prepare(&Request { lenient: true, ..typed }).unwrap();
+        assert_eq!(runs[0].config.reader.batch, 1);
+    }
+
+    #[test]
+    fn the_command_that_generates_can_be_pasted() {
+        let runs = prepare(&request(&[
+            "workload=unet3d",
+            "++workload.dataset.record_dims=[2, 3]",
+            "++workload.dataset.record_length_bytes_stdev=0",
+        ]))
+        .unwrap();
+        let command = runs[0].generate_command();
+        assert!(
+            command.contains("'++workload.dataset.record_dims=[2, 3]'")
+                && command.ends_with("++workload.workflow.train=false"),
+            "{command}"
+        );
+    }
+}

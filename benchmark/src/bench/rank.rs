@@ -1,0 +1,223 @@
+//! One rank of a run: what is asked for, one thing after another.
+
+use super::closing;
+use super::request::Request;
+use super::run::Run;
+use crate::checkpoint::Shards;
+use crate::communicator::{Communicator, as_bytes, numbers};
+use crate::config::Checkpoints;
+use crate::devices::Sampler;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::generate::{self, Keep, Part};
+use crate::host::{self, Host};
+use crate::layout::Layout;
+use crate::loader::{self, Terms};
+use crate::outputs::{Log, RunFolder};
+use crate::progress::Progress;
+use crate::random::mixed;
+use crate::results::{Results, Status};
+use crate::spans;
+use crate::system;
+use crate::terminal;
+use crate::tiers::Tiered;
+use crate::training::{self, Trainer};
+use crate::value::Value;
+
+/// One rank of a run.
+pub(super) struct Rank<'a> {
+    pub run: &'a Run,
+    pub request: &'a Request,
+    pub folder: RunFolder,
+    /// By split: files of another program may be among those that are there.
+    pub foreign: [bool; 2],
+}
+
+impl Rank<'_> {
+    pub fn work(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let _span = spans::span("root", spans::PIPELINE, &[("rank", communicator.rank())]);
+        let config = &self.run.config;
+        let mut log = Log::create(
+            &self.folder.path.join(&config.output.log_file),
+            communicator.rank(),
+            self.request.as_original,
+        )?;
+        let what = match (config.workflow.train, config.workflow.checkpoint) {
+            (true, true) => "Training & Checkpointing",
+            (true, false) => "Training",
+            (false, true) => "Checkpointing",
+            _ => "Generating data",
+        };
+        log.output(&format!("Running DLIO [{what}] with {} process(es)", communicator.size()));
+        for note in &self.run.notes {
+            log.warning(note);
+        }
+        let mut results = Results::default();
+        let (rank, ranks) = (communicator.rank(), communicator.size());
+        results.hosts = Host::all(&communicator.exchange(Host::own().to_text().as_bytes())?);
+        if config.measures() && rank == 0 {
+            // From now on a run that is killed has said that it was not through.
+            self.folder.write_json("summary.json", &results.summary(config, ranks))?;
+        }
+        let outcome = self.phases(communicator, &mut log, &mut results);
+        let outcome = communicator.explained(outcome);
+        if config.measures() {
+            results.status = Status::of(&outcome);
+            let written = self.write(&results, rank, ranks);
+            if rank == 0 {
+                let summary = results.summary(config, ranks);
+                closing::log(&results, &summary, config, &mut log);
+                if !self.request.quiet && !self.request.as_original {
+                    terminal::say(closing::table(&results, &summary, config));
+                    terminal::line(format_args!("results: {}", self.folder.path.join("summary.json").display()));
+                }
+            }
+            // What went wrong first is what is told.
+            outcome.clone().and(written)?;
+        }
+        if !config.dataset.keep_files && communicator.rank() == 0 {
+            let folder = &config.dataset.folder;
+            std::fs::remove_dir_all(folder).map_err(|error| Failure::io("removing", folder, error))?;
+        }
+        outcome
+    }
+
+    /// The phases that are asked for, one after another.
+    fn phases(&self, communicator: &mut dyn Communicator, log: &mut Log, results: &mut Results) -> Outcome<()> {
+        if self.run.config.workflow.generate {
+            self.generate(communicator, log)?;
+        }
+        if self.request.verify {
+            self.verify(communicator)?;
+        }
+        communicator.barrier()?;
+        if self.run.config.measures() { self.measured(communicator, log, results) } else { Ok(()) }
+    }
+
+    fn shown(&self, communicator: &dyn Communicator) -> bool {
+        communicator.rank() == 0 && !self.request.quiet
+    }
+
+    fn part(&self, communicator: &dyn Communicator) -> Part {
+        let writers = match self.run.composed.workload.at(&["reader", "write_threads"]) {
+            Some(Value::Int(writers)) if *writers > 0 => *writers as u64,
+            _ => (host::processors() / communicator.size()).max(1),
+        };
+        Part { rank: communicator.rank(), ranks: communicator.size(), writers }
+    }
+
+    fn generate(&self, communicator: &mut dyn Communicator, log: &mut Log) -> Outcome<()> {
+        let _span = spans::span("generate", spans::PIPELINE, &[]);
+        let layout = Layout::new(&self.run.config.dataset);
+        let part = self.part(communicator);
+        log.output("Starting data generation");
+        let progress = Progress::new(self.shown(communicator), "generate", layout.total_files() / part.ranks, "files");
+        let mut total = 0;
+        let keep = if self.request.regenerate { Keep::Nothing } else { Keep::Complete { foreign: self.foreign } };
+        let done = generate::generate(&layout, part, keep, &mut |files, bytes| {
+            total += bytes;
+            progress.advance(files);
+            progress.say(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
+        });
+        communicator.check()?;
+        let done = done?;
+        let own = [done.written as f64, done.bytes as f64, done.kept as f64, progress.elapsed().as_secs_f64()];
+        drop(progress);
+        log.output("Generation done");
+        let ranks = numbers(&communicator.exchange(&as_bytes(&own))?);
+        let [written, bytes, kept] = [0, 1, 2].map(|place| sum(&ranks, place));
+        let seconds = ranks.iter().map(|rank| rank[3]).fold(0.0, f64::max);
+        if self.shown(communicator) {
+            let kept = if kept > 0.0 { format!(", {kept} were there already") } else { String::new() };
+            let (megabytes, folder) = (bytes / 1e6, layout.dataset.folder.display());
+            terminal::line(format_args!(
+                "generated {written} files, {megabytes:.1} MB in {seconds:.2} s{kept}: {folder}"
+            ));
+        }
+        if !self.run.config.dataset.settle.is_zero() {
+            system::sleep(self.run.config.dataset.settle);
+        }
+        communicator.barrier()
+    }
+
+    fn verify(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let layout = Layout::new(&self.run.config.dataset);
+        let progress = Progress::new(self.shown(communicator), "verify", layout.total_files(), "files");
+        let done = generate::verify(&layout, self.part(communicator), &mut |files, _| progress.advance(files))?;
+        drop(progress);
+        let ranks = numbers(&communicator.exchange(&as_bytes(&[done.kept as f64, done.bytes as f64]))?);
+        if self.shown(communicator) {
+            terminal::line(format_args!("verified {} files, {:.1} MB", sum(&ranks, 0), sum(&ranks, 1) / 1e6));
+        }
+        Ok(())
+    }
+
+    /// Training or checkpoints: what summary.json is about.
+    fn measured(&self, communicator: &mut dyn Communicator, log: &mut Log, results: &mut Results) -> Outcome<()> {
+        let config = &self.run.config;
+        let terms = self.terms(communicator)?;
+        // Before anything that has threads.
+        let tiers = self.tiers(terms)?;
+        let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
+        let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
+            .then(|| Sampler::start(config.iostat_devices.clone()));
+        let options = training::Options { shown: self.shown(communicator), ..self.request.training };
+        let (rank, ranks) = (communicator.rank(), communicator.size());
+        let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
+        let outcome = match &mut loader {
+            Some(loader) => trainer.train(loader.as_mut(), &mut |results| self.write(results, rank, ranks)),
+            None => trainer.checkpoints_only(),
+        };
+        drop(trainer);
+        drop(loader);
+        if let Some(sampler) = sampler {
+            sampler.finish(&self.folder)?;
+        }
+        outcome?;
+        match results.failed {
+            0 => Ok(()),
+            failed => Err(Failure::new(
+                Kind::DamagedData,
+                format!("{failed} samples could not be read; the first: {}", results.failures[0]),
+            )),
+        }
+    }
+
+    fn tiers(&self, terms: Terms) -> Outcome<Tiered> {
+        let config = &self.run.config;
+        let (model, checkpoints) = (&config.model, &config.checkpoint);
+        let shards = Shards { model, checkpoints, framework: config.framework, ranks: terms.ranks }.of(terms.rank);
+        let idle = Checkpoints { fast_folder: None, asynchronous: false, ..checkpoints.clone() };
+        Tiered::new(if config.workflow.checkpoint { checkpoints } else { &idle }, &shards)
+    }
+
+    /// Ranks agree on the seed of random shuffles: rank 0 draws it.
+    fn terms(&self, communicator: &mut dyn Communicator) -> Outcome<Terms> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let own = mixed(&[now.as_nanos() as u64, u64::from(std::process::id())]);
+        let all = communicator.exchange(&own.to_le_bytes())?;
+        let first = all.first().and_then(|bytes| bytes.first_chunk::<8>()).copied().unwrap_or_default();
+        Ok(Terms {
+            rank: communicator.rank(),
+            ranks: communicator.size(),
+            run_seed: u64::from_le_bytes(first),
+            original_order: self.request.original_order,
+            workers: self.request.workers,
+            skip_failures: self.request.training.skip_failures,
+        })
+    }
+
+    fn write(&self, results: &Results, rank: u64, ranks: u64) -> Outcome<()> {
+        let config = &self.run.config;
+        self.folder.write_json(&format!("{rank}_per_epoch_stats.json"), &results.per_epoch_stats())?;
+        self.folder.write_streamed(&format!("{rank}_output.json"), |out| results.write_output(config, out))?;
+        if rank == 0 {
+            self.folder.write_json("summary.json", &results.summary(config, ranks))?;
+        }
+        Ok(())
+    }
+}
+
+/// Over all ranks, what each gave in this place.
+fn sum(ranks: &[Vec<f64>], place: usize) -> f64 {
+    ranks.iter().map(|rank| rank[place]).sum()
+}

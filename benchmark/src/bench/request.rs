@@ -1,0 +1,91 @@
+//! Everything that was typed, and the combinations of a sweep.
+
+use crate::failure::{Failure, Outcome};
+use crate::grammar::{self, Override};
+use crate::loader::WorkerKind;
+use crate::training;
+use crate::value::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything that was typed.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The program's name as it was called, with the verb: the words a command to type begins with.
+    pub called: Vec<String>,
+    pub overrides: Vec<String>,
+    pub config_dir: Option<PathBuf>,
+    /// Unknown keys are told and left out instead of refused.
+    pub lenient: bool,
+    pub training: training::Options,
+    pub original_order: bool,
+    pub workers: WorkerKind,
+    pub verify: bool,
+    pub regenerate: bool,
+    pub ranks: u64,
+    /// After this long at a barrier it is said who is missing.
+    pub barrier_timeout: Duration,
+    /// Several values of a key are several runs.
+    pub multirun: bool,
+    /// Called by DLIO's own name: its lines on the terminal, its reading of every key.
+    pub as_original: bool,
+    pub quiet: bool,
+}
+
+impl Request {
+    pub(super) fn parsed(&self) -> Outcome<Vec<Override>> {
+        self.overrides.iter().map(|text| grammar::parse(text)).collect()
+    }
+
+    /// The program, and the options without which the overrides would mean something else.
+    pub(super) fn command(&self) -> Vec<String> {
+        let folder = self.config_dir.iter().flat_map(|folder| ["--config-dir".into(), folder.display().to_string()]);
+        let lenient = self.lenient.then(|| "--lenient".to_string());
+        self.called.iter().cloned().chain(folder).chain(lenient).collect()
+    }
+}
+
+/// The overrides of each run: one, or one for each combination of a sweep.
+pub(super) fn combinations(typed: &[Override], multirun: bool) -> Outcome<Vec<Vec<Override>>> {
+    if let Some(sweep) = typed.iter().find(|typed| typed.values.len() > 1 && !multirun) {
+        let what = format!("`{}` has several values", sweep.typed);
+        return Err(Failure::refused(what)
+            .remedy("quote the value if it is one, write a list as [a,b], or add --multirun for a run each"));
+    }
+    let runs = typed.iter().fold(1usize, |runs, typed| runs.saturating_mul(typed.values.len().max(1)));
+    if runs > grammar::SWEEP_MAX {
+        return Err(Failure::refused(format!(
+            "that is a sweep of {runs} runs, and {} are the most",
+            grammar::SWEEP_MAX
+        )));
+    }
+    let mut all: Vec<Vec<Override>> = vec![Vec::new()];
+    for typed in typed {
+        let variants: Vec<Override> = match typed.values.len() {
+            0 | 1 => vec![typed.clone()],
+            _ => typed.values.iter().map(|value| one_of(typed, value)).collect(),
+        };
+        all = all
+            .iter()
+            .flat_map(|before| variants.iter().map(|variant| [before.clone(), vec![variant.clone()]].concat()))
+            .collect();
+    }
+    Ok(all)
+}
+
+fn one_of(sweep: &Override, value: &Value) -> Override {
+    let key = sweep.typed.split('=').next().unwrap_or_default();
+    Override { typed: format!("{key}={}", value.inline()), values: vec![value.clone()], ..sweep.clone() }
+}
+
+/// A folder that all machines of a run see: the one that its results go to, if it was typed, or the one it was typed in.
+pub fn shared_folder(request: &Request) -> PathBuf {
+    let place = |typed: &Override| match &typed.values[..] {
+        [Value::Text(folder)] if !folder.contains("${") => Some(PathBuf::from(folder)),
+        _ => None,
+    };
+    let folders = ["hydra.run.dir", "workload.output.folder"];
+    let typed = request.overrides.iter().rev().filter_map(|text| grammar::parse(text).ok());
+    let found = typed.filter(|typed| folders.contains(&typed.key.as_str())).find_map(|typed| place(&typed));
+    found.unwrap_or_else(|| PathBuf::from("."))
+}

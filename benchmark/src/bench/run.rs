@@ -1,0 +1,178 @@
+//! A run on its ranks, and the folder they write into.
+
+use super::rank::Rank;
+use super::request::Request;
+use crate::agreement;
+use crate::communicator::{Communicator, Single};
+use crate::config::Config;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::fingerprint;
+use crate::generate;
+use crate::grammar::Override;
+use crate::keys;
+use crate::layout::Layout;
+use crate::local::Local;
+use crate::locate;
+use crate::outputs::RunFolder;
+use crate::system;
+use crate::terminal;
+use crate::value::Value;
+use crate::workload::Composed;
+use std::path::{Path, PathBuf};
+
+/// A run ready to begin.
+#[derive(Debug)]
+pub struct Run {
+    pub config: Config,
+    pub composed: Composed,
+    pub overrides: Vec<Override>,
+    pub folder: PathBuf,
+    /// Nobody said where: the folder is made anew, whoever else begins in the same second.
+    pub(super) own_folder: bool,
+    /// Differences from what the keys may suggest, a line each.
+    pub notes: Vec<String>,
+    /// The words of this very command that come before its overrides.
+    pub called: Vec<String>,
+    /// The data set is to be made first, though nobody asked: there is none and the place is our own.
+    pub generate_first: bool,
+}
+
+impl Run {
+    /// The value of the key that `workflow.query` asks for.
+    pub fn answer(&self) -> Option<String> {
+        let key = self.config.workflow.query.as_deref()?;
+        let path: Vec<&str> = key.split('.').collect();
+        let typed = self.composed.workload.at(&path).map(Value::inline);
+        typed.or_else(|| keys::find(key).map(|key| key.default.to_string())).or(Some("None".into()))
+    }
+
+    /// Says which run it is, where that is not what was typed.
+    pub fn introduce(&self, request: &Request) {
+        if request.quiet || locate::is_traced() {
+            return;
+        }
+        if let Some(alias) = &self.composed.found.alias {
+            terminal::line(format_args!("workload {alias} is {}", self.composed.found.name));
+        }
+        if self.generate_first {
+            terminal::line(format_args!(
+                "there is no data set at {}; it is generated first",
+                self.config.dataset.folder.display()
+            ));
+        }
+    }
+
+    /// Makes the run folder where nobody said which: one that no other run has, even of the same second.
+    pub fn reserve_folder(&mut self) -> Outcome<()> {
+        if !self.own_folder {
+            return Ok(());
+        }
+        let failed = |path: &Path, error| Failure::unwritable("making the run folder", path, error);
+        let wanted = self.folder.clone();
+        if let Some(above) = wanted.parent() {
+            std::fs::create_dir_all(above).map_err(|error| failed(above, error))?;
+        }
+        for number in 1.. {
+            match std::fs::create_dir(&self.folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    let mut name = wanted.clone().into_os_string();
+                    name.push(format!("-{number}"));
+                    self.folder = PathBuf::from(name);
+                }
+                made => {
+                    made.map_err(|error| failed(&self.folder, error))?;
+                    break;
+                }
+            }
+        }
+        self.own_folder = false;
+        Ok(())
+    }
+
+    /// Runs on all ranks, which are processes of this machine.
+    pub fn start(&mut self, request: &Request) -> Outcome<()> {
+        let (folder, foreign) = self.open(request)?;
+        let rank = Rank { run: self, request, folder, foreign };
+        if request.ranks <= 1 {
+            return rank.work(&mut Single);
+        }
+        let started = Local::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
+        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let outcome = rank.work(local.communicator());
+        local.join(outcome)
+    }
+
+    /// Runs as one of the ranks that somebody else started.
+    pub fn start_as(&mut self, request: &Request, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let first = communicator.rank() == 0;
+        let opened = if first { Some(self.open(request)) } else { None };
+        let own = opened.map(|opened| {
+            opened.map(|(folder, [train, valid])| {
+                format!("{}{}{}", u8::from(train), u8::from(valid), folder.path.display())
+            })
+        });
+        system::note_interrupts();
+        let text = agreement::broadcast(communicator, own)?;
+        let foreign = [0, 1].map(|split| text.as_bytes().get(split) == Some(&b'1'));
+        self.folder = PathBuf::from(text.get(2..).unwrap_or_default());
+        let folder = RunFolder { path: self.folder.clone() };
+        if !first {
+            // Another machine may have a folder of its own there.
+            folder.make()?;
+        }
+        Rank { run: self, request, folder, foreign }.work(communicator)
+    }
+
+    /// The configuration that the ranks of a run must agree on.
+    pub fn terms(&self) -> String {
+        let mut config = self.config.clone();
+        // It may have the time in it, and is what rank 0 says.
+        config.output.folder = None;
+        format!("{config:#?}")
+    }
+
+    /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
+    fn open(&mut self, request: &Request) -> Outcome<(RunFolder, [bool; 2])> {
+        self.check_disk()?;
+        system::note_interrupts();
+        self.reserve_folder()?;
+        let folder = RunFolder::create(self.folder.clone())?;
+        folder.clear()?;
+        let foreign = self.prepare_generation(request)?;
+        if !request.quiet {
+            self.notes.iter().for_each(|note| terminal::line(format_args!("note: {note}")));
+        }
+        let subfolder = match self.composed.hydra.get("output_subdir") {
+            Some(Value::Text(name)) => name.as_str(),
+            _ => ".hydra",
+        };
+        folder.write_configuration(subfolder, &self.composed.written, &self.composed.hydra, &self.overrides)?;
+        Ok((folder, foreign))
+    }
+
+    /// Sees to it that no file stays that was made otherwise.
+    fn prepare_generation(&mut self, request: &Request) -> Outcome<[bool; 2]> {
+        if !self.config.workflow.generate {
+            return Ok([false; 2]);
+        }
+        let layout = Layout::new(&self.config.dataset);
+        generate::make_folders(&layout)?;
+        let prepared = fingerprint::prepare(&layout, request.regenerate)?;
+        self.notes.extend(prepared.words);
+        Ok(prepared.foreign)
+    }
+}
+
+/// In a child nobody else prints what went wrong.
+fn code_of(outcome: &Outcome<()>) -> i32 {
+    match outcome {
+        Ok(()) => 0,
+        Err(failure) => {
+            // Without a word: rank 0 has said it.
+            if failure.kind != Kind::Interrupted && !failure.what.is_empty() {
+                terminal::warn(format_args!("dlio: {failure}"));
+            }
+            failure.exit_code()
+        }
+    }
+}

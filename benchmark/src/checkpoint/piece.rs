@@ -1,0 +1,111 @@
+//! The bytes of a checkpoint: generated once, changed cheaply, with a checksum that is known without reading them.
+
+use crate::config::{Datatype, Element};
+use crate::content::Content;
+use crate::random::{mixed, word};
+use crate::system;
+use std::fs::File;
+use std::io::{self, Write};
+
+/// The bytes of one write: large enough that calls cost nothing, small enough to stay in the cache.
+pub(super) const PIECE: usize = 512 << 10;
+const _: () = assert!(PIECE.is_power_of_two());
+
+/// The bytes that are written next. Drawing noise takes as long as writing it, so it is drawn once, and each piece is the first one
+/// with a key of eight bytes xored over it: no two have a block in common that a storage could keep once, or pack.
+///
+/// A checksum is linear: that of the xor of two pieces is the xor of theirs. So one piece is checksummed, and each bit
+/// of the key is known to change this and that.
+pub(super) struct Piece {
+    bytes: Vec<u8>,
+    /// Draws the keys; None leaves the piece as it is.
+    seed: Option<u64>,
+    turned: u64,
+    key: u64,
+    first_crc: u32,
+    crc_of_bits: [u32; 64],
+}
+
+impl Piece {
+    fn new(bytes: Vec<u8>, seed: Option<u64>) -> Piece {
+        let first_crc = crc32fast::hash(&bytes);
+        Piece { bytes, seed, turned: 0, key: 0, first_crc, crc_of_bits: crc_of_bits() }
+    }
+
+    /// For a file of so many bytes: noise, or ones of its type.
+    pub(super) fn of(bytes: u64, datatype: Datatype, random: bool) -> Piece {
+        if random { Piece::noise(bytes) } else { Piece::new(datatype.one.repeat(PIECE / datatype.one.len()), None) }
+    }
+
+    /// Writes `bytes` of it where the file is, a new tensor each time; returns their checksum.
+    pub(super) fn write(&mut self, file: &mut File, bytes: u64) -> io::Result<u32> {
+        let mut crc = crc32fast::Hasher::new();
+        let mut left = bytes;
+        while left > 0 {
+            let length = left.min(PIECE as u64) as usize;
+            match length {
+                PIECE => crc.combine(&self.crc()),
+                _ => crc.update(&self.bytes[..length]),
+            }
+            file.write_all(&self.bytes[..length])?;
+            left -= length as u64;
+            self.turn();
+            if system::interrupted() {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+        }
+        Ok(crc.finalize())
+    }
+
+    fn noise(bytes: u64) -> Piece {
+        let seed = mixed(&[bytes, 3]);
+        let mut piece = vec![0; PIECE];
+        Content::new(seed, Element::UINT8).fill(0, &mut piece);
+        Piece::new(piece, Some(seed))
+    }
+
+    fn turn(&mut self) {
+        let Some(seed) = self.seed else { return };
+        self.turned += 1;
+        let change = word(!seed, self.turned);
+        self.key ^= change;
+        for eight in self.bytes.as_chunks_mut::<8>().0 {
+            *eight = (u64::from_le_bytes(*eight) ^ change).to_le_bytes();
+        }
+    }
+
+    fn crc(&self) -> crc32fast::Hasher {
+        let set = (0..64).filter(|bit| self.key >> bit & 1 == 1);
+        let crc = set.fold(self.first_crc, |crc, bit: usize| crc ^ self.crc_of_bits[bit]);
+        crc32fast::Hasher::new_with_initial_len(crc, PIECE as u64)
+    }
+}
+
+/// By bit of a key, the change it makes in the checksum of a piece.
+fn crc_of_bits() -> [u32; 64] {
+    let of = |key: u64| {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&key.to_le_bytes());
+        for _ in 0..(PIECE / 8).ilog2() {
+            crc.combine(&crc.clone());
+        }
+        crc.finalize()
+    };
+    let nothing = of(0);
+    std::array::from_fn(|bit| of(1 << bit) ^ nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_of_a_turned_piece_is_known_without_reading_it() {
+        for mut piece in [Piece::noise(9), Piece::of(9, Datatype::named("fp16"), false)] {
+            for _ in 0..5 {
+                assert_eq!(piece.crc().finalize(), crc32fast::hash(&piece.bytes));
+                piece.turn();
+            }
+        }
+    }
+}

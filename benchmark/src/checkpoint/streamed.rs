@@ -1,0 +1,274 @@
+//! The built-in mechanism: files of generated content, streamed out and read back.
+
+use super::piece::{PIECE, Piece};
+use super::shard::{Format, Shard};
+use super::{Mechanism, Moved};
+use crate::draft::{self, Draft};
+use crate::failure::{Failure, Outcome};
+use crate::restored;
+use crate::system;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Files of generated content, written in large pieces, on the device before `save` returns if asked.
+#[derive(Debug, Clone)]
+pub struct Streamed {
+    pub fsync: bool,
+    pub random: bool,
+    /// Bytes that are read are checked against the checksums in their file.
+    pub verify: bool,
+}
+
+impl Streamed {
+    fn write(&self, path: &Path, shard: &Shard) -> io::Result<()> {
+        let mut file = File::create(path)?;
+        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random);
+        let mut around = shard.file();
+        file.write_all(around.head())?;
+        for tensor in 0..around.tensors() {
+            file.write_all(&around.before(tensor))?;
+            let crc = piece.write(&mut file, around.tensor_bytes(tensor))?;
+            around.set_crc(tensor, crc);
+            // The checksum stands before what it is of.
+            if let Some((at, bytes)) = around.afterwards(tensor) {
+                file.write_all_at(&bytes, at)?;
+            }
+        }
+        file.write_all(&around.tail())?;
+        if self.fsync { file.sync_all() } else { Ok(()) }
+    }
+}
+
+fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
+    if system::interrupted() {
+        return Failure::interrupted();
+    }
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let failure = Failure::io(doing, path, error);
+    if full {
+        return failure.remedy(MORE_ROOM);
+    }
+    failure
+}
+
+const MORE_ROOM: &str = "free space, or point workload.checkpoint.checkpoint_folder at a larger disk";
+
+/// True if there was no room for a checkpoint.
+pub fn is_full(failure: &Failure) -> bool {
+    failure.remedy == MORE_ROOM
+}
+
+/// Copies a rank's files to another folder, where they are on the device when this returns: after that the first may go.
+pub fn copy(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    fs::create_dir_all(to).map_err(|error| Failure::unwritable("making the folder", to, error))?;
+    draft::sweep(to);
+    let mut piece = vec![0; PIECE];
+    let mut moved = Moved::default();
+    for shard in shards {
+        let (source, path) = (from.join(shard.name()), to.join(shard.name()));
+        let draft = Draft::new(&path);
+        moved.bytes +=
+            copy_file(&source, draft.path(), &mut piece).map_err(|error| of_io("copying to", &path, error))?;
+        draft.commit()?;
+    }
+    let synced = File::open(to).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| Failure::io("syncing the folder", to, error))?;
+    moved.fsyncs = shards.len() as u64 + 1;
+    Ok(moved)
+}
+
+fn copy_file(from: &Path, to: &Path, piece: &mut [u8]) -> io::Result<u64> {
+    let (mut source, mut target, mut total) = (File::open(from)?, File::create(to)?, 0);
+    loop {
+        if system::interrupted() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match source.read(piece) {
+            Ok(0) => break,
+            Ok(read) => {
+                target.write_all(&piece[..read])?;
+                total += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    target.sync_all().map(|()| total)
+}
+
+impl Mechanism for Streamed {
+    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+        draft::sweep(folder);
+        for shard in shards {
+            let path = folder.join(shard.name());
+            let draft = Draft::new(&path);
+            self.write(draft.path(), shard).map_err(|error| of_io("writing", &path, error))?;
+            draft.commit()?;
+        }
+        if self.fsync {
+            // The names too: a file that is safe under no name is lost.
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
+        }
+        let fsyncs = if self.fsync { shards.len() as u64 + 1 } else { 0 };
+        Ok(Moved { bytes: shards.iter().map(Shard::file_bytes).sum(), fsyncs })
+    }
+
+    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        let mut piece = vec![0; PIECE];
+        let mut total = 0;
+        for shard in shards {
+            total += self.load_file(&folder.join(shard.name()), shard, &mut piece)?;
+        }
+        Ok(Moved { bytes: total, fsyncs: 0 })
+    }
+}
+
+impl Streamed {
+    /// A file of another size is right too where it holds as many bytes of tensors: another program wrote it.
+    fn load_file(&self, path: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
+        let failed = |error| of_io("reading", path, error);
+        let mut file = File::open(path).map_err(failed)?;
+        let saved = shard.file_bytes();
+        let length = file.metadata().map_err(failed)?.len();
+        let damaged = |what: String| Err(Failure::damaged(path, what));
+        let Some(parts) = shard.format.parts(&file) else {
+            return damaged(format!("no complete checkpoint: {length} bytes, {saved} were saved"));
+        };
+        let held: u64 = parts.iter().map(|part| part.bytes).sum();
+        if shard.format == Format::Bytes && length != saved {
+            return damaged(format!("{length} bytes, {saved} were saved"));
+        }
+        if shard.format != Format::Bytes && held != shard.bytes() {
+            return damaged(format!("it holds {held} bytes of tensors, the configuration has {}", shard.bytes()));
+        }
+        let checked = if self.verify { parts } else { Vec::new() };
+        let read = restored::read(&mut file, checked, piece).map_err(failed)?;
+        match read.damaged {
+            Some(tensor) => damaged(format!("tensor {tensor} is not what was written: its checksum is another")),
+            None => Ok(read.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::folder;
+    use super::*;
+    use crate::config::Datatype;
+    use crate::formats::zip;
+    use crate::torch_file::State;
+
+    /// A file with one tensor of so many bytes.
+    fn file(name: &str, bytes: u64) -> Shard {
+        let (stem, ending) = name.split_once('.').unwrap();
+        let formats = [Format::Torch, Format::Safetensors, Format::Bytes];
+        let format = formats.into_iter().find(|format| format.ending() == ending).unwrap();
+        Shard { stem: stem.into(), format, state: State::of(Datatype::INT8, &[("a", bytes)]) }
+    }
+
+    fn streamed(fsync: bool) -> Streamed {
+        Streamed { fsync, random: true, verify: true }
+    }
+
+    #[test]
+    fn no_block_of_a_checkpoint_is_there_twice() {
+        let scratch = crate::scratch::Folder::new("noise");
+        let shards = [file("a.pb", 5 * PIECE as u64 + 77)];
+        streamed(false).save(scratch.path(), &shards).unwrap();
+        let bytes = fs::read(scratch.path().join("a.pb")).unwrap();
+        assert_eq!(bytes.len() as u64, shards[0].bytes());
+        let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(512).collect();
+        assert_eq!(blocks.len(), bytes.len().div_ceil(512));
+        let mut packer = libdeflater::Compressor::new(libdeflater::CompressionLvl::fastest());
+        let mut packed = vec![0; packer.deflate_compress_bound(bytes.len())];
+        assert!(packer.deflate_compress(&bytes, &mut packed).unwrap() > bytes.len() * 99 / 100);
+    }
+
+    #[test]
+    fn the_checksum_in_a_torch_file_is_that_of_its_tensor() {
+        let scratch = crate::scratch::Folder::new("crc");
+        let lengths = [1, PIECE as u64, 77, 3 * PIECE as u64 + 5];
+        let named: Vec<(&str, u64)> = ["a", "b", "c", "d"].into_iter().zip(lengths).collect();
+        let shard = Shard { state: State::of(Datatype::INT8, &named), ..file("a.pt", 1) };
+        streamed(false).save(scratch.path(), &[shard]).unwrap();
+        let path = scratch.path().join("a.pt");
+        let bytes = fs::read(&path).unwrap();
+        for (number, length) in lengths.into_iter().enumerate() {
+            let tensor = zip::find(&path, &bytes, |name| name == format!("a/data/{number}")).unwrap();
+            assert_eq!((tensor.packed.len() as u64, crc32fast::hash(tensor.packed)), (length, tensor.crc));
+        }
+        let entries = zip::entries(&File::open(&path).unwrap()).unwrap();
+        assert_eq!(entries.len(), 3 + lengths.len());
+    }
+
+    #[test]
+    fn another_programs_file_with_the_same_tensors_is_loaded() {
+        let scratch = crate::scratch::Folder::new("foreign");
+        let mut mechanism = streamed(false);
+        let ours = file("a.pt", 5000);
+        // Other names make other sizes of the same tensors.
+        let theirs = Shard { state: State::of(Datatype::INT8, &[("weights", 2000), ("bias", 3000)]), ..ours.clone() };
+        let bytes = mechanism.save(scratch.path(), &[theirs]).unwrap().bytes;
+        assert_ne!(bytes, ours.file_bytes());
+        assert_eq!(mechanism.load(scratch.path(), std::slice::from_ref(&ours)).unwrap().bytes, bytes);
+        let larger = mechanism.load(scratch.path(), &[file("a.pt", 5001)]).unwrap_err();
+        assert!(larger.what.contains("5000 bytes of tensors, the configuration has 5001"), "{larger}");
+        let path = scratch.path().join("a.pt");
+        File::options().write(true).open(&path).unwrap().set_len(bytes - 10).unwrap();
+        assert_eq!(mechanism.load(scratch.path(), &[ours]).unwrap_err().exit_code(), 5);
+    }
+
+    #[test]
+    fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
+        let scratch = crate::scratch::Folder::new("ckpt");
+        let at = folder(scratch.path(), 1, 4);
+        let shards = [file("a.pb", 3_000_001), file("b.pt", 10)];
+        let all = 3_000_001 + shards[1].file_bytes();
+        let mut mechanism = streamed(true);
+        assert_eq!(mechanism.save(&at, &shards), Ok(Moved { bytes: all, fsyncs: 3 }));
+        assert_eq!(mechanism.load(&at, &shards), Ok(Moved { bytes: all, fsyncs: 0 }));
+        fs::write(at.join("b.pt"), b"short").unwrap();
+        assert_eq!(mechanism.load(&at, &shards).unwrap_err().exit_code(), 5);
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed_in_every_format_that_has_checksums() {
+        let scratch = crate::scratch::Folder::new("verified");
+        for name in ["a.pt", "a.safetensors"] {
+            let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
+            streamed(false).save(scratch.path(), &shards).unwrap();
+            let path = scratch.path().join(name);
+            let whole = fs::read(&path).unwrap();
+            let body = whole.len() - if name == "a.pt" { 100_000 } else { 20 };
+            for at in [body, 600_000] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 0x10;
+                fs::write(&path, &bytes).unwrap();
+                let noticed = streamed(false).load(scratch.path(), &shards).unwrap_err();
+                assert!(noticed.exit_code() == 5 && noticed.what.contains("is not what was written"), "{noticed}");
+                let unverified = Streamed { verify: false, ..streamed(false) };
+                assert_eq!(unverified.clone().load(scratch.path(), &shards).unwrap().bytes, whole.len() as u64);
+            }
+            for cut in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
+                fs::write(&path, &whole[..cut]).unwrap();
+                assert_eq!(streamed(false).load(scratch.path(), &shards).unwrap_err().exit_code(), 5, "{name}, {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_is_what_was_copied() {
+        let scratch = crate::scratch::Folder::new("copied");
+        let (from, to) = (scratch.path().join("fast"), scratch.path().join("slow/1"));
+        let shards = [file("a.pt", 2_000_000), file("b.safetensors", 3)];
+        let bytes = streamed(false).save(&from, &shards).unwrap().bytes;
+        assert_eq!(copy(&from, &to, &shards), Ok(Moved { bytes, fsyncs: 3 }));
+        assert_eq!(streamed(false).load(&to, &shards).unwrap().bytes, bytes);
+        fs::remove_file(from.join("b.safetensors")).unwrap();
+        assert_eq!(copy(&from, &to, &shards).unwrap_err().exit_code(), 3);
+    }
+}
