@@ -14,7 +14,7 @@ pub const FAILED: i64 = i64::MIN + 1;
 /// A 32-bit value an event does not have.
 pub const ABSENT_32: i32 = i32::MIN;
 
-/// What a reader may leave out.
+/// The columns that a reader may leave out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// Flags, modes, metadata: dear, and no report but SQL looks at them.

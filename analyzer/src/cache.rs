@@ -1,4 +1,4 @@
-//! What a whole reading of a trace found out, kept beside it: the summary, and what each unit holds.
+//! The cache: the result of a whole reading of a trace, kept beside it: the summary, and what each unit holds.
 //!
 //! ```text
 //! DIR/.dlio-cache                    of a folder
@@ -41,7 +41,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Larger parts are damage: those of a billion events and 100,000 files stay far below.
 const PART_MAX: u64 = 512 << 20;
 
-/// What tells a file from another and from itself after a change.
+/// The marks that tell a file from another and from itself after a change.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 struct Identity {
     path: String,
@@ -80,7 +80,7 @@ struct Units {
     seen: Vec<(u32, u32, Seen)>,
 }
 
-/// What an earlier reading found out.
+/// The result of an earlier reading.
 pub struct Remembered {
     summary: Vec<u8>,
     units: Vec<u8>,
@@ -114,7 +114,7 @@ impl Cache {
         Some(Cache { given: given.to_vec(), root, key, files, places, settled })
     }
 
-    /// What is known of these very files.
+    /// The result that is kept of these very files.
     pub fn load(&self) -> Option<Remembered> {
         self.places.iter().find_map(|place| self.load_from(place))
     }
@@ -199,7 +199,7 @@ fn relative(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// What was given, wherever it is given from.
+/// The given paths as one text, wherever they are given from.
 fn spelled(given: &[String]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let whole = |path: &String| here.join(path).to_string_lossy().into_owned();

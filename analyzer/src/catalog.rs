@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 /// No file.
 pub const FILE_NONE: u32 = 0;
 
-/// What happened, as three columns say it: `name`, `cat` and `class`.
+/// A kind of event, as three columns have it: `name`, `cat` and `class`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Kind {
     pub name: Arc<str>,
@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-/// Where an event comes from.
+/// The origin of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
     /// A call that was seen.
@@ -163,7 +163,7 @@ impl Kinds {
     }
 }
 
-/// What events are called whose names found no room.
+/// The name of all events whose own names found no room.
 pub const OTHER_NAMES: &str = "(other names)";
 
 /// Memory that one more name takes while a trace is read and counted, about.
@@ -177,7 +177,7 @@ pub struct Catalog {
     files: Mutex<Strings>,
     texts: Mutex<Strings>,
     kinds: Mutex<Kinds>,
-    /// How many kinds of event get a number of their own.
+    /// Number of kinds of event that get a number of their own.
     kinds_max: AtomicUsize,
     processes: RwLock<Vec<Process>>,
     hosts: RwLock<Vec<Host>>,
@@ -225,7 +225,7 @@ impl Catalog {
         self.kinds_max.store(names.max(2 * OPS.len()), Ordering::Relaxed);
     }
 
-    /// Whether names of events found no room.
+    /// True if names of events found no room.
     pub fn lacks_names(&self) -> bool {
         let kinds = self.kinds.lock().expect("kinds");
         kinds.rows.len() > self.kinds_max.load(Ordering::Relaxed)
@@ -256,11 +256,11 @@ impl Catalog {
 
     /// The kind of a span, classed by its category.
     pub fn span(&self, name: &str, category: &str) -> u32 {
-        self.said(name, category, Origin::Span)
+        self.app_kind(name, category, Origin::Span)
     }
 
     /// The kind of a span, instant or counter; only a span has a class of its own.
-    pub fn said(&self, name: &str, category: &str, origin: Origin) -> u32 {
+    pub fn app_kind(&self, name: &str, category: &str, origin: Origin) -> u32 {
         let class = match origin {
             // What PyTorch's profiler calls the wait for a batch; its category is that of any mark of the program's.
             Origin::Span if name.starts_with("enumerate(DataLoader)") => Class::Read,
@@ -369,7 +369,7 @@ impl Catalog {
         self.processes.read().expect("processes").get(proc as usize).map_or(0, |process| process.pid)
     }
 
-    /// Whether `takes` lets a process through; one that is not known it does not.
+    /// True if `takes` lets a process through; one that is not known it does not.
     pub fn is_process(&self, proc: u32, takes: impl Fn(&Process) -> bool) -> bool {
         self.processes.read().expect("processes").get(proc as usize).is_some_and(takes)
     }

@@ -71,7 +71,7 @@ impl Draft {
     }
 }
 
-/// Where results go: standard output, or a file that takes its name when all of them are in it.
+/// The destination of results: standard output, or a file that takes its name when all of them are in it.
 pub struct Output {
     stdout: Option<io::BufWriter<Box<dyn Write + Send>>>,
     draft: Option<io::BufWriter<Draft>>,

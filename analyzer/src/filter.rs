@@ -1,4 +1,4 @@
-//! Which events a question is about: a time window, processes, ranks, files, categories, a shortest duration.
+//! The filter of a question: a time window, processes, ranks, files, categories, a shortest duration.
 //!
 //! A filter is applied to whole blocks first (their times and process are known without decoding), then row by row.
 
@@ -23,13 +23,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether counts of many events cannot tell which of them pass.
+    /// True if counts of many events cannot tell which of them pass.
     pub fn asks_for_single_events(&self) -> bool {
         let by_what = !self.files.is_empty() || !self.cats.is_empty();
         by_what || self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
     }
 
-    /// Whether a process is one of those asked for.
+    /// True if a process is one of those asked for.
     pub fn takes_process(&self, pid: i32, rank: Option<i32>) -> bool {
         let (pids, ranks) = (&self.pids, &self.ranks);
         (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
@@ -46,7 +46,7 @@ pub struct Sieve<'a> {
     filter: &'a Filter,
     catalog: &'a Catalog,
     procs: Option<HashSet<u32>>,
-    /// What is known to pass, by number; grows with the catalogue.
+    /// Numbers known to pass; grows with the catalogue.
     files: Mutex<Arc<Vec<bool>>>,
     kinds: Mutex<Arc<Vec<bool>>>,
     whole: bool,
@@ -85,7 +85,7 @@ impl<'a> Sieve<'a> {
         self
     }
 
-    /// Whether an event of the unit may pass, as far as that is known without reading it.
+    /// True if an event of the unit may pass, as far as that is known without reading it.
     pub fn may_take(&self, unit: &Unit) -> bool {
         if self.whole {
             return true;
@@ -137,7 +137,7 @@ impl<'a> Sieve<'a> {
         batch.retain(&keep);
     }
 
-    /// What passes, by number, long enough for every number of the column.
+    /// Pass or not by number, long enough for every number of the column.
     fn passing(
         &self,
         known: &Mutex<Arc<Vec<bool>>>,

@@ -1,6 +1,6 @@
 //! Tables for terminals: columns as wide as their widest cell, numbers to the right.
 
-/// Where the cells of a column stand.
+/// The side of a column on which its cells stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     Left,
@@ -108,10 +108,10 @@ impl Grid {
 /// Blanks before a column.
 const GAP: usize = 2;
 
-/// What is left of a first column however little room there is.
+/// The least width of a first column.
 const FIRST_MIN: usize = 12;
 
-/// Whether a terminal does something else with a character than show it: characters that turn the direction of what
+/// True if a terminal does something else with a character than show it: characters that turn the direction of what
 /// follows make a name look like another.
 pub fn is_obeyed(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

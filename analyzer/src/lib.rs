@@ -14,6 +14,7 @@ macro_rules! notice {
     };
 }
 
+pub mod amount;
 pub mod batch;
 pub mod cache;
 pub mod catalog;

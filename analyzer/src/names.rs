@@ -33,7 +33,7 @@ fn has_sequence(name: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', name).any(|at| is_sequence(&name[at..]))
 }
 
-/// Whether a text begins like what is written for a byte.
+/// True if a text begins like what is written for a byte.
 fn is_sequence(text: &[u8]) -> bool {
     matches!(text, [b'\\', b'x', b'8' | b'9' | b'a'..=b'f', b'0'..=b'9' | b'a'..=b'f', ..] | [b'\\', b'x', b'5', b'c', ..])
 }

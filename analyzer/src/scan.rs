@@ -14,7 +14,7 @@ use crate::unit::Unit;
 /// Events in a part: enough that handing one out costs nothing, few enough that a strip of time stays narrow.
 const PART_EVENTS: u64 = 128 << 10;
 
-/// How far a scan has come; another thread may look at it or end it.
+/// The progress of a scan; another thread may look at it or end it.
 #[derive(Default)]
 pub struct Progress {
     pub events: AtomicU64,
@@ -22,7 +22,7 @@ pub struct Progress {
     pub stopped: AtomicBool,
 }
 
-/// What one thread does with the batches it reads.
+/// The work of one thread on the batches it reads.
 pub trait Consumer: Send {
     fn batch(&mut self, batch: &mut Batch);
 

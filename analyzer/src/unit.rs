@@ -16,11 +16,11 @@ pub struct Unit {
     pub proc: Option<u32>,
     /// The only process id in it, where that is known and the process is not.
     pub pid: Option<i32>,
-    /// Which of the trace's categories it holds.
+    /// The trace's categories that it holds.
     pub categories: u64,
-    /// How many events it holds, as far as known.
+    /// The number of its events, as far as known.
     pub events: u64,
-    /// How many bytes of the file it is.
+    /// The bytes of the file that it takes.
     pub size: u64,
 }
 
@@ -32,12 +32,12 @@ impl Unit {
     }
 }
 
-/// What reading a unit told about it.
+/// The content of a unit, known once it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     pub first_start: i64,
     pub last_end: i64,
-    /// Where all of it is of one process id.
+    /// The process id of all of it, where that is one.
     pub pid: Option<i32>,
     pub categories: u64,
 }

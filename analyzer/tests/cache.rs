@@ -1,4 +1,4 @@
-//! What is kept of a trace between two openings is used while nothing changed, and only then.
+//! The cache between two openings of a trace is used while nothing changed, and only then.
 
 mod generator;
 mod support;

@@ -86,10 +86,10 @@ fn the_side_that_is_typed_first_was_before() {
 fn a_run_beside_itself_changed_nothing() {
     let folder = Folder::new("itself");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
-    let said = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
-    assert!(said.starts_with("Both runs took "), "{said}");
-    assert!(said.contains("kept") && !said.contains("EXCEEDED") && !said.contains("Calls"), "{said}");
-    assert!(!said.contains("What else changed"), "{said}");
+    let message = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
+    assert!(message.starts_with("Both runs took "), "{message}");
+    assert!(message.contains("kept") && !message.contains("EXCEEDED") && !message.contains("Calls"), "{message}");
+    assert!(!message.contains("What else changed"), "{message}");
 }
 
 #[test]
@@ -135,19 +135,19 @@ fn several_runs_a_side_tell_a_change_from_noise() {
         let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
         (values(&typed), printed(&typed))
     };
-    let (values, said) = compared(&slower);
+    let (values, message) = compared(&slower);
     let wall = metric(&values, "wall_s");
     assert_eq!(wall["claim"], "more");
     let at = |what: &str| wall[what].as_f64().unwrap();
     assert!((at("p") - 2.0 / 924.0).abs() < 1e-9 && at("low") > 0.08 && at("high") < 0.12, "{wall}");
-    assert!(said.contains("the runs after are slower (U test, p = 0.0022)"), "{said}");
+    assert!(message.contains("the runs after are slower (U test, p = 0.0022)"), "{message}");
     assert_eq!(metric(&values, "read.bytes")["claim"], "same");
-    let (values, said) = compared(&same);
+    let (values, message) = compared(&same);
     assert_eq!(metric(&values, "wall_s")["claim"], "noise");
-    assert!(said.contains("no difference that is more than noise"), "{said}");
-    let (values, said) = compared(&slower[..3]);
+    assert!(message.contains("no difference that is more than noise"), "{message}");
+    let (values, message) = compared(&slower[..3]);
     assert_eq!(metric(&values, "wall_s")["claim"], "undecided");
-    assert!(said.contains("too few for a claim"), "{said}");
+    assert!(message.contains("too few for a claim"), "{message}");
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn one_run_a_side_is_judged_by_its_steps() {
         assert_eq!(metric(&compared(&much), name)["claim"], "more");
     }
     assert_eq!(metric(&compared(&few), "step.mean_s")["claim"], "undecided");
-    let said = printed(&[&slower, "--compare", &base]);
-    assert!(said.contains("steps are faster"), "{said}");
+    let message = printed(&[&slower, "--compare", &base]);
+    assert!(message.contains("steps are faster"), "{message}");
     let failed = analyze(&[&base, "--compare", &slower, "--fail-if", "step.mean_s > +5%"]);
     assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stdout));
 }
@@ -250,11 +250,11 @@ fn what_is_no_run_is_refused_by_name() {
     assert!(refused(Path::new(&empty)).contains("holds no events"));
     // Before anything is counted, or a folder is even looked for.
     let there = a.clone();
-    for (arguments, said) in
+    for (arguments, message) in
         [(["--format", "arrow"], "cannot be written as"), (["--html", &there], "exists; --force replaces it")]
     {
         let refused = analyze(&[&["nowhere", "--compare", "nowhere"], &arguments[..]].concat());
-        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{}", text(&refused.stderr));
     }
     let several = analyze(&["nowhere", "elsewhere", "--fail-if", "wall_s > 1", "--html", "page.html"]);
     assert!(text(&several.stderr).contains("2 runs are held against limits"), "{}", text(&several.stderr));
@@ -288,8 +288,8 @@ fn markdown_holds_names_and_no_markup() {
         json!({ "directories": [{ "directory": hostile, "opens": 1, "time_ns": time }, { "directory": "/d/x" }] })
     };
     let (a, b) = (report(&folder, "a.json", 100, folders(10)), report(&folder, "b.json", 100, folders(90)));
-    let said = printed(&[&a, "--compare", &b, "--format", "markdown"]);
-    assert!(said.contains("<details><summary>Folders") && !said.contains("<img"), "{said}");
-    assert!(said.contains("&lt;img src=x onerror=alert()&gt;\\|\\*b\\*"), "{said}");
-    assert_eq!(said.matches("<details>").count(), said.matches("</details>").count());
+    let message = printed(&[&a, "--compare", &b, "--format", "markdown"]);
+    assert!(message.contains("<details><summary>Folders") && !message.contains("<img"), "{message}");
+    assert!(message.contains("&lt;img src=x onerror=alert()&gt;\\|\\*b\\*"), "{message}");
+    assert_eq!(message.matches("<details>").count(), message.matches("</details>").count());
 }

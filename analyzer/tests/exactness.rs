@@ -26,7 +26,7 @@ use support::Folder;
 const THREADS: usize = 3;
 const MEMORY: u64 = 1 << 30;
 
-/// What was written: calls by name, and the times of everything.
+/// The truth of what was written: calls by name, and the times of everything.
 #[derive(Default)]
 struct Truth {
     events: u64,
@@ -399,12 +399,12 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
     assert!(what.other_events > 0 && rows >= what.other_events && what.bytes_written == 3_000_000, "{what:?}");
     assert!(what.bytes_reached < 3_000_000 && many.directories.iter().any(|row| row.files == 0), "{what:?}");
     let text = dlio_analyzer::summary::text::print(&many, 10);
-    let said = [
+    let message = [
         format!("on at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
         "events are on files that found no row".to_string(),
     ];
-    assert!(said.iter().all(|said| text.replace(',', "").contains(&said.replace(',', ""))), "{text}");
+    assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
     let text = dlio_analyzer::summary::text::print(&few, 10);
     assert!(text.contains("on 100 files, ") && !text.contains("on at least"), "{text}");
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use dlio_analyzer::findings::rules::RULES;
 use dlio_schemas::ops::Op;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage};
-use generator::told::Told;
+use generator::script::Script;
 use serde_json::Value;
 use support::Folder;
 
@@ -20,7 +20,7 @@ fn analyze(trace: &Folder, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn written(name: &str, processes: Vec<Told>) -> Folder {
+fn written(name: &str, processes: Vec<Script>) -> Folder {
     let folder = Folder::new(&format!("findings-{name}"));
     processes.into_iter().for_each(|process| process.write_to(folder.path()));
     folder
@@ -60,9 +60,9 @@ fn each_rule_fires_on_its_trace_and_on_no_others() {
             ));
         }
         for finding in report["findings"].as_array().unwrap() {
-            let said = finding["says"].as_str().unwrap();
-            assert!(finding["state"] != "fired" || said.contains(|c: char| c.is_ascii_digit()), "{name}: {said}");
-            assert!(!said.contains("NaN") && !said.contains("inf "), "{name}: {said}");
+            let message = finding["says"].as_str().unwrap();
+            assert!(finding["state"] != "fired" || message.contains(|c: char| c.is_ascii_digit()), "{name}: {message}");
+            assert!(!message.contains("NaN") && !message.contains("inf "), "{name}: {message}");
             assert!(finding["evidence"].as_array().unwrap().len() <= 5, "{name}: {finding}");
         }
     }
@@ -122,7 +122,7 @@ fn limits_are_changed_and_rules_left_out() {
 
 #[test]
 fn what_is_not_known_is_said_and_not_taken_for_zero() {
-    let mut reader = Told::new(100, 1);
+    let mut reader = Script::new(100, 1);
     (0..200).for_each(|step| {
         reader.load(&sample(0, step), 8 * MIB, 30_000);
     });
@@ -142,21 +142,21 @@ fn what_is_not_known_is_said_and_not_taken_for_zero() {
 
 #[test]
 fn poor_traces_are_judged() {
-    let one = |told: &mut Told| {
-        told.read("/data/a", 0, 4096, 50);
+    let one = |script: &mut Script| {
+        script.read("/data/a", 0, 4096, 50);
     };
-    let failing = |told: &mut Told| {
+    let failing = |script: &mut Script| {
         (0..200).for_each(|at| {
-            told.call(Op::OPENAT, &format!("/data/{at}"), 20, (0, 0, -2));
+            script.call(Op::OPENAT, &format!("/data/{at}"), 20, (0, 0, -2));
         });
     };
     for (name, work, ends) in
-        [("one-event", &one as &dyn Fn(&mut Told), true), ("failing", &failing, true), ("killed", &one, false)]
+        [("one-event", &one as &dyn Fn(&mut Script), true), ("failing", &failing, true), ("killed", &one, false)]
     {
-        let mut told = Told::new(100, 1);
-        told.ends = ends;
-        work(&mut told);
-        let trace = written(name, vec![told]);
+        let mut script = Script::new(100, 1);
+        script.ends = ends;
+        work(&mut script);
+        let trace = written(name, vec![script]);
         let report = report(&trace, &[]);
         assert!(report["findings"].as_array().unwrap().len() > 5, "{name}");
         assert!(ids(&report, "fired").iter().all(|id| id != "input-bound"), "{name}");

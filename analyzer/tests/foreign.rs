@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
@@ -58,7 +59,7 @@ fn explains(hash: &str, path: &str) -> String {
     dftracer_line("FH", "dftracer", 1, 4, &format!("\"name\":\"{path}\",\"value\":\"{hash}\""))
 }
 
-/// What samples/README.md's program did, as the C library's calls.
+/// The run of samples/README.md's program, as the C library's calls.
 fn check_known(summary: &Summary) {
     let calls = calls(summary);
     let known = [
@@ -111,8 +112,8 @@ fn dftracers_unit_is_the_one_its_file_says() {
     assert_eq!(summary.time.start_ts / 1_000_000_000, 1_795_306_951);
     assert!((1_000_000..1_000_000_000).contains(&summary.time.total_ns), "{}", summary.time.total_ns);
     let unit = |unit: &str| {
-        let said = dftracer_line("CM", "dftracer", 1, 4, &format!("\"name\":\"time_metric\",\"value\":\"{unit}\""));
-        let time = read_text("unit.pfw", said + &dftracer_line("read", "POSIX", 1, 1, "\"ret\":1")).time;
+        let message = dftracer_line("CM", "dftracer", 1, 4, &format!("\"name\":\"time_metric\",\"value\":\"{unit}\""));
+        let time = read_text("unit.pfw", message + &dftracer_line("read", "POSIX", 1, 1, "\"ret\":1")).time;
         (time.start_ts, time.total_ns)
     };
     assert_eq!(["NS", "US", "MS", "SEC"].map(unit), [1, 1000, 1_000_000, 1_000_000_000].map(|ns| (5 * ns, ns)));
@@ -249,6 +250,18 @@ fn strace_names_every_error_and_none_it_does_not_know() {
     assert_eq!(found, [-40, FAILED, ABSENT]);
 }
 
+/// Holds the second of two times to so many times the first. The machine may be busy with others, so one pair of five that
+/// keeps to it is enough; work that grows with the square keeps to it in none.
+fn assert_grows(pair: impl Fn() -> (Duration, Duration), most: u32) {
+    let mut seen = Vec::new();
+    let kept = (0..5).any(|_| {
+        let (few, many) = pair();
+        seen.push((few, many));
+        many < few * most
+    });
+    assert!(kept, "{seen:?}");
+}
+
 #[test]
 fn many_forks_with_many_descriptors_take_time_that_grows_with_the_text() {
     let text = |forks: u32| {
@@ -269,8 +282,7 @@ fn many_forks_with_many_descriptors_take_time_that_grows_with_the_text() {
         begun.elapsed()
     };
     // Ten times as many took a hundred times as long.
-    let (few, many) = (took(1000), took(10_000));
-    assert!(many < few * 40 + std::time::Duration::from_secs(1), "{few:?}, {many:?}");
+    assert_grows(|| (took(1000), took(10_000)), 40);
 }
 
 #[test]
@@ -376,8 +388,7 @@ fn hundreds_of_thousands_of_names_are_counted_in_time_that_grows_with_them() {
         }
         begun.elapsed()
     };
-    let (few, many) = (took(10_000), took(200_000));
-    assert!(many < few * 80 + std::time::Duration::from_secs(1), "{few:?}, {many:?}");
+    assert_grows(|| (took(10_000), took(200_000)), 80);
 }
 
 #[test]

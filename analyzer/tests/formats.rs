@@ -3,16 +3,14 @@
 mod generator;
 mod support;
 
-use std::io::Read;
-
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::report::Summary;
-use dlio_analyzer::viewer::{self, Form};
+use dlio_analyzer::viewer;
+use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
-use generator::Random;
 use support::Folder;
 
 fn sample(name: &str) -> String {
@@ -94,12 +92,12 @@ fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
     ];
     assert_eq!(rows(&summary), expected);
     assert_eq!((summary.time.compute_ns, summary.damage.len()), (Some(30_000), 0));
-    let said = ask(
+    let message = ask(
         "unfinished-sql.json",
         text,
         "select name, depth from events where args['unfinished'] = 'true' order by ts",
     );
-    assert_eq!(said, ["step,0", "inner,1", "load,0"]);
+    assert_eq!(message, ["step,0", "inner,1", "load,0"]);
     let unbegun = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1},
         {"name":"load","cat":"data","ph":"e","id":"7","ts":1035,"pid":1,"tid":2}]"#;
     assert_eq!(read_text("unbegun.json", unbegun).damage.len(), 1);
@@ -222,8 +220,8 @@ fn strace_says_who_ran_what_and_how_it_ended() {
     let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
     assert_eq!(who, [(7, "my cat", "exit 3"), (8, "my cat", "killed")]);
     let sql = "select name, coalesce(file, '-'), coalesce(requested, -1), fd from events where name in ('mmap', 'munmap', 'writev') order by ts";
-    let said = ask("strace-y-sql.txt", text, sql);
-    assert_eq!(said, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
+    let message = ask("strace-y-sql.txt", text, sql);
+    assert_eq!(message, ["mmap,/lib/x,832,3", "munmap,-,832,", "writev,/d/out,4096,1", "writev,/d/out,-1,1"]);
 }
 
 #[test]
@@ -468,69 +466,15 @@ fn a_file_that_two_processes_name_by_one_hash_is_one_file() {
     assert_eq!((files, summary.dataset.files), (vec![("/data/f", 15)], 1));
 }
 
-/// Changes a few bytes, takes some out, doubles some.
-fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(bytes.len() as u64) as usize;
-        match random.below(4) {
-            0 => bytes.truncate(at.max(1)),
-            1 => bytes[at] = random.next() as u8,
-            2 => bytes[at] ^= 1 << random.below(8),
-            _ => {
-                let end = (at + random.below(50) as usize).min(bytes.len());
-                let piece = bytes[at..end].to_vec();
-                bytes.splice(at..at, piece);
-            }
-        }
-    }
-}
-
 /// A trace of ours as one for viewers.
 fn export(folder: &std::path::Path) -> std::path::PathBuf {
     let found = inputs::find(&[folder.display().to_string()]).unwrap();
     let path = folder.join("all.pftrace");
-    let form = Form::Perfetto(Compression::Deflate);
+    let form = Form::named("pftrace", Compression::Deflate, false);
     let (filter, progress) = (Filter::default(), Progress::default());
-    let plan = viewer::Plan::new(&found, &filter, true, 2, &progress).unwrap().unwrap();
+    let plan = viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap();
     plan.write(form, &path, &progress).unwrap();
     path
-}
-
-#[test]
-fn no_spoiled_file_of_any_format_ends_the_program() {
-    let folder = Folder::new("hostile");
-    let plan = generator::Plan { processes: 1, threads: 2, events: 3000, files: 5, ..generator::Plan::default() };
-    generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
-    let native = generator::file_of(folder.path(), 0);
-    let samples = ["chrome-array.json", "chrome-object.json", "dftracer.pfw", "dxt.txt", "strace.txt"];
-    let made_by_tools = ["strace-known-y.txt.gz", "viztracer.json", "torch.json.gz", "dxt-darshan.txt"];
-    let samples = samples.into_iter().chain(made_by_tools).map(sample);
-    let ring = format!("{}/../tests/formats/v1.ring", std::env::var("CARGO_MANIFEST_DIR").unwrap());
-    let exported = export(folder.path());
-    let tables = folder.path().join("tables");
-    let trace = Trace::open(&[native.display().to_string()], 1).unwrap();
-    dlio_analyzer::tables::export::write(&trace, &Filter::default(), (1, 1 << 30), &Progress::default(), &tables)
-        .unwrap();
-    let part = tables.join("events/part-000.parquet");
-    let paths = samples.map(std::path::PathBuf::from).chain([native, ring.into(), exported, part]);
-    let whole = |path: std::path::PathBuf| {
-        let mut bytes = Vec::new();
-        dlio_analyzer::load::store::unpacked(&path).unwrap().read_to_end(&mut bytes).unwrap();
-        bytes
-    };
-    let wholes: Vec<_> = paths.map(whole).collect();
-    let mut random = Random::new(11);
-    let spoiled = folder.path().join("spoiled");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
-    while std::time::Instant::now() < deadline {
-        let mut bytes = wholes[random.below(wholes.len() as u64) as usize].clone();
-        spoil(&mut bytes, &mut random);
-        std::fs::write(&spoiled, &bytes).unwrap();
-        if let Ok(trace) = Trace::open(&[spoiled.display().to_string()], 1) {
-            let summary = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap().summary(&trace);
-            dlio_analyzer::summary::text::print(&summary, 5);
-        }
-    }
 }
 
 #[test]

@@ -56,8 +56,8 @@ fn pandas_polars_and_duckdb_read_the_tables() {
     let truth = truth.map(|number| number.to_string()).join(" ");
     for (library, script) in SCRIPTS {
         let run = std::process::Command::new(&python).args(["-c", script]).arg(tables.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&run.stdout);
+        let message = String::from_utf8_lossy(&run.stdout);
         let remedy = "tests/setup.sh test makes a Python with it, which DLIO_TEST_PYTHON names";
-        assert_eq!(said.trim(), truth, "{library} ({remedy}): {}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(message.trim(), truth, "{library} ({remedy}): {}", String::from_utf8_lossy(&run.stderr));
     }
 }

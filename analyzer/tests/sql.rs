@@ -22,8 +22,8 @@ use support::Folder;
 /// Figures that are of the count itself, and not of the trace.
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
 
-/// What no table tells: of a process what it is called, what it is for and who started it, of an epoch what was read meanwhile, of a file
-/// where ranks meet in it.
+/// The figures that no table has: of a process its name, its role and who started it, of an epoch what was read meanwhile,
+/// of a file where ranks meet in it.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
@@ -99,19 +99,19 @@ fn compare(name: &str, trace: &Arc<Trace>) -> usize {
     let summary = summary(trace);
     let mut compared = 0;
     for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.sql?))) {
-        let told = match &summary[section] {
+        let printed = match &summary[section] {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
         let found = asked(trace, sql);
-        assert_eq!(found.len(), told.len(), "{name}, {section}: {found:?}");
-        for (found, told) in found.iter().zip(&told) {
-            let unknown: Vec<_> = found.keys().filter(|column| !told.contains_key(*column)).collect();
+        assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
+        for (found, printed) in found.iter().zip(&printed) {
+            let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();
             assert!(unknown.iter().all(|column| found[*column].is_null()), "{name}, {section}: no figures {unknown:?}");
-            for (figure, value) in told.iter().filter(|(figure, _)| !is_of_the_count(section, figure)) {
+            for (figure, value) in printed.iter().filter(|(figure, _)| !is_of_the_count(section, figure)) {
                 let column = found.get(figure).unwrap_or(&Value::Null);
                 assert!(
-                    is_same(column, value, slack(told, figure)),
+                    is_same(column, value, slack(printed, figure)),
                     "{name}, {section}, {figure}: SQL {column}, report {value}\n{found:?}"
                 );
                 compared += 1;
@@ -204,10 +204,10 @@ fn of_a_training_whose_forward_was_not_seen() {
     std::fs::write(&path, format!("[{}]", seen.join(","))).unwrap();
     let trace = opened(&path);
     assert!(compare("parts", &trace) > 20);
-    let told = summary(&trace);
-    assert_eq!((&told["time"]["compute_ns"], &told["training"][0]["computed_ns"]), (&Value::Null, &Value::Null));
+    let printed = summary(&trace);
+    assert_eq!((&printed["time"]["compute_ns"], &printed["training"][0]["computed_ns"]), (&Value::Null, &Value::Null));
     // With what is left out it is all that there is.
     std::fs::write(&path, format!("[{}]", seen[..2].join(","))).unwrap();
-    let told = summary(&opened(&path));
-    assert_eq!(told["time"]["compute_ns"], 10_000);
+    let printed = summary(&opened(&path));
+    assert_eq!(printed["time"]["compute_ns"], 10_000);
 }

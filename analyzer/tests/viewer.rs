@@ -27,7 +27,7 @@ fn succeeds(words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// What is said of a command that fails.
+/// The message of a command that fails.
 fn fails(words: &[&str]) -> String {
     let output = run(words);
     assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
@@ -122,9 +122,9 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
     let export = |filter: &[&str]| {
-        let said = fails(&[&[trace.as_str(), "--perfetto", out.to_str().unwrap()], filter].concat());
+        let message = fails(&[&[trace.as_str(), "--perfetto", out.to_str().unwrap()], filter].concat());
         assert!(!out.exists(), "{filter:?} left a file");
-        said
+        message
     };
     assert!(export(&["--from", "1h"]).contains("nothing is in the window"));
     assert!(export(&["--to", "1970-01-01T00:00"]).contains("nothing is in the window"));
@@ -208,8 +208,8 @@ fn several_hosts_become_a_tar_of_machines() {
         .sum();
     assert_eq!(hosts, count(&trace, &[]));
     let one = folder.path().join("one.pftrace");
-    let said = succeeds(&[&trace, "--perfetto", one.to_str().unwrap()]);
-    assert!(said.contains("2 hosts on one clock"), "{said}");
+    let message = succeeds(&[&trace, "--perfetto", one.to_str().unwrap()]);
+    assert!(message.contains("2 hosts on one clock"), "{message}");
 }
 
 #[test]
@@ -218,14 +218,14 @@ fn too_many_events_become_an_overview_unless_all_are_asked_for() {
     let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
     let all = count(&trace, &[]);
     let out = |name: &str| folder.path().join(name).display().to_string();
-    let said = succeeds(&[&trace, "--perfetto", &out("few.pftrace")]);
-    assert!(said.contains("events, as an overview: at most"), "{said}");
-    assert!(said.contains(&format!("overview of {all} events: calls shorter than")), "{said}");
+    let message = succeeds(&[&trace, "--perfetto", &out("few.pftrace")]);
+    assert!(message.contains("events, as an overview: at most"), "{message}");
+    assert!(message.contains(&format!("overview of {all} events: calls shorter than")), "{message}");
     assert!(count(&out("few.pftrace"), &[]) <= 1_000_000);
     let text = String::from_utf8_lossy(&std::fs::read(out("few.pftrace")).unwrap()).into_owned();
     assert!(text.contains(&format!("overview of {all} events")), "the trace itself does not say what it is");
-    let said = succeeds(&[&trace, "--perfetto", &out("all.pftrace"), "--all"]);
-    assert!(said.contains("events to write: at most") && !said.contains("overview"), "{said}");
+    let message = succeeds(&[&trace, "--perfetto", &out("all.pftrace"), "--all"]);
+    assert!(message.contains("events to write: at most") && !message.contains("overview"), "{message}");
     assert_eq!(count(&out("all.pftrace"), &[]), all);
     succeeds(&[&trace, "--chrome", &out("few.json")]);
     assert!(std::fs::read_to_string(out("few.json")).unwrap().contains(&format!("overview of {all} events")));
@@ -321,8 +321,8 @@ fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said
     let folder = Folder::new("port");
     let trace = trace(&folder, &Plan::default());
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 9001));
-    let said = fails(&[&trace, "--view"]);
-    assert!(said.contains("port 9001 of 127.0.0.1 cannot be had") && said.contains("--ui"), "{said}");
+    let message = fails(&[&trace, "--view"]);
+    assert!(message.contains("port 9001 of 127.0.0.1 cannot be had") && message.contains("--ui"), "{message}");
     // Somebody else's business on this machine is left alone.
     let Ok(taken) = taken else { return };
     drop(taken);
@@ -345,9 +345,12 @@ fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said
     assert!(head.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev\r\n"), "{head}");
     assert!(!bytes.is_empty());
     assert!(viewing.child.wait().unwrap().success());
-    let mut said = String::new();
-    viewing.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("until the viewer has fetched") && said.contains("open the address above"), "{said}");
+    let mut message = String::new();
+    viewing.child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(
+        message.contains("until the viewer has fetched") && message.contains("open the address above"),
+        "{message}"
+    );
     let no_ui = run(&[&trace, "--view", "--ui", folder.path().to_str().unwrap()]);
     assert_eq!(no_ui.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&no_ui.stderr).contains("no index.html there"));

@@ -29,7 +29,7 @@ use crate::tables::query::{Query, Session};
 /// Batches that are made before the one that was made last is written.
 const AHEAD: usize = 2;
 
-/// How long threads are waited for that nobody needs any more. Most end at once; one that does not is left to itself.
+/// Patience with threads that nobody needs any more. Most end at once; one that does not is left to itself.
 const PARTING: Duration = Duration::from_millis(300);
 
 /// Answers the queries that were typed, then those of the shell if it was asked for.

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line as it is typed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use super::window::{Numbers, Window, parse_numbers, parse_window};
 use crate::compare::gate::Limit;
 use crate::filter::Filter;
 use crate::tables::output::Format;
+use crate::viewer::forms::parse_path;
 use crate::viewer::serve::Ui;
 
 /// Says where the time of a traced program went.
@@ -95,6 +96,10 @@ pub struct Arguments {
     #[arg(long, requires = "chrome")]
     pub dftracer: bool,
 
+    /// Write the export that the ending of FILE says: .pftrace, .tar, .json.gz and so on
+    #[arg(long, value_name = "FILE", value_parser = parse_path)]
+    pub export: Option<PathBuf>,
+
     /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has it, and never leaves this machine
     #[arg(long)]
     pub view: bool,
@@ -136,7 +141,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
 
-    /// Whether the side of --compare was typed first.
+    /// True if the side of --compare was typed first.
     #[arg(skip)]
     pub compared_first: bool,
 
@@ -256,18 +261,18 @@ impl Arguments {
         self.prints_summary() || self.html.is_some()
     }
 
-    /// Whether it is printed: it is what one gets without asking for anything.
+    /// True if it is printed: it is what one gets without asking for anything.
     pub fn prints_summary(&self) -> bool {
         let asked = self.summary || self.full || self.findings || !self.section.is_empty();
         asked || !(self.wants_rows() || self.wants_comparison()) && self.html.is_none()
     }
 
-    /// Whether everything that is asked for is known without a trace.
+    /// True if everything that is asked for is known without a trace.
     pub fn needs_no_trace(&self) -> bool {
         self.tables || self.show_sql.is_some() || self.explain && self.traces.is_empty()
     }
 
-    /// Whether runs are compared, or one is held against limits.
+    /// True if runs are compared, or one is held against limits.
     pub fn wants_comparison(&self) -> bool {
         !self.compare.is_empty() || !self.fail_if.is_empty()
     }
@@ -281,23 +286,23 @@ impl Arguments {
         arguments
     }
 
-    /// Whether single events are asked for: as rows, or as an export.
+    /// True if single events are asked for: as rows, or as an export.
     pub fn wants_rows(&self) -> bool {
-        let exports = [&self.parquet, &self.perfetto, &self.chrome].into_iter().any(Option::is_some);
+        let exports = [&self.parquet, &self.perfetto, &self.chrome, &self.export].into_iter().any(Option::is_some);
         exports || !self.sql.is_empty() || self.shell || self.view
     }
 
-    /// Whether the summary of all events is everything that is asked for.
+    /// True if the summary of all events is everything that is asked for.
     pub fn wants_summary_alone(&self) -> bool {
         self.wants_summary() && !self.wants_rows() && self.filter(0).is_empty()
     }
 
-    /// Whether the viewer's own files come from us.
+    /// True if the viewer's own files come from us.
     pub fn ui_is_served(&self) -> bool {
         matches!(self.ui, Some(Ui::Folder(_)))
     }
 
-    /// Whether a moment counts from the beginning of the trace.
+    /// True if a moment counts from the beginning of the trace.
     pub fn is_relative(&self) -> bool {
         let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
         [window.from, window.to].iter().any(|when| matches!(when, Some(When::Since(_))))

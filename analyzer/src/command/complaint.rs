@@ -1,4 +1,4 @@
-//! What is wrong with a query, in sentences: where it stops being SQL, and which table or column was meant.
+//! Mistakes in a query, in sentences: where it stops being SQL, and which table or column was meant.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub fn complaint(sql: &str, error: &DataFusionError) -> String {
             let SchemaError::FieldNotFound { field, valid_fields } = &**known else { unreachable!("it matched") };
             format!("{}\n  {sql}", no_column(&field.name, valid_fields))
         }
-        DataFusionError::Internal(said) if said.contains("Map(") => format!(
+        DataFusionError::Internal(message) if message.contains("Map(") => format!(
             "the query failed: args is a map, which has no smallest and no largest; ask for one of its keys: \
              min(args['key'])\n  {sql}"
         ),
@@ -75,9 +75,10 @@ fn no_column(name: &str, valid: &[Column]) -> String {
 }
 
 /// The parser's words, the line it means, and a mark under the place.
-fn unreadable(sql: &str, said: &str) -> String {
-    let said = said.trim_start_matches("sql parser error: ");
-    let (what, place) = said.split_once(" at Line: ").map_or((said, None), |(what, place)| (what, place_of(place)));
+fn unreadable(sql: &str, message: &str) -> String {
+    let message = message.trim_start_matches("sql parser error: ");
+    let (what, place) =
+        message.split_once(" at Line: ").map_or((message, None), |(what, place)| (what, place_of(place)));
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
     // Where nothing follows any more the parser knows no place.
     let (line, column) = place.unwrap_or_else(|| end(sql));
@@ -107,9 +108,9 @@ mod tests {
 
     #[test]
     fn the_place_where_a_query_stops_being_sql_is_marked() {
-        let said = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
+        let message = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
         assert_eq!(
-            unreadable("-- all\nselect from events", said),
+            unreadable("-- all\nselect from events", message),
             "the query cannot be read: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
         );
         let cut = unreadable("select (1", "sql parser error: Expected: ), found: EOF");

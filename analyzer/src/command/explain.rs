@@ -1,4 +1,4 @@
-//! What each section of the summary means, and which SQL over the tables gives the same figures.
+//! `--explain` and `--show-sql`: the meaning of each section, and the SQL over the tables that gives the same figures.
 
 use clap::builder::PossibleValuesParser;
 

@@ -14,25 +14,27 @@ use super::progress;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
 use crate::summary::units::many;
+use crate::viewer::forms::Form;
 use crate::viewer::serve::{self, Server, Ui};
-use crate::viewer::{Form, Plan, Written};
+use crate::viewer::{Export, Written};
 
 /// Exports of more events are announced: they take longer than one looks away.
 const LONG: u64 = 1_000_000;
 
-/// What is to be written for viewers, and where: known to be free before the long work.
+/// The exports asked for, with paths known to be free before the long work.
 pub fn asked(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
-    let ends = |path: &Path, end: &str| path.extension().is_some_and(|ending| ending == end);
-    let compression = compression(arguments);
+    let packets = compression(arguments);
+    let gzip = |path: &Path| path.extension().is_some_and(|ending| ending == "gz");
     let perfetto = arguments.perfetto.iter().map(|path| {
-        let form = if ends(path, "tar") { Form::Bundle(compression) } else { Form::Perfetto(compression) };
-        (path.clone(), form)
+        let is_tar = path.extension().is_some_and(|ending| ending == "tar");
+        (path.clone(), Form::named(if is_tar { "tar" } else { "pftrace" }, packets, false))
     });
-    let chrome = arguments.chrome.iter().map(|path| {
-        let gzip = ends(path, "gz");
-        (path.clone(), if arguments.dftracer { Form::Dftracer { gzip } } else { Form::Chrome { gzip } })
-    });
-    let exports: Vec<_> = perfetto.chain(chrome).collect();
+    let chrome = arguments
+        .chrome
+        .iter()
+        .map(|path| (path.clone(), Form::named(if arguments.dftracer { "pfw" } else { "json" }, packets, gzip(path))));
+    let by_ending = arguments.export.iter().filter_map(|path| Some((path.clone(), Form::of(path, packets)?)));
+    let exports: Vec<_> = perfetto.chain(chrome).chain(by_ending).collect();
     exports.iter().try_for_each(|(path, _)| must_be_free(arguments, path))?;
     Ok(exports)
 }
@@ -48,7 +50,7 @@ pub fn must_be_free(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether a file would be read as part of these traces the next time.
+/// True if a file would be read as part of these traces the next time.
 fn is_among(traces: &[String], path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let own = folder.canonicalize().ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));
@@ -67,7 +69,7 @@ fn compression(arguments: &Arguments) -> Compression {
     }
 }
 
-/// Where the trace is to be opened, its port taken before the long work.
+/// The server that shows the trace, its port taken before the long work.
 pub fn server(arguments: &Arguments) -> Result<Option<Server>, Failure> {
     if !arguments.view {
         return Ok(None);
@@ -81,7 +83,8 @@ pub fn server(arguments: &Arguments) -> Result<Option<Server>, Failure> {
 /// Writes one export.
 pub fn write(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
     let failed = |error| Failure::Output(path.to_path_buf(), error);
-    let written = planned(arguments, trace, form, |plan, progress| plan.write(form, path, progress).map_err(failed))?;
+    let written =
+        exported(arguments, trace, form, |export, progress| export.write(form, path, progress).map_err(failed))?;
     let (events, processes) = (many(written.events, "event", "events"), written.processes as u64);
     let (processes, size) = (many(processes, "process", "processes"), written.bytes as f64 / 1e6);
     notice!("dlio-analyze: {events} of {processes} in {} ({size:.1} MB)", path.display());
@@ -91,11 +94,11 @@ pub fn write(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> R
 
 /// Hands the trace to a browser.
 pub fn view(arguments: &Arguments, trace: &Trace, server: Server) -> Result<(), Failure> {
-    let form = Form::Perfetto(compression(arguments));
+    let form = Form::named("pftrace", compression(arguments), false);
     // Without a name nobody else can open it, and nothing stays behind however this ends.
     let file = tempfile::tempfile().map_err(Failure::Scratch)?;
-    let written = planned(arguments, trace, form, |plan, progress| {
-        plan.write_to(form, &file, progress).map_err(Failure::Scratch)
+    let written = exported(arguments, trace, form, |export, progress| {
+        export.write_to(form, &file, progress).map_err(Failure::Scratch)
     })?;
     say_more(&written, form);
     let (url, port) = (server.url(), server.port());
@@ -112,25 +115,25 @@ pub fn view(arguments: &Arguments, trace: &Trace, server: Server) -> Result<(), 
 }
 
 /// Counts what passes, says what it will cost if that is much, and has it written.
-fn planned(
+fn exported(
     arguments: &Arguments,
     trace: &Trace,
     form: Form,
-    write: impl FnOnce(&Plan, &Progress) -> Result<Written, Failure>,
+    write: impl FnOnce(&Export, &Progress) -> Result<Written, Failure>,
 ) -> Result<Written, Failure> {
     let found = inputs::find(&arguments.traces).map_err(Failure::Load)?;
     let filter = arguments.filter(trace.start());
     let shown = !arguments.no_progress;
     let events = trace.units.iter().map(|unit| unit.events).sum();
     let progress = Progress::default();
-    let plan = progress::counted(&progress, events, shown, || {
-        Plan::new(&found, &filter, arguments.all, arguments.threads(), &progress)
+    let export = progress::counted(&progress, events, shown, || {
+        Export::new(&found, &filter, arguments.all, arguments.threads(), &progress)
     })
     .map_err(Failure::Scratch)?;
-    let Some(plan) = plan else { return Err(nothing_to_export(arguments, trace)) };
-    announce(&plan, form);
+    let Some(export) = export else { return Err(nothing_to_export(arguments, trace)) };
+    announce(&export, form);
     let progress = Progress::default();
-    progress::counted(&progress, plan.recorded(), shown, || write(&plan, &progress))
+    progress::counted(&progress, export.recorded(), shown, || write(&export, &progress))
 }
 
 fn nothing_to_export(arguments: &Arguments, trace: &Trace) -> Failure {
@@ -148,8 +151,8 @@ fn nothing_to_export(arguments: &Arguments, trace: &Trace) -> Failure {
     }
 }
 
-fn announce(plan: &Plan, form: Form) {
-    let estimate = plan.estimate(form);
+fn announce(export: &Export, form: Form) {
+    let estimate = export.estimate(form);
     if estimate.events <= LONG {
         return;
     }
@@ -158,18 +161,12 @@ fn announce(plan: &Plan, form: Form) {
     notice!("dlio-analyze: {} {what}: at most {size}, about {seconds} s", HumanCount(estimate.events));
 }
 
-/// What the user should know of the file.
+/// Notes on the file that its user should know.
 fn say_more(written: &Written, form: Form) {
     if let Some(overview) = &written.overview {
         notice!("              {overview}; --all writes every event, --from, --to, --epoch, --rank choose some");
     }
-    if matches!(form, Form::Perfetto(Compression::Zstd) | Form::Bundle(Compression::Zstd)) {
-        notice!("              packed with zstd: viewers before v58 show nothing of it");
-    }
-    if written.hosts > 1 && matches!(form, Form::Perfetto(_)) {
-        let hosts = written.hosts;
-        notice!(
-            "              {hosts} hosts on one clock, by their wall clocks; FILE.tar keeps them apart as machines (viewers from v58)"
-        );
+    if let Some(remark) = form.remark(written) {
+        notice!("              {remark}");
     }
 }

@@ -132,7 +132,7 @@ pub fn system_error(words: &str) -> Option<std::io::Error> {
     rest.split(')').next()?.parse().ok().map(std::io::Error::from_raw_os_error)
 }
 
-/// What to do about a place that cannot be written to.
+/// The remedy for a place that cannot be written to.
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error.kind() {

@@ -13,7 +13,7 @@ use crate::html::page;
 use crate::html::sections::Meaning;
 use crate::summary::report::SECTIONS;
 
-/// Whether the page can be written where it is to go: known before the long work.
+/// Checks that the page can be written where it is to go, before the long work.
 pub fn asked(arguments: &Arguments) -> Result<(), Failure> {
     arguments.html.iter().try_for_each(|path| exports::must_be_free(arguments, path))
 }

@@ -27,7 +27,7 @@ impl Interrupts {
         Ok(Interrupts(Some(heard)))
     }
 
-    /// What was typed until now meant something else.
+    /// Forgets earlier interrupts: they meant something else.
     pub fn forget(&mut self) {
         if let Some(heard) = &mut self.0 {
             heard.mark_unchanged();

@@ -19,9 +19,9 @@ mod progress;
 mod run;
 mod runs;
 mod shell;
-mod size;
+pub mod size;
 mod stdout;
-mod when;
+pub mod when;
 mod window;
 
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ fn print_completions(shell: clap_complete::Shell) -> Result<(), failure::Failure
     out.write_all(&script).and_then(|()| out.flush()).map_err(failure::Failure::Write)
 }
 
-/// What `--help` says, for `man`.
+/// The manual page: `--help` for `man`.
 fn write_manual(folder: &Path) -> Result<(), failure::Failure> {
     let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
     written.map_err(|error| failure::Failure::Output(folder.to_path_buf(), error))

@@ -1,4 +1,4 @@
-//! What to say where no event passes the filters: which filters, and what there is instead.
+//! The answer where no event passes the filters: which filters, and what there is instead.
 
 use dlio_schemas::ops::Layer;
 

@@ -1,4 +1,4 @@
-//! What an invocation came upon, and how wide it may say so.
+//! The outcome of an invocation, and how wide it may be printed.
 
 use std::io::IsTerminal;
 
@@ -6,14 +6,14 @@ use super::arguments::Arguments;
 use crate::compare::gate::Verdict;
 use crate::summary::report::damage::{DamageNote, damage_sentence};
 
-/// What an invocation that did not fail came upon.
+/// The outcome of an invocation that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Part of the trace is damaged, or events are lost.
     pub lacking: bool,
     /// Filters let nothing through.
     pub nothing_passed: bool,
-    /// What became of the limits that were given.
+    /// The verdict on the limits that were given.
     pub limits: Option<Verdict>,
 }
 

@@ -40,7 +40,7 @@ pub fn resolved(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failu
     }
 }
 
-/// When the trace begins. Native files say so in their heads; others have to be read for it.
+/// The beginning of the trace. Native files have it in their heads; others have to be read for it.
 fn beginning(arguments: &Arguments, trace: &Trace) -> Result<i64, Failure> {
     if trace.sources.iter().all(|source| source.start().is_some()) {
         return Ok(trace.start());
@@ -63,7 +63,7 @@ impl Consumer for First {
     fn part_done(&mut self, _part: usize, _horizon: i64) {}
 }
 
-/// What is wrong with filters that let nothing through, as far as that is known without reading all events.
+/// A warning about filters that let nothing through, as far as that is known without reading all events.
 pub fn filter_warning(arguments: &Arguments, trace: &Trace) -> Option<String> {
     let filter = arguments.filter(trace.start());
     let processes = trace.catalog.processes();
@@ -108,7 +108,7 @@ fn stretch(arguments: &Arguments, trace: &Trace) -> Result<(i64, i64), Failure> 
     found.bounds.ok_or_else(|| Failure::Window(found.why_none()))
 }
 
-/// What one thread has found of epochs and steps.
+/// The epochs and steps that one thread has found.
 #[derive(Clone, Copy, Default)]
 struct Stretch {
     epoch: Option<Numbers>,

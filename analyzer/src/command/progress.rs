@@ -8,7 +8,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use crate::scan::Progress;
 
-/// How often the bar is drawn.
+/// Time between two drawings of the bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Does some work while a bar shows how far it has come.

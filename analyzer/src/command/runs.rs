@@ -2,7 +2,7 @@
 
 use crate::summary::report::runs::Run;
 
-/// Which run is asked for.
+/// The run that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunChoice {
     Last,
@@ -18,7 +18,7 @@ pub fn parse_run(text: &str) -> Result<RunChoice, String> {
     }
 }
 
-/// When the run that is asked for began and ended; why not, where there is none.
+/// Begin and end of the run that is asked for; or why there is none.
 pub fn chosen(runs: &[Run], choice: RunChoice) -> Result<(i64, i64), String> {
     let found = match choice {
         RunChoice::Last => runs.last(),

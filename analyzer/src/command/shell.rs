@@ -19,7 +19,7 @@ A query ends with a semicolon.
   .quit             leave (quit, exit and \\q too)
 ";
 
-/// What a line asks for.
+/// The work that a line asks for.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Ask(String),
@@ -27,12 +27,12 @@ pub enum Step {
     Leave,
 }
 
-/// Carries out each step, which Ctrl-C interrupts; a query that fails is said and forgotten.
+/// Carries out each step, which Ctrl-C interrupts; a query that fails is reported and forgotten.
 pub fn run(
     mut interrupts: Interrupts,
     mut act: impl FnMut(&Step, &mut Interrupts) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut said = |step: &Step, interrupts: &mut Interrupts| match act(step, interrupts) {
+    let mut act_on = |step: &Step, interrupts: &mut Interrupts| match act(step, interrupts) {
         Err(error) if error.is_broken_pipe() => Err(error),
         Err(error) => {
             notice!("{error}");
@@ -41,9 +41,9 @@ pub fn run(
         Ok(()) => Ok(()),
     };
     if std::io::stdin().is_terminal() {
-        edited(&mut interrupts, &mut said)
+        edited(&mut interrupts, &mut act_on)
     } else {
-        piped(&mut |step| said(step, &mut interrupts))
+        piped(&mut |step| act_on(step, &mut interrupts))
     }
 }
 
@@ -97,7 +97,7 @@ fn edited(
     Ok(())
 }
 
-/// What was typed and is no whole statement yet.
+/// Typed text that is no whole statement yet.
 #[derive(Default)]
 struct Typed(String);
 
@@ -106,7 +106,7 @@ impl Typed {
         self.0.trim().is_empty()
     }
 
-    /// What one more line completes.
+    /// The steps that one more line completes.
     fn line(&mut self, line: &str) -> Vec<Step> {
         if self.is_empty()
             && let Some(step) = command(line)
@@ -137,7 +137,7 @@ fn asked(statement: &str) -> Option<Step> {
 fn command(line: &str) -> Option<Step> {
     let mut words = line.trim().trim_end_matches(';').split_whitespace();
     let (word, table) = (words.next()?, words.next());
-    let said = match (word, table) {
+    let text = match (word, table) {
         ("quit" | "exit" | ".quit" | ".exit" | "\\q", None) => return Some(Step::Leave),
         (".help" | "help" | "\\?", None) => HELP.into(),
         (".tables" | "\\d" | "\\dt", None) => listing::names(),
@@ -148,10 +148,10 @@ fn command(line: &str) -> Option<Step> {
         _ if word.starts_with(['.', '\\']) => format!("there is no command {word}; .help lists them\n"),
         _ => return None,
     };
-    Some(Step::Say(said))
+    Some(Step::Say(text))
 }
 
-/// Where the first semicolon stands that is in no text, name or comment.
+/// The place of the first semicolon that is in no text, name or comment.
 fn end_of_statement(text: &str) -> Option<usize> {
     let (mut within, mut before) = (None, ' ');
     for (at, c) in text.char_indices() {
@@ -194,13 +194,13 @@ mod tests {
     fn commands_stand_on_lines_of_their_own() {
         let leaving = ["quit", "exit;", ".quit", "\\q", " .exit "];
         assert!(leaving.into_iter().all(|line| Typed::default().line(line) == [Step::Leave]));
-        let said = |line: &str| match command(line) {
+        let answer = |line: &str| match command(line) {
             Some(Step::Say(text)) => text,
             other => panic!("{line}: {other:?}"),
         };
-        assert!(said(".help").contains(".schema") && said(".tables").contains("one row a machine"));
-        assert!(said("\\d hosts").contains("boot_id") && said(".schema").contains("boot_id"));
-        assert!(said(".schema none").contains("no table none") && said(".none").contains("no command"));
+        assert!(answer(".help").contains(".schema") && answer(".tables").contains("one row a machine"));
+        assert!(answer("\\d hosts").contains("boot_id") && answer(".schema").contains("boot_id"));
+        assert!(answer(".schema none").contains("no table none") && answer(".none").contains("no command"));
         assert_eq!(command("select 1"), None);
     }
 }

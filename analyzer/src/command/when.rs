@@ -1,5 +1,7 @@
 //! Times and durations as people type them.
 
+use crate::amount::{self, Amount};
+
 /// A moment: absolute, or since the trace began.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum When {
@@ -16,18 +18,13 @@ impl When {
     }
 }
 
-const UNITS: [(&str, f64); 7] =
-    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-
 /// `10us`, `1.5 s`.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
-    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
-    let (unit, ns) = unit.ok_or("a time needs a unit: ns, us, ms, s, min or h")?;
-    let number: f64 = text[..text.len() - unit.len()].trim().parse().map_err(|_| "not a number before the unit")?;
-    if number.is_finite() && number >= 0.0 {
-        Ok((number * ns).round() as i64)
-    } else {
-        Err("not a length of time".into())
+    let amount = Amount::parse(text, amount::TIMES).ok_or("a time is a number and a unit: 10us, 1.5s, 5min")?;
+    match amount.scale {
+        None => Err("a time needs a unit: ns, us, ms, s, min or h".into()),
+        Some(_) if amount.number < 0.0 => Err("not a length of time".into()),
+        Some(_) => Ok(amount.in_base().round() as i64),
     }
 }
 

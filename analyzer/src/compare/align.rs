@@ -10,7 +10,7 @@ use super::run::{Folder, Function, Rank, Run};
 use crate::summary::folders::common;
 use crate::summary::report::patterns::pattern;
 
-/// What a row says of one side.
+/// The figures of a row on one side.
 #[derive(Serialize, Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     pub count: u64,
@@ -21,7 +21,7 @@ pub struct Figures {
     pub median_ns: Option<f64>,
 }
 
-/// How a row changed.
+/// The change of a row.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -140,14 +140,14 @@ fn of_rank(rank: &Rank) -> Figures {
 pub struct FindingChange {
     pub id: String,
     pub change: Turn,
-    /// What can be won at most; `null` where it did not fire.
+    /// The most that can be won; `null` where it did not fire.
     pub before_ns: Option<i64>,
     pub after_ns: Option<i64>,
     /// As the side says it that has it, the one after first.
     pub says: String,
 }
 
-/// What became of a finding.
+/// The change of a finding.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
@@ -161,7 +161,7 @@ pub enum Turn {
 /// Findings that cost as much to within this are the same.
 const SAME_WORTH: f64 = 0.05;
 
-/// What fired on either side, new ones first.
+/// The findings that fired on either side, new ones first.
 pub fn findings(before: &Run, after: &Run) -> Vec<FindingChange> {
     let fired = |run: &Run, id: &str| run.fired().find(|finding| finding.id == id).cloned();
     let mut ids: Vec<&str> = after.fired().chain(before.fired()).map(|finding| finding.id.as_str()).collect();

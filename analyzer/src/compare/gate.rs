@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::metrics::{Named, Unit};
 use super::{MetricChange, Sides};
+use crate::amount::{self, Amount};
 
-/// What a limit is set to.
+/// The value of a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     /// The figure itself, after.
@@ -21,12 +22,12 @@ enum Bound {
 pub struct Limit {
     pub typed: String,
     metric: Named,
-    /// Whether more than the bound is too much, or less.
+    /// True if more than the bound is too much, false if less.
     above: bool,
     bound: Bound,
 }
 
-/// What became of a limit.
+/// The outcome of a limit.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -56,18 +57,18 @@ impl Limit {
             Some(percent) if is_change => Bound::Relative(number(percent)? / 100.0),
             Some(percent) if metric.unit() == Unit::Share => Bound::Value(number(percent)? / 100.0),
             Some(_) => return Err(format!("{value} of what? a change is written +{value}")),
-            None if is_change => Bound::Change(amount(value, metric.unit())?),
-            None => Bound::Value(amount(value, metric.unit())?),
+            None if is_change => Bound::Change(figure(value, metric.unit())?),
+            None => Bound::Value(figure(value, metric.unit())?),
         };
         Ok(Limit { typed: typed.into(), metric, above: rest.starts_with('>'), bound })
     }
 
-    /// Whether it says something about two sides.
+    /// True if it says something about two sides.
     pub fn needs_two_sides(&self) -> bool {
         !matches!(self.bound, Bound::Value(_))
     }
 
-    /// What becomes of it.
+    /// The outcome of this limit.
     pub fn outcome(&self, sides: &Sides) -> LimitOutcome {
         let change = sides.change(&self.metric);
         let (verdict, why) = self.verdict(&change);
@@ -124,29 +125,21 @@ impl Limit {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    let parsed: Option<f64> = text.trim().parse().ok();
-    parsed.filter(|number| number.is_finite()).ok_or_else(|| format!("{text:?} is not a number"))
+    figure(text, Unit::Count)
 }
 
 /// Times may have a unit, and are seconds without one; so are bytes.
-fn amount(text: &str, unit: Unit) -> Result<f64, String> {
-    let scales: &[(&str, f64)] = match unit {
-        Unit::Seconds => &[("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("min", 60.0), ("s", 1.0)],
-        Unit::Bytes => &[
-            ("KiB", 1024.0),
-            ("MiB", 1048576.0),
-            ("GiB", 1073741824.0),
-            ("kB", 1e3),
-            ("KB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-            ("TB", 1e12),
-            ("B", 1.0),
-        ],
-        Unit::Share | Unit::Count => &[],
+fn figure(text: &str, unit: Unit) -> Result<f64, String> {
+    let units = match unit {
+        Unit::Seconds => amount::TIMES,
+        Unit::Bytes => amount::SIZES,
+        Unit::Share | Unit::Count => amount::NONE,
     };
-    let scale = scales.iter().find_map(|(name, scale)| Some((text.strip_suffix(name)?, scale)));
-    scale.map_or_else(|| number(text), |(digits, scale)| Ok(number(digits)? * scale))
+    let amount = Amount::parse(text, units).ok_or_else(|| format!("{text:?} is not a number"))?;
+    Ok(match (unit, amount.scale) {
+        (Unit::Seconds, Some(_)) => amount.in_base() / 1e9,
+        _ => amount.in_base(),
+    })
 }
 
 #[cfg(test)]

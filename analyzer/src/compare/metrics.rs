@@ -7,7 +7,7 @@ use super::run::{Function, PerStep, Run};
 use super::statistics::Location;
 use crate::summary::units::{bytes, grouped, time};
 
-/// How a figure is shown, and typed in a limit.
+/// The unit of a figure, as it is shown and typed in a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     Seconds,
@@ -47,9 +47,9 @@ pub struct Metric {
     pub name: &'static str,
     pub meaning: &'static str,
     pub unit: Unit,
-    /// Whether noise has no part in it: any change is real.
+    /// True if noise has no part in it: any change is real.
     pub exact: bool,
-    /// What of single steps it is, and how of many, if of any.
+    /// The quantity of single steps that it is, and how of many, if of any.
     pub step: Option<(PerStep, Location)>,
     pub of: fn(&Run) -> Option<f64>,
 }
@@ -208,7 +208,7 @@ impl Named {
         }
     }
 
-    /// What of single steps it is, if of any.
+    /// The quantity of single steps that it is, if of any.
     pub fn per_step(&self) -> Option<(PerStep, Location)> {
         match self {
             Named::Known(known) => METRICS[*known].step,

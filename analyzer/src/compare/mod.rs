@@ -1,4 +1,4 @@
-//! What changed from some runs to others, and whether that is more than noise.
+//! Comparison: the change from some runs to others, and whether it is more than noise.
 //!
 //! [`run`] is what is taken from a report, [`metrics`] the figures by name, [`statistics`] what can be claimed of them,
 //! [`wall`] where the change of the whole run comes from, [`align`] the rows of both sides, [`gate`] limits for a CI;
@@ -50,7 +50,7 @@ const BY_STEPS: [&str; 2] = ["step.mean_s", "step.typical_s"];
 /// The figure that answers first.
 const ASKED: &str = "wall_s";
 
-/// What can be claimed of a change.
+/// The claim that can be made of a change.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
@@ -113,7 +113,7 @@ pub struct Comparison {
     pub answer: Vec<String>,
     pub before: Vec<Head>,
     pub after: Vec<Head>,
-    /// What else changed.
+    /// Other differences between the sides.
     pub circumstances: Vec<Circumstance>,
     pub wall: Wall,
     pub findings: Vec<FindingChange>,
@@ -347,7 +347,7 @@ fn typical(runs: &[Run]) -> &Run {
     order[(order.len() - 1) / 2]
 }
 
-/// What else differs: like should be compared with like.
+/// Other differences: like should be compared with like.
 fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
     let listed = |mut names: Vec<String>| {
         names.sort();
@@ -376,13 +376,13 @@ fn circumstances(before: &Run, after: &Run) -> Vec<Circumstance> {
 }
 
 impl Comparison {
-    /// What it comes to: by steps of one run a side, where they tell, else by the whole runs.
+    /// The claim of the comparison: by steps of one run a side, where they tell, else by the whole runs.
     pub fn claim(&self) -> Claim {
         let by_runs = || find(&self.metrics, ASKED).map_or(Claim::Unknown, |run| run.claim);
         by_steps(&self.metrics).map_or_else(by_runs, |[mean, typical]| of_both(mean.claim, typical.claim))
     }
 
-    /// What all limits come to: one that is exceeded outweighs what is not decided.
+    /// The verdict over all limits: one that is exceeded outweighs what is not decided.
     pub fn verdict(&self) -> Verdict {
         let any = |verdict: Verdict| self.limits.iter().any(|limit| limit.verdict == verdict);
         match (any(Verdict::Exceeded), any(Verdict::Undecided)) {

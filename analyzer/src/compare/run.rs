@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "dlio-summary";
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct Run {
-    /// What was typed for it.
+    /// The path as it was typed.
     #[serde(skip)]
     pub typed: String,
     pub schema: String,
@@ -36,7 +36,7 @@ pub struct Run {
     pub findings: Vec<Finding>,
 }
 
-/// What of a step is looked at.
+/// A quantity of single steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerStep {
     Length,
@@ -189,7 +189,7 @@ impl Run {
         sum.filter(|_| !self.training.is_empty())
     }
 
-    /// What its steps were spent on, those of the same number taken together: trainers that wait for one another are no more
+    /// The quantity of each step, those of the same number taken together: trainers that wait for one another are no more
     /// runs than one.
     pub fn steps(&self, part: PerStep) -> Vec<Weighted> {
         let count = self.steps.iter().map(|trainer| trainer.columns.len()).max().unwrap_or(0);

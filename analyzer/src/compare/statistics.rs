@@ -1,4 +1,4 @@
-//! What can be claimed of two samples: ranks of whole runs, blocks of steps.
+//! Statistics of two samples: ranks of whole runs, blocks of steps.
 
 /// Values of a run that follow each other, each standing for some number of steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -237,7 +237,7 @@ fn critical(n1: usize, n2: usize) -> usize {
     within.count()
 }
 
-/// Which of many probabilities are small enough that one of 20 of those called so is wrong (Benjamini and Hochberg).
+/// Marks the probabilities that are small enough that one of 20 of those called so is wrong (Benjamini and Hochberg).
 pub fn discoveries(probabilities: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));

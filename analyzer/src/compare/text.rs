@@ -31,7 +31,10 @@ pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
 /// Only what became of the limits.
 pub fn limits_alone(comparison: &Comparison, width: usize) -> String {
     let line = |limit: &LimitOutcome| {
-        let text = wrapped(&format!("{} {}: {}", said(limit.verdict), limit.limit, limit.why), width.saturating_sub(2));
+        let text = wrapped(
+            &format!("{} {}: {}", verdict_word(limit.verdict), limit.limit, limit.why),
+            width.saturating_sub(2),
+        );
         text.lines().map(|line| format!("  {line}\n")).collect::<String>()
     };
     comparison.limits.iter().map(line).collect()

@@ -1,4 +1,4 @@
-//! Where the change of the whole run comes from: a partition of both runs, so that the parts' changes add up to it.
+//! The origin of a change of the whole run: a partition of both runs, so that the parts' changes add up to it.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What rules look at: the report, their limits, and quantities that several of them need.
+//! The case that rules judge: the report, their limits, and quantities that several of them need.
 
 use std::cmp::Reverse;
 
@@ -24,11 +24,11 @@ pub struct Case<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
     pub ns: i64,
-    /// Whether nothing computed in that time.
+    /// True if nothing computed in that time.
     pub exposed: bool,
 }
 
-/// What a rule has to say.
+/// The judgement of a rule.
 #[derive(Default)]
 pub struct Judgement {
     pub measures: Vec<Measure>,
@@ -37,13 +37,13 @@ pub struct Judgement {
     pub says: String,
     pub evidence: Vec<String>,
     pub worth: Option<Worth>,
-    /// Where it is less sure than the rule is at best.
+    /// The confidence, where it is less than the rule's at best.
     pub confidence: Option<Confidence>,
-    /// What run would decide it, where something was not measured.
+    /// The run that would decide it, where something was not measured.
     pub decide: &'static str,
 }
 
-/// What trainers did together: means over them, since they run side by side.
+/// The time of trainers: means over them, since they run side by side.
 pub struct Waited {
     pub trained_ns: i64,
     pub waited_ns: i64,
@@ -71,11 +71,11 @@ impl Waited {
     }
 }
 
-/// What run tells of a training.
+/// The run that would show a training.
 pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: dliotrace.torch.instrument(), \
     dliotrace's own, or those of dlio bench; worker processes of PyTorch are recognised without";
 
-/// What run tells of compute.
+/// The run that would show compute.
 pub const RECORD_COMPUTE: &str = "record spans of compute (category compute): dliotrace.torch.instrument() does";
 
 impl<'a> Case<'a> {
@@ -190,7 +190,7 @@ impl Case<'_> {
         self.summary.directories.iter().map(|folder| folder.use_.opens).sum()
     }
 
-    /// What the steps of trainers were spent on, on average over trainers, as shares of a step.
+    /// A part of the steps of trainers, on average over trainers, as a share of a step.
     pub fn step_share(&self, of: fn(&StepPart) -> i64) -> Option<f64> {
         let steps = &self.summary.steps;
         let total: i64 = steps.iter().map(|row| row.sum.total_ns).sum();
@@ -206,10 +206,10 @@ pub struct Moved {
     pub time_ns: f64,
 }
 
-/// What copying out of memory takes at least, in nanoseconds a byte: where storage never was faster than that.
+/// The least time of copying out of memory, in nanoseconds a byte: where storage never was faster than that.
 pub const COPY_NS_A_BYTE: f64 = 0.125;
 
-/// What a call takes at least that finds its bytes in memory.
+/// The least time of a call that finds its bytes in memory.
 pub const CALL_NS: f64 = 1500.0;
 
 /// Some calls taken together.
@@ -224,7 +224,7 @@ pub fn part(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// What a rank group is called.
+/// The name of a rank group.
 pub fn named(group: &RankGroup) -> String {
     group.rank.map_or_else(|| format!("{} ({})", group.trainer, group.pid), |rank| format!("rank {rank}"))
 }

@@ -1,4 +1,4 @@
-//! What more in flight would bring, by Little's law.
+//! The gain of more in flight, by Little's law.
 //!
 //! In a stretch of time, L is how many calls are in flight on average and X what they move in a second. Where X grows as L
 //! does there is room for more in flight; where it stays the storage gives what it can, and more in flight only wait longer.
@@ -23,12 +23,12 @@ struct Stretch {
     has_waited: bool,
 }
 
-/// What the stretches of a run tell.
+/// Concurrency, from the columns of a run.
 #[derive(Debug, PartialEq)]
 pub struct Concurrency {
     /// 0: storage gives what it can; 1: twice as much in flight moves twice as much.
     pub slope: f64,
-    /// What was moved while training waited (in the median), of what was moved at best (the 99th percentile).
+    /// Throughput while training waited (in the median), of that at best (the 99th percentile).
     pub of_best: Option<f64>,
     pub best_bytes_per_s: f64,
     /// In flight: the 10th and the 90th percentile.
@@ -36,12 +36,12 @@ pub struct Concurrency {
     pub many: f64,
 }
 
-/// What more in flight would bring; `None` where that cannot be told, because there were always as many.
+/// The gain of more in flight; `None` where it cannot be known, because there were always as many.
 pub fn concurrency(case: &Case) -> Option<Concurrency> {
     told_by(stretches(case))
 }
 
-/// What run would tell it.
+/// The run that would show it.
 pub const RECORD_CONCURRENCY: &str =
     "as many calls were in flight all the time: run it with half and with double the readers";
 

@@ -12,7 +12,7 @@ pub struct Limit {
     pub key: &'static str,
     pub value: f64,
     pub unit: Unit,
-    /// What is measured against it.
+    /// The quantity that is measured against it.
     pub what: &'static str,
 }
 
@@ -195,15 +195,15 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_refused_with_its_line() {
-        let said = |text: &str| Limits::default().amend(text).unwrap_err();
+        let refusal = |text: &str| Limits::default().amend(text).unwrap_err();
         assert!(
-            said("\ninput-bound.wiat = 1")
+            refusal("\ninput-bound.wiat = 1")
                 .starts_with("line 2: there is no limit input-bound.wiat; input-bound has wait")
         );
-        assert!(said("nothing.wait = 1").contains("no rule has the limit nothing.wait"));
-        assert!(said("input-bound.wait = much").contains("\"much\" is no number"));
-        assert!(said("input-bound.wait = -1").contains("is no limit"));
-        assert!(said("input-bound").contains("id.key = number"));
+        assert!(refusal("nothing.wait = 1").contains("no rule has the limit nothing.wait"));
+        assert!(refusal("input-bound.wait = much").contains("\"much\" is no number"));
+        assert!(refusal("input-bound.wait = -1").contains("is no limit"));
+        assert!(refusal("input-bound").contains("id.key = number"));
     }
 
     #[test]

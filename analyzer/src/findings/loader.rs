@@ -1,4 +1,4 @@
-//! What a loader can deliver and what its trainer would take, as queues tell it.
+//! The capacity of a loader and the demand of its trainer, by queueing.
 //!
 //! Readers that make batches side by side deliver C = readers / time to make one; a trainer that never waits takes N = 1 /
 //! time it computes for one. Where C is less than N the trainer waits 1 - C/N of its time, and nothing but more or faster
@@ -47,7 +47,7 @@ pub fn is_own(group: &RankGroup, reader: &ReaderUse) -> bool {
     (reader.proc, reader.tid) == (group.proc, group.tid)
 }
 
-/// How long a reader did not wait for others.
+/// The time a reader did not wait for others.
 pub fn busy_ns(reader: &ReaderUse) -> i64 {
     (reader.last_ts - reader.first_ts - reader.idle_ns).max(0)
 }

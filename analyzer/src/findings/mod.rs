@@ -1,4 +1,4 @@
-//! What can be done about it: rules that look at the report and say what to change, what that is worth, and how sure they are.
+//! Findings: rules that look at the report and say what to change, what that is worth, and how sure they are.
 //!
 //! A rule is one file in [`rules`] and one line in its list: a pure function from the report to what it measured. [`limits`] has
 //! all thresholds, [`case`] the quantities that several rules need. Here they are judged: a pattern that costs too little is no
@@ -19,23 +19,23 @@ use rules::RULES;
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Finding, Measure, Severity, State};
 
-/// What a rule is about, for those that silence others.
+/// The subject of a rule, for those that silence others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// Whether a training waits at all.
+    /// The answer whether a training waits at all.
     Verdict,
     Loader,
-    /// How files are read and written.
+    /// The way files are read and written.
     Access,
     Metadata,
     Checkpoint,
     /// Ranks against one another.
     Ranks,
-    /// What was recorded, and errors.
+    /// The recording itself, and errors.
     Run,
 }
 
-/// When a rule that holds is a finding.
+/// The condition under which a rule that holds is a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cost {
     /// From a part of the wall clock on.
@@ -51,14 +51,14 @@ pub struct Rule {
     pub id: &'static str,
     pub group: Group,
     pub cost: Cost,
-    /// How sure it is at best.
+    /// The confidence at best.
     pub confidence: Confidence,
-    /// When it fires, in a line.
+    /// The condition under which it fires, in a line.
     pub asks: &'static str,
-    /// What it silences, by group, and by name.
+    /// The rules it silences, by group, and by name.
     pub silences: &'static [Group],
     pub silences_rules: &'static [&'static str],
-    /// What to change, in the words of a training job.
+    /// The change to make, in the words of a training job.
     pub remedy: &'static str,
     /// The same in the words of any program, where nothing tells of training; empty where the words are the same.
     pub elsewhere: &'static str,
@@ -109,7 +109,7 @@ pub fn judge(summary: &Summary, limits: &Limits) -> Vec<Finding> {
     findings
 }
 
-/// Whether there is a rule of this name.
+/// True if there is a rule of this name.
 pub fn is_rule(id: &str) -> bool {
     RULES.iter().any(|rule| rule.id == id)
 }

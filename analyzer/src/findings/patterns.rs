@@ -1,4 +1,4 @@
-//! Where reads begin, all layers together.
+//! Places where reads begin, all layers together.
 
 use super::case::Case;
 use crate::summary::units::{grouped, share};

@@ -31,8 +31,8 @@ pub fn judge(case: &Case, class: &str) -> Judgement {
         says: format!(
             "{} {class}s of less than 64 KiB take {} of the time of all, and {} of that is not for their bytes",
             grouped(small.count),
-            Unit::Share.said(of_time),
-            Unit::Share.said(of_small)
+            Unit::Share.text(of_time),
+            Unit::Share.text(of_small)
         ),
         worth: Some(case.shared_out(fixed)),
         evidence: evidence(case, class),

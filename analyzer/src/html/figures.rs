@@ -1,4 +1,4 @@
-//! What kind of figure a field holds, as its name tells, and how it is shown.
+//! The kind of figure a field holds, as its name has it, and its text.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// What the script knows it by.
+    /// The name in the script.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Text => "text",
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// How a number is shown.
+    /// The text of a number.
     pub fn number(self, value: f64) -> String {
         match self {
             Kind::Time => time(value),
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// How a value is shown; what is not known is a dash.
+    /// The text of a value; an unknown one is a dash.
     pub fn show(self, value: &Value) -> String {
         match value {
             Value::Null => "–".into(),

@@ -70,7 +70,7 @@ fn one(finding: &Value, page: &mut Markup) {
         page.element("li", &[], line);
     });
     measures.iter().for_each(|measure| {
-        page.element("li", &[], &said(measure));
+        page.element("li", &[], &measured(measure));
     });
     page.raw("</ul></details>");
     if !of("verify").is_empty() {
@@ -80,7 +80,7 @@ fn one(finding: &Value, page: &mut Markup) {
 }
 
 /// A measured value beside its limit.
-fn said(measure: &Value) -> String {
+fn measured(measure: &Value) -> String {
     let kind = match text(measure, "unit") {
         Some("share") => Kind::Share,
         Some("bytes") => Kind::Bytes,
@@ -97,7 +97,7 @@ fn said(measure: &Value) -> String {
 /// All rules as rows of a table.
 pub fn rules(findings: &[Value]) -> Vec<Value> {
     let row = |finding: &Value| {
-        let measured: Vec<_> = list(finding, "measures").iter().map(said).collect();
+        let measured: Vec<_> = list(finding, "measures").iter().map(self::measured).collect();
         let of = |field: &str| finding.get(field).cloned().unwrap_or(Value::Null);
         json!({
             "rule": text(finding, "id").map(label), "state": of("state"), "severity": of("severity"),
@@ -125,14 +125,14 @@ mod tests {
         let mut page = Markup::default();
         write(&report, &mut page);
         let page = page.into_string();
-        for said in [
+        for text in [
             "Waits &lt;b&gt;.",
             "3.10 s</b> (31 % of the run)",
             "num_workers=8",
             "&lt;wait&gt;: 50 % (limit: from 5.0 %)",
             "1 other rule did not fire",
         ] {
-            assert!(page.contains(said), "{said} in {page}");
+            assert!(page.contains(text), "{text} in {page}");
         }
         assert_eq!(rules(list(&report, "findings")).len(), 2);
     }

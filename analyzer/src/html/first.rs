@@ -30,7 +30,7 @@ pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
 const BOUND: f64 = 0.2;
 const FREE: f64 = 0.05;
 
-/// How much of their training trainers waited.
+/// The share of their training that trainers waited.
 fn waiting(report: &Value) -> Option<f64> {
     let groups = list(report, "training");
     let (waited, trained) = (sum(groups, "waited_ns")?, sum(groups, "trained_ns")?);
@@ -128,7 +128,7 @@ fn lost(report: &Value) -> Figure {
     ("Lost events", grouped(lost), format!("of {}", many(of("allocation.events") + lost, "event", "events")))
 }
 
-/// Where the time went: bars whose parts are the whole.
+/// The split of the time: bars whose parts are the whole.
 pub fn time_split(report: &Value, page: &mut Markup) {
     page.raw("<section id=\"split\"><h2>Where the time went</h2>\n");
     if !decomposed(report, page) {
@@ -150,7 +150,7 @@ pub fn time_split(report: &Value, page: &mut Markup) {
     page.raw("</section>\n");
 }
 
-/// What a step may be spent on, in the order in which each takes what those before it have left.
+/// The parts of a step, in the order in which each takes what those before it have left.
 const CLASSES: [(&str, &str, &str); 6] = [
     ("compute_ns", "compute", "computing"),
     ("communication_ns", "comm", "communicating"),
@@ -218,7 +218,7 @@ fn steps_of(id: &'static str, trainer: &Value, page: &mut Markup) {
     stack::write(id, &who, Kind::Time, &CLASSES.map(|class| layer(&class)), &marks, page);
 }
 
-/// What trainers did with their time, as far as it is known.
+/// The time of trainers, as far as it is known.
 fn trained(report: &Value, page: &mut Markup) {
     let groups = list(report, "training");
     let of = |field: &str| sum(groups, field);
@@ -249,7 +249,7 @@ fn trained(report: &Value, page: &mut Markup) {
     strip::write(&title, Kind::Time, &parts, page);
 }
 
-/// What the lanes show.
+/// The title of the lanes.
 fn course_title(report: &Value) -> &'static str {
     let tells = |field: &str| at(report, &format!("timeline.{field}")).is_some();
     if tells("compute_ns") || tells("waited_ns") { "I/O beside compute" } else { "I/O over time" }
@@ -297,15 +297,15 @@ fn exact(report: &Value, path: &str) -> Option<i64> {
     at(report, path)?.as_i64()
 }
 
-/// What limits the figures: losses, damage, what cannot be seen.
+/// The limits of the figures: losses, damage, what cannot be seen.
 pub fn trust(report: &Value, page: &mut Markup) {
     let of = |field: &str| number(report, field).unwrap_or(0.0);
-    let mut said = Vec::new();
+    let mut remarks = Vec::new();
     if of("allocation.lost") > 0.0 {
-        said.push(format!("{} lost and in no figure", many(of("allocation.lost") as u64, "event is", "events are")));
+        remarks.push(format!("{} lost and in no figure", many(of("allocation.lost") as u64, "event is", "events are")));
     }
     if of("allocation.names_lost") > 0.0 {
-        said.push(format!(
+        remarks.push(format!(
             "{} for want of room",
             many(of("allocation.names_lost") as u64, "name was lost", "names were lost")
         ));
@@ -313,35 +313,36 @@ pub fn trust(report: &Value, page: &mut Markup) {
     let damage = list(report, "damage");
     let hurt = damage.iter().filter(|note| note.get("remark").and_then(Value::as_bool) != Some(true)).count() as u64;
     if hurt > 0 {
-        said.push(format!("{} damaged (see Damage)", many(hurt, "file is", "files are")));
+        remarks.push(format!("{} damaged (see Damage)", many(hurt, "file is", "files are")));
     }
     if damage.len() as u64 > hurt {
-        said.push(format!("{} below (see Damage)", many(damage.len() as u64 - hurt, "remark stands", "remarks stand")));
+        remarks
+            .push(format!("{} below (see Damage)", many(damage.len() as u64 - hurt, "remark stands", "remarks stand")));
     }
     if of("time.late") > 0.0 {
-        said.push(format!(
+        remarks.push(format!(
             "{} out of order: times of I/O are up to {} short",
             many(of("time.late") as u64, "event was", "events were"),
             time(of("time.late_ns"))
         ));
     }
     if of("allocation.killed") > 0.0 {
-        said.push(format!(
+        remarks.push(format!(
             "{} without saying how: calls in progress then are missing",
             many(of("allocation.killed") as u64, "process ended", "processes ended")
         ));
     }
     if report.get("tally").is_some_and(|tally| !tally.is_null()) {
-        said.push("events were counted and not recorded: quantiles are off by a sixteenth at most".into());
+        remarks.push("events were counted and not recorded: quantiles are off by a sixteenth at most".into());
     }
     let spread = list(report, "hosts")
         .iter()
         .filter_map(|host| number(host, "clock_spread_ns"))
         .fold(0.0, |most: f64, ns| most.max(ns.abs()));
     if spread > 1e6 {
-        said.push(format!("the wall clock was stepped by {} while it was traced", time(spread)));
+        remarks.push(format!("the wall clock was stepped by {} while it was traced", time(spread)));
     }
-    let known = if said.is_empty() { "nothing lost, nothing damaged".to_string() } else { said.join("; ") };
+    let known = if remarks.is_empty() { "nothing lost, nothing damaged".to_string() } else { remarks.join("; ") };
     page.raw("<section class=\"trust\" id=\"trust\"><h2>How far to trust this</h2><p>");
     page.text(&capital(&known)).raw(". ");
     page.text(
@@ -350,7 +351,7 @@ pub fn trust(report: &Value, page: &mut Markup) {
     page.raw("</p></section>\n");
 }
 
-/// What was traced, and when.
+/// The traced run: command, host, time.
 pub fn about(report: &Value, trace: &str, page: &mut Markup) {
     let hosts: Vec<&str> = list(report, "hosts").iter().filter_map(|host| text(host, "host")).take(3).collect();
     let began = exact(report, "time.start_ts").filter(|ts| *ts > 0).map(moment).unwrap_or_default();

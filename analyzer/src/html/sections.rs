@@ -12,7 +12,7 @@ use super::table::{self, COLUMNS, Table, is_long};
 use super::values::{at, list, number, text};
 use crate::summary::units::bytes;
 
-/// What the page says of a section: its name and what its figures mean.
+/// The meaning of a section: its name and its figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning {
     pub name: &'static str,
@@ -42,7 +42,7 @@ fn title(name: &str) -> String {
     })
 }
 
-/// Sections with something in them; the names of the others are said together.
+/// Sections with something in them; the names of the others stand together.
 pub fn all<'a>(report: &'a Value, meanings: &'a [Meaning]) -> (Vec<(&'a Meaning, &'a Value)>, Vec<String>) {
     let below = meanings.iter().filter(|about| !SHOWN_ABOVE.contains(&about.name));
     let known: Vec<_> = below.filter_map(|about| Some((about, report.get(about.name)?))).collect();
@@ -119,11 +119,11 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
 
 /// The first sentence is read by everybody, the rest by those who wonder.
 fn meaning(meaning: &'static str, page: &mut Markup) {
-    let said = meaning.split_once(": ").map_or(meaning, |(_, said)| said);
-    let end = said.find(". ").map_or(said.len(), |at| at + 1);
-    let first = said[..end].trim_end_matches([';', '.']);
+    let text = meaning.split_once(": ").map_or(meaning, |(_, text)| text);
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    let first = text[..end].trim_end_matches([';', '.']);
     page.element("p", &[("class", "what")], &(capital(first) + "."));
-    let more = said[end..].trim();
+    let more = text[end..].trim();
     if !more.is_empty() {
         let say = |page: &mut Markup| {
             page.element("p", &[], more);
@@ -168,9 +168,9 @@ fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
         }
         "heat" => {
             if heat::write(value, number(report, "time.start_ts").unwrap_or(0.0), page)
-                && let Some(said) = heat::said(value)
+                && let Some(busiest) = heat::busiest(value)
             {
-                page.element("p", &[("class", "note")], &said);
+                page.element("p", &[("class", "note")], &busiest);
             }
         }
         _ => {}

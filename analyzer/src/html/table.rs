@@ -10,7 +10,7 @@ use crate::summary::units::{grouped, many};
 /// A table being made.
 pub struct Table {
     pub columns: Vec<Column>,
-    /// How many rows there are, and how many of them are here.
+    /// The number of rows, and how many of them are here.
     pub rows: usize,
     kept: usize,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What lies at a path such as `time.total_ns`.
+/// The value at a path such as `time.total_ns`.
 pub fn at<'a>(values: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(values, |value, name| value.get(name)).filter(|value| !value.is_null())
 }

@@ -8,7 +8,7 @@ use crate::batch::{ABSENT, FAILED, Row};
 use crate::catalog::Catalog;
 use crate::names::readable;
 
-/// What an event says of a call besides its columns.
+/// Facts of a call besides its columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
     /// Bytes of an item, where the other numbers are counted in items.
@@ -85,12 +85,12 @@ pub fn has_size(info: &OpInfo) -> bool {
     info.b == Arg::Size
 }
 
-/// Whether its bytes come from another file.
+/// True if its bytes come from another file.
 pub fn has_source(info: &OpInfo) -> bool {
     info.a == Arg::Source
 }
 
-/// Whether its numbers may be counted in items.
+/// True if its numbers may be counted in items.
 pub fn has_items(info: &OpInfo) -> bool {
     matches!(info.op, Op::FREAD | Op::FWRITE)
 }
@@ -102,14 +102,14 @@ pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
 
 /// Bytes follow from the result, and the result from bytes.
 #[inline]
-pub fn settle(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
+pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
     let Some(call) = call.filter(|call| call.moves_bytes()) else { return };
     if row.bytes == ABSENT {
         match call.op {
-            Op::FREAD | Op::FWRITE if beside.item != ABSENT => settle_items(row, beside.item),
-            Op::FGETS | Op::FPUTS | Op::PUTS => settle_text(row, beside.length),
-            // Where the size is said, the result is one too.
-            Op::FGETC | Op::FPUTC if row.requested == ABSENT => settle_character(row),
+            Op::FREAD | Op::FWRITE if beside.item != ABSENT => complete_items(row, beside.item),
+            Op::FGETS | Op::FPUTS | Op::PUTS => complete_text(row, beside.length),
+            // Where the size is given, the result is a size too.
+            Op::FGETC | Op::FPUTC if row.requested == ABSENT => complete_character(row),
             _ => {}
         }
     }
@@ -120,7 +120,7 @@ pub fn settle(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
     }
 }
 
-fn settle_items(row: &mut Row, item: i64) {
+fn complete_items(row: &mut Row, item: i64) {
     if row.requested != ABSENT {
         row.requested = row.requested.saturating_mul(item);
     }
@@ -130,7 +130,7 @@ fn settle_items(row: &mut Row, item: i64) {
 }
 
 /// Of `fgets` only a text says its length: without one it met the end. What `fputs` and `puts` return is no number.
-fn settle_text(row: &mut Row, length: i64) {
+fn complete_text(row: &mut Row, length: i64) {
     let failed = row.ret < 0 && row.ret != ABSENT;
     if length != ABSENT && !failed {
         (row.bytes, row.ret) = (length, length);
@@ -141,7 +141,7 @@ fn settle_text(row: &mut Row, length: i64) {
 }
 
 /// A character counts one, the end of a file nothing.
-fn settle_character(row: &mut Row) {
+fn complete_character(row: &mut Row) {
     if row.ret != ABSENT {
         let moved = (row.ret != FAILED && row.ret >= 0) as i64;
         (row.requested, row.bytes, row.ret) = (1, moved, moved);
@@ -152,10 +152,10 @@ fn settle_character(row: &mut Row) {
 mod tests {
     use super::*;
 
-    /// Requested, bytes and result of a call that said so much.
-    fn settled(op: Op, requested: i64, ret: i64, beside: Beside) -> (i64, i64, i64) {
+    /// Requested, bytes and result of a call that had these.
+    fn completed(op: Op, requested: i64, ret: i64, beside: Beside) -> (i64, i64, i64) {
         let mut row = Row { requested, ret, ..Row::new(0, 0, 0) };
-        settle(&mut row, op.info(), &beside);
+        complete(&mut row, op.info(), &beside);
         (row.requested, row.bytes, row.ret)
     }
 
@@ -164,17 +164,17 @@ mod tests {
         let nothing = Beside::NOTHING;
         let items = Beside { item: 4096, ..nothing };
         let text = |length| Beside { length, ..nothing };
-        assert_eq!(settled(Op::FREAD, 20, 20, items), (81_920, 81_920, 81_920));
-        assert_eq!(settled(Op::FREAD, 20, 20, nothing), (20, 20, 20));
-        assert_eq!(settled(Op::FWRITE, 2, FAILED, items), (8192, ABSENT, FAILED));
-        assert_eq!(settled(Op::FGETS, 100, ABSENT, text(12)), (100, 12, 12));
-        assert_eq!(settled(Op::FGETS, 100, ABSENT, nothing), (100, 0, 0));
-        assert_eq!(settled(Op::FPUTS, ABSENT, 1, text(7)), (7, 7, 7));
-        assert_eq!(settled(Op::FPUTS, ABSENT, FAILED, text(7)), (ABSENT, ABSENT, FAILED));
-        assert_eq!(settled(Op::FGETC, ABSENT, 120, nothing), (1, 1, 1));
-        assert_eq!(settled(Op::FGETC, ABSENT, FAILED, nothing), (1, 0, 0));
-        assert_eq!(settled(Op::FGETC, 1, 0, nothing), (1, 0, 0));
-        assert_eq!(settled(Op::CLOSE, ABSENT, 0, nothing), (ABSENT, ABSENT, 0));
+        assert_eq!(completed(Op::FREAD, 20, 20, items), (81_920, 81_920, 81_920));
+        assert_eq!(completed(Op::FREAD, 20, 20, nothing), (20, 20, 20));
+        assert_eq!(completed(Op::FWRITE, 2, FAILED, items), (8192, ABSENT, FAILED));
+        assert_eq!(completed(Op::FGETS, 100, ABSENT, text(12)), (100, 12, 12));
+        assert_eq!(completed(Op::FGETS, 100, ABSENT, nothing), (100, 0, 0));
+        assert_eq!(completed(Op::FPUTS, ABSENT, 1, text(7)), (7, 7, 7));
+        assert_eq!(completed(Op::FPUTS, ABSENT, FAILED, text(7)), (ABSENT, ABSENT, FAILED));
+        assert_eq!(completed(Op::FGETC, ABSENT, 120, nothing), (1, 1, 1));
+        assert_eq!(completed(Op::FGETC, ABSENT, FAILED, nothing), (1, 0, 0));
+        assert_eq!(completed(Op::FGETC, 1, 0, nothing), (1, 0, 0));
+        assert_eq!(completed(Op::CLOSE, ABSENT, 0, nothing), (ABSENT, ABSENT, 0));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Column {
         })
     }
 
-    /// Whether its value is a text that stands for a file.
+    /// True if its value is a text that stands for a file.
     #[inline(always)]
     pub fn is_file(self) -> bool {
         matches!(self, Column::Hash | Column::Path)

@@ -33,7 +33,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Whether a file was met under another name.
+    /// True if a file was met under another name.
     pub fn is_link(&mut self, facts: &Metadata) -> bool {
         !self.inodes.insert((facts.dev(), facts.ino()))
     }

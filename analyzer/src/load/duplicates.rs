@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Process};
 
-/// How far the starts of one process may lie apart in two forms: they count from clocks that were related anew.
+/// The largest distance between the starts of one process in two forms: they count from clocks that were related anew.
 const START_SLACK_NS: u64 = 1_000_000;
 
 /// A file some of whose processes are not read.
@@ -29,7 +29,7 @@ pub struct PassedOver {
 /// The processes met so far.
 #[derive(Default)]
 pub struct Duplicates {
-    /// Where the images of native files lie.
+    /// The paths of the images of native files.
     images: HashMap<u64, PathBuf>,
     /// Those of the catalogue, by host and process id.
     rows: HashMap<(u32, i32), Vec<Process>>,
@@ -51,7 +51,7 @@ impl Duplicates {
         }
     }
 
-    /// Whether an image, by the number it has in Perfetto traces, is read already; if so, that is noted of the file.
+    /// True if an image, by the number it has in Perfetto traces, is read already; if so, that is noted of the file.
     pub fn skips_image(&mut self, uuid: u64, path: &Path) -> bool {
         let Some(instead) = self.images.get(&uuid).map(|instead| instead.display().to_string()) else { return false };
         self.pass(path, instead);

@@ -1,4 +1,4 @@
-//! What can be wrong with what was given: one file of many, or all of it.
+//! Errors of what was given: one file of many, or all of it.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use dlio_schemas::native::Damage;
 pub struct Note {
     pub path: PathBuf,
     pub what: Damage,
-    /// How many events that can have cost; `None` where nothing says.
+    /// The most events that can have cost; `None` where it is not known.
     pub events_max: Option<u64>,
 }
 

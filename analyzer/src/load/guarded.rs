@@ -7,7 +7,7 @@ use std::sync::Once;
 use arrow::error::ArrowError;
 
 thread_local! {
-    /// Whether this thread is within [`guarded`].
+    /// True if this thread is within [`guarded`].
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,4 +1,4 @@
-//! What DFTracer's lines say of hashes and processes.
+//! The meanings of DFTracer's hashes of files, hosts and processes.
 //!
 //! ```text
 //! {"name":"FH","cat":"dftracer","pid":7,"ph":4,"args":{"hhash":"68","name":"/data/f","value":"4aa1"}}       a file
@@ -40,13 +40,13 @@ struct Explained {
     size: u64,
     /// Of a large file with one object a line.
     pieces: Option<Pieces>,
-    /// Which pieces have been searched; one for the whole where it has none.
+    /// The pieces that have been searched; one for the whole where it has none.
     learned: Vec<Once>,
-    said: Mutex<Said>,
+    meanings: Mutex<Meanings>,
 }
 
 #[derive(Default)]
-struct Said {
+struct Meanings {
     files: Map<Box<[u8]>, Named>,
     hosts: Map<Box<[u8]>, String>,
     texts: Map<Box<[u8]>, String>,
@@ -72,7 +72,7 @@ pub struct Line<'a> {
     pub text: Option<Json<'a>>,
 }
 
-/// What DFTracer and Chrome's viewers count in, unless a file says otherwise.
+/// The unit of DFTracer and Chrome's viewers, unless a file has another.
 pub const MICROSECOND: i64 = 1000;
 
 /// Text is searched in pieces of this size.
@@ -87,7 +87,7 @@ impl Hashes {
         let explained = |(path, size): (PathBuf, u64)| {
             let pieces = Pieces::of(&path, size);
             let learned = (0..pieces.as_ref().map_or(1, Pieces::count)).map(|_| Once::new()).collect();
-            Explained { path, size, pieces, learned, said: Mutex::default() }
+            Explained { path, size, pieces, learned, meanings: Mutex::default() }
         };
         Hashes { files: files.map(explained).collect(), found: Mutex::default(), next: Mutex::default() }
     }
@@ -152,21 +152,21 @@ impl Hashes {
         });
     }
 
-    /// What one line says.
+    /// Adds the meaning that one line gives.
     pub fn say(&self, file: usize, line: &Line, catalog: &Catalog) {
         let text = || line.text.map_or_else(String::new, |text| text.text().into_owned());
-        let mut said = self.files[file].said.lock().expect("what was said");
+        let mut meanings = self.files[file].meanings.lock().expect("meanings of hashes");
         if let Some(host) = line.host {
-            said.pids.entry(line.pid).or_insert_with(|| host.into());
+            meanings.pids.entry(line.pid).or_insert_with(|| host.into());
         }
         match line.name {
             b"FH" => {
-                let number = said.name(line.hash, &text(), catalog);
+                let number = meanings.name(line.hash, &text(), catalog);
                 self.found.lock().expect("files by hash").entry(line.hash.into()).or_insert(number);
             }
-            b"HH" => drop(said.hosts.insert(line.hash.into(), text())),
-            b"SH" => drop(said.texts.insert(line.hash.into(), text())),
-            b"CM" if text() == "time_metric" => said.unit_ns = unit_ns(line.hash),
+            b"HH" => drop(meanings.hosts.insert(line.hash.into(), text())),
+            b"SH" => drop(meanings.texts.insert(line.hash.into(), text())),
+            b"CM" if text() == "time_metric" => meanings.unit_ns = unit_ns(line.hash),
             _ => {}
         }
     }
@@ -176,16 +176,16 @@ impl Hashes {
         if matches!(hash, b"" | b"0") {
             return FILE_NONE;
         }
-        let known = self.files[file].said.lock().expect("what was said").files.get(hash).copied();
+        let known = self.files[file].meanings.lock().expect("meanings of hashes").files.get(hash).copied();
         if let Some(named) = known.filter(|named| named.known) {
             return named.file;
         }
         if let Some(number) = self.find(hash, catalog) {
             return number;
         }
-        let mut said = self.files[file].said.lock().expect("what was said");
+        let mut meanings = self.files[file].meanings.lock().expect("meanings of hashes");
         let unknown = || Named { file: catalog.file(&unnamed(hash)), known: false };
-        said.files.entry(hash.into()).or_insert_with(unknown).file
+        meanings.files.entry(hash.into()).or_insert_with(unknown).file
     }
 
     /// Asks all files.
@@ -204,18 +204,18 @@ impl Hashes {
 
     /// The name of a process's host; `hash` is empty where an event does not give it.
     pub fn host(&self, file: usize, pid: i64, hash: &[u8]) -> String {
-        let said = self.files[file].said.lock().expect("what was said");
-        let hash = if hash.is_empty() { said.pids.get(&pid).map_or(hash, |hash| hash) } else { hash };
-        said.hosts.get(hash).cloned().unwrap_or_else(|| "unknown".into())
+        let meanings = self.files[file].meanings.lock().expect("meanings of hashes");
+        let hash = if hash.is_empty() { meanings.pids.get(&pid).map_or(hash, |hash| hash) } else { hash };
+        meanings.hosts.get(hash).cloned().unwrap_or_else(|| "unknown".into())
     }
 
     /// The text behind a hash, where the file explains it.
     pub fn text(&self, file: usize, hash: &[u8]) -> Option<String> {
-        self.files[file].said.lock().expect("what was said").texts.get(hash).cloned()
+        self.files[file].meanings.lock().expect("meanings of hashes").texts.get(hash).cloned()
     }
 
     /// The number behind the last such key in a file, in which it may stand behind everything else.
-    pub fn said_last(&self, file: usize, key: &[u8]) -> Option<i64> {
+    pub fn last_number(&self, file: usize, key: &[u8]) -> Option<i64> {
         let after = store::last_after(&self.files[file].path, self.files[file].size, key)?;
         let digits = after.iter().position(u8::is_ascii_digit)?;
         let between = after[..digits].trim_ascii();
@@ -224,13 +224,13 @@ impl Hashes {
         Json::Word(&number[..end]).integer().filter(|_| matches!(between, b"\":" | b"\" :" | b"\": "))
     }
 
-    /// What a file counts time in.
+    /// The unit of time of a file.
     pub fn unit_ns(&self, file: usize) -> i64 {
-        self.files[file].said.lock().expect("what was said").unit_ns.unwrap_or(MICROSECOND)
+        self.files[file].meanings.lock().expect("meanings of hashes").unit_ns.unwrap_or(MICROSECOND)
     }
 }
 
-impl Said {
+impl Meanings {
     /// Gives a hash its name; events may have used it before, if it could not be looked for.
     fn name(&mut self, hash: &[u8], name: &str, catalog: &Catalog) -> u32 {
         let file = match self.files.get(hash) {
@@ -286,7 +286,7 @@ fn unit_ns(name: &[u8]) -> Option<i64> {
     })
 }
 
-/// What a file is called whose hash nobody explains.
+/// The name of a file whose hash nobody explains.
 fn unnamed(hash: &[u8]) -> String {
     format!("(file without a name, hash {})", readable(hash))
 }

@@ -1,6 +1,6 @@
-//! Which files are meant, and what each of them is.
+//! The files that are meant, and the format of each.
 //!
-//! Folders are searched to the bottom, patterns are expanded, and a file's kind is told from its first bytes. A file given
+//! Folders are searched to the bottom, patterns are expanded, and a file's format is recognised by its first bytes. A file given
 //! by name must be a trace; one found in a folder that is none is passed over.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,10 +20,10 @@ use super::source::{Format, Recognised};
 /// Bytes looked at to tell what a file is.
 const HEAD: usize = 4096;
 
-/// How the names of files end in which this program keeps what it counted: see [`crate::cache`].
+/// The ending of the files in which this program keeps what it counted: see [`crate::cache`].
 pub const CACHE_NAME: &str = ".dlio-cache";
 
-/// What was found.
+/// The files that were found.
 #[derive(Default, Debug)]
 pub struct Found {
     pub natives: Vec<NativeFiles>,
@@ -54,7 +54,7 @@ enum Content {
     Unknown,
 }
 
-/// What is said of a file with a trace's name that holds nothing.
+/// The note on a file with a trace's name that holds nothing.
 const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
 
 pub fn find(given: &[String]) -> Result<Found, LoadError> {
@@ -165,7 +165,7 @@ impl Beginning {
 /// Files that were there a moment ago.
 #[derive(Default)]
 struct Gone {
-    /// How often each was looked for.
+    /// The number of times that each was looked for.
     looked: HashMap<PathBuf, u32>,
 }
 
@@ -173,12 +173,12 @@ struct Gone {
 const LOOKED_MAX: u32 = 4;
 
 impl Gone {
-    /// Whether there are other parts of the trace that a file belonged to, which then are looked at.
+    /// True if there are other parts of the trace that a file belonged to, which then are looked at.
     fn has_next(&mut self, path: &Path, files: &mut Vec<(PathBuf, bool)>) -> bool {
         let looked = self.looked.entry(stem(path)).or_default();
         *looked += 1;
         let next = if *looked > LOOKED_MAX { Vec::new() } else { parts_of(&stem(path)) };
-        // One met before is told by its inode.
+        // One met before is recognised by its inode.
         files.extend(next.iter().map(|path| (path.clone(), false)));
         !next.is_empty()
     }
@@ -266,7 +266,7 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
     Ok(())
 }
 
-/// Whether a file is such a cache, or the beginning of one.
+/// True if a file is such a cache, or the beginning of one.
 fn is_cache(path: &Path) -> bool {
     path.file_name().is_some_and(|name| {
         let name = name.to_string_lossy();
@@ -274,7 +274,7 @@ fn is_cache(path: &Path) -> bool {
     })
 }
 
-/// Whether a file is the beginning of an export that a process of ours makes as it ends: until that is whole there is
+/// True if a file is the beginning of an export that a process of ours makes as it ends: until that is whole there is
 /// what it is made from.
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -285,7 +285,7 @@ fn lost_in_name(path: &Path) -> Option<u64> {
     file::lost_in_name(&path.file_name()?.to_string_lossy())
 }
 
-/// What a file is, and of which other one it is a copy; `None` where it was met under another name.
+/// The content of a file, and the file it is a copy of; `None` where it was met under another name.
 fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
     let mut head = Vec::with_capacity(HEAD);
     let file = std::fs::File::open(path)?;
@@ -308,12 +308,12 @@ fn content(path: &Path, head: &[u8]) -> Content {
         return Content::Empty;
     }
     match unpacked(head) {
-        Some(text) => told_by(&text),
-        None => told_by(head),
+        Some(text) => content_of(&text),
+        None => content_of(head),
     }
 }
 
-/// Whether a file has the name of what our tracer writes.
+/// True if a file has the name of what our tracer writes.
 fn is_ours(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ["dlt", "ring", "pftrace"].iter().any(|ours| ending == *ours))
 }
@@ -324,18 +324,18 @@ fn has_a_traces_name(path: &Path) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-fn told_by(head: &[u8]) -> Content {
+fn content_of(head: &[u8]) -> Content {
     if head.starts_with(&file::MAGIC) {
         Content::Dlt
     } else if head.starts_with(&ring::MAGIC.to_le_bytes()) {
         Content::Ring
     } else {
-        let told = FORMATS.iter().map(|&format| match (format.recognises)(head) {
+        let all = FORMATS.iter().map(|&format| match (format.recognises)(head) {
             Recognised::Yes => Content::Other(format),
             Recognised::Useless(why) => Content::Useless(why),
             Recognised::No => Content::Unknown,
         });
-        told.into_iter().find(|content| *content != Content::Unknown).unwrap_or(Content::Unknown)
+        all.into_iter().find(|content| *content != Content::Unknown).unwrap_or(Content::Unknown)
     }
 }
 
@@ -377,10 +377,10 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_content() {
-        assert_eq!(told_by(&file::file_header()), Content::Dlt);
-        assert_eq!(told_by(b"DLIORING and more"), Content::Ring);
-        assert_eq!(told_by(b"#!/bin/sh"), Content::Unknown);
-        assert_eq!(told_by(b""), Content::Unknown);
+    fn formats_are_recognised_by_content() {
+        assert_eq!(content_of(&file::file_header()), Content::Dlt);
+        assert_eq!(content_of(b"DLIORING and more"), Content::Ring);
+        assert_eq!(content_of(b"#!/bin/sh"), Content::Unknown);
+        assert_eq!(content_of(b""), Content::Unknown);
     }
 }

@@ -19,7 +19,6 @@ use dlio_schemas::native::fields::key as fact;
 use dlio_schemas::ops::{Layer, OpInfo};
 use foldhash::fast::RandomState;
 
-use super::alike::{Alike, Like, Plan, Slot};
 use super::arguments::SOURCE;
 use super::calls::{self, Beside, has_source};
 use super::columns::{Column, key, meta, whole, word};
@@ -27,6 +26,7 @@ use super::hashes::{Hashes, Line};
 use super::parser::{Parser, Threads};
 use super::pull::{Fields, Json, Scale, value_end};
 use super::shapes::Shape;
+use super::templates::{Slot, Template, Templates, Values};
 use crate::batch::{Row, Value};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 
@@ -34,7 +34,7 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub struct JsonParser {
     begun: bool,
-    /// What DFTracer's lines say of hashes, and the place of this file among those.
+    /// The meanings of DFTracer's hashes, and the place of this file among those.
     hashes: Arc<Hashes>,
     place: usize,
     header: Header,
@@ -63,14 +63,14 @@ const OPEN_MAX: usize = 4096;
 /// Ends that wait for their begin.
 const ENDED_MAX: usize = 1 << 20;
 
-/// What stands before the list of events in the object form.
+/// The fields before the list of events in the object form.
 #[derive(Default)]
 struct Header {
     /// The moment that times are counted from.
     zero_ns: Option<i64>,
     host: Option<String>,
     rank: Option<i32>,
-    /// Whether it is of PyTorch's profiler.
+    /// True if it is of PyTorch's profiler.
     torch: bool,
 }
 
@@ -80,14 +80,14 @@ const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 /// The key of the moment that times are counted from.
 const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
 
-/// What becomes of process ids that no system gives.
+/// The remark on process ids that no system gives.
 const WIDE_NUMBERS: &str =
     "process ids of more than 32 bits: their lower 32 bits are shown, and those alike in these count as one process";
 
-/// What an export says of what it was made from.
+/// The remark of an export on what it was made from.
 const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
 
-/// What a kind of event is, looked up once.
+/// A kind of event, looked up once.
 #[derive(Clone, Copy)]
 struct Known {
     kind: u32,
@@ -112,7 +112,7 @@ struct Event<'a> {
     dur: Option<i64>,
     pid: i64,
     tid: i64,
-    /// What stands in the place of a process id and is none.
+    /// The name in the place of a process id, where that is none.
     track: Option<&'a [u8]>,
     id: &'a [u8],
     /// The arguments, and all of them as they stand in the text.
@@ -122,7 +122,7 @@ struct Event<'a> {
     values: Vec<(&'a [u8], Belongs)>,
 }
 
-/// Where a value belongs in an event.
+/// The place of a value in an event.
 #[derive(Clone, Copy)]
 enum Belongs {
     Slot(Slot),
@@ -219,14 +219,14 @@ impl JsonParser {
         let mut at = if self.begun { 0 } else { self.begin_file(text) };
         self.begun = true;
         let mut scale = self.scale();
-        let (mut event, mut alike) = (Event::default(), Alike::default());
+        let (mut event, mut templates) = (Event::default(), Templates::default());
         loop {
             let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
                 return text.len();
             };
             at += start;
-            if let Some((like, call, length)) = alike.read(&text[at..], into.catalog) {
-                into.broken += !self.put_like(like, call, into) as u64;
+            if let Some((values, call, length)) = templates.read(&text[at..], into.catalog) {
+                into.broken += !self.put_values(values, call, into) as u64;
                 at += length;
                 continue;
             }
@@ -234,9 +234,11 @@ impl JsonParser {
                 into.broken += !self.event(&event, into) as u64;
                 if matches!(event.ph, b'M' | b'4') && self.scale() != scale {
                     // It says what the times that follow are counted in.
-                    (scale, alike) = (self.scale(), Alike::default());
-                } else if alike.pays() {
-                    self.plan(&text[at..at + length], &event, into).into_iter().for_each(|plan| alike.remember(plan));
+                    (scale, templates) = (self.scale(), Templates::default());
+                } else if templates.pays() {
+                    self.template(&text[at..at + length], &event, into)
+                        .into_iter()
+                        .for_each(|template| templates.remember(template));
                 }
                 at += length;
                 continue;
@@ -260,7 +262,7 @@ fn broken_end(text: &[u8], gives_up: bool) -> Option<usize> {
     value_end(text).or_else(|| if gives_up { line() } else { None })
 }
 
-/// Where the list of events begins in the object form; `None` in any other.
+/// The beginning of the list of events in the object form; `None` in any other.
 fn before_events(text: &[u8]) -> Option<usize> {
     let key = b"\"traceEvents\"";
     let first_event = memchr::memmem::find(text, b"\"ph\":").unwrap_or(text.len());
@@ -309,12 +311,12 @@ impl JsonParser {
         }
     }
 
-    /// What follows is not the beginning of a file.
+    /// Goes on in the middle of a file.
     pub fn continues(&mut self) {
         self.begun = true;
     }
 
-    /// What times of the file mean, as far as it was said by now.
+    /// The scale of the file's times, as far as it is known by now.
     fn scale(&self) -> Scale {
         Scale { unit_ns: self.hashes.unit_ns(self.place), zero_ns: self.header.zero_ns.unwrap_or(0) }
     }
@@ -325,12 +327,12 @@ impl JsonParser {
         self.header = Header::read(&text[..at]);
         if self.header.zero_ns.is_none() {
             // VizTracer says it behind its events.
-            self.header.zero_ns = self.hashes.said_last(self.place, BASE_KEY);
+            self.header.zero_ns = self.hashes.last_number(self.place, BASE_KEY);
         }
         at
     }
 
-    /// Whether the object was one of the format.
+    /// True if the object was one of the format.
     fn event(&mut self, event: &Event, into: &mut Threads) -> bool {
         if self.header.torch && event.track.is_some_and(|track| TORCH_TRACKS.contains(&track)) {
             return true;
@@ -419,8 +421,8 @@ impl JsonParser {
         for (begun, depth) in left {
             let dur = self.last.saturating_sub(begun.ts).max(0);
             let row = Row { depth: depth.min(255) as u8, ..Row::new(begun.ts, dur, begun.known.kind) };
-            let said = Fields::new(begun.args.as_deref().unwrap_or_default());
-            self.write(begun.owner, said.chain([(&b"unfinished"[..], Json::Text(b"true"))]), row, begun.known, into);
+            let fields = Fields::new(begun.args.as_deref().unwrap_or_default());
+            self.write(begun.owner, fields.chain([(&b"unfinished"[..], Json::Text(b"true"))]), row, begun.known, into);
         }
     }
 
@@ -483,26 +485,26 @@ impl JsonParser {
     fn put_args<'t>(
         &mut self,
         event: &Event,
-        said: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         row: Row,
         known: Known,
         into: &mut Threads,
     ) {
         let owner = (self.process(event, into), event.tid as i32);
-        self.write(owner, said, row, known, into);
+        self.write(owner, fields, row, known, into);
     }
 
     fn write<'t>(
         &mut self,
         (proc, tid): (u32, i32),
-        said: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         mut row: Row,
         known: Known,
         into: &mut Threads,
     ) {
         self.last = self.last.max(row.ts.saturating_add(row.dur));
         let (mut args, mut source, mut written, mut beside) = (Vec::new(), None, None, Beside::NOTHING);
-        for (key, value) in said {
+        for (key, value) in fields {
             if known.call.is_some_and(has_source) {
                 match word(key) {
                     key::SOURCE => source = Some(self.path(value, into.catalog)),
@@ -528,34 +530,34 @@ impl JsonParser {
             // The file that is named is then the one that was read.
             source = Some(std::mem::replace(&mut row.file, written));
         }
-        let is_said = |args: &[(u32, Value)], key: u32| args.iter().any(|(known, _)| *known == key);
+        let has = |args: &[(u32, Value)], key: u32| args.iter().any(|(known, _)| *known == key);
         if let Some(source) = source.filter(|source| into.wanted.args && *source != FILE_NONE) {
             let key = into.catalog.text(SOURCE);
-            if !is_said(&args, key) {
+            if !has(&args, key) {
                 args.push((key, Value::Text(into.catalog.text(&into.catalog.path(source)))));
             }
         }
-        calls::settle(&mut row, known.call, &beside);
+        calls::complete(&mut row, known.call, &beside);
         into.event_from(proc, tid, &row, source, args);
     }
 
-    /// Writes an event that is like another.
+    /// Writes an event that was read by a template.
     #[inline]
-    fn put_like(&mut self, like: &Like, call: Option<&OpInfo>, into: &mut Threads) -> bool {
-        if like.timed {
-            let mut row = like.row;
+    fn put_values(&mut self, values: &Values, call: Option<&OpInfo>, into: &mut Threads) -> bool {
+        if values.timed {
+            let mut row = values.row;
             self.last = self.last.max(row.ts.saturating_add(row.dur));
-            let proc = self.process_at(like.pid, like.host, into);
-            row.file = like.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
-            calls::settle(&mut row, call, &like.beside);
-            into.event(proc, like.tid as i32, &row, like.args.iter().cloned());
+            let proc = self.process_at(values.pid, values.host, into);
+            row.file = values.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
+            calls::complete(&mut row, call, &values.beside);
+            into.event(proc, values.tid as i32, &row, values.args.iter().cloned());
         }
-        like.timed
+        values.timed
     }
 
     /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once,
     /// and copies from file to file are few.
-    fn plan<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Plan<'a>> {
+    fn template<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Template<'a>> {
         let origin = match event.ph {
             b'X' | b'1' => Origin::Span,
             b'i' | b'I' => Origin::Instant,
@@ -578,7 +580,7 @@ impl JsonParser {
             Belongs::Arg(at) => places[at],
         };
         let row = Row::new(event.ts.unwrap_or(0), dur, known.kind);
-        let like = Like {
+        let values = Values {
             row,
             beside: Beside::NOTHING,
             scale: self.scale(),
@@ -591,7 +593,7 @@ impl JsonParser {
         };
         let slots = event.values.iter().map(|(_, belongs)| slot(belongs)).collect();
         let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
-        Some(Plan { shape, slots, call, row, like })
+        Some(Template { shape, slots, call, row, values })
     }
 
     fn file(&mut self, column: Column, value: Json, catalog: &Catalog) -> u32 {
@@ -678,7 +680,7 @@ impl JsonParser {
         self.file_last = None;
     }
 
-    /// When a process began to be traced and stopped, and what it was.
+    /// Begin and end of tracing a process, and its name.
     fn lifetime(&mut self, event: &Event, into: &mut Threads) {
         let proc = self.process(event, into);
         let text = |key: &[u8]| event.arg(key).and_then(|hash| self.hashes.text(self.place, hash.raw()));
@@ -730,7 +732,7 @@ fn trimmed_start(line: &[u8]) -> &[u8] {
     &line[start..]
 }
 
-/// Whether it is of DFTracer itself.
+/// True if it is of DFTracer itself.
 fn is_of_the_tracer(event: &Event) -> bool {
     event.cat == Some(Json::Text(b"dftracer"))
 }
@@ -745,7 +747,7 @@ fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
     let waits = layer == Layer::Wait.name() && calls::operation(name).is_some_and(|info| info.layer == Layer::Wait);
     let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || waits;
     if origin != Origin::Span || !is_layer {
-        return Known { kind: catalog.said(name, cat, origin), call: None };
+        return Known { kind: catalog.app_kind(name, cat, origin), call: None };
     }
     let (kind, call) = calls::kind(name, &layer, catalog);
     Known { kind, call }

@@ -3,15 +3,13 @@
 //! A [`Source`] is what one reader makes of one traced process or one foreign file: a list of [`Unit`]s, each of which can
 //! be read on its own, on any thread. A [`Trace`] is all sources of a command together with the catalogue they share.
 //!
-//! Reading order: [`inputs`] (which files), [`store`] (their bytes), [`native`] (ours), then the foreign ones.
+//! Reading order: [`inputs`] (which files), [`store`] (their bytes), [`native`] (ours), then the foreign ones in [`formats`].
 
-pub mod alike;
 pub mod arguments;
 pub mod calls;
 pub mod columns;
 pub mod copies;
 pub mod duplicates;
-pub mod dxt;
 pub mod errors;
 pub mod formats;
 pub mod guarded;
@@ -19,12 +17,9 @@ pub mod gzip;
 pub mod hashes;
 pub mod inputs;
 pub mod json;
-pub mod json_file;
 pub mod native;
-pub mod parquet;
 pub mod parser;
 pub mod parts;
-pub mod perfetto;
 pub mod pieces;
 pub mod pull;
 pub mod recorded;
@@ -32,8 +27,8 @@ pub mod resolve;
 pub mod shapes;
 pub mod source;
 pub mod store;
-pub mod strace;
 pub mod tally;
+pub mod templates;
 pub mod text;
 
 use std::path::{Path, PathBuf};
@@ -60,9 +55,9 @@ pub struct Trace {
     pub notes: Mutex<Vec<Note>>,
     /// Files some of whose processes other files have too.
     pub passed_over: Vec<duplicates::PassedOver>,
-    /// What the bits of units mean, where an earlier reading found out.
+    /// The meaning of the bits of units, where an earlier reading found out.
     pub categories: Categories,
-    /// Whether no process writes any more, as far as can be told.
+    /// True if no process writes any more, as far as can be told.
     pub settled: bool,
 }
 
@@ -122,7 +117,7 @@ impl Trace {
         self.units.sort_by_key(|unit| std::cmp::Reverse(unit.last_end));
     }
 
-    /// What passes a filter.
+    /// The sieve of a filter.
     pub fn sieve<'a>(&'a self, filter: &'a Filter) -> Sieve<'a> {
         Sieve::new(filter, &self.catalog).of_categories(&self.categories)
     }
@@ -179,7 +174,7 @@ impl Trace {
         }
     }
 
-    /// When the trace begins, as far as that is known without reading all of it: relative times count from here.
+    /// The beginning of the trace, as far as it is known without reading all of it: relative times count from here.
     pub fn start(&self) -> i64 {
         self.sources.iter().filter_map(|source| source.start()).min().unwrap_or(0)
     }

@@ -21,6 +21,7 @@ use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
 use dlio_schemas::native::tally::Tallied;
 use dlio_schemas::ops::Op;
+use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets::masked_text;
 
 use super::duplicates::Duplicates;
@@ -45,12 +46,12 @@ pub struct Opened {
     held: Option<Arc<File>>,
 }
 
-/// What became of the images.
+/// The native files, as sources.
 pub struct Natives {
     pub sources: Vec<Box<dyn Source>>,
     /// Exports that are read instead of damaged images.
     pub stand_ins: Vec<(PathBuf, &'static Format)>,
-    /// Whether no process writes any more, as far as can be told.
+    /// True if no process writes any more, as far as can be told.
     pub settled: bool,
 }
 
@@ -124,7 +125,7 @@ fn damage_of(opened: &Opened) -> Vec<Note> {
     }
 }
 
-/// Whether nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
+/// True if nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
 /// that is not known, and its times of change tell nothing, because it is mapped.
 fn is_settled(opened: &Opened) -> bool {
     match ending(&opened.image.fields) {
@@ -165,7 +166,7 @@ enum Unopened {
     Useless(Vec<Note>),
 }
 
-/// How often an image is opened that changes meanwhile.
+/// The number of times that an image is opened that changes meanwhile.
 const OPENED_MAX: usize = 8;
 
 /// Longer than any of the tracer's steps from one form of a file to the next, unless the machine is very busy.
@@ -197,7 +198,7 @@ fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec
     open_files(&files).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
 }
 
-/// Whether what was read of an image stays true: its end is in it, or its process still runs.
+/// True if what was read of an image stays true: its end is in it, or its process still runs.
 fn is_final(opened: &Opened, files: &NativeFiles) -> bool {
     match opened.is_running {
         // A `.dlt` that was begun since the ring was read has blocks that this does not hold any more.
@@ -551,17 +552,17 @@ fn ending(fields: &Fields) -> Ending {
     }
 }
 
-/// How far the kernel's start time of a process may lie from ours: it counts in hundredths of a second.
+/// The largest distance between the kernel's start time of a process and ours: it counts in hundredths of a second.
 const START_SLACK_NS: u64 = 50_000_000;
 
-/// Whether the process ran on this machine since it was started.
+/// True if the process ran on this machine since it was started.
 pub fn is_here(fields: &Fields) -> bool {
     static HERE: LazyLock<String> =
         LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     fields.get(key::BOOT_ID) == Some(HERE.trim())
 }
 
-/// Whether a process runs on this machine. Of one on another machine that is not known.
+/// True if a process runs on this machine. Of one on another machine that is not known.
 pub fn is_running(fields: &Fields) -> bool {
     if !is_here(fields) {
         return false;
@@ -571,14 +572,10 @@ pub fn is_running(fields: &Fields) -> bool {
     start.zip(ours).is_some_and(|(kernel, ours)| kernel.abs_diff(ours) <= START_SLACK_NS)
 }
 
-/// When the kernel says that a living process began.
+/// The start of a living process, by the kernel.
 fn start_boot_ns(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in brackets and may hold anything.
-    let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ');
-    let state = fields.next()?;
-    let start: u64 = fields.nth(18)?.parse().ok()?;
-    (state != "Z").then_some(start * 10_000_000)
+    let stat = ProcessStat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
+    stat.lives().then_some(stat.start_boot_ns)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub struct Threads<'a> {
     pub wanted: Wanted,
     /// Pieces that could not be used.
     pub broken: u64,
-    /// What must be said of the trace though nothing of it is lost.
+    /// A remark on the trace though nothing of it is lost.
     pub remark: Option<&'static str>,
     processes: &'a Processes,
     batches: Vec<Batch>,

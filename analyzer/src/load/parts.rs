@@ -10,7 +10,7 @@ use super::source::Format;
 /// A trace for viewers, and what it is.
 pub type Export = (PathBuf, &'static Format);
 
-/// What an image is by now, found by one of the files it was.
+/// The image as it is by now, found by one of the files it was.
 pub type LookAgain = fn(&Path) -> (Option<NativeFiles>, Option<Export>);
 
 /// Files of one process image: they share a stem.
@@ -30,13 +30,13 @@ impl NativeFiles {
         [self.dlt.as_ref(), self.ring.as_ref(), self.lost.as_ref().map(|(path, _)| path)].into_iter().flatten()
     }
 
-    /// Whether these are the same files, as far as their names tell.
+    /// True if these are the same files, as far as their names tell.
     pub fn is_alike(&self, before: &NativeFiles) -> bool {
         self.dlt == before.dlt && self.ring == before.ring && self.lost == before.lost
     }
 }
 
-/// Whether a file became what it is within the last second, or is not there any more: its process may be at work on it.
+/// True if a file became what it is within the last second, or is not there any more: its process may be at work on it.
 pub fn changed_just_now(path: &Path) -> bool {
     let age = std::fs::metadata(path).and_then(|facts| facts.modified()).map(|at| at.elapsed().unwrap_or_default());
     age.map_or(true, |age| age < Duration::from_secs(1))

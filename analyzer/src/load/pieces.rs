@@ -28,7 +28,7 @@ const PLAIN: u64 = 16 << 20;
 /// Stored bytes of a piece of a packed file, at least.
 const STORED: u64 = 512 << 10;
 
-/// What a piece may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
+/// The most that a piece may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
 const UNPACKED_MAX: usize = 64 << 20;
 
 /// Bytes of a member's head that all members of a file share: magic, method, flags, time, system.
@@ -48,14 +48,14 @@ pub struct Pieces {
     packed: bool,
     /// Members, or ranges of a plain file.
     places: Vec<Range<u64>>,
-    /// Which places make a piece.
+    /// The places that make a piece.
     pieces: Vec<Range<usize>>,
     /// Bytes of text of each place, as far as it says.
     lengths: Vec<usize>,
 }
 
 impl Pieces {
-    /// How a file can be cut; `None` where it is small, or one line hangs on another.
+    /// The pieces of a file; `None` where it is small, or one line hangs on another.
     pub fn of(path: &Path, size: u64) -> Option<Pieces> {
         let file = File::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
         let mut head = vec![0; SAMPLE.min(size as usize)];
@@ -201,7 +201,7 @@ fn unpack(member: &[u8], out: &mut Room) -> Result<(), Damage> {
     if whole { Ok(()) } else { Err(Damage::Cut) }
 }
 
-/// What the last bytes of a member say of its length.
+/// The length that the last bytes of a member give.
 fn unpacked_length(member: &[u8]) -> usize {
     member.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
 }
@@ -214,7 +214,7 @@ fn begin_of_member(member: &[u8], most: usize) -> (Vec<u8>, bool) {
     (out, whole)
 }
 
-/// Where members begin and end, and what they unpack to; `None` where there is but one, or one that is too large.
+/// Begin, end and unpacked length of members; `None` where there is but one, or one that is too large.
 fn members(file: &File, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>, Vec<usize>)> {
     let mut starts = Vec::new();
     let finder = memchr::memmem::Finder::new(head);
@@ -254,7 +254,7 @@ fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
     pieces
 }
 
-/// Whether each line is an object, and none is the begin or end of what another line ends or begins.
+/// True if each line is an object, and none is the begin or end of what another line ends or begins.
 fn has_lines(sample: &[u8]) -> bool {
     let is_line = |line: &[u8]| {
         let line = line.trim_ascii();

@@ -70,7 +70,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// What the decimals behind a point come to.
+/// The nanoseconds of the decimals behind a point.
 fn part_ns(fraction: &[u8], unit_ns: i64) -> Option<i64> {
     // Of seconds the ninth is a nanosecond.
     let fraction = &fraction[..fraction.len().min(9)];
@@ -85,10 +85,10 @@ fn part_ns(fraction: &[u8], unit_ns: i64) -> Option<i64> {
     Some((part * unit_ns + scale / 2) / scale)
 }
 
-/// What numbers of time mean in a file.
+/// The meaning of numbers of time in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// What is counted.
+    /// The unit that is counted.
     pub unit_ns: i64,
     /// The moment it is counted from, in Unix time.
     pub zero_ns: i64,
@@ -237,7 +237,7 @@ fn unescaped_unit(text: &[u8], out: &mut Vec<u8>) -> usize {
     5
 }
 
-/// Where the value at the start of `text` ends; `None` where the text ends before it does.
+/// The end of the value at the start of `text`; `None` where the text ends before it does.
 pub fn value_end(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'"' => string_end(text),
@@ -339,7 +339,7 @@ impl<'a> Fields<'a> {
         Some(&all[..all.len() - self.rest.len()])
     }
 
-    /// What stands behind the object, once all its fields were taken; `None` where it has no end here.
+    /// The text behind the object, once all its fields were taken; `None` where it has no end here.
     pub fn after(&self) -> Option<&'a [u8]> {
         trimmed(self.rest).strip_prefix(b"}")
     }

@@ -18,9 +18,9 @@ use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::perfetto::read;
 
 use super::duplicates::Duplicates;
+use super::formats::perfetto;
 use super::inputs::{self, Found};
 use super::native::{self, Opened};
-use super::perfetto;
 use super::store::{Bytes, FileStore};
 
 /// Bytes of a trace for viewers that are read at once.
@@ -35,12 +35,12 @@ pub struct Recorded {
     pub last_ns: u64,
     pub last_tick: u64,
     pub open_spans: Vec<OpenSpan>,
-    /// How many events there are.
+    /// The number of events.
     pub count: u64,
     events: Held,
 }
 
-/// Where the events are.
+/// The place of the events.
 enum Held {
     /// In blocks of a file, decoded when they are needed.
     Blocks(PathBuf, Box<Image>),

@@ -18,7 +18,7 @@ use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::names::readable;
 
-/// How far the numbers of files may lie beyond their count, for the names in between that are no files.
+/// The largest gap of the numbers of files beyond their count, for the names in between that are no files.
 const NAME_GAP_MAX: usize = 1 << 22;
 
 /// Ends of events, kept between batches.
@@ -38,13 +38,13 @@ pub struct Resolver {
     files: Vec<u32>,
     /// Strings that are no files: of spans, categories, metadata.
     texts: HashMap<u32, String>,
-    /// Kinds of what the program said of itself, by operation, name and category.
-    said: Mutex<HashMap<Said, u32>>,
+    /// Kinds of the program's own events, by operation, name and category.
+    app_kinds: Mutex<HashMap<AppKey, u32>>,
 }
 
-type Said = (u16, u32, i32);
+type AppKey = (u16, u32, i32);
 
-/// What a block needs to know of an operation, without looking at its row.
+/// An operation as a block needs it, without looking at its row.
 #[derive(Clone, Copy, Default)]
 struct Traits {
     kind: u32,
@@ -75,7 +75,7 @@ fn traits(op: Op) -> Traits {
 
 impl Resolver {
     pub fn new(proc: u32, clock: Clock, offset: i64) -> Resolver {
-        Resolver { proc, clock, offset, files: Vec::new(), texts: HashMap::new(), said: Mutex::default() }
+        Resolver { proc, clock, offset, files: Vec::new(), texts: HashMap::new(), app_kinds: Mutex::default() }
     }
 
     pub fn unix_ns(&self, ticks: u64) -> i64 {
@@ -100,7 +100,7 @@ impl Resolver {
     /// The kind of an operation, or of the span of a name and category.
     pub fn kind_of(&self, op: Op, span: Option<(u32, u32)>, catalog: &Catalog) -> u32 {
         match span {
-            Some((name, category)) => self.said_kind((op.0, name, category as i32), catalog),
+            Some((name, category)) => self.app_kind((op.0, name, category as i32), catalog),
             None => Catalog::kind_of_op(op).unwrap_or_else(|| catalog.call(&format!("operation {}", op.0), "posix")),
         }
     }
@@ -124,7 +124,7 @@ impl Resolver {
         self.texts.extend(texts.map(|(id, _, text)| (id, readable(text).into_owned())));
     }
 
-    /// Whether the process said anything of itself, which metadata may belong to.
+    /// True if the process said anything of itself, which metadata may belong to.
     pub fn says_spans(&self) -> bool {
         !self.texts.is_empty()
     }
@@ -151,7 +151,7 @@ impl Resolver {
         batch.ts.iter_mut().for_each(|ts| *ts = ts.wrapping_add(self.offset));
         self.fill_calls(events, batch);
         if events.op.iter().any(|&op| TRAITS[op as usize & OP_MAX as usize].needs_care()) {
-            self.fill_said(events, carried, batch, catalog, wanted);
+            self.fill_app(events, carried, batch, catalog, wanted);
         } else if wanted.args {
             (0..events.len()).for_each(|i| self.call_args(events, i, batch, catalog));
         }
@@ -176,10 +176,10 @@ impl Resolver {
     }
 
     /// Corrects the rows that are no calls, and takes those out that are no events.
-    fn fill_said(&self, events: &Events, carried: Vec<Meta>, batch: &mut Batch, catalog: &Catalog, wanted: Wanted) {
+    fn fill_app(&self, events: &Events, carried: Vec<Meta>, batch: &mut Batch, catalog: &Catalog, wanted: Wanted) {
         let mut metas = carried;
         let mut keep = vec![true; events.len()];
-        let mut said = self.said.lock().expect("kinds of spans");
+        let mut app_kinds = self.app_kinds.lock().expect("kinds of spans");
         for (i, keep) in keep.iter_mut().enumerate() {
             let op = Op(events.op[i]);
             match op {
@@ -193,12 +193,12 @@ impl Resolver {
                 }
                 Op::SPAN | Op::INSTANT | Op::COUNTER => {
                     let key = (op.0, events.file[i], events.fd[i]);
-                    let kind = *said.entry(key).or_insert_with(|| self.said_kind(key, catalog));
+                    let kind = *app_kinds.entry(key).or_insert_with(|| self.app_kind(key, catalog));
                     let steps = (op != Op::COUNTER && events.known[i]).then(|| events.a[i]);
                     say(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
                     if wanted.args {
-                        self.said_args(events, i, metas, batch, catalog);
+                        self.app_args(events, i, metas, batch, catalog);
                     }
                 }
                 _ => {
@@ -214,18 +214,18 @@ impl Resolver {
                 }
             }
         }
-        drop(said);
+        drop(app_kinds);
         batch.retain(&keep);
     }
 
-    pub fn said_kind(&self, (op, name, category): Said, catalog: &Catalog) -> u32 {
+    pub fn app_kind(&self, (op, name, category): AppKey, catalog: &Catalog) -> u32 {
         let text = |id: u32, missing| self.texts.get(&id).map_or(missing, String::as_str);
         let origin = match Op(op) {
             Op::INSTANT => Origin::Instant,
             Op::COUNTER => Origin::Counter,
             _ => Origin::Span,
         };
-        catalog.said(text(name, "<name lost>"), text(category.max(0) as u32, "app"), origin)
+        catalog.app_kind(text(name, "<name lost>"), text(category.max(0) as u32, "app"), origin)
     }
 
     fn call_args(&self, events: &Events, i: usize, batch: &mut Batch, catalog: &Catalog) {
@@ -239,7 +239,7 @@ impl Resolver {
         }
     }
 
-    fn said_args(&self, events: &Events, i: usize, metas: Vec<Meta>, batch: &mut Batch, catalog: &Catalog) {
+    fn app_args(&self, events: &Events, i: usize, metas: Vec<Meta>, batch: &mut Batch, catalog: &Catalog) {
         let row = i as u32;
         if Op(events.op[i]) == Op::COUNTER {
             let value = Value::Float(f64::from_bits(events.a[i] as u64));
@@ -259,7 +259,7 @@ impl Resolver {
     /// A span that had begun when the process was killed ends with the last that is known of it.
     pub fn open_span(&self, span: &OpenSpan, end: i64, catalog: &Catalog, wanted: Wanted) -> Batch {
         let mut batch = Batch { proc: self.proc, tid: span.tid as i32, ..Batch::default() };
-        let kind = self.said_kind((Op::SPAN.0, span.name, span.category as i32), catalog);
+        let kind = self.app_kind((Op::SPAN.0, span.name, span.category as i32), catalog);
         let start = self.unix_ns(span.start);
         batch.push(&Row { depth: span.depth, ..Row::new(start, end.saturating_sub(start).max(0), kind) });
         say(&mut batch, 0, kind, Some(span.steps));

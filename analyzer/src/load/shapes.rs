@@ -59,7 +59,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// How long the expected is, where a text begins with it. It is a few words long: a call to compare would cost more.
+/// The length of the expected, where a text begins with it. It is a few words long: a call to compare would cost more.
 #[inline(always)]
 fn same(text: &[u8], expected: &[u8]) -> Option<usize> {
     let length = expected.len();
@@ -77,7 +77,7 @@ fn same(text: &[u8], expected: &[u8]) -> Option<usize> {
     is_same.then_some(length)
 }
 
-/// What the number at the start of a text says where it is a whole one, and how long it is.
+/// The number at the start of a text where it is a whole one, and its length.
 #[inline(always)]
 fn number(text: &[u8]) -> Option<(Option<i64>, usize)> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');

@@ -1,4 +1,4 @@
-//! What every reader of a format brings, and what it is given.
+//! The interface of readers: what each brings, and what it is given.
 
 use std::path::{Path, PathBuf};
 
@@ -19,11 +19,11 @@ use crate::unit::Unit;
 pub struct Format {
     /// As people call it.
     pub name: &'static str,
-    /// What the first bytes of a file say, unpacked where the file is packed.
+    /// The format that the first bytes of a file show, unpacked where the file is packed.
     pub recognises: fn(head: &[u8]) -> Recognised,
     /// Makes sources of files; what cannot be used is noted.
     pub open: fn(paths: &[PathBuf], opening: &mut Opening) -> Sources,
-    /// Whether its files say of which process they are, so that two alike are copies and not two runs alike.
+    /// True if its files say of which process they are, so that two alike are copies and not two runs alike.
     pub names_processes: bool,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// Whether a file is of a format.
+/// The answer whether a file is of a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recognised {
     Yes,
@@ -56,28 +56,28 @@ impl From<bool> for Recognised {
 
 pub type Sources = Vec<Box<dyn Source>>;
 
-/// What opening files adds to.
+/// The lists that opening files adds to.
 pub struct Opening<'a> {
     pub catalog: &'a Catalog,
     pub notes: &'a mut Vec<Note>,
     pub duplicates: &'a mut Duplicates,
 }
 
-/// What one reader makes of its input.
+/// The input of one reader, opened.
 pub trait Source: Send + Sync {
     fn path(&self) -> &Path;
 
-    /// What was counted in the place of events.
+    /// The counts that stand in the place of events.
     fn tally(&self, _catalog: &Catalog) -> Option<ProcessTally> {
         None
     }
 
-    /// When the first of its events began, where that is known before reading.
+    /// The start of the first of its events, where that is known before reading.
     fn start(&self) -> Option<i64> {
         None
     }
 
-    /// Whether all of its processes, and when they began, are known before reading.
+    /// True if all of its processes, and when they began, are known before reading.
     fn knows_processes(&self) -> bool {
         self.start().is_some()
     }
@@ -85,7 +85,7 @@ pub trait Source: Send + Sync {
     /// `source` is to be written into each.
     fn units(&self, source: u32) -> Vec<Unit>;
 
-    /// Whether its units know how many events they hold, and do not guess.
+    /// True if its units know how many events they hold, and do not guess.
     fn knows_events(&self) -> bool {
         false
     }
@@ -101,7 +101,7 @@ pub trait Source: Send + Sync {
     ) -> Result<(), Damage>;
 }
 
-/// What one thread keeps between units: open files, buffers, decompressors.
+/// The state of one thread between units: open files, buffers, decompressors.
 pub struct Reader {
     pub files: OpenFiles,
     pub native: Scratch,
@@ -121,13 +121,13 @@ impl Reader {
         })
     }
 
-    /// What resolving writes to.
+    /// The parts that resolving writes to.
     pub fn split(&mut self) -> (&mut Times, &mut Batch) {
         (&mut self.times, &mut self.batch)
     }
 }
 
-/// What one thread keeps between blocks of native files.
+/// The state of one thread between blocks of native files.
 pub struct Scratch {
     pub opener: Opener,
     pub events: Events,

@@ -74,10 +74,10 @@ pub const ITEM_MAX: usize = 16 << 20;
 /// Traces pack to a tenth or a hundredth. What grows far beyond that is made to fill memory or time.
 const UNPACKED_RATIO: u64 = 500;
 
-/// What any text may unpack to, however small the file.
+/// The most that any text may unpack to, however small the file.
 const UNPACKED_LEAST: u64 = 64 << 20;
 
-/// What a text of which `size` bytes are stored may unpack to.
+/// The most that a text of which `size` bytes are stored may unpack to.
 pub fn unpacked_most(size: u64) -> u64 {
     UNPACKED_LEAST.max(size.saturating_mul(UNPACKED_RATIO))
 }
@@ -97,7 +97,7 @@ pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
 /// Bytes behind the last place of a word, a few.
 const BEHIND: usize = 64;
 
-/// What stands behind the last place of a word in a text that is stored in `size` bytes.
+/// The text behind the last place of a word in a text that is stored in `size` bytes.
 pub fn last_after(path: &Path, size: u64, word: &[u8]) -> Option<Vec<u8>> {
     let mut text = unpacked(path).ok()?.take(unpacked_most(size));
     let (mut window, mut found) = (Vec::new(), None);
@@ -158,7 +158,7 @@ fn reader(path: &Path) -> Result<impl Read, Damage> {
     Ok(BufReader::with_capacity(1 << 18, file))
 }
 
-/// What can be unpacked: a cut file gives what it holds.
+/// The unpacked text: a cut file gives what it holds.
 fn unpack(source: impl Read) -> Result<Bytes, Damage> {
     let mut out = Vec::new();
     let ended = source.take(UNPACKED_MAX + 1).read_to_end(&mut out);

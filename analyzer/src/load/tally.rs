@@ -7,7 +7,7 @@ use dlio_schemas::ops::Op;
 use super::resolve::Resolver;
 use crate::catalog::{Catalog, FILE_NONE};
 
-/// What files without a row of their own are called.
+/// The name of all files without a row of their own.
 pub const OTHER_FILES: &str = "(other files)";
 
 /// All that one process counted.
@@ -21,7 +21,7 @@ pub struct ProcessTally {
     pub activity: Activity,
 }
 
-/// What one thread did.
+/// The events of one thread.
 pub struct Thread {
     pub tid: i32,
     pub events: u64,
@@ -47,7 +47,7 @@ pub struct KindRow {
     pub row: Row,
 }
 
-/// How durations and sizes of one kind are distributed. Values are middles of buckets, in ascending order.
+/// Durations and sizes of one kind, as a distribution. Values are middles of buckets, in ascending order.
 pub struct KindShape {
     pub kind: u32,
     pub shortest_ns: u64,
@@ -56,7 +56,7 @@ pub struct KindShape {
     pub sizes: Vec<(u64, u64)>,
 }
 
-/// When at least one thing was going on.
+/// The times in which at least one thing was going on.
 pub struct Busy {
     /// Of spans; `None` for I/O.
     pub category: Option<String>,
@@ -66,7 +66,7 @@ pub struct Busy {
     pub intervals: Vec<(i64, i64, i64)>,
 }
 
-/// What was going on in each stretch of time.
+/// The activity of each stretch of time.
 #[derive(Default)]
 pub struct Activity {
     pub start_ts: i64,

@@ -74,7 +74,7 @@ impl Source for TextSource {
     }
 }
 
-/// How many bytes of a file an event takes, about: what scans are shared out by.
+/// The bytes of a file that an event takes, about: scans are shared out by it.
 const EVENT_BYTES: u64 = 16;
 
 /// The only unit of a file that is read in one go.

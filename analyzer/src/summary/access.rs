@@ -1,4 +1,4 @@
-//! How files are read and written: where calls begin, how large they are and how long they take.
+//! Access to files: where calls begin, how large they are and how long they take.
 //!
 //! A pass is what one thread reads (or writes) of one file between opening and closing it, each layer for itself. A call of
 //! a pass is related to the one before it:
@@ -30,7 +30,7 @@ pub fn stream(layer: &str, writes: bool) -> u8 {
     (2 * layer + writes as usize) as u8
 }
 
-/// Where a call begins, against the one before it. See the module.
+/// The place where a call begins, against the one before it. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     First,
@@ -67,7 +67,7 @@ pub struct Pattern {
     pub off_both: u64,
 }
 
-/// What alignment is measured against: a page, and the block of most file systems.
+/// The unit of alignment: a page, and the block of most file systems.
 pub const BLOCK: i64 = 4096;
 
 impl Pattern {
@@ -151,7 +151,7 @@ pub struct Access {
     pub failures: HashMap<(u32, i32), Failures>,
     /// Reads and writes of a stream that belong to a pass which began in another batch.
     stitches: Vec<Stitch>,
-    /// How many there were, kept or not.
+    /// The number of stitches, kept or not.
     stitched: u64,
 }
 
@@ -160,7 +160,7 @@ pub struct Access {
 pub struct Failures {
     pub count: u64,
     pub time_ns: u64,
-    /// When the first of them began, and its file.
+    /// The start of the first of them, and its file.
     pub first: (i64, u32),
 }
 
@@ -168,7 +168,7 @@ pub struct Failures {
 /// relation. At 64 bytes each, 64 MiB.
 const STITCHES_MAX: u64 = 1 << 20;
 
-/// Which pass: process, thread, file; and its stream.
+/// The key of a pass: process, thread, file; and its stream.
 type Key = (u32, i32, u32, u8);
 
 /// The first call of a pass within a batch, the last one of it, or the end of a pass.
@@ -248,7 +248,7 @@ impl Access {
     }
 
     /// Puts passes together, now that all of them are here.
-    pub fn settle(&mut self) {
+    pub fn finish(&mut self) {
         let mut stitches = std::mem::take(&mut self.stitches);
         let is_whole = self.stitched <= STITCHES_MAX;
         if !is_whole {
@@ -305,10 +305,10 @@ pub struct Passes {
 #[derive(Clone, Copy)]
 struct Slot {
     file: u32,
-    /// When it was opened or closed last, if it was, and whether the first of that was a closing with nothing before.
+    /// The last opening or closing, if there was one, and whether the first of that was a closing with nothing before.
     bound: Option<i64>,
     closed_first: bool,
-    /// Whether it was closed and not opened after.
+    /// True if it was closed and not opened after.
     closed: bool,
     last: [Option<(i64, i64, i64)>; STREAMS],
 }
@@ -411,7 +411,7 @@ mod tests {
             }
             passes.end(&mut access, LANE);
         }
-        access.settle();
+        access.finish();
         access
     }
 

@@ -1,25 +1,26 @@
-//! What one reading of a trace counted: what reports and tables are made from.
+//! The analysis: everything one reading of a trace counted. Reports and tables are made from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::count::{Counted, FileCount, KindCount, Met, ProcessCount, kind_of};
+use super::counted::{Counted, FileCount, KindCount, ProcessCount, kind_of};
 use super::quantiles::Counts;
+use super::shared_sweep::Measured;
 use super::tally::Tally;
 use crate::catalog::{FILE_NONE, Kind, Process, is_stored};
 use crate::filter::Filter;
 
 /// One scan's outcome, from which reports and tables are made.
 pub struct Analysis {
-    /// What was let through.
+    /// The filter that let events through.
     pub filter: Filter,
     pub counted: Counted,
-    /// What was measured of time.
-    pub met: Met,
+    /// Times and unions.
+    pub measured: Measured,
     pub tally: Option<Tally>,
     /// Values in the buckets of quantiles, by kind, where a second pass counted them.
     pub durations: Option<Counts>,
-    /// How many files are listed one by one.
+    /// The number of files that are listed one by one.
     pub files_listed: usize,
 }
 
@@ -55,7 +56,7 @@ impl Analysis {
     }
 }
 
-/// How many processes program images belong to: an exec keeps host, process id and start.
+/// The number of processes that program images belong to: an exec keeps host, process id and start.
 pub fn started<'a>(images: impl IntoIterator<Item = &'a Process>) -> u64 {
     let starts: BTreeSet<_> = images.into_iter().map(|image| (image.host, image.pid, image.start_ts)).collect();
     starts.len() as u64

@@ -64,7 +64,7 @@ pub struct Course {
     pub heat: Heat,
 }
 
-/// What has not gone to its places yet.
+/// Sums that have not gone to their columns yet.
 #[derive(Clone, Copy)]
 struct Pending {
     proc: u32,
@@ -174,7 +174,7 @@ pub const HEAT_COLUMNS: i64 = 200;
 /// Cells of the heat map at most, but for one a process: where there are more, its columns become wider.
 const CELLS_MAX: usize = 1 << 18;
 
-/// What a cell of the heat map holds.
+/// A cell of the heat map.
 pub type Cell = [u64; 3];
 
 /// Bytes, time and metadata calls by process and column of time, as sparse as they are.

@@ -23,7 +23,7 @@ pub struct EpochCount {
 
 /// What a span is of an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum Part {
     Wait,
     Compute,
     Other,
@@ -34,17 +34,17 @@ pub enum Told {
 pub struct Epochs(BTreeMap<i32, EpochCount>);
 
 impl Epochs {
-    pub fn add(&mut self, epoch: i32, interval: Interval, told: Told) {
-        let length = |wanted: Told| if told == wanted { interval.end.saturating_sub(interval.start) } else { 0 };
-        let is_wait = told == Told::Wait;
+    pub fn add(&mut self, epoch: i32, interval: Interval, part: Part) {
+        let length = |wanted: Part| if part == wanted { interval.end.saturating_sub(interval.start) } else { 0 };
+        let is_wait = part == Part::Wait;
         self.put(
             epoch,
             EpochCount {
                 start: interval.start,
                 end: interval.end,
                 batches: is_wait as u64,
-                wait_ns: length(Told::Wait),
-                compute_ns: length(Told::Compute),
+                wait_ns: length(Part::Wait),
+                compute_ns: length(Part::Compute),
                 first_batch_ts: is_wait.then_some(interval.end),
             },
         );
@@ -85,13 +85,13 @@ mod tests {
     #[test]
     fn what_carries_a_number_is_taken_together_in_any_order() {
         let told = [
-            (1, (10, 20), Told::Wait),
-            (1, (20, 50), Told::Compute),
-            (2, (60, 65), Told::Wait),
-            (1, (5, 8), Told::Other),
-            (2, (55, 58), Told::Wait),
+            (1, (10, 20), Part::Wait),
+            (1, (20, 50), Part::Compute),
+            (2, (60, 65), Part::Wait),
+            (1, (5, 8), Part::Other),
+            (2, (55, 58), Part::Wait),
         ];
-        let add = |epochs: &mut Epochs, (epoch, (start, end), told): (i32, (i64, i64), Told)| {
+        let add = |epochs: &mut Epochs, (epoch, (start, end), part): (i32, (i64, i64), Part)| {
             epochs.add(epoch, Interval { start, end }, told);
         };
         let (mut whole, mut parts) = (Epochs::default(), Epochs::default());
@@ -111,7 +111,7 @@ mod tests {
     fn numbers_without_end_are_not_all_kept() {
         let mut epochs = Epochs::default();
         let many = EPOCHS_MAX as i32 + 100;
-        (0..many).rev().for_each(|epoch| epochs.add(epoch, Interval { start: 0, end: 1 }, Told::Other));
+        (0..many).rev().for_each(|epoch| epochs.add(epoch, Interval { start: 0, end: 1 }, Part::Other));
         assert_eq!((epochs.0.len(), epochs.0.keys().next().copied()), (EPOCHS_MAX, Some(0)));
     }
 }

@@ -5,7 +5,7 @@ use super::report::files::Use;
 
 /// A row that stands for folders below one place.
 struct Row<'a> {
-    /// What the folders have in common, without a slash at its end.
+    /// The path that the folders have in common, without a slash at its end.
     place: String,
     folders: Vec<&'a Directory>,
 }
@@ -79,7 +79,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What two paths begin with, in whole names.
+/// The beginning that two paths share, in whole names.
 pub fn common(a: String, b: String) -> String {
     let same = a.split('/').zip(b.split('/')).take_while(|(a, b)| a == b).map(|(name, _)| name);
     same.collect::<Vec<_>>().join("/")

@@ -7,7 +7,7 @@ pub struct Interval {
     pub end: i64,
 }
 
-/// What an interval belongs to.
+/// The set an interval belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Set {
     /// Spans of compute categories.
@@ -49,7 +49,7 @@ pub fn unite(list: &mut Vec<Interval>) {
     list.drain(..kept);
 }
 
-/// Whether there is nothing to do: the calls of one thread, mostly, and whatever was united before.
+/// True if there is nothing to do: the calls of one thread, mostly, and whatever was united before.
 fn is_united(list: &[Interval]) -> bool {
     let is_some = |interval: &Interval| interval.start < interval.end;
     list.is_sorted_by(|a, b| is_some(a) && a.end < b.start) && list.last().is_none_or(is_some)

@@ -1,4 +1,4 @@
-//! How sections are laid out as text.
+//! The layout of sections as text.
 
 use std::fmt::Write;
 

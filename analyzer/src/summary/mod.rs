@@ -1,7 +1,10 @@
-//! What a trace means, in one pass.
+//! The meaning of a trace, in one pass.
 //!
-//! [`count`] sees each event once; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure arithmetic, [`course`] is what happened when, [`epochs`] what spans tell of each, [`blocks`] where writers meet; [`precise`] is the second pass
-//! for those who want the last digit; [`report`] is what [`analysis`] counted as plain values, section by section, which
+//! [`count`] sees each event once and adds it to [`counted`]; [`kinds`] says what an event is to be counted as;
+//! [`shared_sweep`] unites the intervals of all threads; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure
+//! arithmetic, [`course`] is what happened when, [`epochs`] what spans have of each, [`blocks`] where writers meet;
+//! [`precise`] is the second pass for those who want the last digit; [`report`] is what [`analysis`] counted as plain
+//! values, section by section, which
 //! [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures, and `--show-sql` says which SQL that is.
 
 pub mod access;
@@ -9,17 +12,20 @@ pub mod analysis;
 pub mod bins;
 pub mod blocks;
 pub mod count;
+pub mod counted;
 pub mod course;
 pub mod epochs;
 pub mod flat;
 pub mod folders;
 pub mod groups;
 pub mod intervals;
+pub mod kinds;
 pub mod layout;
 pub mod precise;
 pub mod quantiles;
 pub mod report;
 pub mod screen;
+pub mod shared_sweep;
 pub mod sweep;
 pub mod tally;
 pub mod text;
@@ -31,21 +37,23 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Progress, scan};
 use analysis::Analysis;
-use count::{Counted, Counter, LENGTHS_MAX, Meeting};
+use count::{Counter, LENGTHS_MAX};
+use counted::Counted;
 use report::files::FILES_LISTED;
+use shared_sweep::SharedSweep;
 use tally::Tallies;
 
-/// What is said of a trace with more names than there is room for.
+/// The remark on a trace with more names than there is room for.
 const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
     counted together as (other names); give it more";
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
-    let meeting = Meeting::new(&trace.catalog);
+    let sweep = SharedSweep::new(&trace.catalog);
     let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
-    tallies.meet(&meeting);
-    let counter = || Counter::new(&trace.catalog, &meeting).keeping_lengths();
+    tallies.add_intervals(&sweep);
+    let counter = || Counter::new(&trace.catalog, &sweep).keeping_lengths();
     let mut counters = scan(trace, &sieve, Wanted::default(), threads, progress, counter)?;
     if trace.catalog.lacks_names() {
         trace.remark(NAMES_TOGETHER);
@@ -54,10 +62,10 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.settle(&trace.catalog.aliases());
-    let met = meeting.finish();
+    counted.finish(&trace.catalog.aliases());
+    let measured = sweep.finish();
     let mut analysis =
-        Analysis { filter: filter.clone(), counted, met, tally, durations: None, files_listed: FILES_LISTED };
+        Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
     // Not what each thread could keep decides: the same trace gives the same figures on any machine.
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
         precise::refine_by(&lengths, &mut analysis);

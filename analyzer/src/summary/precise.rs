@@ -2,7 +2,8 @@
 //! events the lengths were kept; of many the trace is read again.
 
 use super::analysis::Analysis;
-use super::count::{Lengths, row};
+use super::count::Lengths;
+use super::counted::row;
 use super::quantiles::{Counts, bucket};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, is_stored};
@@ -51,7 +52,7 @@ impl Refiner<'_> {
 struct Reading<'a> {
     refiner: Refiner<'a>,
     catalog: &'a Catalog,
-    /// Whether a file is one, and no pipe.
+    /// True if a file is one, and no pipe.
     stored: Vec<bool>,
 }
 

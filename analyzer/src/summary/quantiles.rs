@@ -231,7 +231,7 @@ pub struct Counts {
     /// Of kinds and values that need more bits.
     wide: HashMap<(u32, u64), u64, RandomState>,
     used: usize,
-    /// Whether values had to be rounded.
+    /// True if values had to be rounded.
     pub rounded: bool,
 }
 

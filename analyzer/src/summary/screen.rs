@@ -25,7 +25,7 @@ const FINDINGS: usize = 5;
 /// Fewer findings than these make no room for tables.
 const FINDINGS_MIN: usize = 3;
 
-/// What a screen is made for.
+/// The measure of a screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub width: usize,
@@ -49,7 +49,7 @@ pub fn print(summary: &Summary, page: Page) -> String {
     }
 }
 
-/// How many rows each table has, and how many findings there are. Without rows there is the first table alone.
+/// The rows of each table, and the number of findings. Without rows there is the first table alone.
 #[derive(Clone, Copy)]
 struct Room {
     rows: usize,
@@ -80,7 +80,7 @@ fn made(summary: &Summary, width: usize, Room { rows, findings }: Room) -> Strin
     out
 }
 
-/// What only says that there is something to mend: others say what.
+/// The finding that only names the problem: others name the cause.
 const ANSWER: &str = "input-bound";
 
 /// The findings that are worth most, each in a sentence; the first that names a cause with what to change.
@@ -94,11 +94,11 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     for (at, finding) in fired.iter().take(most).enumerate() {
         let severity = finding.severity.map_or("", Severity::word);
         let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));
-        let mut said = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
+        let mut text = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
         if at == cause && is_change(&finding) {
-            said += &format!(" Change: {}.", finding.remedy);
+            text += &format!(" Change: {}.", finding.remedy);
         }
-        let lines = wrapped(&said, width.saturating_sub(4));
+        let lines = wrapped(&text, width.saturating_sub(4));
         lines
             .lines()
             .enumerate()
@@ -109,7 +109,7 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     }
 }
 
-/// What else there is.
+/// The pointer to the rest.
 fn closing(summary: &Summary) -> String {
     let remarks = summary.damage.iter().filter(|note| note.remark).count() + summary.passed_over.len();
     let remarks = match remarks {

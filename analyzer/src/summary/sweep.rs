@@ -1,4 +1,4 @@
-//! How long at least one of many things was going on, exactly, in one pass and little memory.
+//! A union of intervals, exactly, in one pass and little memory: the time at least one of many things was going on.
 //!
 //! Events lie in their streams in the order in which they *ended*, so time is swept backwards: an interval that reaches far
 //! back (a span around thousands of reads) comes before everything inside it, and what has been passed is final.
@@ -19,7 +19,7 @@ use super::bins::Bins;
 use super::intervals::{Interval, Lists, SETS, Set, length, shared, unite};
 use super::unordered::Unordered;
 
-/// What a sweep measured, in nanoseconds.
+/// The measures of a sweep, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Measures {
     /// Length of each set.
@@ -38,7 +38,7 @@ impl Measures {
 /// All that a sweep found.
 pub struct Swept {
     pub measures: Measures,
-    /// How much of each set lies in each column of time.
+    /// The time of each set in each column.
     pub bands: Bins<SETS>,
     /// Intervals that ended behind the horizon although their stream promised otherwise, and by how much in all.
     pub late: u64,
@@ -49,7 +49,7 @@ pub struct Swept {
 pub struct Sweep {
     /// Lists that reach beyond the horizon, each disjoint and ascending.
     waiting: [Vec<Vec<Interval>>; SETS],
-    /// How many intervals may wait before they are united.
+    /// The number of intervals that may wait before they are united.
     room: [usize; SETS],
     unordered: Unordered,
     horizon: i64,

@@ -7,8 +7,10 @@ use dlio_schemas::native::tally::Bin;
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
-use super::count::{self, Counted, FileCount, Meeting, ProcessCount, ThreadCount, directions, lengthen, opens};
+use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
 use super::intervals::{Interval, Lists, Set};
+use super::kinds::{directions, opens};
+use super::shared_sweep::SharedSweep;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -17,7 +19,7 @@ use crate::load::tally::{self, Busy, KindRow, KindShape, ProcessTally};
 /// Columns of the picture of a run.
 const COLUMNS: usize = 60;
 
-/// What only counting tells.
+/// The figures that come of tallies alone.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Tally {
     pub processes: u64,
@@ -31,7 +33,7 @@ pub struct Tally {
     pub activity: Activity,
 }
 
-/// How the calls of a function went through their files.
+/// The way the calls of a function went through their files.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Access {
     pub name: String,
@@ -43,7 +45,7 @@ pub struct Access {
     pub consecutive: u64,
 }
 
-/// What was going on, in stretches of equal length.
+/// The activity, in stretches of equal length.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub struct Activity {
     pub start_ts: i64,
@@ -55,7 +57,7 @@ pub struct Activity {
     pub io_ns: Vec<u64>,
 }
 
-/// What the processes of a trace counted, as far as a filter lets it through.
+/// The tallies of a trace's processes, as far as a filter lets them through.
 pub struct Tallies {
     taken: Vec<ProcessTally>,
     found: Option<Tally>,
@@ -75,10 +77,10 @@ impl Tallies {
     }
 
     /// Hands over the intervals, before those of single events arrive.
-    pub fn meet(&self, meeting: &Meeting) {
+    pub fn add_intervals(&self, sweep: &SharedSweep) {
         let mut lists = Lists::default();
         self.taken.iter().flat_map(|tally| &tally.busy).for_each(|busy| intervals(busy, &mut lists));
-        meeting.add(lists);
+        sweep.add(lists);
     }
 
     /// Adds everything else to what was read; `None` where nothing was counted.
@@ -161,7 +163,7 @@ impl Adding<'_> {
         let counts = &row.row;
         let (read, written) = directions(kind.class, counts.bytes);
         lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
-        let of_kind = &mut self.counted.kinds[count::row(row.kind, false) as usize];
+        let of_kind = &mut self.counted.kinds[counted::row(row.kind, false) as usize];
         of_kind.failed += counts.failed;
         of_kind.sized += counts.sized;
         of_kind.bytes += counts.bytes as u128;
@@ -218,7 +220,7 @@ impl Adding<'_> {
     fn shape(&mut self, shape: &KindShape, tally: &ProcessTally) {
         let sum = tally.rows.iter().filter(|row| row.kind == shape.kind).map(|row| row.time_ns).sum();
         // Of one kind there is one shape, whatever the calls were on.
-        let row = count::row(shape.kind, false);
+        let row = counted::row(shape.kind, false);
         let durations = &mut self.counted.kinds[row as usize].durations;
         durations.add_steps(&shape.durations, sum, (shape.shortest_ns, shape.longest_ns));
         self.counted.sizes.add_steps(row, &shape.sizes);

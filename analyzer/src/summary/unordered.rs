@@ -31,7 +31,7 @@ impl Unordered {
         }
     }
 
-    /// When the last of them ends; the beginning of time where there are none.
+    /// The end of the last of them; the beginning of time where there are none.
     pub fn last_end(&mut self) -> i64 {
         if !self.sorted {
             self.parts.sort_by_key(|part| part.last_end);

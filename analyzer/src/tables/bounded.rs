@@ -46,7 +46,7 @@ const GROWING: &[(&str, Grown)] = &[
 const CHARACTER: u128 = 4;
 const VALUE: u128 = 8;
 
-/// How many bytes a text has, or elements a list.
+/// The bytes of a text, or the elements of a list.
 fn size(column: &ArrayRef, row: usize) -> Result<u128> {
     match column.data_type() {
         DataType::Null => Ok(0),
@@ -121,7 +121,7 @@ impl Hash for Bounded {
 }
 
 impl Bounded {
-    /// What it makes of one row after the other until that is too much.
+    /// The values it makes of one row after the other until that is too much.
     fn ask(&self, args: &ScalarFunctionArgs) -> Result<()> {
         let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };

@@ -30,7 +30,7 @@ pub struct Shared {
     texts: Vec<Arc<str>>,
 }
 
-/// What every event of a process repeats.
+/// The columns that every event of a process repeats.
 #[derive(Clone, Copy, Default)]
 pub struct SharedProcess {
     pub pid: i32,
@@ -174,12 +174,12 @@ impl Shared {
         self.hosts = Arc::new(StringArray::from(hosts));
     }
 
-    /// What is known of a process.
+    /// The shared columns of a process.
     pub fn process(&self, proc: u32) -> SharedProcess {
         self.processes.get(proc as usize).copied().unwrap_or_default()
     }
 
-    /// Whether everything the batch refers to is known here: foreign formats name things as they come to them.
+    /// True if everything the batch refers to is known here: foreign formats name things as they come to them.
     fn covers(&self, batch: &Batch) -> bool {
         let below = |column: &[u32], length: usize| column.iter().all(|&number| (number as usize) < length);
         let text = |arg: &crate::batch::Arg| {
@@ -209,7 +209,7 @@ impl Converter {
         Converter { shared: Shared::new(catalog), schema: schema(&listed), columns, files: Places::default() }
     }
 
-    /// What all batches converted so far refer to.
+    /// The parts that all batches converted so far refer to.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }

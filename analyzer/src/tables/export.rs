@@ -29,9 +29,11 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::analysis::Analysis;
-use crate::summary::count::{Counted, Counter, Meeting};
+use crate::summary::count::Counter;
+use crate::summary::counted::Counted;
 use crate::summary::flat::figures;
 use crate::summary::report::Summary;
+use crate::summary::shared_sweep::SharedSweep;
 use crate::summary::tally::Tallies;
 use crate::unit::Unit;
 
@@ -45,7 +47,7 @@ const DIFFERENCES: [&str; 3] = ["ts", "dur", "pos"];
 /// Of these, columns by which readers leave out row groups; those that are written by keys say their range anyway.
 const CHOSEN_BY: [&str; 2] = ["ts", "dur"];
 
-/// Where the events are, and the tables beside them.
+/// The place of the events, and the tables beside them.
 const EVENTS: &str = "events";
 const TABLES: [&str; 4] = ["files.parquet", "processes.parquet", "hosts.parquet", "summary.parquet"];
 
@@ -80,28 +82,28 @@ fn fill(
     let events = folder.join(EVENTS);
     std::fs::create_dir_all(&events)?;
     let sieve = trace.sieve(filter);
-    let meeting = Meeting::new(&trace.catalog);
+    let sweep = SharedSweep::new(&trace.catalog);
     let next = AtomicUsize::new(0);
     let part = || Written {
         path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
         catalog: &trace.catalog,
         converter: Converter::new(&trace.catalog, plain_columns()),
-        counter: Counter::new(&trace.catalog, &meeting),
+        counter: Counter::new(&trace.catalog, &sweep),
         part: None,
         group_max: (memory / threads.max(1) as u64) as usize,
         failed: None,
     };
     let tallies = Tallies::open(trace, filter, &sieve);
-    tallies.meet(&meeting);
+    tallies.add_intervals(&sweep);
     let parts = scan(trace, &sieve, Wanted { args: true }, threads, progress, part)?;
     let mut counted = Counted::default();
     for part in parts {
         counted.merge(part.finish()?);
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
-    counted.settle(&trace.catalog.aliases());
-    let met = meeting.finish();
-    let analysis = Analysis { filter: filter.clone(), counted, met, tally, durations: None, files_listed: 0 };
+    counted.finish(&trace.catalog.aliases());
+    let measured = sweep.finish();
+    let analysis = Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 };
     let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
     let rows = [
         facts::files(catalog, &analysis)?,
@@ -115,7 +117,7 @@ fn fill(
     Ok(analysis)
 }
 
-/// What one thread writes.
+/// The file of one thread.
 struct Written<'a> {
     path: PathBuf,
     catalog: &'a Catalog,

@@ -10,7 +10,7 @@ use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Process, is_stored};
 use crate::schema::schema;
 use crate::summary::analysis::{Analysis, directory};
-use crate::summary::count::{FileCount, ProcessCount};
+use crate::summary::counted::{FileCount, ProcessCount};
 
 fn int64(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())

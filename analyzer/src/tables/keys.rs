@@ -175,7 +175,7 @@ struct Pages<'a, 'c> {
 }
 
 impl Pages<'_, '_> {
-    /// Where the dictionary begins; a column without any value has none.
+    /// The beginning of the dictionary; a column without any value has none.
     fn dictionary(&mut self, keys: &Keys, values: &Values) -> Result<Option<i64>> {
         if keys.numbers.is_empty() {
             return Ok(None);

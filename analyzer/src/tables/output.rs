@@ -11,7 +11,7 @@ use parquet::arrow::ArrowWriter;
 use crate::grid::Grid;
 use crate::summary::flat::quoted;
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Format {
     Text,

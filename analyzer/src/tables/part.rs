@@ -228,7 +228,7 @@ impl Integers {
         (value != ABSENT_32).then(|| self.number(value as i64))
     }
 
-    /// What keys stand for.
+    /// The values of keys.
     fn of(&self, keys: &Keys) -> impl Iterator<Item = i64> + Clone {
         keys.numbers().iter().map(|&number| self.values[number as usize])
     }

@@ -36,7 +36,7 @@ pub struct Session {
     threads: usize,
     context: SessionContext,
     counted: Arc<AtomicBool>,
-    /// Whether other files than the trace may be read and written.
+    /// True if other files than the trace may be read and written.
     files: bool,
     latest: Latest,
 }
@@ -144,7 +144,7 @@ impl Session {
         Ok((schema, frame.execute_stream().await?))
     }
 
-    /// Whether a part of a statement is one of those that leave everything but tables in memory as it is.
+    /// Permits those parts of a statement that leave everything but tables in memory as it is.
     fn permit(&self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
         let refused = match node {
             LogicalPlan::Copy(_) if !self.files => "COPY writes files",

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::{CommandFactory, Parser, ValueEnum};
 use ratatui::Terminal;
 
-use super::picture::{Order, Picture};
 use super::screen::{View, draw};
+use super::snapshot::{Order, Snapshot};
 use super::terminal::{Happened, Screen};
 use super::watch::Watch;
 use super::{openmetrics, text};
@@ -52,7 +52,7 @@ Keys: b, c, t, n sort by bytes, calls, time, name; space stops and goes on; + an
 Formats:
   json         one object: `schema` dlio-top, `version` 1; figures of the interval, and since each process began
   openmetrics  counters since each process began, for Prometheus; needs no interval and looks once
-Figures by operation and file are exact as long as there is time to look at every event, and are said to stand for a
+Figures by operation and file are exact as long as there is time to look at every event, and are marked as standing for a
 sample where there is not; how many events there were is always exact. DLIO_TRACE_MODE=summary makes all of it exact and
 --once cheap, however long the run.
 
@@ -97,14 +97,14 @@ fn ended(outcome: io::Result<()>) -> ExitCode {
     }
 }
 
-/// What `--help` says, for `man`.
+/// The manual page: `--help` for `man`.
 fn write_manual(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
 }
 
-/// What is wrong with the folder, and what to do.
+/// The fault of the folder, and what to do.
 fn trouble(dir: &Path, error: &io::Error) -> io::Error {
-    let said = match error.kind() {
+    let what = match error.kind() {
         ErrorKind::NotFound => {
             format!("{}: there is no such folder yet; on a terminal and without --once it is waited for", dir.display())
         }
@@ -113,23 +113,23 @@ fn trouble(dir: &Path, error: &io::Error) -> io::Error {
         }
         _ => format!("{}: cannot be read ({error})", dir.display()),
     };
-    io::Error::other(said)
+    io::Error::other(what)
 }
 
 fn print_once(arguments: &Arguments) -> io::Result<()> {
     let mut watch = Watch::new(&arguments.dir, true)?;
     let look = |watch: &mut Watch| watch.look().map_err(|error| trouble(&arguments.dir, &error));
-    let mut picture = look(&mut watch)?;
+    let mut snapshot = look(&mut watch)?;
     // Who scrapes takes the rates; where nobody runs there are none.
-    if arguments.format != Format::Openmetrics && !picture.processes.is_empty() {
+    if arguments.format != Format::Openmetrics && !snapshot.processes.is_empty() {
         std::thread::sleep(arguments.interval);
-        picture = look(&mut watch)?;
+        snapshot = look(&mut watch)?;
     }
-    picture.sort(arguments.sort);
+    snapshot.sort(arguments.sort);
     let printed = match arguments.format {
-        Format::Text => text::print(&picture),
-        Format::Json => serde_json::to_string_pretty(&picture)? + "\n",
-        Format::Openmetrics => openmetrics::print(&picture),
+        Format::Text => text::print(&snapshot),
+        Format::Json => serde_json::to_string_pretty(&snapshot)? + "\n",
+        Format::Openmetrics => openmetrics::print(&snapshot),
     };
     let mut out = io::stdout().lock();
     out.write_all(printed.as_bytes())?;
@@ -143,13 +143,13 @@ fn watch(arguments: &Arguments) -> io::Result<()> {
     let mut watch = Watch::new(&arguments.dir, false)?;
     let mut view = View { order: arguments.sort, interval: arguments.interval, is_paused: false };
     let mut terminal = Terminal::new(Screen::take()?)?;
-    let mut picture = look(&mut watch)?;
+    let mut snapshot = look(&mut watch)?;
     let mut until = Instant::now() + view.interval.min(SOON);
     loop {
-        if let Ok(picture) = &mut picture {
-            picture.sort(view.order);
+        if let Ok(snapshot) = &mut snapshot {
+            snapshot.sort(view.order);
         }
-        terminal.draw(|frame| draw(frame, picture.as_ref().map_err(String::as_str), &view))?;
+        terminal.draw(|frame| draw(frame, snapshot.as_ref().map_err(String::as_str), &view))?;
         match terminal.backend_mut().wait(until)? {
             Happened::Stop | Happened::Key('q' | 'Q') => return Ok(()),
             Happened::Key(key) => {
@@ -164,16 +164,16 @@ fn watch(arguments: &Arguments) -> io::Result<()> {
         if Instant::now() >= until {
             until = Instant::now() + view.interval;
             if !view.is_paused {
-                picture = look(&mut watch)?;
+                snapshot = look(&mut watch)?;
             }
         }
     }
 }
 
-/// A picture, or a word where the folder is not there yet.
-fn look(watch: &mut Watch) -> io::Result<Result<Picture, String>> {
+/// A snapshot, or a word where the folder is not there yet.
+fn look(watch: &mut Watch) -> io::Result<Result<Snapshot, String>> {
     match watch.look() {
-        Ok(picture) => Ok(Ok(picture)),
+        Ok(snapshot) => Ok(Ok(snapshot)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let dir = watch.dir().display();
             Ok(Err(format!(
@@ -184,7 +184,7 @@ fn look(watch: &mut Watch) -> io::Result<Result<Picture, String>> {
     }
 }
 
-/// What a key changes.
+/// The view after a key.
 fn pressed(view: View, key: char) -> View {
     let scaled = |times: f64| {
         let seconds = (view.interval.as_secs_f64() * times).clamp(*INTERVALS.start(), *INTERVALS.end());

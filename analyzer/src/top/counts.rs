@@ -1,4 +1,4 @@
-//! What events of a process add up to, without an event being kept.
+//! Sums over a process's events, without an event being kept.
 
 use std::collections::HashMap;
 
@@ -134,7 +134,7 @@ impl Standing {
         }
     }
 
-    /// What was added since. Records that left the ring for a block are fewer here by as many as the block has.
+    /// The difference to an earlier look. Records that left the ring for a block are fewer here by as many as the block has.
     pub fn since(&self, before: &Standing) -> Standing {
         let mut added = self.clone();
         added.events -= before.events;

@@ -1,4 +1,4 @@
-//! Which processes write into a trace folder: those whose ring lies there, or in the spool.
+//! The processes that write into a trace folder: those whose ring lies there, or in the spool.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
@@ -21,7 +21,7 @@ pub struct Place {
     pub file: PathBuf,
 }
 
-/// What lies in a trace folder.
+/// The content of a trace folder.
 #[derive(Default, Debug)]
 pub struct Folder {
     pub rings: Vec<Place>,

@@ -1,4 +1,4 @@
-//! What the numbers of a running process stand for: its newest strings lie in its ring, older ones in blocks of its file.
+//! The names of a running process by number: its newest strings lie in its ring, older ones in blocks of its file.
 //!
 //! Blocks are remembered by the numbers they hold and read when somebody asks for one of those.
 

@@ -1,33 +1,35 @@
-//! The picture as OpenMetrics text, for Prometheus and its kin.
+//! The snapshot as OpenMetrics text, for Prometheus and its kin.
 //!
 //! Everything but gauges counts from the start of each process, so that a scraper takes rates itself. A process that ends
 //! takes its series along.
 
 use std::fmt::Write;
 
-use super::picture::{Picture, ProcessRow, Sum};
+use super::snapshot::{ProcessRow, Snapshot, Sum};
 
-/// What the text is, for the head of an answer.
+/// The type of the text, for the head of an answer.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A family: name, type, unit, meaning.
 struct Family(&'static str, &'static str, &'static str, &'static str);
 
-pub fn print(picture: &Picture) -> String {
+pub fn print(snapshot: &Snapshot) -> String {
     let mut out = Out(String::new());
     out.head(&Family("dlio_processes", "gauge", "", "Traced processes that run."));
-    out.sample("dlio_processes", &[], picture.processes.len() as f64);
-    out.per_process(picture, &Family("dlio_events", "counter", "", "Calls, spans, instants and counters."), |row| {
+    out.sample("dlio_processes", &[], snapshot.processes.len() as f64);
+    out.per_process(snapshot, &Family("dlio_events", "counter", "", "Calls, spans, instants and counters."), |row| {
         Some(row.events as f64)
     });
-    out.per_process(picture, &Family("dlio_lost_events", "counter", "", "Events that could not be recorded."), |row| {
-        Some(row.lost as f64)
-    });
+    out.per_process(
+        snapshot,
+        &Family("dlio_lost_events", "counter", "", "Events that could not be recorded."),
+        |row| Some(row.lost as f64),
+    );
     for (family, of) in BY_OPERATION {
-        out.per_operation(picture, family, *of);
+        out.per_operation(snapshot, family, *of);
     }
     for (family, of) in BY_ACTIVITY {
-        out.per_process(picture, family, *of);
+        out.per_process(snapshot, family, *of);
     }
     out.0 += "# EOF\n";
     out.0
@@ -80,21 +82,21 @@ impl Out {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 
-    fn per_process(&mut self, picture: &Picture, family: &Family, of: impl Fn(&ProcessRow) -> Option<f64>) {
-        let told: Vec<(&ProcessRow, f64)> = picture.processes.iter().filter_map(|row| Some((row, of(row)?))).collect();
-        if told.is_empty() {
+    fn per_process(&mut self, snapshot: &Snapshot, family: &Family, of: impl Fn(&ProcessRow) -> Option<f64>) {
+        let rows: Vec<(&ProcessRow, f64)> = snapshot.processes.iter().filter_map(|row| Some((row, of(row)?))).collect();
+        if rows.is_empty() {
             return;
         }
         self.head(family);
-        for (row, value) in told {
+        for (row, value) in rows {
             self.sample(&sample_name(family), &labels(row, ""), value);
         }
     }
 
-    fn per_operation(&mut self, picture: &Picture, family: &Family, of: impl Fn(&Sum) -> f64) {
+    fn per_operation(&mut self, snapshot: &Snapshot, family: &Family, of: impl Fn(&Sum) -> f64) {
         self.head(family);
         let moves = family.2 == "bytes";
-        for row in &picture.processes {
+        for row in &snapshot.processes {
             for (operation, sum) in row.operations.iter().filter(|(_, sum)| !moves || of(sum) > 0.0) {
                 self.sample(&sample_name(family), &labels(row, operation), of(sum));
             }
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn names_of_any_kind_stay_one_label() {
         let row = ProcessRow { name: "a\"b\\c\nd".into(), pid: 7, events: 3, ..ProcessRow::default() };
-        let text = print(&Picture { processes: vec![row], ..Picture::default() });
+        let text = print(&Snapshot { processes: vec![row], ..Snapshot::default() });
         assert!(text.contains("dlio_events_total{pid=\"7\",process=\"a\\\"b\\\\c\\nd\"} 3\n"), "{text}");
         assert!(text.starts_with("# TYPE dlio_processes gauge\n") && text.ends_with("\n# EOF\n"));
     }

@@ -25,10 +25,10 @@ use super::counts::{Call, Count, Counts, Span, Standing, Stretch};
 use super::names::NameBook;
 use crate::catalog::{Kind, Origin, span_class};
 use crate::load::store::FileStore;
-use crate::summary::count::is_next_batch;
 use crate::summary::intervals::{Interval, length, unite};
+use crate::summary::kinds::is_next_batch;
 
-/// What a program says it is doing, by its spans.
+/// The activity of a program, by its spans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Activity {
     Computing,
@@ -58,7 +58,7 @@ impl Activity {
     }
 }
 
-/// What a call was done to.
+/// The subject of a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     File(Arc<str>),
@@ -66,22 +66,22 @@ pub enum Target {
     Other,
 }
 
-/// What is said of files that the table of counts has no room for, and of those whose name is lost.
+/// The name of files that the table of counts has no room for, and of those whose name is lost.
 const OTHER_FILES: &str = "(other files)";
 const NAME_LOST: &str = "(name lost)";
 
-/// What a process did between two looks, or from its start to the first one.
+/// The work of a process between two looks, or from its start to the first one.
 #[derive(Default, Debug)]
 pub struct Seen {
     pub seconds: f64,
-    /// Whether all events were looked at.
+    /// True if all events were looked at.
     pub is_exact: bool,
     pub events: f64,
     /// Ticks are nanoseconds here.
     pub calls: Vec<(Op, Target, Count)>,
     /// Seconds in each activity; `None` where no span says so.
     pub spent: [Option<f64>; ACTIVITIES.len()],
-    /// What it is doing at this moment, by its innermost span.
+    /// Its innermost span at this moment.
     pub now: Option<String>,
     pub activity: Option<Activity>,
 }
@@ -105,15 +105,15 @@ pub struct Watched {
     pub unseen: u64,
     pub threads: usize,
     names: NameBook,
-    /// How far the file has been read, and whether it went no further there at the look before.
+    /// The place up to which the file has been read, and whether it went no further there at the look before.
     at: usize,
     is_stuck: bool,
     /// The last blocks of each stream, by their sequence.
     written: HashMap<u32, Vec<u32>>,
     standing: Standing,
-    /// When it was looked at, in boot time; zero before.
+    /// The time of the last look, in boot time; zero before.
     looked_ns: u64,
-    /// Which activities were ever seen.
+    /// The activities that were ever seen.
     pub known: [bool; ACTIVITIES.len()],
     events: Events,
 }
@@ -121,7 +121,7 @@ pub struct Watched {
 /// Halves of a ring and the records that were found in them.
 type Found = Vec<(Half, Vec<Record>)>;
 
-/// How often a ring is read whose halves go into its table meanwhile.
+/// The number of times that a ring is read whose halves go into its table meanwhile.
 const TRIES: usize = 3;
 
 /// More blocks of one stream than can be on their way from its halves to the file.
@@ -153,7 +153,7 @@ impl Watched {
         &self.ring
     }
 
-    /// What it did since the look before. `now_ns` is boot time; at most `blocks_max` blocks are decoded.
+    /// Its work since the look before. `now_ns` is boot time; at most `blocks_max` blocks are decoded.
     pub fn look(&mut self, now_ns: u64, blocks_max: usize, opener: &mut Opener) -> Result<Seen, Unseen> {
         let ring = store(&self.ring)?;
         let (live, found, rows) = contents(&ring).map_err(Unseen::Unreadable)?;
@@ -184,9 +184,9 @@ impl Watched {
         new.calls.retain(|_, count| *count != Count::default());
 
         let open: Vec<OpenSpan> = live.segments.iter().flat_map(|segment| segment.open_spans.clone()).collect();
-        let said = stretches.keys().chain(added.spans.keys()).flat_map(|(name, category)| [*name, *category]);
+        let of_spans = stretches.keys().chain(added.spans.keys()).flat_map(|(name, category)| [*name, *category]);
         let ids: Vec<u32> = (new.calls.keys().map(|(_, file)| *file).filter(|file| *file != OTHER))
-            .chain(said)
+            .chain(of_spans)
             .chain(open.iter().flat_map(|span| [span.name, span.category]))
             .collect();
         self.names.learn(ids.into_iter(), || live.names(&ring), file.as_ref(), opener);
@@ -244,7 +244,7 @@ impl Watched {
         found
     }
 
-    /// What some blocks come to, evenly chosen, and how many times that is what all of them are.
+    /// The sum of some blocks, evenly chosen, and how many times that is what all of them are.
     fn decode_some(
         &mut self,
         blocks: &[EventBlock],
@@ -267,7 +267,7 @@ impl Watched {
         (counts, if decoded == 0 || all == decoded { 1.0 } else { all as f64 / decoded as f64 })
     }
 
-    /// What the records in the ring come to that are in no block.
+    /// The sum of the records in the ring that are in no block.
     fn left_in_ring(&self, found: &Found) -> Counts {
         let mut counts = Counts::default();
         let is_written = |half: &Half| self.written.get(&half.stream).is_some_and(|all| all.contains(&half.sequence));

@@ -1,4 +1,4 @@
-//! The picture on a screen of any size: the answer in the first lines, then operations, files, processes.
+//! The snapshot on a screen of any size: the answer in the first lines, then operations, files, processes.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
-use super::picture::{Order, Picture};
+use super::snapshot::{Order, Snapshot};
 use super::tables::{Table, files, operations, processes, throughput, title, unseen, waiting};
 use super::text::nobody;
 
-/// What keys have chosen.
+/// The view that keys have chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
     pub order: Order,
@@ -22,12 +22,12 @@ pub struct View {
 /// Lines about what cannot be seen: more would leave no room for what can.
 const NOTES_MAX: usize = 2;
 
-/// Draws a picture, or why there is none.
-pub fn draw(frame: &mut Frame, picture: Result<&Picture, &str>, view: &View) {
+/// Draws a snapshot, or why there is none.
+pub fn draw(frame: &mut Frame, snapshot: Result<&Snapshot, &str>, view: &View) {
     let area = frame.area();
     let mut page = Page { frame, area, next: 0 };
-    match picture {
-        Ok(picture) => page.picture(picture),
+    match snapshot {
+        Ok(snapshot) => page.snapshot(snapshot),
         Err(why) => page.line(why, Style::new()),
     }
     page.footer(view);
@@ -52,19 +52,19 @@ impl Page<'_, '_> {
         }
     }
 
-    fn picture(&mut self, picture: &Picture) {
-        self.line(&title(picture), Style::new().add_modifier(Modifier::BOLD));
-        if picture.processes.is_empty() {
-            nobody(picture).lines().for_each(|line| self.line(line, Style::new()));
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.line(&title(snapshot), Style::new().add_modifier(Modifier::BOLD));
+        if snapshot.processes.is_empty() {
+            nobody(snapshot).lines().for_each(|line| self.line(line, Style::new()));
             return;
         }
-        self.line(&throughput(picture), Style::new());
-        waiting(picture).iter().for_each(|line| self.line(line, Style::new()));
-        unseen(picture)
+        self.line(&throughput(snapshot), Style::new());
+        waiting(snapshot).iter().for_each(|line| self.line(line, Style::new()));
+        unseen(snapshot)
             .iter()
             .take(NOTES_MAX)
             .for_each(|line| self.line(line, Style::new().add_modifier(Modifier::DIM)));
-        self.tables([operations(picture), files(picture), processes(picture)]);
+        self.tables([operations(snapshot), files(snapshot), processes(snapshot)]);
     }
 
     /// Three tables below each other, each with an empty line and its head before.
@@ -103,7 +103,7 @@ impl Page<'_, '_> {
     }
 }
 
-/// How many rows each table gets: what it has, where there is room; else the same for all that want it.
+/// The rows of each table: what it has, where there is room; else the same for all that want it.
 fn shares(wanted: [usize; 3], room: usize) -> [usize; 3] {
     let mut given = [0; 3];
     let mut left = room;
@@ -118,19 +118,19 @@ fn shares(wanted: [usize; 3], room: usize) -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::picture::{FileRow, OperationRow, ProcessRow, Sum};
+    use crate::top::snapshot::{FileRow, OperationRow, ProcessRow, Sum};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    fn drawn(picture: Result<&Picture, &str>, width: u16, height: u16) -> Vec<String> {
+    fn drawn(snapshot: Result<&Snapshot, &str>, width: u16, height: u16) -> Vec<String> {
         let view = View { order: Order::Bytes, interval: Duration::from_secs(2), is_paused: false };
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, picture, &view)).unwrap();
+        terminal.draw(|frame| draw(frame, snapshot, &view)).unwrap();
         let text = terminal.backend().to_string();
         text.lines().map(|line| line.trim_matches('"').trim_end().to_string()).collect()
     }
 
-    fn picture() -> Picture {
+    fn snapshot() -> Snapshot {
         let sum = Sum { calls: 2000, failed: 0, bytes_read: 8_000_000, bytes_written: 0, call_s: 0.5 };
         let process = |pid: i32, name: &str, role| ProcessRow {
             pid,
@@ -141,7 +141,7 @@ mod tests {
             computing_s: (role == "trainer").then_some(1.5),
             ..ProcessRow::default()
         };
-        Picture {
+        Snapshot {
             folder: "dlio-trace".into(),
             interval_s: 2.0,
             exact: true,
@@ -150,13 +150,13 @@ mod tests {
             files: vec![FileRow { path: "/data/a.npy".into(), sum, processes: 1 }],
             files_touched: 1,
             processes: vec![process(12, "train.py", "trainer"), process(13, "worker 0", "reader")],
-            ..Picture::default()
+            ..Snapshot::default()
         }
     }
 
     #[test]
     fn the_first_lines_say_how_fast_and_whether_anybody_waits() {
-        let lines = drawn(Ok(&picture()), 80, 24);
+        let lines = drawn(Ok(&snapshot()), 80, 24);
         assert_eq!(
             lines[..3],
             [
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn any_size_is_drawn_on() {
         for (width, height) in [(1, 1), (10, 3), (40, 8), (80, 10), (300, 100)] {
-            assert_eq!(drawn(Ok(&picture()), width, height).len(), height as usize);
+            assert_eq!(drawn(Ok(&snapshot()), width, height).len(), height as usize);
         }
     }
 
     #[test]
     fn what_is_missing_is_said() {
         assert_eq!(drawn(Err("waiting"), 20, 3)[0], "waiting");
-        let none = Picture { folder: "t".into(), ended: 3, ..Picture::default() };
+        let none = Snapshot { folder: "t".into(), ended: 3, ..Snapshot::default() };
         let lines = drawn(Ok(&none), 80, 5);
         assert_eq!(lines[0], "t: 0 processes running, 3 ended");
         assert!(lines[1].starts_with("No traced process runs:"), "{lines:#?}");

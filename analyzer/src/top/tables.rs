@@ -1,6 +1,6 @@
-//! The picture as lines and tables of words, for paper and for the screen.
+//! The snapshot as lines and tables of words, for paper and for the screen.
 
-use super::picture::{FileRow, OperationRow, Picture, ProcessRow, Sum};
+use super::snapshot::{FileRow, OperationRow, ProcessRow, Snapshot, Sum};
 use crate::summary::units::{bytes, grouped, many, time};
 
 /// A column: its head, whether it holds numbers, which stand to the right, and how readily it is left out where there is no
@@ -38,8 +38,8 @@ struct Rates {
 }
 
 impl Rates {
-    fn of(picture: &Picture) -> Rates {
-        Rates { seconds: picture.interval_s }
+    fn of(snapshot: &Snapshot) -> Rates {
+        Rates { seconds: snapshot.interval_s }
     }
 
     fn count(&self, count: u64) -> String {
@@ -66,49 +66,49 @@ impl Rates {
 }
 
 /// The first line: what is watched.
-pub fn title(picture: &Picture) -> String {
-    let ended = match picture.ended {
+pub fn title(snapshot: &Snapshot) -> String {
+    let ended = match snapshot.ended {
         0 => String::new(),
         ended => format!(", {} ended", grouped(ended)),
     };
     format!(
         "{}: {} running{ended}",
-        plain(&picture.folder),
-        many(picture.processes.len() as u64, "process", "processes")
+        plain(&snapshot.folder),
+        many(snapshot.processes.len() as u64, "process", "processes")
     )
 }
 
-/// What all processes do together: one or two sentences.
-pub fn throughput(picture: &Picture) -> String {
-    let (rates, sum) = (Rates::of(picture), &picture.sum);
-    if picture.interval_s <= 0.0 {
+/// The throughput of all processes: one or two sentences.
+pub fn throughput(snapshot: &Snapshot) -> String {
+    let (rates, sum) = (Rates::of(snapshot), &snapshot.sum);
+    if snapshot.interval_s <= 0.0 {
         return "The first figures come after one interval.".into();
     }
-    let about = if picture.exact { "" } else { "about " };
+    let about = if snapshot.exact { "" } else { "about " };
     format!(
         "Files: read {about}{}, written {about}{}, {about}{} calls/s{}; {}",
         rates.bytes(sum.bytes_read),
         rates.bytes(sum.bytes_written),
         rates.count(sum.calls),
         if sum.failed > 0 { format!(", {} failed/s", rates.count(sum.failed)) } else { String::new() },
-        if picture.lost > 0 {
-            format!("{} lost", many(picture.lost, "event", "events"))
+        if snapshot.lost > 0 {
+            format!("{} lost", many(snapshot.lost, "event", "events"))
         } else {
             "no event lost".into()
         },
     )
 }
 
-/// Whether trainers wait for their data, by their own spans.
-pub fn waiting(picture: &Picture) -> Option<String> {
-    let told: Vec<&ProcessRow> =
-        picture.processes.iter().filter(|row| row.waiting_s.is_some() || row.computing_s.is_some()).collect();
-    if told.is_empty() || picture.interval_s <= 0.0 {
+/// The sentence whether trainers wait for their data, by their own spans.
+pub fn waiting(snapshot: &Snapshot) -> Option<String> {
+    let trainers: Vec<&ProcessRow> =
+        snapshot.processes.iter().filter(|row| row.waiting_s.is_some() || row.computing_s.is_some()).collect();
+    if trainers.is_empty() || snapshot.interval_s <= 0.0 {
         return None;
     }
     let mean = |of: fn(&ProcessRow) -> Option<f64>| {
-        let all: Vec<f64> = told.iter().filter_map(|row| of(row)).collect();
-        (!all.is_empty()).then(|| 100.0 * all.iter().sum::<f64>() / all.len() as f64 / picture.interval_s)
+        let all: Vec<f64> = trainers.iter().filter_map(|row| of(row)).collect();
+        (!all.is_empty()).then(|| 100.0 * all.iter().sum::<f64>() / all.len() as f64 / snapshot.interval_s)
     };
     let part = |share: Option<f64>, what: &str| share.map(|share| format!("{what} {share:.0} %"));
     let parts: Vec<String> = [
@@ -119,24 +119,24 @@ pub fn waiting(picture: &Picture) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    let who = match told.as_slice() {
+    let who = match trainers.as_slice() {
         [one] => format!("{} ({})", plain(&one.name), one.pid),
         all => format!("the mean of {} trainers", all.len()),
     };
     Some(format!("Training: {who} {} of the time", parts.join(", ")))
 }
 
-/// What cannot be seen, a line each.
-pub fn unseen(picture: &Picture) -> Vec<String> {
-    let mut lines: Vec<String> = picture.unreadable.iter().map(|what| format!("Not watched: {what}")).collect();
-    let threads: u64 = picture.processes.iter().map(|row| row.threads_unseen).sum();
+/// The limits of what is seen, a line each.
+pub fn unseen(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines: Vec<String> = snapshot.unreadable.iter().map(|what| format!("Not watched: {what}")).collect();
+    let threads: u64 = snapshot.processes.iter().map(|row| row.threads_unseen).sum();
     if threads > 0 {
         lines.push(format!(
             "{} seen late, when written: no room for their rings",
             many(threads, "thread is", "threads are")
         ));
     }
-    if !picture.exact {
+    if !snapshot.exact {
         lines.push(
             "More happens than is looked at: figures by operation and file stand for a sample; events are exact."
                 .into(),
@@ -149,8 +149,8 @@ fn mean_time(sum: &Sum) -> String {
     if sum.calls == 0 { "-".into() } else { time(1e9 * sum.call_s / sum.calls as f64) }
 }
 
-pub fn operations(picture: &Picture) -> Table {
-    let rates = Rates::of(picture);
+pub fn operations(snapshot: &Snapshot) -> Table {
+    let rates = Rates::of(snapshot);
     let row = |row: &OperationRow| {
         vec![
             row.operation.into(),
@@ -172,12 +172,12 @@ pub fn operations(picture: &Picture) -> Table {
             ("calls so far", 2),
             ("moved so far", 3),
         ]),
-        rows: picture.operations.iter().map(row).collect(),
+        rows: snapshot.operations.iter().map(row).collect(),
     }
 }
 
-pub fn files(picture: &Picture) -> Table {
-    let rates = Rates::of(picture);
+pub fn files(snapshot: &Snapshot) -> Table {
+    let rates = Rates::of(snapshot);
     let row = |row: &FileRow| {
         vec![
             rates.count(row.sum.calls),
@@ -189,12 +189,12 @@ pub fn files(picture: &Picture) -> Table {
     };
     Table {
         columns: columns(&[("calls/s", 0), ("read", 0), ("written", 0), ("in calls", 1), ("<file", 0)]),
-        rows: picture.files.iter().map(row).collect(),
+        rows: snapshot.files.iter().map(row).collect(),
     }
 }
 
-pub fn processes(picture: &Picture) -> Table {
-    let rates = Rates::of(picture);
+pub fn processes(snapshot: &Snapshot) -> Table {
+    let rates = Rates::of(snapshot);
     let row = |row: &ProcessRow| {
         let doing = match (row.activity, &row.now) {
             (Some(activity), _) => activity.name().to_string(),
@@ -229,7 +229,7 @@ pub fn processes(picture: &Picture) -> Table {
             ("<now", 6),
             ("<process", 0),
         ]),
-        rows: picture.processes.iter().map(row).collect(),
+        rows: snapshot.processes.iter().map(row).collect(),
     }
 }
 

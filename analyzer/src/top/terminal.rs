@@ -18,13 +18,13 @@ use ratatui::layout::{Position, Size};
 use ratatui::style::Modifier;
 use terminal_size::terminal_size_of;
 
-/// What a terminal is taken to be that does not say how large it is.
+/// The size of a terminal that does not say how large it is.
 const USUAL: Size = Size::new(80, 24);
 
 const CTRL_C: u8 = 3;
 const ESCAPE: u8 = 27;
 
-/// What came of waiting.
+/// The outcome of waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happened {
     Nothing,
@@ -38,7 +38,7 @@ pub enum Happened {
 pub struct Screen {
     before: Termios,
     signals: SignalFd,
-    /// What is to be written with the next flush.
+    /// The bytes to write with the next flush.
     out: Vec<u8>,
     /// Keys that came together with the one that was told.
     typed: VecDeque<char>,

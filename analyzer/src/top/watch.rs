@@ -11,8 +11,8 @@ use dlio_schemas::native::fields::{Fields, key};
 use nix::time::{ClockId, clock_gettime};
 
 use super::folder::{Folder, Place};
-use super::picture::{Board, Picture, ProcessRow, Total, VERSION};
 use super::process::{Activity, Seen, Unseen, Watched};
+use super::snapshot::{Board, ProcessRow, Snapshot, Total, VERSION};
 use crate::catalog::Process;
 use crate::load::native::{is_here, is_running, process_of};
 use crate::summary::groups::training::Role;
@@ -40,7 +40,7 @@ pub struct Watch {
     /// Processes that were seen to end, as long as their trace has not turned up.
     looked: Option<Duration>,
     opener: Opener,
-    /// Whether every event before the first look is looked at, however many there are.
+    /// True if every event before the first look is looked at, however many there are.
     is_thorough: bool,
 }
 
@@ -69,7 +69,7 @@ impl Watch {
     }
 
     /// Looks at everything. The first look has no interval: it tells what was done since each process began.
-    pub fn look(&mut self) -> io::Result<Picture> {
+    pub fn look(&mut self) -> io::Result<Snapshot> {
         let folder = Folder::read(&self.dir)?;
         self.meet(&folder.rings);
         let now = boot_time();
@@ -81,7 +81,7 @@ impl Watch {
         }
         let (files_touched, files) = board.files();
         let killed = self.passed.values().filter(|passed| **passed == Passed::Killed).count();
-        Ok(Picture {
+        Ok(Snapshot {
             schema: "dlio-top",
             version: VERSION,
             folder: self.dir.display().to_string(),
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// What each process did; those that have ended are members no more.
+    /// Looks at each process; those that have ended are members no more.
     fn look_at_members(&mut self, now: Duration, is_first: bool) -> HashMap<PathBuf, Seen> {
         let blocks = match is_first {
             true if self.is_thorough => usize::MAX,
@@ -154,11 +154,11 @@ impl Watch {
 
     fn unreadable(&self) -> Vec<String> {
         let elsewhere = self.passed.values().filter(|passed| **passed == Passed::Elsewhere).count();
-        let told = |(ring, passed): (&PathBuf, &Passed)| match passed {
+        let note = |(ring, passed): (&PathBuf, &Passed)| match passed {
             Passed::Unreadable(damage) => Some(format!("{}: {damage}", ring.display())),
             _ => None,
         };
-        let mut found: Vec<String> = self.passed.iter().filter_map(told).collect();
+        let mut found: Vec<String> = self.passed.iter().filter_map(note).collect();
         found.sort();
         if elsewhere > 0 {
             found.push(format!("{elsewhere} on other machines: their memory cannot be seen from here"));
@@ -211,7 +211,7 @@ impl Passed {
         }
     }
 
-    /// Whether it stays so.
+    /// True if it stays so.
     fn stays(&self) -> bool {
         !matches!(self, Passed::Unreadable(_))
     }

@@ -6,7 +6,7 @@
 //!
 //! Reading order: `selection` (what is asked for), `forms` (how it is written), [`serve`] (how a browser comes to it).
 
-mod forms;
+pub mod forms;
 mod request;
 mod selection;
 pub mod serve;
@@ -18,7 +18,6 @@ use std::path::Path;
 
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
-use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
 use crate::draft::Draft;
@@ -28,63 +27,38 @@ use crate::load::native::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::groups::tree::names;
+use forms::Form;
 
-/// What is written.
-#[derive(Clone, Copy, Debug)]
-pub enum Form {
-    Perfetto(Compression),
-    /// A file a host in one tar, which viewers from v58 on merge, machine by machine.
-    Bundle(Compression),
-    Chrome {
-        gzip: bool,
-    },
-    Dftracer {
-        gzip: bool,
-    },
-}
-
-impl Form {
-    /// Bytes and nanoseconds of CPU that an event takes, as measured, for an estimate.
-    fn cost(self) -> (u64, u64) {
-        match self {
-            Form::Perfetto(Compression::None) | Form::Bundle(Compression::None) => (65, 250),
-            Form::Perfetto(_) | Form::Bundle(_) => (select::BYTES_PER_EVENT, 500),
-            Form::Chrome { gzip: true } | Form::Dftracer { gzip: true } => (22, 1500),
-            Form::Chrome { gzip: false } | Form::Dftracer { gzip: false } => (190, 700),
-        }
-    }
-}
-
-/// What came of it.
+/// The result of an export.
 #[derive(Debug)]
 pub struct Written {
     pub events: u64,
     pub processes: usize,
     pub hosts: usize,
     pub bytes: u64,
-    /// What the trace says of itself where it is an overview.
+    /// The remark of the trace on itself where it is an overview.
     pub overview: Option<String>,
 }
 
-/// What an export will be, before it is made.
+/// The size of an export, before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub events: u64,
     pub bytes: u64,
     pub seconds: u64,
-    /// Whether fewer slices than events are written.
+    /// True if fewer slices than events are written.
     pub is_overview: bool,
 }
 
-/// What passes a filter, counted and ready to be written.
-pub struct Plan<'f> {
+/// An export: all that passes a filter, counted and ready to be written.
+pub struct Export<'f> {
     processes: Vec<Recorded>,
     filter: &'f Filter,
     events: u64,
     coarseness: Option<Coarseness>,
 }
 
-impl<'f> Plan<'f> {
+impl<'f> Export<'f> {
     /// `None` where nothing passes.
     pub fn new(
         found: &Found,
@@ -92,14 +66,14 @@ impl<'f> Plan<'f> {
         all: bool,
         threads: usize,
         progress: &Progress,
-    ) -> io::Result<Option<Plan<'f>>> {
+    ) -> io::Result<Option<Export<'f>>> {
         let mut processes = recorded::all(found, threads)?;
         name(&mut processes);
         processes.retain(|process| selection::asks_for(filter, &process.fields));
         let (lengths, threads) = lengths(&processes, filter, progress)?;
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
-        Ok((events > 0).then_some(Plan { processes, filter, events, coarseness }))
+        Ok((events > 0).then_some(Export { processes, filter, events, coarseness }))
     }
 
     /// Events that are read once more to be written: what progress counts to.
@@ -126,7 +100,7 @@ impl<'f> Plan<'f> {
 
     pub fn write_to(&self, form: Form, file: &File, progress: &Progress) -> io::Result<Written> {
         let hosts = self.by_host();
-        let (events, bytes) = forms::write(self, &hosts, form, file, progress)?;
+        let (events, bytes) = form.write(self, &hosts, file, progress)?;
         let overview = self.overview();
         Ok(Written { events, processes: self.processes(), hosts: hosts.len(), bytes, overview })
     }
@@ -135,7 +109,7 @@ impl<'f> Plan<'f> {
         self.coarseness.map(|coarseness| coarseness.remark(self.events))
     }
 
-    /// How many processes the images belong to: an exec keeps process id and start.
+    /// The number of processes the images belong to: an exec keeps process id and start.
     fn processes(&self) -> usize {
         let facts = [key::HOST, key::PID, key::START_BOOT_NS];
         let start = |process: &Recorded| facts.map(|key| process.fields.get(key).map(str::to_string));
@@ -167,7 +141,7 @@ fn name(processes: &mut [Recorded]) {
     processes.iter_mut().zip(names).for_each(|(process, name)| process.fields.set(key::NAME, name));
 }
 
-/// How long the events are, and how many threads they are of.
+/// The lengths of the events, and the number of threads they are of.
 fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::Result<(Lengths, u64)> {
     let mut lengths = Lengths::default();
     let mut threads = 0;

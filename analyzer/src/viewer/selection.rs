@@ -1,4 +1,4 @@
-//! What of a process a filter asks for.
+//! The part of a process that a filter asks for.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::filter::Filter;
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 
-/// Whether any event of a process may be asked for.
+/// True if any event of a process may be asked for.
 pub(super) fn asks_for(filter: &Filter, fields: &Fields) -> bool {
     let pid = fields.number(key::PID).unwrap_or(0);
     filter.takes_process(pid, fields.number(key::RANK))

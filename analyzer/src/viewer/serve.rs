@@ -32,7 +32,7 @@ pub const SITE: &str = "https://ui.perfetto.dev";
 /// Connections that are served at the same time, a thread each; further ones wait. A browser opens six.
 const CONNECTIONS: usize = 16;
 
-/// Where the viewer comes from.
+/// The origin of the viewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ui {
     Site(String),
@@ -64,7 +64,7 @@ pub struct Server {
     place: String,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shelf {
     ui: Ui,
     place: String,
@@ -88,7 +88,7 @@ impl Server {
         self.listener.local_addr().map_or(PORT, |address| address.port())
     }
 
-    /// What to open in a browser.
+    /// The address to open in a browser.
     pub fn url(&self) -> String {
         let own = format!("http://127.0.0.1:{}", self.port());
         let site = match &self.ui {

@@ -7,7 +7,7 @@
 #![allow(dead_code)]
 
 pub mod runs;
-pub mod told;
+pub mod script;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -23,7 +23,7 @@ use dlio_schemas::native::tally::{self, Tally};
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, pack_steps, word};
 
-/// What is made.
+/// The trace to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct Plan {
     pub copies: bool,
     /// The last process does not say how it ended.
     pub killed: bool,
-    /// How long after [`START`] it begins.
+    /// The time after [`START`] at which it begins.
     pub after_ns: u64,
 }
 
@@ -379,7 +379,7 @@ impl Blocks {
     }
 
     fn names(&mut self, files: u32) -> std::io::Result<()> {
-        let said = [
+        let message = [
             (NameKind::Span, "step"),
             (NameKind::Category, "compute"),
             (NameKind::Span, "fetch"),
@@ -387,8 +387,8 @@ impl Blocks {
             (NameKind::Text, "batch"),
             (NameKind::Object, "<pipe>"),
         ];
-        let said = said.into_iter().map(|(kind, text)| (kind, text.to_string()));
-        self.listed(said.chain((0..files).map(|file| (NameKind::Path, path(file)))).collect())
+        let message = message.into_iter().map(|(kind, text)| (kind, text.to_string()));
+        self.listed(message.chain((0..files).map(|file| (NameKind::Path, path(file)))).collect())
     }
 
     /// Names with the numbers from 1 on.

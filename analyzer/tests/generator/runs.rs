@@ -2,7 +2,7 @@
 
 use dlio_schemas::ops::Op;
 
-use super::told::Told;
+use super::script::Script;
 
 pub const MIB: i64 = 1 << 20;
 
@@ -31,22 +31,22 @@ impl Loader {
         self.wait_us + self.compute_us
     }
 
-    fn trainer(&self) -> Told {
-        let mut trainer = Told::new(100, 1);
+    fn trainer(&self) -> Script {
+        let mut trainer = Script::new(100, 1);
         (0..self.steps).for_each(|step| self.step(&mut trainer, step, self.wait_us));
         trainer
     }
 
-    fn step(&self, trainer: &mut Told, step: u64, wait_us: u64) {
+    fn step(&self, trainer: &mut Script, step: u64, wait_us: u64) {
         let (now, epoch) = (trainer.now(), step * self.epochs / self.steps);
         trainer.span_at(now, wait_us, "fetch", "dataloader", (epoch as i32, step as i32));
         trainer.at(now + wait_us).span("train", "compute", self.compute_us);
     }
 
     /// Workers that do `batch` at the beginning of each step, with their number and that of the step.
-    fn processes(&self, batch: impl Fn(&mut Told, u64, u64)) -> Vec<Told> {
+    fn processes(&self, batch: impl Fn(&mut Script, u64, u64)) -> Vec<Script> {
         let worker = |number: i32| {
-            let mut worker = Told::new(200 + number, 100);
+            let mut worker = Script::new(200 + number, 100);
             for step in 0..self.steps {
                 worker.at(step * self.step_us() + 10);
                 batch(&mut worker, number as u64, step);
@@ -63,31 +63,31 @@ pub fn sample(worker: u64, step: u64) -> String {
 }
 
 /// A worker's batch that reads one large file in this time.
-fn load(us: u64) -> impl Fn(&mut Told, u64, u64) {
+fn load(us: u64) -> impl Fn(&mut Script, u64, u64) {
     move |worker, number, step| {
         worker.load(&sample(number, step), 8 * MIB, us);
     }
 }
 
 /// Reading all the time, which is what storage that is too slow looks like.
-pub fn slow_storage(loader: &Loader) -> Vec<Told> {
+pub fn slow_storage(loader: &Loader) -> Vec<Script> {
     loader.processes(load(loader.step_us() - 1000))
 }
 
 /// One process without any span.
-fn plain(work: impl FnOnce(&mut Told)) -> Vec<Told> {
-    let mut program = Told::new(100, 1);
+fn plain(work: impl FnOnce(&mut Script)) -> Vec<Script> {
+    let mut program = Script::new(100, 1);
     work(&mut program);
     vec![program]
 }
 
 /// The same, file by file.
-fn by_file(files: u64, work: impl Fn(&mut Told, &str)) -> Vec<Told> {
+fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
     plain(|program| (0..files).for_each(|file| work(program, &sample(0, file))))
 }
 
-/// What is recorded of a run, and the rules that have to fire.
-pub type Scenario = (&'static str, Vec<Told>, &'static [&'static str]);
+/// A run, and the rules that have to fire.
+pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
     [training(), accesses(), asking(), ranks_and_saving()].into_iter().flatten().collect()
@@ -135,8 +135,8 @@ fn training() -> Vec<Scenario> {
 }
 
 fn accesses() -> Vec<Scenario> {
-    let each = |times: i64, work: fn(&mut Told, &str, i64)| {
-        move |program: &mut Told, path: &str| {
+    let each = |times: i64, work: fn(&mut Script, &str, i64)| {
+        move |program: &mut Script, path: &str| {
             program.open(path, 5);
             (0..times).for_each(|at| work(program, path, at));
             program.close(path, 2);
@@ -268,21 +268,21 @@ fn ranks_and_saving() -> Vec<Scenario> {
         }
     });
     let uneven = [(0, 300), (1, 100)].map(|(rank, files)| {
-        let mut process = Told::ranked(100 + rank, rank);
+        let mut process = Script::ranked(100 + rank, rank);
         (0..files).for_each(|file| {
             process.load(&sample(rank as u64, file), 8 * MIB, 5000);
         });
         process
     });
     let behind = [(0, 1000), (1, 40_000)].map(|(rank, wait_us)| {
-        let mut process = Told::ranked(100 + rank, rank);
+        let mut process = Script::ranked(100 + rank, rank);
         (0..100).for_each(|_| {
             process.span("fetch", "dataloader", wait_us).span("train", "compute", 100_000 - wait_us);
         });
         process
     });
     let listed = [0, 1].map(|rank| {
-        let mut process = Told::ranked(100 + rank, rank);
+        let mut process = Script::ranked(100 + rank, rank);
         process.call(Op::OPENDIR, "/data/train", 20, (0, 0, 3));
         (0..10_001).for_each(|entry| {
             process.call(Op::READDIR, "/data/train", 20, (0, 0, i64::from(entry < 10_000)));
@@ -296,7 +296,7 @@ fn ranks_and_saving() -> Vec<Scenario> {
     // Records of 64 KiB of two ranks in one file: by turns, or each in its own megabytes.
     let records = |by_turns: bool| {
         [0, 1].map(|rank| {
-            let mut process = Told::ranked(100 + rank, rank);
+            let mut process = Script::ranked(100 + rank, rank);
             (0..320i64).for_each(|record| {
                 let own = record / 16 * 32 + i64::from(rank) * 16 + record % 16;
                 let place = if by_turns { 2 * record + i64::from(rank) } else { own };
@@ -319,8 +319,8 @@ fn ranks_and_saving() -> Vec<Scenario> {
 }
 
 /// A rank that saves after every tenth step, or waits for the one that does.
-fn saved(rank: i32, saves: bool) -> Told {
-    let mut process = Told::ranked(100 + rank, rank);
+fn saved(rank: i32, saves: bool) -> Script {
+    let mut process = Script::ranked(100 + rank, rank);
     for step in 0..100 {
         process.span("fetch", "dataloader", 1000).span("train", "compute", 79_000);
         if step % 10 == 9 && saves {
@@ -338,7 +338,7 @@ fn saved(rank: i32, saves: bool) -> Told {
 
 /// Four workers that read all the time in many calls, but for some steps in which only one does. `moved` is what each moves
 /// in a step where so many read at once.
-fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Told> {
+fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Script> {
     const CALLS: i64 = 80;
     let loader = Loader { workers: 4, ..Loader::starved() };
     loader.processes(|worker, number, step| {
@@ -355,7 +355,7 @@ fn in_flight(moved: impl Fn(i64) -> i64) -> Vec<Told> {
 }
 
 /// The trainer reads its batch itself.
-fn no_workers() -> Vec<Told> {
+fn no_workers() -> Vec<Script> {
     plain(|trainer| {
         for step in 0..100 {
             let now = trainer.now();
@@ -367,7 +367,7 @@ fn no_workers() -> Vec<Told> {
 }
 
 /// Much opening, asking and closing for large reads.
-fn many_opens(worker: &mut Told, number: u64, step: u64) {
+fn many_opens(worker: &mut Script, number: u64, step: u64) {
     let path = sample(number, step);
     worker
         .open(&path, 20_000)
@@ -377,9 +377,9 @@ fn many_opens(worker: &mut Told, number: u64, step: u64) {
 }
 
 /// Four workers that read one batch each in turn and else wait for the next; that with number `busy` never waits.
-fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Told> {
+fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Script> {
     let loader = Loader { compute_us: 49_000, ..Loader::healthy() };
-    let mut trainer = Told::new(100, 1);
+    let mut trainer = Script::new(100, 1);
     let mut starts = Vec::new();
     for step in 0..loader.steps {
         starts.push(trainer.now());
@@ -387,7 +387,7 @@ fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Told> {
     }
     starts.push(trainer.now());
     let worker = |number: u64| {
-        let mut worker = Told::new(200 + number as i32, 100);
+        let mut worker = Script::new(200 + number as i32, 100);
         for (step, bounds) in (0..).zip(starts.windows(2)) {
             worker.at(bounds[0]);
             if step % 4 == number {
@@ -404,12 +404,12 @@ fn taking_turns(wait_us: impl Fn(u64) -> u64, busy: u64) -> Vec<Told> {
 }
 
 /// Two epochs with workers of their own, which take a second to start.
-fn restarted() -> Vec<Told> {
+fn restarted() -> Vec<Script> {
     let loader = Loader::healthy();
-    let mut trainer = Told::new(100, 1);
+    let mut trainer = Script::new(100, 1);
     (0..80).for_each(|step| loader.step(&mut trainer, step, if step == 40 { 1_000_000 } else { 1000 }));
     let worker = |(pid, start): (i32, u64)| {
-        let mut worker = Told::new(pid, 100);
+        let mut worker = Script::new(pid, 100);
         for step in 0..40 {
             worker.at(start + step * loader.step_us() + 10);
             load(30_000)(&mut worker, pid as u64 % 4, step);
@@ -420,7 +420,7 @@ fn restarted() -> Vec<Told> {
     [trainer].into_iter().chain(workers).collect()
 }
 
-fn slow_start() -> Vec<Told> {
+fn slow_start() -> Vec<Script> {
     let loader = Loader::healthy();
     plain(|trainer| {
         trainer.load("/env/packages.bin", 8 * MIB, 1000).at(4_000_000);
@@ -428,7 +428,7 @@ fn slow_start() -> Vec<Told> {
     })
 }
 
-fn lost() -> Vec<Told> {
+fn lost() -> Vec<Script> {
     let mut processes = Loader::healthy().processes(load(30_000));
     processes[1].lost = 12;
     processes

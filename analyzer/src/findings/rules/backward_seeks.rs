@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let time_ns = case.moved("read", 1, u64::MAX).time_ns * share;
     Judgement {
         measures: vec![case.calls(found.back), case.at_least("share", Some(share))],
-        says: format!("{} of the reads begin before the end of the one before", Unit::Share.said(share)),
+        says: format!("{} of the reads begin before the end of the one before", Unit::Share.text(share)),
         worth: Some(case.shared_out(time_ns)),
         evidence: rows(case, "read"),
         ..Judgement::default()

@@ -33,7 +33,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "rank {} read {} times the mean of all ranks",
             most.map_or(0, |rank| rank.rank),
-            Unit::Ratio.said(ratio.unwrap_or(0.0))
+            Unit::Ratio.text(ratio.unwrap_or(0.0))
         ),
         worth: Some(case.shared_out(case.moved("read", 1, u64::MAX).time_ns * beyond)),
         evidence: most.into_iter().chain(ranks).map(row).collect(),

@@ -1,4 +1,4 @@
-//! What is read again comes from memory.
+//! Files that are read again come from memory.
 
 use super::super::case::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.calls(reads.count), case.at_least("again", Some(again)), case.below("slower", resident)],
         says: format!(
             "{} of the bytes were read again, at {} a second: that is memory and not storage",
-            Unit::Share.said(again),
+            Unit::Share.text(again),
             bytes(rate)
         ),
         ..Judgement::default()

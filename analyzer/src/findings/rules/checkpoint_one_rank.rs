@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
             "rank {} of {} wrote {} of the bytes",
             most.map_or(0, |rank| rank.rank),
             ranks.len(),
-            Unit::Share.said(share.unwrap_or(0.0))
+            Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(Worth { ns: (saved.unwrap_or(0) as f64 * others) as i64, exposed: true }),
         evidence: ranks.iter().map(row).collect(),

@@ -35,7 +35,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "{} of the steps ({}) was spent saving, with nothing computed",
             time(ns as f64),
-            Unit::Share.said(share.unwrap_or(0.0))
+            Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(Worth { ns, exposed: true }),
         evidence: [files].into_iter().chain(case.summary.steps.iter().map(row)).collect(),

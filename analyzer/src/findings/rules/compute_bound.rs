@@ -22,7 +22,7 @@ fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let exposed = case.summary.time.unoverlapped_io_ns.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
     let wait = waited.as_ref().map(Waited::share);
-    let says = |share: f64| format!("training computes and waits for {} of its time only", Unit::Share.said(share));
+    let says = |share: f64| format!("training computes and waits for {} of its time only", Unit::Share.text(share));
     Judgement {
         measures: vec![case.below("wait", wait), case.below("exposed", exposed)],
         says: wait.map(says).unwrap_or_default(),

@@ -35,7 +35,7 @@ fn judge(case: &Case) -> Judgement {
     };
     Judgement {
         measures: vec![case.at_least("calls", Some(count as f64)), case.at_least("share", Some(share))],
-        says: format!("{} of all opening and asking finds no file", Unit::Share.said(share)),
+        says: format!("{} of all opening and asking finds no file", Unit::Share.text(share)),
         worth: Some(case.shared_out(time_ns as f64)),
         evidence: failed().map(row).collect(),
         ..Judgement::default()

@@ -1,4 +1,4 @@
-//! What is written is waited for until it is on the device.
+//! Writing waits until the bytes are on the device.
 
 use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -31,7 +31,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "{} took {} of the time of writing and synchronising",
             many(syncs.count, "synchronisation", "synchronisations"),
-            Unit::Share.said(share)
+            Unit::Share.text(share)
         ),
         worth: Some(case.shared_out(syncs.time_ns)),
         evidence: syncs.rows,

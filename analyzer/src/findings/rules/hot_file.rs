@@ -38,9 +38,9 @@ fn judge(case: &Case) -> Judgement {
         ],
         says: format!(
             "{} of the time in calls on files goes into {}, with {} of the calls",
-            Unit::Share.said(of_time),
+            Unit::Share.text(of_time),
             hot.map_or("one file", |file| file.path.as_str()),
-            Unit::Share.said(of_calls)
+            Unit::Share.text(of_calls)
         ),
         worth: Some(case.shared_out(beyond * case.file_ns())),
         evidence: hot.map(row).into_iter().collect(),

@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "{} readers deliver {} of the batches that training would take: one takes {} to make, a step {} to compute",
             loader.readers,
-            Unit::Share.said(loader.capacity),
+            Unit::Share.text(loader.capacity),
             time(loader.make_ns),
             time(loader.compute_ns)
         ),

@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: format!(
             "while training waited, its readers were in I/O for {} of their busy time and else decoded, copied or slept",
-            Unit::Share.said(duty)
+            Unit::Share.text(duty)
         ),
         evidence: evidence(case),
         worth: Some(waited.worth()),

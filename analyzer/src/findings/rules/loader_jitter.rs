@@ -33,7 +33,7 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: format!(
             "readers deliver enough on average, and still training waited for {} of its time: batches take unequally long",
-            Unit::Share.said(rest)
+            Unit::Share.text(rest)
         ),
         evidence: busiest(case),
         worth: Some(Worth { ns: (rest * waited.trained_ns as f64) as i64, exposed: true }),

@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.calls(asking.count), case.at_least("share", share)],
         says: format!(
             "{} of the time in calls on files goes into opening, closing, asking and listing",
-            Unit::Share.said(share.unwrap_or(0.0))
+            Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(case.shared_out(asking.time_ns)),
         evidence: asking.rows,

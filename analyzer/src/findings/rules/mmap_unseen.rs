@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
             "{} of files, {} of all that are opened: what was read through them is not in the trace, and bytes read are \
              a lower bound",
             many(maps.count, "mapping", "mappings"),
-            Unit::Share.said(share)
+            Unit::Share.text(share)
         ),
         evidence: maps.rows,
         ..Judgement::default()

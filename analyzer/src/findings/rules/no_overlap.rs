@@ -1,4 +1,4 @@
-//! What is read is read while nothing computes.
+//! Files are read while nothing computes.
 
 use super::super::case::{Case, Judgement, RECORD_COMPUTE, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -30,9 +30,9 @@ fn judge(case: &Case) -> Judgement {
     let overlap = overlap.and_then(|exposed| part((spent.io_ns - exposed) as f64, spent.io_ns as f64));
     let worth = exposed.map_or_else(|| case.exposed_io(), |ns| Worth { ns, exposed: true });
     let says = match (own, overlap) {
-        (Some(own), _) => format!("{} of the bytes were read by the trainer's own thread", Unit::Share.said(own)),
+        (Some(own), _) => format!("{} of the bytes were read by the trainer's own thread", Unit::Share.text(own)),
         (None, share) => {
-            format!("{} of the time in I/O had compute beside it", Unit::Share.said(share.unwrap_or(0.0)))
+            format!("{} of the time in I/O had compute beside it", Unit::Share.text(share.unwrap_or(0.0)))
         }
     };
     let measures = match own {

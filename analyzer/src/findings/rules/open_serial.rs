@@ -36,7 +36,7 @@ fn judge(case: &Case) -> Judgement {
         ],
         says: format!(
             "{} of the time in calls on files goes into opening, asking and closing, with {:.1} calls in flight at once",
-            Unit::Share.said(share.unwrap_or(0.0)),
+            Unit::Share.text(share.unwrap_or(0.0)),
             in_flight.unwrap_or(0.0)
         ),
         worth: Some(case.shared_out(opening.time_ns * (1.0 - 1.0 / AHEAD))),

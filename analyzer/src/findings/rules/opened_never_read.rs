@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
             "{} of {} opens ({}) are of files of which no byte is moved",
             grouped(unread),
             grouped(case.opens()),
-            Unit::Share.said(share)
+            Unit::Share.text(share)
         ),
         worth: Some(case.shared_out(time_ns * share)),
         evidence: case.summary.patterns.iter().filter(unused).map(row).collect(),

@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let time_ns = case.moved("read", 1, u64::MAX).time_ns * share;
     Judgement {
         measures: vec![case.at_least("calls", Some(found.back as f64)), case.at_least("share", Some(share))],
-        says: format!("{} of the reads go back in their file", Unit::Share.said(share)),
+        says: format!("{} of the reads go back in their file", Unit::Share.text(share)),
         worth: Some(case.shared_out(time_ns)),
         evidence: rows(case, "read"),
         ..Judgement::default()

@@ -37,7 +37,7 @@ fn judge(case: &Case) -> Judgement {
             "{} were read of {} that there are at most, {} times in each epoch",
             bytes(what.bytes_read as f64),
             bytes(unique),
-            Unit::Ratio.said(ratio.unwrap_or(all))
+            Unit::Ratio.text(ratio.unwrap_or(all))
         ),
         worth: Some(case.shared_out(time_ns)),
         evidence: case.summary.shared.iter().map(row).collect(),

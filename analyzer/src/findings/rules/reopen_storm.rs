@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
     };
     Judgement {
         measures: vec![case.calls(opens), case.at_least("opens", Some(ratio))],
-        says: format!("the same files are opened {} times by each process in each epoch", Unit::Ratio.said(ratio)),
+        says: format!("the same files are opened {} times by each process in each epoch", Unit::Ratio.text(ratio)),
         worth: Some(case.shared_out(time_ns * share)),
         evidence: most.map(row).into_iter().collect(),
         ..Judgement::default()

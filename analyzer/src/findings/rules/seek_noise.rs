@@ -26,7 +26,7 @@ fn judge(case: &Case) -> Judgement {
     let ratio = part(seeks as f64, reads.max(1) as f64).unwrap_or(0.0);
     Judgement {
         measures: vec![case.calls(seeks), case.at_least("ratio", Some(ratio))],
-        says: format!("{} seeks and {} reads: {} for each", grouped(seeks), grouped(reads), Unit::Ratio.said(ratio)),
+        says: format!("{} seeks and {} reads: {} for each", grouped(seeks), grouped(reads), Unit::Ratio.text(ratio)),
         worth: Some(case.shared_out(time_ns)),
         evidence: case.calls_where(|function| group(&function.name) == "seek").rows,
         ..Judgement::default()

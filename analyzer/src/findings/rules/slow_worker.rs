@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: format!(
             "{name} was busy {} times as long as the other readers, and training waited for its turn",
-            Unit::Ratio.said(ratio)
+            Unit::Ratio.text(ratio)
         ),
         evidence: busiest(case),
         worth: waited.map(|waited| waited.worth()),
@@ -43,7 +43,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// How much longer the busiest reader was busy than the others in the median, and its name.
+/// The factor by which the busiest reader was busier than the others in the median, and its name.
 fn slowness(group: &RankGroup) -> Option<(f64, String)> {
     let busiest = group.readers.iter().max_by_key(|reader| busy_ns(reader))?;
     let others = group.readers.iter().filter(|reader| !std::ptr::eq(*reader, busiest));

@@ -29,7 +29,7 @@ fn judge(case: &Case) -> Judgement {
             "{} calls ask about files and {} open one: {} for each",
             grouped(stats),
             grouped(opens),
-            Unit::Ratio.said(ratio)
+            Unit::Ratio.text(ratio)
         ),
         worth: Some(case.shared_out(time_ns)),
         evidence: case.calls_where(|function| STATS.contains(&function.name.as_str())).rows,

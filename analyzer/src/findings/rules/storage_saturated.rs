@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "storage gives {} a second at best, and while training waited it gave {} of that",
             bytes(found.best_bytes_per_s),
-            Unit::Share.said(found.of_best.unwrap_or(0.0))
+            Unit::Share.text(found.of_best.unwrap_or(0.0))
         ),
         evidence: vec![format!(
             "with {:.1} to {:.1} calls in flight, bytes a second grow with power {:.2} of them (1: as fast; 0: not at all)",

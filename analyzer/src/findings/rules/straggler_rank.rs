@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
             "{} waited {} for its batches, {} times the median",
             most.map(named).unwrap_or_default(),
             time(most_ns),
-            Unit::Ratio.said(ratio.unwrap_or(0.0))
+            Unit::Ratio.text(ratio.unwrap_or(0.0))
         ),
         worth: middle.map(|middle| Worth { ns: (most_ns - middle) as i64, exposed: true }),
         evidence: most.into_iter().chain(groups).map(row).collect(),

@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "{} files are deleted, {} of as many as are written: they need no shared storage",
             grouped(deleted),
-            Unit::Share.said(share)
+            Unit::Share.text(share)
         ),
         worth: Some(case.shared_out(deleting.time_ns + writing)),
         evidence: deleting.rows.into_iter().chain(written.map(row)).take(EVIDENCE_MAX).collect(),

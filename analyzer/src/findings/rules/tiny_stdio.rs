@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.calls(calls.count), case.at_least("share", Some(share)), case.below("size", mean)],
         says: format!(
             "the C library moved {} of the bytes, {} a call",
-            Unit::Share.said(share),
+            Unit::Share.text(share),
             bytes(mean.unwrap_or(0.0))
         ),
         worth: Some(case.shared_out(calls.time_ns)),

@@ -1,4 +1,4 @@
-//! What is not to be relied on.
+//! The limits of trust: loss, damage, clocks.
 
 use super::super::case::{Case, Judgement};
 use super::super::{Cost, Group, Rule};
@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let cut = summary.damage.iter().filter(|note| !note.remark).count() as u64;
     let step = summary.hosts.iter().map(|host| host.clock_spread_ns.abs()).max().unwrap_or(0);
     let late = summary.time.late;
-    let said = [
+    let all = [
         (lost > 0).then(|| format!("{} lost", many(lost, "event was", "events were"))),
         (cut > 0).then(|| format!("{} damaged", many(cut, "file is", "files are"))),
         (late > 0).then(|| format!("{} out of order", many(late, "event came", "events came"))),
@@ -42,7 +42,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("clock", Some(step as f64)),
         ],
         any: true,
-        says: said.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        says: all.into_iter().flatten().collect::<Vec<_>>().join("; "),
         evidence: rows.chain(damaged.map(|note| format!("{}: {}", note.path, note.what))).collect(),
         ..Judgement::default()
     }

@@ -33,8 +33,8 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.calls(known), case.at_least("off", Some(off)), case.at_least("apart", Some(apart))],
         says: format!(
             "{} of the writes begin or end within a block of 4 KiB, and {} do not go on where the one before ended",
-            Unit::Share.said(off),
-            Unit::Share.said(apart)
+            Unit::Share.text(off),
+            Unit::Share.text(apart)
         ),
         worth: Some(case.shared_out(case.moved("write", 1, u64::MAX).time_ns * off.min(apart))),
         evidence: rows(case, "write"),

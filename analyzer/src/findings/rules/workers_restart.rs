@@ -35,7 +35,7 @@ fn judge(case: &Case) -> Judgement {
         says: format!(
             "readers were started anew {} times, and {} of the training went by until they read",
             most.unwrap_or(0),
-            Unit::Share.said(share.unwrap_or(0.0))
+            Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
@@ -44,7 +44,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// How often a trainer's readers had all ended when the next ones began, and how long nobody read.
+/// The number of times that a trainer's readers had all ended when the next ones began, and the time nobody read.
 fn restarts(group: &RankGroup) -> (u64, i64) {
     let mut lives: Vec<_> = group.readers.iter().map(|reader| (reader.first_ts, reader.last_ts)).collect();
     lives.sort_unstable();

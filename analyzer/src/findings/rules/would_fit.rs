@@ -1,4 +1,4 @@
-//! What is read again would fit into memory.
+//! Files that are read again would fit into memory.
 
 use super::super::case::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -36,7 +36,7 @@ fn judge(case: &Case) -> Judgement {
         ],
         says: format!(
             "{} of the bytes were read again, and all {} fit into memory",
-            Unit::Share.said(again),
+            Unit::Share.text(again),
             bytes(unique)
         ),
         worth: Some(case.shared_out(reads.time_ns * again)),

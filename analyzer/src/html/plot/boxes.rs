@@ -39,7 +39,7 @@ pub fn write(title: &str, kind: Kind, spreads: &[Spread], page: &mut Markup) {
 impl Spread {
     fn write(&self, kind: Kind, place: &impl Fn(f64) -> f64, page: &mut Markup) {
         let number = |value: f64| kind.number(value);
-        let said = format!(
+        let title = format!(
             "{}: {} to {}, median {}, half between {} and {}, 99 % below {}",
             self.name,
             number(self.min),
@@ -54,7 +54,7 @@ impl Spread {
             &[],
             &number(self.median),
         );
-        page.raw("</div><svg role=\"img\" width=\"100%\" height=\"20\">").element("title", &[], &said);
+        page.raw("</div><svg role=\"img\" width=\"100%\" height=\"20\">").element("title", &[], &title);
         let x = |value: f64| format!("{:.2}%", place(value));
         page.open(
             "line",

@@ -94,8 +94,8 @@ pub fn sums(heat: &Value) -> Vec<Value> {
     list(heat, "rows").iter().map(row).collect()
 }
 
-/// What the busiest row did, in words.
-pub fn said(heat: &Value) -> Option<String> {
+/// The busiest row in words.
+pub fn busiest(heat: &Value) -> Option<String> {
     let rows = sums(heat);
     let most = rows.iter().max_by(|a, b| a["bytes"].as_u64().cmp(&b["bytes"].as_u64()))?;
     Some(format!("{} moved most: {}.", most["name"].as_str()?, bytes(most["bytes"].as_f64()?)))
@@ -134,6 +134,6 @@ mod tests {
         let mut page = Markup::default();
         assert!(write(&heat, 0.0, &mut page));
         assert!(page.into_string().contains("&lt;a&gt;"));
-        assert_eq!(said(&heat).unwrap(), "b moved most: 9 B.");
+        assert_eq!(busiest(&heat).unwrap(), "b moved most: 9 B.");
     }
 }

@@ -16,15 +16,15 @@ pub struct Lane {
     pub class: &'static str,
     pub kind: Kind,
     pub values: Vec<f64>,
-    /// What the height of the lane stands for; the largest value where it is `None`.
+    /// The value at the height of the lane; the largest value where it is `None`.
     pub full: Option<f64>,
 }
 
-/// What lies below the lanes.
+/// The axis below the lanes.
 pub enum Axis {
-    /// Where the run begins within the columns, its length, and the width of a column.
+    /// The beginning of the run within the columns, its length, and the width of a column.
     Time { begin_ns: f64, total_ns: f64, column_ns: f64 },
-    /// What each column is called.
+    /// The name of each column.
     Marks(Vec<String>),
 }
 
@@ -145,7 +145,7 @@ pub(super) fn mark(percent: f64, text: &str, page: &mut Markup) {
     page.open("text", &[("x", &x), ("y", "17"), ("text-anchor", anchor)]).text(text).close("text");
 }
 
-/// A tick's time, as short as it can be said.
+/// A tick's time, as short as it can be.
 fn tick_text(ns: f64) -> String {
     let text = time(ns);
     match text.split_once(' ') {
@@ -181,12 +181,12 @@ impl Lane {
                 ("height", "40"),
             ],
         );
-        page.element("title", &[], &self.name).element("desc", &[], &self.said(most));
+        page.element("title", &[], &self.name).element("desc", &[], &self.description(most));
         let path = self.path(full);
         page.open("path", &[("class", self.class), ("d", &path)]).close("path").raw("</svg></div>");
     }
 
-    fn said(&self, most: f64) -> String {
+    fn description(&self, most: f64) -> String {
         let mean = self.values.iter().sum::<f64>() / self.values.len().max(1) as f64;
         match self.kind {
             Kind::Share => format!("{}: {} of the time in the mean", self.name, percent(mean)),

@@ -37,14 +37,14 @@ pub fn write(id: &'static str, title: &str, kind: Kind, layers: &[Layer], marks:
         "svg",
         &[("role", "img"), ("viewBox", &frame), ("preserveAspectRatio", "none"), ("width", "100%"), ("height", "150")],
     );
-    let said: Vec<_> = layers
+    let means: Vec<_> = layers
         .iter()
         .map(|layer| format!("{} {}", layer.name, kind.number(layer.values.iter().sum::<f64>() / columns as f64)))
         .collect();
     page.element("title", &[], title).element(
         "desc",
         &[],
-        &format!("In the mean of {columns} columns: {}", said.join(", ")),
+        &format!("In the mean of {columns} columns: {}", means.join(", ")),
     );
     let mut base = vec![0.0; columns];
     for layer in &layers {

@@ -23,8 +23,8 @@ pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &m
     if whole <= 0.0 || full <= 0.0 {
         return;
     }
-    let said = |part: &Part| format!("{} {} ({})", part.name, kind.number(part.value), percent(part.value / whole));
-    let all = parts.iter().map(|part| said(part)).collect::<Vec<_>>().join(", ");
+    let label = |part: &Part| format!("{} {} ({})", part.name, kind.number(part.value), percent(part.value / whole));
+    let all = parts.iter().map(|part| label(part)).collect::<Vec<_>>().join(", ");
     page.raw("<div class=\"strip\">").element("h3", &[], title);
     page.raw("<svg role=\"img\" width=\"100%\" height=\"26\">").element("title", &[], title);
     page.element("desc", &[], &format!("{title}: {all}"));
@@ -34,7 +34,7 @@ pub fn write_within(title: &str, kind: Kind, parts: &[Part], full: f64, page: &m
         let (from, width) = (format!("{x:.3}%"), format!("{width:.3}%"));
         let sides = [("x", from.as_str()), ("width", width.as_str()), ("height", "26")];
         page.open("rect", &[&[("class", part.class)][..], &sides].concat());
-        page.element("title", &[], &said(part)).close("rect");
+        page.element("title", &[], &label(part)).close("rect");
         if hatched(part.class) {
             page.open("rect", &[&[("fill", "url(#hatch)"), ("pointer-events", "none")][..], &sides].concat())
                 .close("rect");
@@ -66,7 +66,7 @@ pub fn hatched(class: &str) -> bool {
     matches!(class, "wait" | "wait-io" | "written")
 }
 
-/// What patterns refer to: stands once in a page.
+/// The patterns that bars refer to: once in a page.
 pub fn patterns(page: &mut Markup) {
     page.raw(
         "<svg class=\"away\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" \

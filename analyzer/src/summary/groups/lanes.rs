@@ -1,4 +1,4 @@
-//! What threads did to one another's time: how long a trainer waited, and how much of that its readers were in I/O or idle.
+//! The overlap of threads: how long a trainer waited, and how much of that its readers were in I/O or idle.
 //!
 //! A lane is a thread. Each has tracks, which are sets of intervals; what is asked for are lengths of tracks, and of what the
 //! tracks of two lanes share, where one thread's process is an ancestor of the other's or the same. Time is swept backwards
@@ -72,23 +72,23 @@ impl LanePart {
     }
 }
 
-/// What two lanes shared: `of` the time that the first was in a track, the second was in I/O or idle.
+/// The overlap of two lanes: `of` the time that the first was in a track, the second was in I/O or idle.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub io: i64,
     pub idle: i64,
-    /// How much of the first one's track lies after the second one's last event, and after its first.
+    /// The part of the first one's track after the second one's last event, and after its first.
     pub after_last: i64,
     pub after_first: i64,
     /// And after the second one's last message; `None` where it hands none over.
     pub after_last_hand: Option<i64>,
-    /// What they shared since the second one was ready; `None` where nothing tells when.
+    /// The overlap since the second one was ready; `None` where it is not known when.
     pub since_ready: Option<Since>,
     /// And since its process handed its last message over.
     pub since_end: Option<Since>,
 }
 
-/// What two lanes shared after a moment, and how much of the first one's track lies after it.
+/// The overlap of two lanes after a moment, and how much of the first one's track lies after it.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Since {
     pub after: i64,
@@ -97,19 +97,19 @@ pub struct Since {
 }
 
 impl Overlap {
-    /// How much of the first one's track lies within the second one's life.
+    /// The part of the first one's track within the second one's life.
     pub fn alive(&self) -> i64 {
         self.after_first - self.after_last
     }
 
-    /// What the second one was busy with before it was ready: starting, importing.
+    /// The time the second one was busy before it was ready: starting, importing.
     pub fn starting(&self) -> i64 {
         let Some(ready) = self.since_ready else { return 0 };
         let before = Since { after: self.after_first, io: self.io, idle: self.idle };
         (before.after - before.idle) - (ready.after - ready.idle)
     }
 
-    /// What the second one was busy with until it had handed over all it made: how it ends is no work.
+    /// The time the second one was busy until it had handed over all it made: how it ends is no work.
     pub fn busy(&self) -> i64 {
         let end = self.since_end.unwrap_or(Since { after: self.after_last, io: 0, idle: 0 });
         (self.after_first - self.idle) - (end.after - end.idle)
@@ -121,12 +121,12 @@ impl Overlap {
     }
 }
 
-/// What was measured of one lane.
+/// The measures of one lane.
 #[derive(Clone, Default, Debug)]
 pub struct LaneMeasure {
     pub lengths: [i64; TRACKS],
     pub compute_and_io: i64,
-    /// Where it says when it waits for batches.
+    /// Its steps, where spans have its waits for batches.
     pub steps: Steps,
     /// First start and last end of what its tracks hold.
     pub first_ts: i64,
@@ -148,15 +148,15 @@ impl LaneMeasure {
 struct Lane {
     waiting: [Vec<Vec<Interval>>; TRACKS],
     room: [usize; TRACKS],
-    /// What lies between the last horizon and the one before.
+    /// The intervals between the last horizon and the one before.
     passed: Tracks,
     measure: LaneMeasure,
     /// Lengths before `passed` was added: how much lies after the last horizon.
     before: [i64; TRACKS],
     partners: Vec<LaneId>,
-    /// When it had last waited before its process handed its first message over, and when that was.
+    /// Its last wait before its process handed its first message over, and the time of that.
     ready: Option<(i64, i64)>,
-    /// Whether it was noted what there was after its process's last message.
+    /// True if it was noted what there was after its process's last message.
     has_end: bool,
 }
 
@@ -164,14 +164,14 @@ struct Lane {
 #[derive(Default)]
 pub struct Lanes {
     pub measures: BTreeMap<LaneId, LaneMeasure>,
-    /// In each column of time, how long lanes said that they waited, computed, saved: summed over them.
-    pub said: Bins<SAID>,
+    /// In each column of time, how long spans of lanes waited, computed, saved: summed over them.
+    pub bands: Bins<SPAN_TRACKS>,
     /// By lane that others may make wait, how long it was idle in each column of time.
     pub idle: BTreeMap<LaneId, Bins<1>>,
 }
 
 /// Tracks that spans make, which come first.
-pub const SAID: usize = Track::Save as usize + 1;
+pub const SPAN_TRACKS: usize = Track::Save as usize + 1;
 
 /// Lanes whose idle time is kept by columns: that of more is a megabyte each hundred.
 const IDLE_MAX: usize = 256;
@@ -180,17 +180,17 @@ const IDLE_MAX: usize = 256;
 pub struct LaneSweep {
     ancestry: Ancestry,
     lanes: BTreeMap<LaneId, Lane>,
-    /// Lanes that say of themselves when they wait: whoever is below them is measured against these.
-    speakers: BTreeSet<LaneId>,
-    /// When each process handed messages over, as far as is known.
+    /// Lanes with spans of waiting: whoever is below them is measured against these.
+    waiters: BTreeSet<LaneId>,
+    /// The messages of each process, as far as they are known.
     hands: HashMap<u32, Hands, RandomState>,
     unordered: Vec<Packed>,
     horizon: i64,
-    said: Bins<SAID>,
+    bands: Bins<SPAN_TRACKS>,
     idle: BTreeMap<LaneId, Bins<1>>,
 }
 
-/// When a process began to hand over its first message, and was done with its last.
+/// The beginning of a process's first message, and the end of its last.
 #[derive(Clone, Copy)]
 struct Hands {
     first: i64,
@@ -205,9 +205,9 @@ struct Packed {
 
 impl LaneSweep {
     pub fn new(ancestry: Ancestry) -> LaneSweep {
-        let (lanes, speakers, hands) = (BTreeMap::new(), BTreeSet::new(), HashMap::default());
-        let (said, idle) = (Bins::default(), BTreeMap::new());
-        LaneSweep { ancestry, lanes, speakers, hands, unordered: Vec::new(), horizon: i64::MAX, said, idle }
+        let (lanes, waiters, hands) = (BTreeMap::new(), BTreeSet::new(), HashMap::default());
+        let (bands, idle) = (Bins::default(), BTreeMap::new());
+        LaneSweep { ancestry, lanes, waiters, hands, unordered: Vec::new(), horizon: i64::MAX, bands, idle }
     }
 
     /// Takes the next part, whose tracks are united, and the latest end that anything after it can have: `i64::MAX` where
@@ -231,7 +231,7 @@ impl LaneSweep {
         }
     }
 
-    /// What was measured, by lane.
+    /// The measures by lane.
     pub fn finish(mut self) -> Lanes {
         self.take(LanePart::default(), i64::MIN);
         let hands = self.hands;
@@ -240,7 +240,7 @@ impl LaneSweep {
             (id, lane.measured(first_hand))
         };
         let measures = self.lanes.into_iter().map(measured).collect();
-        Lanes { measures, said: self.said, idle: self.idle }
+        Lanes { measures, bands: self.bands, idle: self.idle }
     }
 
     fn keep(&mut self, part: LanePart) {
@@ -254,11 +254,11 @@ impl LaneSweep {
 
     fn place(&mut self, lanes: Vec<(LaneId, Tracks)>) {
         for (id, tracks) in lanes {
-            if !tracks[Track::Wait as usize].is_empty() && self.speakers.insert(id) {
-                self.introduce(id);
+            if !tracks[Track::Wait as usize].is_empty() && self.waiters.insert(id) {
+                self.pair_with(id);
             }
             if !self.lanes.contains_key(&id) {
-                let partners = self.ancestry.partners(id, &self.speakers);
+                let partners = self.ancestry.partners(id, &self.waiters);
                 self.look_to(&partners, id);
                 self.lanes.insert(id, Lane::new(partners));
             }
@@ -289,18 +289,18 @@ impl LaneSweep {
     }
 
     /// Lets the lanes that are known already be measured against one more.
-    fn introduce(&mut self, speaker: LaneId) {
+    fn pair_with(&mut self, waiter: LaneId) {
         for (id, lane) in &mut self.lanes {
-            if !lane.partners.contains(&speaker) && self.ancestry.is_below(id.proc, speaker.proc) {
-                lane.partners.push(speaker);
+            if !lane.partners.contains(&waiter) && self.ancestry.is_below(id.proc, waiter.proc) {
+                lane.partners.push(waiter);
             }
         }
     }
 
     /// Notes when a lane did what it did.
     fn record(&mut self, id: LaneId, lane: &Lane) {
-        for (track, passed) in lane.passed[..SAID].iter().enumerate() {
-            self.said.add_lengths(passed, track);
+        for (track, passed) in lane.passed[..SPAN_TRACKS].iter().enumerate() {
+            self.bands.add_lengths(passed, track);
         }
         if let Some(columns) = self.idle.get_mut(&id) {
             columns.add_lengths(&lane.passed[Track::Idle as usize], 0);
@@ -384,12 +384,12 @@ impl Lane {
         Some(last.end)
     }
 
-    /// When its process was done with its last message, the first time that it asks.
+    /// The end of its process's last message, the first time that it asks.
     fn get_end(&mut self, hand: i64) -> Option<i64> {
         (!std::mem::replace(&mut self.has_end, true)).then_some(hand)
     }
 
-    /// What was measured of it; when it was ready only where the first message is the one that this was found by.
+    /// Its measures; it was ready only where the first message is the one that this was found by.
     fn measured(mut self, first_hand: Option<i64>) -> LaneMeasure {
         if self.ready.map(|(_, hand)| hand) != first_hand {
             let overlaps = self.measure.with.values_mut().flatten();
@@ -429,13 +429,13 @@ impl Lane {
     }
 }
 
-/// How much of a disjoint ascending list lies after a moment.
+/// The part of a disjoint ascending list after a moment.
 fn tail(list: &[Interval], ts: i64) -> i64 {
     let from = list.partition_point(|interval| interval.end <= ts);
     list[from..].iter().map(|interval| interval.end - interval.start.max(ts)).sum()
 }
 
-/// What two disjoint ascending lists share after a moment.
+/// The overlap of two disjoint ascending lists after a moment.
 fn shared_after(a: &[Interval], b: &[Interval], ts: i64) -> i64 {
     let from = |list: &[Interval]| list.partition_point(|interval| interval.end <= ts);
     let (a, b) = (&a[from(a)..], &b[from(b)..]);

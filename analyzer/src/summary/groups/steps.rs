@@ -1,6 +1,6 @@
 //! Steps of a training, and what they were spent on: a partition, so that the parts of a step sum to it.
 //!
-//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of what is said
+//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of the last span
 //! of the training. Its time belongs to the first of these that was going on: compute, communication, checkpoint, wait for
 //! data, other I/O; what is left is other. Time is swept backwards, as everywhere:
 //!
@@ -14,7 +14,7 @@
 use crate::summary::intervals::{Interval, unite};
 use crate::summary::quantiles::Histogram;
 
-/// What a step is spent on, in the order in which time is given away. What is left of it is other.
+/// The parts of a step, in the order in which time is given away. What is left of it is other.
 pub const PARTS: usize = 5;
 
 /// Places of these.
@@ -74,8 +74,8 @@ pub struct Steps {
 impl Steps {
     /// Takes what lies before the last horizon and behind this one: disjoint ascending lists, by part.
     pub fn pass(&mut self, horizon: i64, lists: [&[Interval]; PARTS]) {
-        let said = [lists[COMPUTE], lists[WAIT]].into_iter().filter_map(|list| list.last());
-        let Some(end) = self.end.or_else(|| said.map(|interval| interval.end).max()) else { return };
+        let last = [lists[COMPUTE], lists[WAIT]].into_iter().filter_map(|list| list.last());
+        let Some(end) = self.end.or_else(|| last.map(|interval| interval.end).max()) else { return };
         self.end = Some(end);
         let waits = lists[WAIT];
         // A wait that reaches the last horizon from before goes on there; else one began there.
@@ -149,7 +149,7 @@ impl Steps {
     }
 }
 
-/// What each list has that none before it covers.
+/// The part of each list that none before it covers.
 fn exclusive(lists: [&[Interval]; PARTS]) -> [Vec<Interval>; PARTS] {
     let mut covered: Vec<Interval> = Vec::new();
     let mut own = lists.map(|_| Vec::new());
@@ -184,7 +184,7 @@ fn without(list: &[Interval], covered: &[Interval]) -> Vec<Interval> {
     left
 }
 
-/// How much of each list lies before the first cut, between two, and behind the last, up to `end`.
+/// The part of each list before the first cut, between two, and behind the last, up to `end`.
 fn shares(cuts: &[i64], lists: [Vec<Interval>; PARTS], end: i64) -> Vec<[i64; PARTS]> {
     let mut segments = vec![[0; PARTS]; cuts.len() + 1];
     for (part, list) in lists.iter().enumerate() {
@@ -240,7 +240,7 @@ mod tests {
         let columns = steps.columns();
         // 0..100: compute 10..60, communication 60..70, checkpoint 70..80, wait 0..10, I/O 80..95, other 95..100.
         assert_eq!((columns[0].total_ns, columns[0].parts), (100, [50, 10, 10, 10, 15]));
-        // To the end of what is said: 100..150.
+        // To the end of the last span: 100..150.
         assert_eq!((columns[1].total_ns, columns[1].parts), (50, [40, 0, 0, 10, 0]));
         assert_eq!((steps.sum().unwrap().total_ns, columns.len()), (150, 2));
     }

@@ -1,4 +1,4 @@
-//! Who trains and who reads, and how long the one waited for the other.
+//! Training: which processes train and which read, and how long the one waited for the other.
 //!
 //! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
 //! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::lanes::{LaneMeasure, Overlap, Track};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, is_worker, names, parents};
 use crate::catalog::{Catalog, Process};
-use crate::summary::count::{Counted, ThreadCount};
+use crate::summary::counted::{Counted, ThreadCount};
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -28,11 +28,11 @@ pub struct RankGroup {
     #[serde(default)]
     pub tid: i32,
     pub rank: Option<i32>,
-    /// What the trainer is called: its script, where it is one.
+    /// The name of the trainer: its script, where it is one.
     pub trainer: String,
-    /// Whether the wait is inferred from calls; otherwise spans say it.
+    /// True if the wait is inferred from calls; otherwise spans say it.
     pub inferred: bool,
-    /// When the training began, and how long the process had been running before.
+    /// The start of the training, and how long the process had been running before.
     pub start_ts: i64,
     pub startup_ns: i64,
     pub trained_ns: i64,
@@ -63,7 +63,7 @@ impl RankGroup {
     }
 }
 
-/// What a process is for.
+/// The role of a process.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -115,7 +115,7 @@ pub struct ReaderUse {
 /// Fewer messages than this are no rhythm.
 const MESSAGES_MIN: u64 = 3;
 
-/// Who reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
+/// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
 const READER_MIN: f64 = 0.01;
 
 /// All that the figures are made of.
@@ -126,13 +126,13 @@ struct Scene<'a> {
     hosts: Vec<String>,
     counted: &'a Counted,
     lanes: &'a BTreeMap<LaneId, LaneMeasure>,
-    /// Whether trainers were inferred: then readers are those that it was inferred from.
+    /// True if trainers were inferred: then readers are those that it was inferred from.
     by_rhythm: bool,
-    /// Whether spans tell of all computing.
+    /// True if spans tell of all computing.
     knows_computing: bool,
 }
 
-/// Which of the two overlaps of a lane is meant: with the waits its trainer tells of, or with its idle calls.
+/// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Basis {
     Spans = 0,
@@ -146,9 +146,9 @@ pub fn rank_groups(catalog: &Catalog, counted: &Counted, lanes: &BTreeMap<LaneId
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
     let knows_computing = counted.knows_computing(&catalog.kinds());
     let scene = Scene { processes, parents, names, hosts, counted, lanes, by_rhythm: false, knows_computing };
-    let said = scene.trainers_that_say_so();
-    let by_rhythm = said.is_empty();
-    let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { said };
+    let by_spans = scene.trainers_by_spans();
+    let by_rhythm = by_spans.is_empty();
+    let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { by_spans };
     let procs: BTreeSet<u32> = trainers.iter().map(|lane| lane.proc).collect();
     let scene = Scene { by_rhythm, ..scene };
     trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs)).collect()
@@ -165,12 +165,12 @@ impl Scene<'_> {
     }
 
     /// By process, the thread that waits most for batches, or computes most.
-    fn trainers_that_say_so(&self) -> Vec<LaneId> {
-        let said = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
+    fn trainers_by_spans(&self) -> Vec<LaneId> {
+        let spans = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
         let mut found: BTreeMap<u32, LaneId> = BTreeMap::new();
-        for (id, lane) in self.lanes.iter().filter(|(_, lane)| said(lane) != (0, 0)) {
+        for (id, lane) in self.lanes.iter().filter(|(_, lane)| spans(lane) != (0, 0)) {
             let best = found.entry(id.proc).or_insert(*id);
-            if said(lane) > said(&self.lanes[best]) {
+            if spans(lane) > spans(&self.lanes[best]) {
                 *best = *id;
             }
         }
@@ -199,7 +199,7 @@ impl Scene<'_> {
         (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
     }
 
-    /// Whether a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
+    /// True if a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
     fn begins_at_once(&self, proc: u32) -> bool {
         let is_spawned = || self.processes[proc as usize].command.as_deref().is_some_and(|it| it.contains(SPAWNED));
         self.sum(proc, |thread| thread.taken) == 0 && !is_spawned()
@@ -215,8 +215,8 @@ impl Scene<'_> {
         let process = &self.processes[trainer.proc as usize];
         let basis = if lane.of(Track::Wait) > 0 { Basis::Spans } else { Basis::Idle };
         let readers = self.readers(trainer, trainers, basis);
-        let said = (thread.said_from, thread.said_to);
-        let (from, to) = if thread.said_from < thread.said_to { said } else { self.life(&readers)? };
+        let spans = (thread.spans_from, thread.spans_to);
+        let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(&readers)? };
         let wait = Wait::of(self, trainer, basis, &readers);
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
@@ -257,7 +257,7 @@ impl Scene<'_> {
         self.lanes.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX })
     }
 
-    /// How much a trainer waited after the last message of a reader's process, whichever thread it came from.
+    /// The time a trainer waited after the last message of a reader's process, whichever thread it came from.
     fn after_last_hand(&self, reader: &Reading, trainer: LaneId, basis: Basis) -> Option<i64> {
         let lanes = self.lanes_of(reader.lane.proc);
         lanes.filter_map(|(_, lane)| lane.with.get(&trainer)?[basis as usize].after_last_hand).min()
@@ -322,7 +322,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether a trace tells who started a process.
+    /// True if a trace tells who started a process.
     fn knows_the_tree(&self, trainer: LaneId) -> bool {
         self.processes.len() == 1 || self.processes[trainer.proc as usize].ppid.is_some()
     }
@@ -336,13 +336,13 @@ struct Reading {
 }
 
 impl Reading {
-    /// How long its trainer waited before it had its first task.
+    /// The time its trainer waited before it had its first task.
     fn waited_for_start(&self) -> i64 {
         self.overlap.since_ready.map_or(0, |ready| self.overlap.after_first - ready.after)
     }
 }
 
-/// How long a trainer waited, and what its readers did of that.
+/// The wait of a trainer, and what its readers did of that.
 #[derive(Default)]
 struct Wait {
     waited: Option<i64>,

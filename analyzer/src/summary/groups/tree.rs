@@ -1,4 +1,4 @@
-//! Who started whom, and what processes are called: `train.py` and not `python3`.
+//! The tree of processes, and their names: `train.py` and not `python3`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,11 +39,11 @@ impl Ancestry {
 
     /// The lanes whose waits may be for this one: itself, the first threads of its process and of those above it, and
     /// others there that say when they wait.
-    pub fn partners(&self, lane: LaneId, speakers: &BTreeSet<LaneId>) -> Vec<LaneId> {
+    pub fn partners(&self, lane: LaneId, waiters: &BTreeSet<LaneId>) -> Vec<LaneId> {
         let family: Vec<u32> = [lane.proc].into_iter().chain(self.above(lane.proc)).collect();
         let first = |&proc: &u32| Some(LaneId { proc, tid: *self.firsts.get(proc as usize)? });
-        let speaking = speakers.iter().filter(|speaker| family.contains(&speaker.proc)).copied();
-        let found: BTreeSet<LaneId> = family.iter().filter_map(first).chain(speaking).chain([lane]).collect();
+        let waiting = waiters.iter().filter(|waiter| family.contains(&waiter.proc)).copied();
+        let found: BTreeSet<LaneId> = family.iter().filter_map(first).chain(waiting).chain([lane]).collect();
         found.into_iter().collect()
     }
 }
@@ -73,7 +73,7 @@ pub fn above(parents: &[Option<u32>], proc: u32) -> Vec<u32> {
     std::iter::successors(next(&proc), next).take(GENERATIONS_MAX).collect()
 }
 
-/// What processes are called: workers by their number among those of one maker, all others by what they run.
+/// The names of processes: workers by their number among those of one maker, all others by what they run.
 pub fn names(processes: &[Process]) -> Vec<String> {
     let parents = parents(processes);
     let mut names: Vec<String> = processes.iter().map(called).collect();
@@ -90,7 +90,7 @@ pub fn names(processes: &[Process]) -> Vec<String> {
     names
 }
 
-/// Whether a process is a copy of its parent that went on as one, or what Python starts in the place of such a copy.
+/// True if a process is a copy of its parent that went on as one, or what Python starts in the place of such a copy.
 pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
     let process = &processes[proc as usize];
     let Some(command) = process.command.as_deref() else { return false };
@@ -103,10 +103,10 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
 
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
-/// What the command of a process that Python spawned holds: it imports everything anew.
+/// A part of the command of a process that Python spawned: it imports everything anew.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 
-/// What makes workers for another process.
+/// A process that makes workers for another process.
 pub const FORK_SERVER: &str = "fork server";
 
 /// Programs whose name says nothing: what they run does.
@@ -115,14 +115,14 @@ const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bas
 /// Options of interpreters that take the next word along.
 const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
 
-/// What Python's multiprocessing starts, by a piece of its command line.
+/// The processes that Python's multiprocessing starts, by a piece of their command line.
 const HELPERS: [(&str, &str); 3] = [
     ("multiprocessing.forkserver", FORK_SERVER),
     ("multiprocessing.resource_tracker", "resource tracker"),
     (SPAWNED, "spawned process"),
 ];
 
-/// What a process is called: its script or module, or else its program.
+/// The name of a process: its script or module, or else its program.
 pub fn called(process: &Process) -> String {
     let program = process.program.as_deref().unwrap_or_default();
     let Some(command) = process.command.as_deref() else { return program.into() };

@@ -1,4 +1,4 @@
-//! Where reads and writes begin, and how they are aligned.
+//! Places where reads and writes begin, and their alignment.
 
 use serde::{Deserialize, Serialize};
 

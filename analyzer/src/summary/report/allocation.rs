@@ -1,4 +1,4 @@
-//! Who took part.
+//! The machines, processes and threads that took part.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::{Section, Summary, hosts};
 use crate::catalog::Process;
 use crate::load::Trace;
 use crate::summary::analysis::{Analysis, started};
-use crate::summary::count::ProcessCount;
+use crate::summary::counted::ProcessCount;
 use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{grouped, many, time};
 
-/// Who took part.
+/// The machines, processes and threads that took part.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Allocation {
     pub hosts: u64,
@@ -35,7 +35,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Whether events are missing, but for those that a tracer counted together on purpose.
+    /// True if events are missing, but for those that a tracer counted together on purpose.
     pub fn lacks_events(&self) -> bool {
         self.lost > self.aggregated
     }
@@ -57,7 +57,7 @@ impl Section for Allocation {
 
     const MEANING: &'static str = "\
         Allocation: who took part. A process counts once, whatever number of programs it runs one after \
-        another by exec; where those are more, both are said. With a filter those count of which an event \
+        another by exec; where those are more, both are given. With a filter those count of which an event \
         passes. A thread counts as one with I/O when it made a call on a file, as one with compute when it \
         has a span of a compute category; it can be both. Lost events found no room in the tracer's memory \
         and are missing from every figure; what filters left out while tracing is counted beside them.";
@@ -72,8 +72,8 @@ impl Section for Allocation {
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let all = trace.catalog.processes();
         let threads = threads(&all, &analysis.counted.processes);
-        let said_lost: u64 = analysis.counted.processes.iter().map(|process| process.lost).sum();
-        let said_aggregated: u64 = analysis.counted.processes.iter().map(|process| process.aggregated).sum();
+        let batches_lost: u64 = analysis.counted.processes.iter().map(|process| process.lost).sum();
+        let batches_aggregated: u64 = analysis.counted.processes.iter().map(|process| process.aggregated).sum();
         let partakers = analysis.partakers(&all);
         let made = || partakers.iter().map(|(process, _)| *process);
         // What was lost may have been anything, of any process that is asked for.
@@ -88,8 +88,8 @@ impl Section for Allocation {
             io_threads: threads.values().filter(|(does_io, _)| *does_io).count() as u64,
             compute_threads: threads.values().filter(|(_, computes)| *computes).count() as u64,
             events: analysis.events(),
-            lost: processes.iter().map(|process| process.lost).sum::<u64>() + said_lost,
-            aggregated: processes.iter().map(|process| process.aggregated).sum::<u64>() + said_aggregated,
+            lost: processes.iter().map(|process| process.lost).sum::<u64>() + batches_lost,
+            aggregated: processes.iter().map(|process| process.aggregated).sum::<u64>() + batches_aggregated,
             filtered: processes.iter().map(|process| process.filtered).sum(),
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),

@@ -11,10 +11,10 @@ use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{bytes, grouped, time};
 use dlio_schemas::ops::Class;
 
-/// What is saved.
+/// The checkpoints that are saved.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 pub struct Checkpoints {
-    /// Whether no span tells of them: then it is files of which much was written that are taken for them.
+    /// True if no span tells of them: then it is files of which much was written that are taken for them.
     pub inferred: bool,
     pub spans: u64,
     pub span_ns: u64,
@@ -51,7 +51,7 @@ impl Section for Checkpoints {
             }
         }
         found.inferred = found.spans == 0;
-        let steps = analysis.met.lanes.values().filter_map(|lane| lane.steps.sum());
+        let steps = analysis.measured.lanes.values().filter_map(|lane| lane.steps.sum());
         found.exposed_ns = steps.map(|sum| sum.parts[CHECKPOINT]).reduce(|a, b| a + b);
         let paths = trace.catalog.files();
         for (_, count) in analysis.used_files(&paths).filter(|(_, count)| count.bytes_written >= LARGE) {

@@ -1,4 +1,4 @@
-//! What processes counted in the place of events, and how good the figures are that come of it.
+//! The counts that processes kept in the place of events, and the precision of the figures made of them.
 
 use super::{Section, Summary};
 use crate::grid::Grid;

@@ -1,4 +1,4 @@
-//! What of the trace could not be used, and what has to be said of it.
+//! The parts of the trace that could not be used, and remarks on the rest.
 
 use std::fmt::Write;
 
@@ -16,11 +16,11 @@ use crate::summary::units::{grouped, many};
 pub struct DamageNote {
     pub path: String,
     pub what: String,
-    /// Whether it is the end that is missing.
+    /// True if it is the end that is missing.
     pub cut: bool,
     /// `null` where nothing says how many events that cost.
     pub events_max: Option<u64>,
-    /// Whether nothing is damaged and only something has to be said.
+    /// True if nothing is damaged and only something has to be said.
     #[serde(default)]
     pub remark: bool,
 }

@@ -1,4 +1,4 @@
-//! What was read and written.
+//! The files that were read and written.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,10 @@ use crate::summary::analysis::Analysis;
 use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{bytes, grouped, many};
 
-/// What was read and written.
+/// The files that were read and written.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Dataset {
-    /// Whether the numbers of files and the positions reached are at least what is said: some files were counted together.
+    /// True if the numbers of files and the positions reached are at least what is said: some files were counted together.
     #[serde(default)]
     pub at_least: bool,
     /// Events on files that were counted together, for want of room.
@@ -44,7 +44,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// What stands before numbers that may be larger.
+    /// The words before numbers that may be larger.
     pub fn at_least(&self) -> &'static str {
         if self.at_least { "at least " } else { "" }
     }

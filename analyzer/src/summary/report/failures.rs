@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Section, Summary};
 use crate::grid::Grid;
 use crate::load::Trace;
-use crate::load::strace::errno;
+use crate::load::formats::strace::errno;
 use crate::summary::access::Failures as Count;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::kind_of;
+use crate::summary::counted::kind_of;
 use crate::summary::layout::{heading, more};
 use crate::summary::units::{grouped, time};
 

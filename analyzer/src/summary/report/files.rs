@@ -6,7 +6,7 @@ use super::{Section, Summary};
 use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::FileCount;
+use crate::summary::counted::FileCount;
 use crate::summary::layout::{heading, more};
 use crate::summary::units::{bytes, grouped, time};
 
@@ -17,7 +17,7 @@ pub struct FileUse {
     pub use_: Use,
 }
 
-/// What was done with a file or folder.
+/// The use of a file or folder.
 #[derive(Serialize, Deserialize, Debug, Default, Clone)]
 pub struct Use {
     pub events: u64,

@@ -1,4 +1,4 @@
-//! What the figures mean for whoever ran the job: rules that fired, and those that did not, with what they measured.
+//! The findings for whoever ran the job: rules that fired, and those that did not, with what they measured.
 //!
 //! Here stands what a finding is and how it is printed; the rules are in [`crate`]'s `findings`, which reads this report.
 
@@ -12,7 +12,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::layout::heading;
 use crate::summary::units::{bytes, grouped, many, time};
 
-/// What became of a rule.
+/// The state of a rule.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -37,7 +37,7 @@ pub enum Severity {
     Good,
 }
 
-/// How sure a finding is.
+/// The certainty of a finding.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -48,7 +48,7 @@ pub enum Confidence {
     Guess,
 }
 
-/// What a value is of.
+/// The unit of a value.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -70,7 +70,7 @@ pub struct Measure {
     pub value: Option<f64>,
     pub limit: f64,
     pub unit: Unit,
-    /// Whether the value has to be below the limit, and not at it or above.
+    /// True if the value has to be below the limit, and not at it or above.
     pub below: bool,
 }
 
@@ -79,15 +79,15 @@ impl Measure {
         self.value.map(|value| if self.below { value < self.limit } else { value >= self.limit })
     }
 
-    fn said(&self) -> String {
-        let value = self.value.map_or("not measured".into(), |value| self.unit.said(value));
+    fn text(&self) -> String {
+        let value = self.value.map_or("not measured".into(), |value| self.unit.text(value));
         let limit = if self.below { "below" } else { "from" };
-        format!("{} {value} ({limit} {})", self.what, self.unit.said(self.limit))
+        format!("{} {value} ({limit} {})", self.what, self.unit.text(self.limit))
     }
 }
 
 impl Unit {
-    pub fn said(self, value: f64) -> String {
+    pub fn text(self, value: f64) -> String {
         // An empty sum is less than nothing.
         let value = if value == 0.0 { 0.0 } else { value };
         match self {
@@ -111,11 +111,11 @@ pub struct Finding {
     pub confidence: Confidence,
     /// A sentence with the number; of what is not known, why, and what run would tell.
     pub says: String,
-    /// What can be won at most.
+    /// The most that can be won.
     pub worth_ns: Option<i64>,
     /// The same as a share of the wall clock.
     pub worth_share: Option<f64>,
-    /// Whether nothing computed in that time; otherwise it can't be told whether it was hidden.
+    /// True if nothing computed in that time; otherwise it can't be told whether it was hidden.
     pub exposed: bool,
     /// The finding that silences it.
     pub silenced_by: Option<String>,
@@ -135,7 +135,7 @@ impl Finding {
     /// `up to 3.1 s (31 %)`
     pub fn worth(&self) -> Option<String> {
         let (ns, share) = self.worth_ns.zip(self.worth_share)?;
-        Some(format!("up to {} ({})", time(ns as f64), Unit::Share.said(share)))
+        Some(format!("up to {} ({})", time(ns as f64), Unit::Share.text(share)))
     }
 }
 
@@ -150,7 +150,7 @@ impl Severity {
     }
 }
 
-/// What is said where no rule that asks for a change fired.
+/// The sentence where no rule that asks for a change fired.
 pub const NOTHING: &str = "nothing to mend";
 
 /// See the module.
@@ -214,7 +214,7 @@ fn print_fired(finding: &Finding, out: &mut String) {
         let _ = writeln!(out, "      {}", shown(evidence));
     }
     for measure in &finding.measures {
-        let _ = writeln!(out, "    measured: {}", measure.said());
+        let _ = writeln!(out, "    measured: {}", measure.text());
     }
     if !finding.remedy.is_empty() {
         let _ = writeln!(out, "    change:   {}", finding.remedy);
@@ -232,13 +232,13 @@ fn print_others(findings: &[Finding], state: State, title: &str, out: &mut Strin
     let _ = writeln!(out, "\n  {title} ({})", many(rows.len() as u64, "rule", "rules"));
     let width = rows.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
     for finding in rows {
-        let measured: Vec<_> = finding.measures.iter().map(Measure::said).collect();
-        let said = match (&finding.silenced_by, state) {
+        let measured: Vec<_> = finding.measures.iter().map(Measure::text).collect();
+        let listed = match (&finding.silenced_by, state) {
             (Some(other), _) => format!("silenced by {other}: {}", finding.says),
             (_, State::Unknown) => finding.says.clone(),
             _ => measured.join(", "),
         };
-        let _ = writeln!(out, "    {:<width$}  {}", finding.id, shown(&said));
+        let _ = writeln!(out, "    {:<width$}  {}", finding.id, shown(&listed));
     }
 }
 

@@ -10,7 +10,8 @@ use crate::catalog::{Kind, Origin};
 use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::{KindCount, is_wait, kind_of};
+use crate::summary::counted::{KindCount, kind_of};
+use crate::summary::kinds::is_wait;
 use crate::summary::layout::{dash, heading, more};
 use crate::summary::quantiles::{Counts, Quantiles, quantiles};
 use crate::summary::units::{bytes, grouped, time};
@@ -41,7 +42,7 @@ pub struct Spread {
     pub p95: f64,
     pub p99: f64,
     pub max: f64,
-    /// Whether the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
+    /// True if the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
     pub exact: bool,
 }
 
@@ -73,7 +74,7 @@ impl Section for Functions {
     }
 }
 
-/// Which of the tables of functions an event belongs to.
+/// The tables of functions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Files,
@@ -93,7 +94,7 @@ impl Part {
 }
 
 impl Function {
-    /// Whether its calls move or ask for data: others start processes, map memory, wait.
+    /// True if its calls move or ask for data: others start processes, map memory, wait.
     pub fn is_io(&self) -> bool {
         ["read", "write", "metadata", "sync"].contains(&self.class.as_ref())
     }
@@ -181,7 +182,7 @@ impl Spread {
     }
 }
 
-/// What the mark of inexact quantiles means; nothing where there are none.
+/// The meaning of the mark of inexact quantiles; nothing where there are none.
 pub fn inexactness(summary: &Summary) -> Option<&'static str> {
     match summary.tally {
         _ if summary.is_exact() => None,

@@ -1,4 +1,4 @@
-//! Who moved bytes when: ranks, or processes where there are none, by columns of time.
+//! The heat map of bytes moved: ranks, or processes where there are none, by columns of time.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct HeatMap {
     pub start_ts: i64,
     pub column_ns: i64,
     pub columns: u64,
-    /// What a row is: `rank` or `process`.
+    /// The unit of a row: `rank` or `process`.
     pub by: String,
     pub rows: Vec<Row>,
 }
@@ -28,7 +28,7 @@ pub struct HeatMap {
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Row {
     pub name: String,
-    /// How many ranks or processes stand in it.
+    /// The number of ranks or processes in it.
     pub of: u64,
     /// Number of its first column; what lies before and behind is zero.
     pub first: u64,
@@ -98,7 +98,7 @@ impl Section for HeatMap {
 /// Characters of a line of bars.
 const SHOWN: usize = 50;
 
-/// What a row is of, in the order of rows.
+/// The subject of a row, in the order of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Rank(i32),

@@ -1,4 +1,4 @@
-//! How long calls take, by what they are for and how much they move.
+//! Durations of calls, by what they are for and how much they move.
 
 use serde::{Deserialize, Serialize};
 

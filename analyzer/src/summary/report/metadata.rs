@@ -10,7 +10,7 @@ use crate::catalog::Origin;
 use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::kind_of;
+use crate::summary::counted::kind_of;
 use crate::summary::layout::{dash, heading};
 use crate::summary::units::{grouped, share, time};
 

@@ -49,10 +49,10 @@ pub const VERSION: u32 = 2;
 
 /// A section of the report.
 pub trait Section {
-    /// What JSON has of it.
+    /// The values in JSON.
     type Values;
 
-    /// What its figures mean: for `--explain`.
+    /// The meaning of its figures: for `--explain`.
     const MEANING: &'static str;
 
     /// The fields of its values: for SUMMARY.md.
@@ -61,7 +61,7 @@ pub trait Section {
     /// The query that gives the same figures, with columns called like the fields; none where the tables do not tell.
     const SQL: Option<&'static str> = None;
 
-    /// Whether it is printed before all figures, and where there are none.
+    /// True if it is printed before all figures, and where there are none.
     const FIRST: bool = false;
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values;
@@ -70,7 +70,7 @@ pub trait Section {
     fn print(summary: &Summary, top: usize, out: &mut String);
 }
 
-/// What can be said of a section without a trace.
+/// The description of a section, without a trace.
 pub struct About {
     pub name: &'static str,
     pub meaning: &'static str,
@@ -186,12 +186,12 @@ impl Analysis {
 }
 
 impl Summary {
-    /// How many calls were recorded, on whatever.
+    /// The number of calls that were recorded, on whatever.
     pub fn calls(&self) -> u64 {
         self.functions.iter().chain(&self.past_files).map(|function| function.count).sum()
     }
 
-    /// Whether every quantile is that of the very values.
+    /// True if every quantile is that of the very values.
     pub fn is_exact(&self) -> bool {
         let functions = self.functions.iter().chain(&self.past_files).chain(&self.spans);
         functions.flat_map(|function| [Some(function.duration_ns), function.size]).flatten().all(|spread| spread.exact)

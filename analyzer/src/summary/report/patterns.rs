@@ -12,7 +12,7 @@ use crate::grid::Grid;
 use crate::load::Trace;
 use crate::load::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::FileCount;
+use crate::summary::counted::FileCount;
 use crate::summary::layout::{dash, heading, more};
 
 /// Files of one pattern.

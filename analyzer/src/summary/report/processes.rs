@@ -11,7 +11,7 @@ use crate::catalog::Process;
 use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::count::ProcessCount;
+use crate::summary::counted::ProcessCount;
 use crate::summary::groups::training::Role;
 use crate::summary::groups::tree::{names, parents};
 use crate::summary::layout::{dash, heading, more};
@@ -32,10 +32,10 @@ pub struct ProcessUse {
     /// Start of its first event.
     #[serde(default)]
     pub first_ts: Option<i64>,
-    /// What it is called: by its script, or its number among workers.
+    /// Its name: by its script, or its number among workers.
     #[serde(default, rename = "name")]
     pub called: String,
-    /// What it is for, as training tells it.
+    /// Its role in the training.
     #[serde(default)]
     pub role: Option<Role>,
     pub ended: String,
@@ -45,7 +45,7 @@ pub struct ProcessUse {
     pub work: Work,
 }
 
-/// What a process or rank did. Times are summed over calls and threads.
+/// The work of a process or rank. Times are summed over calls and threads.
 #[derive(Serialize, Deserialize, Debug, Default, Clone)]
 pub struct Work {
     pub events: u64,

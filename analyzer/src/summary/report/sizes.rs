@@ -1,4 +1,4 @@
-//! How much calls move at a time.
+//! Bytes moved at a time.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What programs said of themselves, by name and category.
+//! Spans of the program, by name and category.
 
 use super::functions::{self, Function, Part};
 use super::{Section, Summary};
@@ -12,7 +12,7 @@ impl Section for Spans {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Spans: what the program said of itself, by name and category.";
+        Spans: the program's own, by name and category.";
     const FIELDS: &'static str = "\
         a list, as `functions`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/spans.sql"));

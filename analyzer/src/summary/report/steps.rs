@@ -1,4 +1,4 @@
-//! What the steps of each trainer were spent on.
+//! The parts of the steps of each trainer.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,10 +96,10 @@ impl Section for Steps {
         readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers that waited most, else empty)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.met.lanes);
+        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured.lanes);
         let row = |group: crate::summary::groups::training::RankGroup| {
             let readers = group.readers_at_once();
-            let steps = &analysis.met.lanes.get(&LaneId { proc: group.proc, tid: group.tid })?.steps;
+            let steps = &analysis.measured.lanes.get(&LaneId { proc: group.proc, tid: group.tid })?.steps;
             Some(StepUse {
                 proc: group.proc,
                 rank: group.rank,

@@ -12,7 +12,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::layout::{dash, heading, more};
 use crate::summary::units::{bytes, time};
 
-/// What was done below one place.
+/// The use of one place.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]
 pub struct StorageUse {
     pub place: String,

@@ -1,4 +1,4 @@
-//! Where the time went.
+//! The split of the time.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::summary::intervals::Set;
 use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{grouped, moment, share, time};
 
-/// Where the time went. Each is the length of a union of intervals over all processes, and exact.
+/// The split of the time. Each is the length of a union of intervals over all processes, and exact.
 #[derive(Serialize, Deserialize, Debug, Default)]
 pub struct Time {
     pub start_ts: i64,
@@ -56,7 +56,7 @@ impl Section for Time {
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let kinds = trace.catalog.kinds();
         let (start_ts, end_ts) = analysis.bounds().unwrap_or((0, 0));
-        let measures = &analysis.met.measures;
+        let measures = &analysis.measured.measures;
         let spans = |wanted: &[Class]| {
             let mut rows = analysis.rows(&kinds).filter(|(_, kind, _)| kind.origin == Origin::Span);
             rows.any(|(_, kind, _)| wanted.contains(&kind.class))
@@ -78,8 +78,8 @@ impl Section for Time {
             unoverlapped_io_ns: compute.map(|_| io - measures.compute_and_io),
             unoverlapped_compute_ns: compute.map(|compute| compute - measures.compute_and_io),
             other_ns: end_ts - start_ts - covered,
-            late: analysis.met.late,
-            late_ns: analysis.met.late_ns,
+            late: analysis.measured.late,
+            late_ns: analysis.measured.late_ns,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What went on when, in columns of time of equal width.
+//! The timeline, in columns of time of equal width.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::summary::units::{bytes, time};
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct Timeline {
-    /// When the first column begins, which is up to its width before the first event.
+    /// The start of the first column, which is up to its width before the first event.
     pub start_ts: i64,
     pub column_ns: i64,
     pub bytes_read: Vec<u64>,
@@ -26,11 +26,11 @@ pub struct Timeline {
     pub calls: Vec<u64>,
     /// Their time, summed over threads.
     pub io_ns: Vec<u64>,
-    /// How long at least one of them was going on.
+    /// The time at least one of them was going on.
     pub busy_ns: Vec<u64>,
-    /// How long at least one process computed; `null` where no span says so.
+    /// The time at least one process computed; `null` where no span has it.
     pub compute_ns: Option<Vec<u64>>,
-    /// How long trainers waited for batches, summed over them; `null` where nothing tells of training.
+    /// The time trainers waited for batches, summed over them; `null` where nothing shows a training.
     pub waited_ns: Option<Vec<u64>>,
     pub checkpoint_ns: Option<Vec<u64>>,
     /// How long half of the calls that ended in it took at most, and 99 of 100; 0 where none did.
@@ -61,10 +61,10 @@ impl Section for Timeline {
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
         let course = &analysis.counted.course.columns;
-        let (bands, said) = (&analysis.met.bands, &analysis.met.said);
+        let (bands, lanes) = (&analysis.measured.bands, &analysis.measured.lane_bands);
         let of = |sum: Sum| grid.column(course, sum as usize);
         let some = |column: Vec<u64>| column.iter().any(|value| *value > 0).then_some(column);
-        let waited = some(grid.column(said, Track::Wait as usize));
+        let waited = some(grid.column(lanes, Track::Wait as usize));
         Timeline {
             start_ts: grid.start_ts(),
             column_ns: grid.width(),
@@ -75,7 +75,7 @@ impl Section for Timeline {
             busy_ns: grid.column(bands, Set::Io as usize),
             compute_ns: some(grid.column(bands, Set::Compute as usize)),
             waited_ns: waited.or_else(|| some(inferred(analysis, trace, &grid))),
-            checkpoint_ns: some(grid.column(said, Track::Save as usize)),
+            checkpoint_ns: some(grid.column(lanes, Track::Save as usize)),
             latency_p50_ns: grid.latency(analysis, 0.5),
             latency_p99_ns: grid.latency(analysis, 0.99),
         }
@@ -131,7 +131,7 @@ impl Grid {
         let course = &analysis.counted.course.columns;
         let (start, end) = analysis.bounds()?;
         let width = |bins: &Bins<_>| bins.shift();
-        let mut shift = course.shift().max(width(&analysis.met.bands)).max(analysis.met.said.shift());
+        let mut shift = course.shift().max(width(&analysis.measured.bands)).max(analysis.measured.lane_bands.shift());
         let range = |shift: u32| {
             let (first, last) = (start >> shift, end.saturating_sub(1).max(start) >> shift);
             let own = course.range().map(|(first, last)| {
@@ -170,12 +170,12 @@ impl Grid {
     }
 }
 
-/// Where no span tells of waiting: the idle time of trainers, from the beginning of their training to its end.
+/// The wait without spans: the idle time of trainers, from the beginning of their training to its end.
 fn inferred(analysis: &Analysis, trace: &Trace, grid: &Grid) -> Vec<u64> {
     let mut sum = grid.column(&Bins::<1>::default(), 0);
     for group in super::training::Training::values(analysis, trace).iter().filter(|group| group.inferred) {
         let lane = LaneId { proc: group.proc, tid: group.pid };
-        let Some(idle) = analysis.met.idle.get(&lane) else { continue };
+        let Some(idle) = analysis.measured.idle.get(&lane) else { continue };
         let trained = Interval { start: group.start_ts, end: group.start_ts + group.trained_ns };
         for (at, ns) in grid.column(idle, 0).into_iter().enumerate() {
             let start = grid.start_ts() + at as i64 * grid.width();

@@ -38,7 +38,7 @@ impl Section for Training {
         before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        rank_groups(&trace.catalog, &analysis.counted, &analysis.met.lanes)
+        rank_groups(&trace.catalog, &analysis.counted, &analysis.measured.lanes)
     }
 
     /// A row a trainer, and below it a row a reader.

@@ -12,7 +12,7 @@ const BOUND: f64 = 0.2;
 /// Below this, nobody gains anything by making batches faster.
 const FREE: f64 = 0.05;
 
-/// What takes less than this part of a training is not worth a word.
+/// Times below this part of a training are not worth a word.
 const WORTH: f64 = 0.01;
 
 /// Readers that were in I/O for this part of a wait and more make it a wait for storage; below the other one it is none.
@@ -28,13 +28,13 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
             }
         }];
     }
-    let told = told(&summary.training);
+    let waits = waits(&summary.training);
     let mut sentences = vec![];
-    match &told {
-        Some(told) => {
-            sentences.push(told.answer());
-            sentences.extend(told.cause());
-            sentences.extend(told.beside());
+    match &waits {
+        Some(waits) => {
+            sentences.push(waits.answer());
+            sentences.extend(waits.cause());
+            sentences.extend(waits.beside());
             sentences.push(volume(summary));
         }
         None => {
@@ -50,7 +50,7 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
     sentences
 }
 
-/// What to say of a trace of whose events not one could be kept.
+/// The sentence on a trace of whose events not one could be kept.
 pub fn all_lost(lost: u64) -> String {
     let happened = many(lost, "event happened and is lost", "events happened and are lost");
     format!(
@@ -59,8 +59,8 @@ pub fn all_lost(lost: u64) -> String {
     )
 }
 
-/// What the trainers of a run say together: sums over them.
-struct Told<'a> {
+/// The waits of a run's trainers: sums over them.
+struct Waits<'a> {
     groups: &'a [RankGroup],
     trained: i64,
     /// Until readers had started, where that is worth a word; it is in none of what follows.
@@ -71,16 +71,16 @@ struct Told<'a> {
 }
 
 /// `None` where of some trainer it is not known how long it waited, or where there is none.
-fn told(groups: &[RankGroup]) -> Option<Told<'_>> {
+fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let starting = if starting as f64 >= WORTH * trained as f64 { starting } else { 0 };
-    waited.filter(|_| trained > 0).map(|waited| Told { groups, trained, starting, waited: waited - starting, io })
+    waited.filter(|_| trained > 0).map(|waited| Waits { groups, trained, starting, waited: waited - starting, io })
 }
 
-impl Told<'_> {
+impl Waits<'_> {
     fn part(&self) -> f64 {
         self.waited as f64 / self.working() as f64
     }
@@ -99,7 +99,7 @@ impl Told<'_> {
         let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
         let (trained, waited) = (time(self.trained as f64), time(self.waited as f64));
         let part = share(self.waited, self.working());
-        let mut said = match self.starting {
+        let mut sentence = match self.starting {
             0 => {
                 format!("{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it", self.who())
             }
@@ -110,11 +110,11 @@ impl Told<'_> {
                 time(starting as f64)
             ),
         };
-        said += " for batches";
+        sentence += " for batches";
         if let Some(most) = self.slowest() {
-            said += &format!("; most of all {most}");
+            sentence += &format!("; most of all {most}");
         }
-        said + "."
+        sentence + "."
     }
 
     fn who(&self) -> String {
@@ -132,7 +132,7 @@ impl Told<'_> {
         Some(format!("{who}, {}", share(most.waited_ns?, most.trained_ns)))
     }
 
-    /// What readers did meanwhile, where the wait is worth a reason.
+    /// The work of readers meanwhile, where the wait is worth a reason.
     fn cause(&self) -> Option<String> {
         if self.part() < FREE {
             return None;
@@ -162,7 +162,7 @@ impl Told<'_> {
         }
     }
 
-    /// What is no training: how long it took to begin.
+    /// The time before the training.
     fn beside(&self) -> Option<String> {
         let startup = self.groups.iter().map(|group| group.startup_ns).max()?;
         let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;

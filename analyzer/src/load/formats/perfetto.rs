@@ -15,14 +15,14 @@ use dlio_schemas::native::names::Names;
 use dlio_schemas::perfetto::proto::Walk;
 use dlio_schemas::perfetto::read::{self, Chapters};
 
-use super::duplicates::Duplicates;
-use super::errors::Note;
-use super::native::process_of;
-use super::resolve::Resolver;
-use super::source::{Format, Opening, Reader, Source, Sources};
-use super::store::Bytes;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host};
+use crate::load::duplicates::Duplicates;
+use crate::load::errors::Note;
+use crate::load::native::process_of;
+use crate::load::resolve::Resolver;
+use crate::load::source::{Format, Opening, Reader, Source, Sources};
+use crate::load::store::Bytes;
 use crate::unit::Unit;
 
 /// Bytes given to the reader at once, between which its batches are handed on.

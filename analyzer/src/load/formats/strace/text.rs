@@ -24,14 +24,14 @@ pub struct Call<'a> {
     pub result: Outcome<'a>,
 }
 
-/// What stands behind the equals sign.
+/// The part of a line behind the equals sign.
 #[derive(Debug, PartialEq)]
 pub struct Outcome<'a> {
     /// A number, or the negative error number.
     pub ret: i64,
-    /// What the descriptor that was made leads to, where `-y` shows it.
+    /// The file of the descriptor that was made, where `-y` shows it.
     pub made: Option<&'a [u8]>,
-    /// How long the call took, with `-T`.
+    /// The duration of the call, with `-T`.
     pub dur: Option<i64>,
 }
 
@@ -94,7 +94,7 @@ pub fn is_name(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
 }
 
-/// Where the comma or bracket stands that ends the argument at the start of a text.
+/// The place of the comma or bracket that ends the argument at the start of a text.
 fn argument_end(text: &[u8]) -> Option<usize> {
     let (mut at, mut depth) = (0, 0usize);
     loop {
@@ -125,7 +125,7 @@ fn quoted_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether what is shown in brackets behind a text is where a descriptor leads to.
+/// True if what is shown in brackets behind a text is where a descriptor leads to.
 fn is_descriptor(before: &[u8]) -> bool {
     before.last().is_some_and(u8::is_ascii_digit) || before.ends_with(b"AT_FDCWD")
 }
@@ -146,13 +146,13 @@ fn shown_end(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether what is shown is `TCP:[...]`, `pipe:[...]`, `anon_inode:[...]` and no path.
+/// True if what is shown is `TCP:[...]`, `pipe:[...]`, `anon_inode:[...]` and no path.
 fn is_address(shown: &[u8]) -> bool {
     let word = shown.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
     word > 0 && shown[word..].starts_with(b":[")
 }
 
-/// Where the descriptor at the start of an argument leads to, with `-y`.
+/// The file of the descriptor at the start of an argument, with `-y`.
 pub fn shown(argument: &[u8]) -> Option<&[u8]> {
     let at = memchr::memchr(b'<', argument).filter(|at| is_descriptor(&argument[..*at]))?;
     let end = shown_end(&argument[at..])?;
@@ -194,7 +194,7 @@ pub fn quoted(argument: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(if inside.contains(&b'\\') { Cow::Owned(unescaped(inside)) } else { Cow::Borrowed(inside) })
 }
 
-/// How long the text in quotes at the start of an argument is, with its quotes.
+/// The length of the text in quotes at the start of an argument, with its quotes.
 pub fn quoted_length(argument: &[u8]) -> Option<usize> {
     argument.first().filter(|byte| **byte == b'"').and_then(|_| quoted_end(argument))
 }

@@ -1,4 +1,4 @@
-//! What `darshan-dxt-parser` prints: reads and writes of each file and rank, in seconds since the job began.
+//! The output of `darshan-dxt-parser`: reads and writes of each file and rank, in seconds since the job began.
 //!
 //! ```text
 //! # darshan log version: 3.41
@@ -18,11 +18,11 @@ use std::collections::HashMap;
 
 use std::path::PathBuf;
 
-use super::parser::{Parser, Threads, lines};
-use super::source::{Format, Opening, Sources};
-use super::text;
 use crate::batch::Row;
 use crate::catalog::FILE_NONE;
+use crate::load::parser::{Parser, Threads, lines};
+use crate::load::source::{Format, Opening, Sources};
+use crate::load::text;
 use crate::names::readable;
 
 /// See the module.
@@ -43,7 +43,7 @@ fn is_dxt(text: &str) -> bool {
 #[derive(Default)]
 pub struct DxtParser {
     job: Job,
-    /// How many logs stood before this one.
+    /// The number of logs before this one.
     before: i64,
     file: u32,
     host: String,
@@ -53,7 +53,7 @@ pub struct DxtParser {
     threads: HashMap<(i32, u64), i32>,
 }
 
-/// What the head of a log says.
+/// The job, from the head of a log.
 #[derive(Default)]
 struct Job {
     id: Option<String>,

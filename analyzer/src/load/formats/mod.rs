@@ -1,9 +1,14 @@
 //! The formats of traces that are read beside the tracer's own files, in the order in which they are tried and opened.
 //!
-//! To add one: a file with its [`Format`], and a line here.
+//! To add one: a file here with its [`Format`], and its lines here.
+
+pub mod dxt;
+pub mod json_file;
+pub mod parquet;
+pub mod perfetto;
+pub mod strace;
 
 use super::source::Format;
-use super::{dxt, json_file, parquet, perfetto, strace};
 
 /// A process that lies there in several is read from the first of them.
 pub const FORMATS: &[&Format] =

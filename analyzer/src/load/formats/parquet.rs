@@ -14,13 +14,13 @@ use dlio_schemas::secrets::masked_text;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
-use super::arguments::SOURCE;
-use super::duplicates::Duplicates;
-use super::errors::Note;
-use super::guarded::guarded;
-use super::source::{Format, Opening, Reader, Source, Sources};
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, FAILED, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Host, Process};
+use crate::load::arguments::SOURCE;
+use crate::load::duplicates::Duplicates;
+use crate::load::errors::Note;
+use crate::load::guarded::guarded;
+use crate::load::source::{Format, Opening, Reader, Source, Sources};
 use crate::schema::is_events;
 use crate::unit::Unit;
 
@@ -58,7 +58,7 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     sources
 }
 
-/// What is wrong with a file, and what to do.
+/// The fault of a file, and what to do.
 const UNREADABLE: &str = "it does not read as Parquet; write it again from the trace it came of: --parquet DIR";
 const UNLISTED: &str = "the hosts.parquet and processes.parquet that belong to it do not read as Parquet; write them all again \
                         from the trace they came of: --parquet DIR";

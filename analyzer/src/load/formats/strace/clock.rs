@@ -1,9 +1,9 @@
 //! Moments of clocks without a day.
 
-/// What makes moments of clocks without a day.
+/// The clock that makes moments of times without a day.
 #[derive(Default)]
 pub struct Clock {
-    /// When the file was last written, in Unix time.
+    /// The time of the last write to the file, in Unix time.
     written: i64,
     /// The day that the clock is of, and where it stood last.
     day: i64,
@@ -16,7 +16,7 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// A clock may be set back by an hour when summer ends; one that falls back by more has passed midnight.
 const SET_BACK_MAX: i64 = 120 * MINUTE;
 
-/// How far a line may stand behind others that happened later.
+/// The largest distance of a line behind others that happened later.
 const DISORDER_MAX: i64 = MINUTE;
 
 impl Clock {

@@ -1,4 +1,4 @@
-//! What descriptors lead to: a table that a fork copies for next to nothing.
+//! The table of descriptors and their files, which a fork copies for next to nothing.
 //!
 //! ```text
 //! process  own: 7 -> /c, 3 closed
@@ -22,7 +22,7 @@ pub struct Descriptors {
     below: Option<Rc<Layer>>,
 }
 
-/// What was so before a fork, and is not changed any more.
+/// The state before a fork, which is not changed any more.
 struct Layer {
     entries: Map,
     below: Option<Rc<Layer>>,

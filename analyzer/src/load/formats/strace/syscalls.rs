@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use dlio_schemas::ops::{Op, OpInfo};
 use foldhash::fast::RandomState;
 
-/// Where a call names a file. Numbers are places of arguments.
+/// The argument with which a call names a file. Numbers are places of arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     Descriptor(u8),
@@ -15,7 +15,7 @@ pub enum File {
     At(u8),
 }
 
-/// Where a call says how many bytes it is about.
+/// The argument or result with which a call gives its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Number(u8),
@@ -23,7 +23,7 @@ pub enum Size {
     Vector(u8),
 }
 
-/// What the arguments of a call mean.
+/// The meaning of the arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Syscall {
     pub info: Option<&'static OpInfo>,
@@ -37,7 +37,7 @@ pub struct Syscall {
     pub target: Option<File>,
 }
 
-/// What is known of a call by its name.
+/// A call by its name.
 pub fn known(name: &[u8]) -> Option<&'static Syscall> {
     SYSCALLS.get(name)
 }

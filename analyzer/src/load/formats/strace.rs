@@ -1,4 +1,4 @@
-//! What `strace -f -ttt -T` prints, with `-y` or without; `-tt` and `-t` in place of `-ttt`.
+//! The output of `strace -f -ttt -T`, with `-y` or without; `-tt` and `-t` in place of `-ttt`.
 //!
 //! ```text
 //! 1234  1700000000.123456 openat(AT_FDCWD, "/data/a", O_RDONLY) = 3 <0.000021>
@@ -30,12 +30,12 @@ use dlio_schemas::native::fields::Ending;
 use dlio_schemas::ops::OpInfo;
 use foldhash::fast::RandomState;
 
-use super::arguments::SOURCE;
-use super::parser::{Parser, Threads, lines};
-use super::source::{Format, Opening, Recognised, Sources};
-use super::text as text_file;
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE};
+use crate::load::arguments::SOURCE;
+use crate::load::parser::{Parser, Threads, lines};
+use crate::load::source::{Format, Opening, Recognised, Sources};
+use crate::load::text as text_file;
 use crate::names::readable;
 use clock::Clock;
 use descriptors::Descriptors;
@@ -52,7 +52,7 @@ pub const FORMAT: Format = Format {
     names_processes: false,
 };
 
-/// What is said of a text from which no time can be analysed.
+/// The remark on a text from which no time can be analysed.
 const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
                         -o FILE PROGRAM";
 
@@ -68,7 +68,7 @@ fn recognises(head: &[u8]) -> Recognised {
     }
 }
 
-/// When the file was last written, in Unix time; the epoch where nobody knows.
+/// The time of the last write to the file, in Unix time; the epoch where nobody knows.
 fn written(path: &Path) -> i64 {
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).ok();
     let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
@@ -92,7 +92,7 @@ pub struct StraceParser {
     /// Process of each thread that is not one of its own.
     leaders: Map<i32, i32>,
     processes: Map<i32, Process>,
-    /// How many of them use another's descriptors.
+    /// The number of them that use another's descriptors.
     sharing: usize,
     clock: Clock,
     /// The thread of lines that name none.
@@ -117,7 +117,7 @@ struct Process {
     descriptors: Descriptors,
     /// Its working folder, where that is known.
     cwd: Option<u32>,
-    /// What `-Y` shows it to run.
+    /// The program it runs, where `-Y` shows it.
     program: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Kind {
     }
 }
 
-/// What is said of a trace without durations.
+/// The remark on a trace without durations.
 const DURATIONLESS: &str =
     "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
 
@@ -168,7 +168,7 @@ struct Ended<'a> {
     kind: Kind,
 }
 
-/// Whether a line reads like one of strace's with times.
+/// True if a line reads like one of strace's with times.
 fn is_line(line: &str) -> bool {
     let Some(Line { stamp, rest, .. }) = start(line.as_bytes()) else { return false };
     let is_call = || memchr::memchr(b'(', rest).is_some_and(|at| is_name(&rest[..at]));
@@ -176,7 +176,7 @@ fn is_line(line: &str) -> bool {
         && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark.as_bytes())))
 }
 
-/// Whether a line is one of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
+/// True for a line of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
 fn is_timeless(line: &str) -> bool {
     let line = line.strip_prefix("[pid").map_or(line, str::trim_start).trim_start();
     let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ']' || c == ' ');
@@ -184,7 +184,7 @@ fn is_timeless(line: &str) -> bool {
     is_call || line.starts_with("% time     seconds  usecs/call")
 }
 
-/// Whether a line is no call: what strace says of itself, or a frame of a stack.
+/// True for a line that is no call: what strace says of itself, or a frame of a stack.
 fn is_remark(line: &[u8]) -> bool {
     line.is_empty()
         || [&b"strace: "[..], b" > ", b"[ Process PID="].iter().any(|start| line.starts_with(start))
@@ -202,7 +202,7 @@ fn start(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: line[space..].trim_ascii_start() })
 }
 
-/// What of a line is still to be read.
+/// The rest of a line that is still to be read.
 type Rest<'a> = &'a [u8];
 
 /// The thread that a line begins with, its program, and what follows.
@@ -333,7 +333,7 @@ impl StraceParser {
         self.leaders.get(&tid).copied().unwrap_or(tid)
     }
 
-    /// What a process runs now.
+    /// A process runs another program from now on.
     fn runs(&mut self, pid: i32, program: &[u8], into: &mut Threads) {
         let program = readable(program);
         let process = self.process(pid, into);
@@ -343,7 +343,7 @@ impl StraceParser {
         }
     }
 
-    /// How a thread ended; with its first thread a process does.
+    /// The end of a thread; with its first thread a process ends.
     fn ended(&mut self, tid: i32, ending: &[u8], into: &mut Threads) {
         if let Some(rest) = ending.strip_prefix(b"superseded by execve in pid ") {
             // Another thread takes over the number, and with it what it has begun.
@@ -460,7 +460,7 @@ impl StraceParser {
         }
     }
 
-    /// What a descriptor leads to: as it is shown, or as it was opened.
+    /// The file of a descriptor: as it is shown, or as it was opened.
     fn behind(&mut self, process: i32, argument: &[u8], catalog: &Catalog) -> u32 {
         if let Some(shown) = shown(argument) {
             return self.object(shown, catalog);
@@ -625,7 +625,7 @@ fn texts(list: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// What calls make that return a descriptor of no file.
+/// The name of what a call makes that returns a descriptor of no file.
 fn made_by(call: &[u8]) -> Option<&'static str> {
     Some(match call {
         b"socket" | b"accept" | b"accept4" => "<socket>",

@@ -1,4 +1,4 @@
-//! Events of JSON that are alike: what the values of one of them mean is found out once for all of them.
+//! Templates of JSON events: where the values of an event belong is found out once for all events written like it.
 //!
 //! ```text
 //! {"id":41,"name":"pread","pid":7,"ts":1795,"dur":12,"args":{"hhash":"68","fhash":"4aa1","ret":4096,"offset":0}}
@@ -6,7 +6,7 @@
 //!    nowhere                 pid      ts        dur                host        column      column        column
 //! ```
 //!
-//! Which objects are alike is the affair of [`super::shapes`], what their keys mean that of [`super::json`].
+//! [`super::shapes`] says which objects are written alike, [`super::json`] what their keys mean.
 
 use super::calls::Beside;
 use super::columns::{Column, meta, whole};
@@ -16,25 +16,25 @@ use crate::batch::{Row, Value};
 use crate::catalog::Catalog;
 use dlio_schemas::ops::OpInfo;
 
-/// Plans that are remembered; a trace has few kinds of events, and most of its events are of fewer.
-const PLANS_MAX: usize = 16;
+/// Templates that are kept; a trace has few kinds of events, and most of its events are of fewer.
+const TEMPLATES_MAX: usize = 16;
 
-/// Events after which it has to have paid to look for a plan.
+/// Events after which looking for a template has to have paid.
 const TRIES: u64 = 1000;
 
-/// How to read the events that are like one of them.
-pub struct Plan<'a> {
+/// The way to read all events that are written like one of them.
+pub struct Template<'a> {
     pub shape: Shape<'a>,
-    /// Where each value of the shape belongs.
+    /// The place of each value of the shape.
     pub slots: Vec<Slot>,
     pub call: Option<&'static OpInfo>,
-    /// What the row is before the values are written into it.
+    /// The row before the values are written into it.
     pub row: Row,
     /// The event read last, or the one this was made of: what no value says is the same in all.
-    pub like: Like<'a>,
+    pub values: Values<'a>,
 }
 
-/// Where a value of an event belongs.
+/// The place of a value in an event.
 #[derive(Clone, Copy)]
 pub enum Slot {
     Ts,
@@ -50,13 +50,13 @@ pub enum Slot {
     Nowhere,
 }
 
-/// What an event says.
-pub struct Like<'a> {
+/// The values of one event.
+pub struct Values<'a> {
     /// Its file is still to be looked up.
     pub row: Row,
     pub beside: Beside,
     pub scale: Scale,
-    /// Whether it has a time: it is no event without.
+    /// True if it has a time: it is no event without.
     pub timed: bool,
     pub pid: i64,
     pub tid: i64,
@@ -66,17 +66,17 @@ pub struct Like<'a> {
     pub args: Vec<(u32, Value)>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Template<'a> {
     /// Reads the object at the start of `text` and says how long it is; `None` where it is not like this.
     #[inline]
     fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
-        let (like, slots) = (&mut self.like, &self.slots);
-        (like.row, like.beside) = (self.row, Beside::NOTHING);
-        self.shape.fill(text, |i, value, number| like.set(slots[i], value, number, catalog))
+        let (values, slots) = (&mut self.values, &self.slots);
+        (values.row, values.beside) = (self.row, Beside::NOTHING);
+        self.shape.fill(text, |i, value, number| values.set(slots[i], value, number, catalog))
     }
 }
 
-impl<'a> Like<'a> {
+impl<'a> Values<'a> {
     /// `number` is what the value says where it is a plain number.
     #[inline(always)]
     fn set(&mut self, slot: Slot, value: Json<'a>, number: Option<i64>, catalog: &Catalog) {
@@ -100,10 +100,10 @@ impl<'a> Like<'a> {
     }
 }
 
-/// Plans for the events of a text.
+/// Templates for the events of a text.
 #[derive(Default)]
-pub struct Alike<'a> {
-    plans: Vec<Plan<'a>>,
+pub struct Templates<'a> {
+    templates: Vec<Template<'a>>,
     /// The one that fitted last; the next to be replaced.
     last: usize,
     oldest: usize,
@@ -111,15 +111,15 @@ pub struct Alike<'a> {
     missed: u64,
 }
 
-impl<'a> Alike<'a> {
-    /// Reads the object at the start of `text` by a plan; what it says, which call it is and how long it is.
+impl<'a> Templates<'a> {
+    /// Reads the object at the start of `text` by a template; what it says, which call it is and how long it is.
     #[inline]
-    pub fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<(&Like<'a>, Option<&'static OpInfo>, usize)> {
+    pub fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<(&Values<'a>, Option<&'static OpInfo>, usize)> {
         if !self.pays() {
             return None;
         }
-        let (plans, last, others) = (&mut self.plans, self.last, 0..PLANS_MAX);
-        let mut read = |at: usize| plans.get_mut(at)?.read(text, catalog).map(|length| (at, length));
+        let (templates, last, others) = (&mut self.templates, self.last, 0..TEMPLATES_MAX);
+        let mut read = |at: usize| templates.get_mut(at)?.read(text, catalog).map(|length| (at, length));
         let found = read(last).or_else(|| others.filter(|at| *at != last).find_map(read));
         let Some((at, length)) = found else {
             self.missed += 1;
@@ -127,21 +127,21 @@ impl<'a> Alike<'a> {
         };
         self.found += 1;
         self.last = at;
-        let plan = &self.plans[at];
-        Some((&plan.like, plan.call, length))
+        let template = &self.templates[at];
+        Some((&template.values, template.call, length))
     }
 
-    /// Whether it has paid so far.
+    /// True if it has paid so far.
     pub fn pays(&self) -> bool {
         self.missed < TRIES.max(self.found)
     }
 
-    pub fn remember(&mut self, plan: Plan<'a>) {
-        match self.plans.len() < PLANS_MAX {
-            true => self.plans.push(plan),
+    pub fn remember(&mut self, template: Template<'a>) {
+        match self.templates.len() < TEMPLATES_MAX {
+            true => self.templates.push(template),
             false => {
-                self.plans[self.oldest] = plan;
-                self.oldest = (self.oldest + 1) % PLANS_MAX;
+                self.templates[self.oldest] = template;
+                self.oldest = (self.oldest + 1) % TEMPLATES_MAX;
             }
         }
     }

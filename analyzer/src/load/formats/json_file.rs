@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use dlio_schemas::native::Damage;
 
-use super::hashes::Hashes;
-use super::json::JsonParser;
-use super::parser::{Parser, Processes, Threads};
-use super::pieces::Pieces;
-use super::source::{Format, Opening, Reader, Source, Sources};
-use super::text::{finish, read_whole, sizes, whole};
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
+use crate::load::hashes::Hashes;
+use crate::load::json::JsonParser;
+use crate::load::parser::{Parser, Processes, Threads};
+use crate::load::pieces::Pieces;
+use crate::load::source::{Format, Opening, Reader, Source, Sources};
+use crate::load::text::{finish, read_whole, sizes, whole};
 use crate::unit::Unit;
 
 /// Chrome's trace events, DFTracer's lines among them.
@@ -47,7 +47,7 @@ struct JsonFile {
     path: PathBuf,
     size: u64,
     processes: Processes,
-    /// What the command's files say of hashes, and the place of this one among them.
+    /// The meanings of hashes in the command's files, and the place of this one among them.
     hashes: Arc<Hashes>,
     place: usize,
 }

@@ -1,4 +1,4 @@
-//! What all processes did between two looks, as plain values: what is printed, drawn and written.
+//! A snapshot: what all processes did between two looks, as plain values that are printed, drawn and written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::process::{ACTIVITIES, Activity, Seen, Target};
 /// Raise this when a field changes its meaning or goes; new fields need no new version.
 pub const VERSION: u32 = 1;
 
-/// Files told of in JSON and kept for the screen: the busiest by each of the keys.
+/// Files in JSON and kept for the screen: the busiest by each of the keys.
 const FILES_KEPT: usize = 100;
 
-/// What tables are sorted by, most first.
+/// The order of tables, most first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Order {
     #[default]
@@ -117,7 +117,7 @@ pub struct ProcessRow {
     pub lost: u64,
     /// Threads whose calls are seen late, when they have been written: their ring has no room in the file.
     pub threads_unseen: u64,
-    /// Whether every event of the interval, and every one since it began, was looked at; else calls by operation and file
+    /// True if every event of the interval, and every one since it began, was looked at; else calls by operation and file
     /// are estimated from blocks evenly chosen. `events` is always exact to the records that belong to other events.
     pub exact: bool,
     pub total_exact: bool,
@@ -127,7 +127,7 @@ pub struct ProcessRow {
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Picture {
+pub struct Snapshot {
     pub schema: &'static str,
     pub version: u32,
     pub folder: String,
@@ -138,7 +138,7 @@ pub struct Picture {
     /// Calls on files in the interval.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Whether every event of the interval was looked at.
+    /// True if every event of the interval was looked at.
     pub exact: bool,
     pub lost: u64,
     /// Process images that have ended.
@@ -157,7 +157,7 @@ impl Sum {
         self.bytes_read + self.bytes_written
     }
 
-    /// What an order looks at.
+    /// The weight of a row in an order.
     fn weight(&self, order: Order) -> f64 {
         match order {
             Order::Bytes => self.bytes() as f64,
@@ -168,7 +168,7 @@ impl Sum {
     }
 }
 
-impl Picture {
+impl Snapshot {
     /// Sorts all tables; what is alike comes by name.
     pub fn sort(&mut self, order: Order) {
         let by = |a: (&Sum, &str), b: (&Sum, &str)| {
@@ -183,7 +183,7 @@ impl Picture {
     }
 }
 
-/// What a process did since it began.
+/// The work of a process since it began.
 #[derive(Default)]
 pub struct Total {
     pub events: f64,
@@ -286,7 +286,7 @@ impl Board {
             .collect()
     }
 
-    /// How many files there are, and the busiest of them by each key.
+    /// The number of files, and the busiest of them by each key.
     pub fn files(&self) -> (u64, Vec<FileRow>) {
         let mut rows: Vec<FileRow> = self
             .files
@@ -334,8 +334,8 @@ mod tests {
         let sum = board.sum();
         assert_eq!((sum.calls, sum.bytes_read, sum.bytes_written, sum.call_s), (3, 10, 3, 3.0));
         let operations = board.operations([&total].into_iter());
-        let told: Vec<_> = operations.iter().map(|row| (row.operation, row.sum.calls, row.total.calls)).collect();
-        assert_eq!(told, [("read", 7, 7), ("write", 1, 1)]);
+        let rows: Vec<_> = operations.iter().map(|row| (row.operation, row.sum.calls, row.total.calls)).collect();
+        assert_eq!(rows, [("read", 7, 7), ("write", 1, 1)]);
         assert_eq!(total.row(Some(&seen)).sum, sum);
     }
 

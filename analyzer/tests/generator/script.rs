@@ -1,4 +1,4 @@
-//! Processes told event by event: traces whose truth is plain, for rules and figures.
+//! Processes scripted event by event: traces whose truth is plain, for rules and figures.
 //!
 //! Times are microseconds since the run began. Each call and span is put on the clock of its thread, or at a time of its own.
 
@@ -15,17 +15,17 @@ use dlio_schemas::record::{POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
 use super::{Blocks, Random, START, Stream};
 
 /// One process.
-pub struct Told {
+pub struct Script {
     pid: i32,
     parent: i32,
     rank: Option<i32>,
     pub command: &'static str,
     pub lost: i64,
-    /// Whether it says how it ended.
+    /// True if it says how it ended.
     pub ends: bool,
     pub cores: i64,
     pub memory: Option<i64>,
-    /// Where each thread is, in microseconds.
+    /// The time of each thread, in microseconds.
     now: BTreeMap<u32, u64>,
     records: BTreeMap<u32, Vec<Record>>,
     names: BTreeMap<(u8, String), u32>,
@@ -35,9 +35,9 @@ pub struct Told {
 /// Descriptor of everything here.
 const FD: i32 = 7;
 
-impl Told {
-    pub fn new(pid: i32, parent: i32) -> Told {
-        Told {
+impl Script {
+    pub fn new(pid: i32, parent: i32) -> Script {
+        Script {
             pid,
             parent,
             rank: None,
@@ -53,8 +53,8 @@ impl Told {
         }
     }
 
-    pub fn ranked(pid: i32, rank: i32) -> Told {
-        Told { rank: Some(rank), ..Told::new(pid, 1) }
+    pub fn ranked(pid: i32, rank: i32) -> Script {
+        Script { rank: Some(rank), ..Script::new(pid, 1) }
     }
 
     fn name(&mut self, kind: NameKind, text: &str) -> u32 {
@@ -68,7 +68,7 @@ impl Told {
     }
 
     /// Sets the clock of a thread; the first one's number is the process's.
-    pub fn at(&mut self, us: u64) -> &mut Told {
+    pub fn at(&mut self, us: u64) -> &mut Script {
         self.now.insert(self.pid as u32, us);
         self
     }
@@ -78,7 +78,7 @@ impl Told {
     }
 
     /// Lets time go by.
-    pub fn rest(&mut self, us: u64) -> &mut Told {
+    pub fn rest(&mut self, us: u64) -> &mut Script {
         let now = self.now() + us;
         self.at(now)
     }
@@ -90,7 +90,7 @@ impl Told {
     }
 
     /// A call on a path that ends when it is over; the clock moves on a little.
-    pub fn call(&mut self, op: Op, path: &str, us: u64, (a, b, ret): (i64, i64, i64)) -> &mut Told {
+    pub fn call(&mut self, op: Op, path: &str, us: u64, (a, b, ret): (i64, i64, i64)) -> &mut Script {
         let kind = if path.starts_with('<') { NameKind::Object } else { NameKind::Path };
         let file = if path.is_empty() { 0 } else { self.name(kind, path) };
         let now = self.now();
@@ -98,35 +98,35 @@ impl Told {
         self.at(now + us + 1)
     }
 
-    pub fn open(&mut self, path: &str, us: u64) -> &mut Told {
+    pub fn open(&mut self, path: &str, us: u64) -> &mut Script {
         self.call(Op::OPENAT, path, us, (0, 0, FD as i64))
     }
 
-    pub fn close(&mut self, path: &str, us: u64) -> &mut Told {
+    pub fn close(&mut self, path: &str, us: u64) -> &mut Script {
         self.call(Op::CLOSE, path, us, (POS_UNKNOWN, 0, 0))
     }
 
-    pub fn read(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Told {
+    pub fn read(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Script {
         self.call(Op::READ, path, us, (pos, size, size))
     }
 
-    pub fn write(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Told {
+    pub fn write(&mut self, path: &str, pos: i64, size: i64, us: u64) -> &mut Script {
         self.call(Op::WRITE, path, us, (pos, size, size))
     }
 
     /// Opens, reads the whole in one call, closes.
-    pub fn load(&mut self, path: &str, size: i64, us: u64) -> &mut Told {
+    pub fn load(&mut self, path: &str, size: i64, us: u64) -> &mut Script {
         self.open(path, 5).read(path, 0, size, us).close(path, 2)
     }
 
     /// A span that begins now; the clock is at its end.
-    pub fn span(&mut self, name: &str, category: &str, us: u64) -> &mut Told {
+    pub fn span(&mut self, name: &str, category: &str, us: u64) -> &mut Script {
         let now = self.now();
         self.span_at(now, us, name, category, (STEP_NONE, STEP_NONE));
         self.at(now + us)
     }
 
-    pub fn span_at(&mut self, start: u64, us: u64, name: &str, category: &str, steps: (i32, i32)) -> &mut Told {
+    pub fn span_at(&mut self, start: u64, us: u64, name: &str, category: &str, steps: (i32, i32)) -> &mut Script {
         let (file, fd) = (self.name(NameKind::Span, name), self.name(NameKind::Category, category) as i32);
         let a = pack_steps(steps.0, steps.1);
         self.push(start, us, Op::SPAN, true, Record { file, fd, a, ..Record::default() });

@@ -1,0 +1,120 @@
+//! Kinds of events as counting needs them: which are I/O, which wait, which open a file, which train.
+
+use dlio_schemas::ops::Class;
+
+use super::access::{Timed, stream};
+use super::epochs::Part;
+use crate::catalog::{Kind, Origin};
+use crate::unit::Categories;
+
+/// A kind of event without its strings: all that counting asks of it.
+#[derive(Clone, Copy)]
+pub(super) struct KindTraits {
+    pub(super) class: Class,
+    pub(super) call: bool,
+    /// Counts as I/O when it is on a file: calls of the process layer do not.
+    pub(super) io: bool,
+    pub(super) opens: bool,
+    pub(super) span: bool,
+    /// Is a span in which a trainer waits for its next batch.
+    pub(super) next_batch: bool,
+    /// Waits for others, and not for a file or until a time.
+    pub(super) idle: bool,
+    /// Moves its bytes by calls that may have been seen too.
+    pub(super) above: bool,
+    /// Is a span of communication.
+    pub(super) communicates: bool,
+    /// Whose times are measured, and which stream its bytes belong to.
+    pub(super) timed: Timed,
+    pub(super) stream: u8,
+    /// Ends a pass through a file by opening it, or by closing it.
+    pub(super) closes: bool,
+    pub(super) category: u64,
+}
+
+impl KindTraits {
+    /// The part of an epoch that it is.
+    pub(super) fn part(&self) -> Part {
+        match self.class {
+            _ if self.next_batch => Part::Wait,
+            Class::Compute => Part::Compute,
+            _ => Part::Other,
+        }
+    }
+
+    pub(super) fn of(kind: &Kind, category: u32) -> KindTraits {
+        let call = kind.origin == Origin::Call;
+        KindTraits {
+            class: kind.class,
+            call,
+            io: call && is_io(kind),
+            opens: call && kind.class == Class::Metadata && opens(&kind.name),
+            span: kind.origin == Origin::Span,
+            next_batch: kind.origin == Origin::Span && is_next_batch(kind),
+            idle: call && is_idle(kind),
+            above: call && *kind.cat == *"mpiio",
+            communicates: kind.origin == Origin::Span && communicates(&kind.cat),
+            timed: match kind.class {
+                Class::Read => Timed::Read,
+                Class::Write => Timed::Write,
+                Class::Sync => Timed::Sync,
+                _ => Timed::Metadata,
+            },
+            stream: stream(&kind.cat, kind.class == Class::Write),
+            closes: call && ["close", "fclose"].contains(&&*kind.name),
+            category: Categories::bit_at(category),
+        }
+    }
+}
+
+/// Calls that count as I/O: what reads, writes, synchronises or asks about files.
+pub fn is_io(kind: &Kind) -> bool {
+    matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+}
+
+/// Spans in which a trainer waits for its next batch, by the beginning of their name: ours and the benchmark's, PyTorch's
+/// profiler's, Lightning's.
+pub const NEXT_BATCH: [&str; 3] = ["fetch", "enumerate(DataLoader)", "[_TrainingEpochLoop].train_dataloader_next"];
+
+pub fn is_next_batch(kind: &Kind) -> bool {
+    kind.class != Class::Compute && NEXT_BATCH.iter().any(|name| kind.name.starts_with(name))
+}
+
+/// Spans of a training step whose forward nobody saw: a part of the computing, which must not be taken for all of it.
+const PARTS: [&str; 3] = ["backward", "optimizer.step", "optimizer.part"];
+
+pub(super) fn is_part(kind: &Kind) -> bool {
+    kind.origin == Origin::Span && *kind.cat == *"pipeline" && PARTS.contains(&kind.name.as_ref())
+}
+
+/// Calls that wait, whatever for.
+pub fn is_wait(kind: &Kind) -> bool {
+    kind.class == Class::Wait
+}
+
+/// Calls that wait for others. One that sleeps waits for nobody.
+pub fn is_idle(kind: &Kind) -> bool {
+    is_wait(kind) && !kind.name.ends_with("sleep")
+}
+
+/// Calls whose success opens a file. `fdopen` puts a stream before one that is open.
+pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open"];
+
+pub fn opens(name: &str) -> bool {
+    OPENING.contains(&name)
+}
+
+/// Categories of spans in which ranks talk to one another begin so.
+pub fn communicates(category: &str) -> bool {
+    category.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("comm"))
+}
+
+/// Bytes read and bytes written by a call of a class.
+#[inline(always)]
+pub fn directions(class: Class, moved: u64) -> (u64, u64) {
+    match class {
+        Class::Read => (moved, 0),
+        Class::Write => (0, moved),
+        _ => (0, 0),
+    }
+}

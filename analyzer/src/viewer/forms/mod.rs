@@ -1,0 +1,202 @@
+//! The forms of exports, and the walk over what an [`Export`] holds that all of them share.
+//!
+//! To add one: a file here with its [`Kind`], and its lines below. What writes it is an
+//! [`Exporter`](dlio_schemas::export::Exporter).
+
+mod bundle;
+mod chrome;
+mod dftracer;
+mod perfetto;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::clock::Clock;
+use dlio_schemas::export::{Exporter, ProcessId, Summary};
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::fields::key;
+use dlio_schemas::native::names::Names;
+use dlio_schemas::perfetto::pack::Compression;
+use dlio_schemas::perfetto::select::{Coarseness, Overview, OverviewNames};
+
+use super::{Export, Written, selection};
+use crate::load::recorded::Recorded;
+use crate::scan::Progress;
+
+/// In the order in which people are told of them.
+pub const KINDS: &[&Kind] = &[&perfetto::KIND, &bundle::KIND, &chrome::KIND, &dftracer::KIND];
+
+/// A kind of file that an export can be.
+pub struct Kind {
+    /// The ending of its files, before that of what packs them.
+    pub ending: &'static str,
+    /// Bytes and nanoseconds of CPU that an event takes, as measured, for an estimate.
+    cost: fn(Packing) -> (u64, u64),
+    /// Writes processes, host by host.
+    write: Write,
+    /// A remark on what was written.
+    remark: fn(&Written, Packing) -> Option<String>,
+}
+
+type Write = fn(&Export, &[Vec<&Recorded>], Packing, &mut BufWriter<&File>, &Progress) -> io::Result<Summary>;
+
+/// The packing of the bytes: of packets in the file, or of the file as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Packing {
+    pub packets: Compression,
+    pub gzip: bool,
+}
+
+/// A kind of file, and how it is packed.
+#[derive(Clone, Copy)]
+pub struct Form {
+    kind: &'static Kind,
+    packing: Packing,
+}
+
+impl Form {
+    /// The form that the ending of a file's name asks for.
+    pub fn of(path: &Path, packets: Compression) -> Option<Form> {
+        let name = path.file_name()?.to_str()?;
+        let (name, gzip) = name.strip_suffix(".gz").map_or((name, false), |name| (name, true));
+        let kind = KINDS.iter().find(|kind| name.rsplit_once('.').is_some_and(|(_, ending)| ending == kind.ending))?;
+        Some(Form { kind, packing: Packing { packets, gzip } })
+    }
+
+    /// A kind by its ending, whatever the file is called.
+    pub fn named(ending: &str, packets: Compression, gzip: bool) -> Form {
+        let kind = KINDS.iter().find(|kind| kind.ending == ending).expect("a kind of this ending");
+        Form { kind, packing: Packing { packets, gzip } }
+    }
+
+    pub fn ending(self) -> &'static str {
+        self.kind.ending
+    }
+
+    pub fn remark(self, written: &Written) -> Option<String> {
+        (self.kind.remark)(written, self.packing)
+    }
+
+    pub(super) fn cost(self) -> (u64, u64) {
+        (self.kind.cost)(self.packing)
+    }
+
+    /// Writes all hosts; says how many events and bytes that were.
+    pub(super) fn write(
+        self,
+        export: &Export,
+        hosts: &[Vec<&Recorded>],
+        file: &File,
+        progress: &Progress,
+    ) -> io::Result<(u64, u64)> {
+        let mut out = BufWriter::new(file);
+        let written = (self.kind.write)(export, hosts, self.packing, &mut out, progress)?;
+        io::Write::flush(&mut out)?;
+        Ok((written.events, written.bytes))
+    }
+}
+
+/// A path whose ending says which form is written there.
+pub fn parse_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if Form::of(&path, Compression::None).is_some() {
+        return Ok(path);
+    }
+    let endings: Vec<_> = KINDS.iter().map(|kind| format!(".{}", kind.ending)).collect();
+    Err(format!("its ending says what is written: {}", endings.join(", ")))
+}
+
+/// The processes of all hosts.
+fn all<'r>(export: &'r Export) -> Vec<&'r Recorded> {
+    export.processes.iter().collect()
+}
+
+fn write_processes(
+    export: &Export,
+    processes: &[&Recorded],
+    mut exporter: Box<dyn Exporter + '_>,
+    progress: &Progress,
+) -> io::Result<Summary> {
+    let overview = export.overview();
+    for recorded in processes {
+        let clock = Clock::nanoseconds(recorded.clock.real_offset_ns);
+        let mut fields = recorded.fields.clone();
+        overview.iter().for_each(|text| fields.set(key::OVERVIEW, text));
+        let process = exporter.process(&fields, &clock, recorded.first_ns, recorded.last_ns)?;
+        match export.coarseness {
+            None => selection::events(export.filter, recorded, progress, &mut |tid, events| {
+                put(&mut *exporter, process, tid, events, &clock, &recorded.names)
+            })?,
+            Some(coarseness) => write_overview(&mut *exporter, process, recorded, export, coarseness, progress)?,
+        }
+        let open = selection::open_spans(export.filter, recorded);
+        exporter.open_spans(process, &open, recorded.last_tick, &recorded.clock, &recorded.names)?;
+    }
+    exporter.finish()
+}
+
+fn write_overview(
+    exporter: &mut dyn Exporter,
+    process: ProcessId,
+    recorded: &Recorded,
+    export: &Export,
+    coarseness: Coarseness,
+    progress: &Progress,
+) -> io::Result<()> {
+    let clock = Clock::nanoseconds(recorded.clock.real_offset_ns);
+    let mut names = recorded.names.clone();
+    let own = OverviewNames::add(&mut names);
+    let mut threads: BTreeMap<u32, Overview> = BTreeMap::new();
+    let mut merged = Events::default();
+    selection::events(export.filter, recorded, progress, &mut |tid, events| {
+        merged.clear();
+        exporter.count(process, events, &clock, &names);
+        threads.entry(tid).or_insert_with(|| Overview::new(coarseness, own)).merge(events, &mut merged);
+        put(exporter, process, tid, &merged, &clock, &names)
+    })?;
+    for (tid, mut overview) in threads {
+        merged.clear();
+        overview.finish(&mut merged);
+        put(exporter, process, tid, &merged, &clock, &names)?;
+    }
+    Ok(())
+}
+
+/// A batch of which nothing is left does not announce its thread.
+fn put(
+    exporter: &mut dyn Exporter,
+    process: ProcessId,
+    tid: u32,
+    events: &Events,
+    clock: &Clock,
+    names: &Names,
+) -> io::Result<()> {
+    if events.is_empty() { Ok(()) } else { exporter.batch(process, tid, events, clock, names) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_says_which_form_is_written() {
+        let of =
+            |name: &str| Form::of(Path::new(name), Compression::Zstd).map(|form| (form.ending(), form.packing.gzip));
+        assert_eq!(of("a/b.pftrace"), Some(("pftrace", false)));
+        assert_eq!(of("x.json.gz"), Some(("json", true)));
+        assert_eq!([of("pftrace"), of("x.gz"), of("x.txt"), of("")], [None; 4]);
+        assert!(parse_path("x.txt").unwrap_err().contains(".pftrace, .tar, .json, .pfw"));
+    }
+
+    #[test]
+    fn every_kind_is_found_by_its_ending_alone() {
+        for kind in KINDS {
+            assert_eq!(
+                Form::of(Path::new(&format!("x.{}", kind.ending)), Compression::None).unwrap().ending(),
+                kind.ending
+            );
+        }
+    }
+}
