@@ -99,5 +99,5 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn damaged_input_makes_no_reader_panic() {
-    rounds::run(parsers::ENTRIES, samples, 250);
+    rounds::run(parsers::ENTRIES, samples, 80);
 }

@@ -17,7 +17,7 @@ const AHEAD: u64 = 2;
 /// One more than the number of batches that had been delivered when a model last ran; zero before that.
 static LAST_FORWARD: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a model ran for the batch that is worked on.
+/// True if a model ran for the batch that is worked on.
 #[pyfunction]
 pub fn forward_was_seen() -> bool {
     let last = LAST_FORWARD.load(Relaxed);
@@ -69,7 +69,7 @@ impl Forwards {
     }
 }
 
-/// Whether a module or one within it has parameters. Where that cannot be told, it is taken for one that has.
+/// True if a module or one within it has parameters. Where that cannot be told, it is taken for one that has.
 fn has_parameters(module: &Bound<PyAny>) -> bool {
     let py = module.py();
     let Some(parameters) = table(module, intern!(py, "_parameters")) else { return true };

@@ -72,7 +72,7 @@ impl Engine {
     }
 }
 
-/// Which thread this is, in one call of the C library.
+/// A number of this thread, in one call of the C library.
 #[inline(always)]
 pub fn thread() -> u64 {
     // SAFETY: takes nothing, cannot fail.

@@ -60,7 +60,7 @@ fn describe(key: &Bound<PyString>, value: &Bound<PyAny>) {
     }
 }
 
-/// Whether spans of this process are recorded.
+/// True if spans of this process are recorded.
 #[pyfunction]
 fn enabled() -> bool {
     engine::recording().is_some()

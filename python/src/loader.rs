@@ -1,4 +1,4 @@
-//! What stands in a data loader's hot path: its iterator's `__next__`, and what its fetcher takes samples from.
+//! The hot path of a data loader: its iterator's `__next__`, and the functions its fetcher takes samples from.
 //!
 //! ```text
 //! trainer   iterator.__next__ -> Fetch    a span a batch; finding that there are no more is `fetch.end`
@@ -29,7 +29,7 @@ use crate::value;
 /// Attribute of an iterator that holds its [`Pass`].
 const PASS: &str = "_dliotrace_pass";
 
-/// How many batches the loaders of this process have delivered.
+/// The number of batches that the loaders of this process have delivered.
 static DELIVERED: AtomicU64 = AtomicU64::new(0);
 
 pub fn delivered() -> u64 {

@@ -24,7 +24,7 @@ impl Phase {
         Phase(bits)
     }
 
-    /// Whether this thread is in any of them.
+    /// True if this thread is in any of them.
     #[inline(always)]
     pub fn is_now(self) -> bool {
         NOW.get() & self.0 != 0
@@ -44,7 +44,7 @@ pub fn leave(before: Phase) {
     NOW.set(before.0);
 }
 
-/// Whether this thread is in any of these phases.
+/// True if this thread is in any of these phases.
 #[pyfunction]
 #[pyo3(signature = (phases, /))]
 pub fn busy(phases: u8) -> bool {

@@ -21,7 +21,7 @@ use crate::value;
 struct Run {
     thread: u64,
     running: Running,
-    /// What the thread was doing before.
+    /// The phase of the thread before.
     before: Phase,
 }
 
@@ -70,7 +70,7 @@ impl Runs {
 #[pyclass(frozen, module = "dliotrace")]
 pub struct Span {
     template: Template,
-    /// What a thread is doing while one of these runs.
+    /// The phase of a thread while one of these runs.
     phase: Phase,
     runs: Held<Runs>,
 }

@@ -1,4 +1,4 @@
-//! Where what is tested lies: named by the environment, else in the folder cargo built these tests into.
+//! The place of what is tested: named by the environment, else in the folder cargo built these tests into.
 
 use std::path::{Path, PathBuf};
 

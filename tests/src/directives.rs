@@ -1,4 +1,4 @@
-//! What a program's first lines say about it.
+//! Directives: the first lines of a program about itself.
 //!
 //! A directive is a comment line `//= key: value` (C) or `#= key: value` (shell, Python); other comments are for people.
 //!

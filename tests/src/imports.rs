@@ -1,4 +1,4 @@
-//! Which files of a crate import which others, and the circles that this makes.
+//! The imports of a crate's files, and the circles that they make.
 //!
 //! Read from the tokens of the sources: `use`, and every path of modules and imported names. What a module hands on by
 //! `use` is followed to where it stands. A child that uses its parent's items ties nothing, for they are one thing in two
@@ -20,7 +20,7 @@ pub struct Imports {
     files: Vec<String>,
     /// The file of each module, those within a file too.
     modules: BTreeMap<Path, usize>,
-    /// What each module imports, by the name that it has there.
+    /// The imports of each module, by the name that they have there.
     names: BTreeMap<Path, BTreeMap<String, Path>>,
     /// Every path that stands in a module.
     paths: Vec<(Path, Path)>,
@@ -128,7 +128,7 @@ impl Imports {
         handed_on.and_then(|path| self.file(module, &[path, rest].concat(), chain + 1)).or(here)
     }
 
-    /// Which file takes something from which, parents left out.
+    /// The files that take something from others, parents left out.
     fn arrows(&self) -> BTreeSet<(usize, usize)> {
         let parents = |module: &Path| -> BTreeSet<usize> {
             (0..=module.len()).filter_map(|length| self.modules.get(&module[..length]).copied()).collect()
@@ -138,6 +138,16 @@ impl Imports {
             (!parents(module).contains(&to)).then_some((from, to))
         };
         self.paths.iter().filter_map(arrow).collect()
+    }
+
+    /// The files that take something from this one.
+    pub fn users(&self, file: &str) -> Vec<&str> {
+        let to = self.files.iter().position(|name| name == file);
+        self.arrows()
+            .iter()
+            .filter(|(from, found)| Some(*found) == to && from != found)
+            .map(|(from, _)| self.files[*from].as_str())
+            .collect()
     }
 
     /// Groups of files each of which reaches all others of its group, the largest first.
@@ -174,7 +184,7 @@ fn is_for_tests(attribute: Option<&TokenTree>) -> bool {
     attribute.is_some_and(|attribute| attribute.to_string().replace(' ', "") == "[cfg(test)]")
 }
 
-/// How many tokens an item has, its attributes included: up to its body or its semicolon.
+/// The number of tokens of an item, its attributes included: up to its body or its semicolon.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,

@@ -16,7 +16,7 @@ pub struct Sandbox {
     root: PathBuf,
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Run {
     pub exit: String,
@@ -117,7 +117,7 @@ fn kill_group(group: u32) {
     signal_group(group, "-9");
 }
 
-/// Whether there is a process in the group that could be signalled.
+/// True if there is a process in the group that could be signalled.
 fn signal_group(group: u32, signal: &str) -> bool {
     let mut kill = Command::new("kill");
     let status = kill.args([signal, "--", &format!("-{group}")]).stderr(Stdio::null()).status();

@@ -1,4 +1,4 @@
-//! What a trace folder holds, event by event, whatever the form of its files.
+//! The content of a trace folder, event by event, whatever the form of its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct Process {
 #[derive(Debug, Default)]
 pub struct Seen {
     pub processes: Vec<Process>,
-    /// What a sound trace has not: damage, files of other names.
+    /// The faults that a sound trace has not: damage, files of other names.
     pub faults: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ fn add(into: &mut Vec<Event>, events: &Events, tid: u32, names: &Names, clock: &
     }
 }
 
-/// How often each name occurs.
+/// The number of times each name occurs.
 pub fn tally<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<&'static str, u64> {
     let mut all = BTreeMap::new();
     events.for_each(|event| *all.entry(event.name).or_default() += 1);

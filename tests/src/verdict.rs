@@ -16,7 +16,7 @@ const AUTO_EVENTS_MAX: usize = 1_000_000;
 /// Clocks are compared across two files and a process: this much is noise.
 const CLOCK_SLACK_NS: i64 = 20_000_000;
 
-/// What a sentence of the tracer begins with.
+/// The beginning of a sentence of the tracer.
 const VOICE: &str = "dliotrace: ";
 
 /// All differences between a traced run and what was to be expected of it.
@@ -93,7 +93,7 @@ fn exactly(what: &str, expected: &Counts, all: &BTreeMap<&'static str, u64>, fou
     }
 }
 
-/// Whether a call waited long enough to be an event is the machine's affair.
+/// True for calls that wait: how long, and so whether they are events, is the machine's affair.
 fn is_wait(name: &str) -> bool {
     Op::from_name(name).and_then(Op::info).is_some_and(|info| info.layer == Layer::Wait)
 }

@@ -28,9 +28,9 @@ const STEPS: &str = "SELECT epoch, count(DISTINCT step) AS steps FROM events
 fn asked(trace: &Path, sql: &str) -> Vec<f64> {
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let message = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    said.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect()
+    message.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect()
 }
 
 /// The numbers of a list in summary.json.

@@ -1,4 +1,4 @@
-//! What `dlio trace` and `dlio-analyze` say of real programs, from recording to questions.
+//! The output of `dlio trace` and `dlio-analyze` on real programs, from recording to questions.
 
 use std::process::Command;
 
@@ -30,19 +30,19 @@ fn events_that_were_only_counted_are_said_to_be_in_no_row() {
     for (mode, folder) in [(["--mode", "summary"], "counted"), (["--max-mb", "1"], "full")] {
         let line = ["trace", "-o", folder, mode[0], mode[1], "--", &program, "mixed", "1", "1000000"];
         run(&sandbox, "dlio", &line);
-        let (exit, rows, said) = run(&sandbox, "dlio-analyze", &[folder, "--format", "csv", "--sql", COUNT]);
+        let (exit, rows, message) = run(&sandbox, "dlio-analyze", &[folder, "--format", "csv", "--sql", COUNT]);
         let rows: u64 = rows.lines().nth(1).unwrap().parse().unwrap();
-        let missing: u64 = said.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
-        assert!(said.contains("events were counted and not recorded") && said.lines().count() == 1, "{said}");
+        let missing: u64 = message.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
+        assert!(message.contains("events were counted and not recorded") && message.lines().count() == 1, "{message}");
         // One more where the thread that was joined had to be waited for.
-        assert!(exit == "0" && (1_000_001..=1_000_002).contains(&(rows + missing)), "{exit}, {rows}: {said}");
+        assert!(exit == "0" && (1_000_001..=1_000_002).contains(&(rows + missing)), "{exit}, {rows}: {message}");
         assert_eq!(run(&sandbox, "dlio-analyze", &[folder]).2, "", "a summary has all of them");
     }
-    let (_, _, said) = run(&sandbox, "dlio-analyze", &["full", "--parquet", "tables"]);
-    assert!(said.contains("counted and not recorded"), "{said}");
+    let (_, _, message) = run(&sandbox, "dlio-analyze", &["full", "--parquet", "tables"]);
+    assert!(message.contains("counted and not recorded"), "{message}");
 }
 
-/// What `dlio trace` says of a line of shell.
+/// The output of `dlio trace` on a line of shell.
 fn traced(sandbox: &Sandbox, line: &str) -> String {
     run(sandbox, "dlio", &["trace", "--all", "-o", "trace", "--", "sh", "-c", line]).2
 }
@@ -51,11 +51,11 @@ fn traced(sandbox: &Sandbox, line: &str) -> String {
 fn processes_are_counted_once_whatever_they_run() {
     let sandbox = Sandbox::new("commands.processes").unwrap();
     std::fs::write(sandbox.work().join("p.c"), "int x;\n").unwrap();
-    let said = traced(&sandbox, "cat p.c | wc -c; sleep 0");
+    let message = traced(&sandbox, "cat p.c | wc -c; sleep 0");
     // How many programs depends on how the shell starts its commands.
     let programs =
-        said.strip_prefix("dlio: 4 processes (").and_then(|rest| rest.split_once(" programs) recorded in trace ("));
-    let (programs, _) = programs.unwrap_or_else(|| panic!("{said}"));
+        message.strip_prefix("dlio: 4 processes (").and_then(|rest| rest.split_once(" programs) recorded in trace ("));
+    let (programs, _) = programs.unwrap_or_else(|| panic!("{message}"));
     let summary = run(&sandbox, "dlio-analyze", &["trace"]).1.replace('\n', " ");
     assert!(summary.contains(&format!(" 4 processes ({programs} programs) made ")), "{summary}");
     let json = run(&sandbox, "dlio-analyze", &["trace", "--format", "json"]).1;
@@ -69,10 +69,10 @@ fn a_traced_command_leaves_the_page_that_was_asked_for() {
     // What goes on in the background has begun when the command ends, and ends a moment later.
     let line = "mkfifo begun; cat '<b>data'; (exec 3< '<b>data'; echo > begun; sleep 0.3; cat '<b>data') > /dev/null & \
                 read nothing < begun";
-    let (exit, printed, said) =
+    let (exit, printed, message) =
         run(&sandbox, "dlio", &["trace", "-o", "trace", "--report", "report.html", "--", "sh", "-c", line]);
-    assert_eq!((exit.as_str(), printed.as_str()), ("0", "some"), "{said}");
-    assert!(said.contains("the report is report.html"), "{said}");
+    assert_eq!((exit.as_str(), printed.as_str()), ("0", "some"), "{message}");
+    assert!(message.contains("the report is report.html"), "{message}");
     let page = std::fs::read_to_string(sandbox.work().join("report.html")).unwrap();
     assert!(page.contains("Nothing lost, nothing damaged"), "{page}");
     assert!(page.contains("&lt;b&gt;data") && !page.contains("<b>data"), "{page}");
@@ -100,16 +100,17 @@ fn each_run_in_a_folder_can_be_shown_alone() {
     command.args(["-c", line, &dlio]).env("DLIO_LIB", artefacts::library().unwrap());
     assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
     let reported = |arguments: &[&str]| {
-        let (exit, report, said) = run(&sandbox, "dlio-analyze", &[&["trace", "--format", "json"], arguments].concat());
-        assert_eq!(exit, "0", "{said}");
+        let (exit, report, message) =
+            run(&sandbox, "dlio-analyze", &[&["trace", "--format", "json"], arguments].concat());
+        assert_eq!(exit, "0", "{message}");
         let pids = report.split_once("\"pids\": ").map(|(_, rest)| rest.split(',').next().unwrap().to_string());
         pids.unwrap_or_else(|| panic!("{report}"))
     };
     let (both, first, last) = (reported(&[]), reported(&["--run", "1"]), reported(&["--run", "last"]));
     let number = |text: String| text.parse::<u64>().unwrap();
     assert_eq!(number(both), number(first) + number(last));
-    let (exit, _, said) = run(&sandbox, "dlio-analyze", &["trace", "--run", "3"]);
-    assert!(exit == "1" && said.contains("--run 1 to 2"), "{exit}: {said}");
+    let (exit, _, message) = run(&sandbox, "dlio-analyze", &["trace", "--run", "3"]);
+    assert!(exit == "1" && message.contains("--run 1 to 2"), "{exit}: {message}");
 }
 
 #[test]
@@ -129,16 +130,19 @@ fn nobody_who_listens_to_what_is_said_is_no_panic() {
 fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
     let sandbox = Sandbox::new("commands.killed").unwrap();
     let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
-    let (exit, _, said) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
+    let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
     assert_eq!(exit, "137");
-    assert!(said.contains("1 process ended by a signal, or found no room") && !said.contains("(0 B)"), "{said}");
+    assert!(
+        message.contains("1 process ended by a signal, or found no room") && !message.contains("(0 B)"),
+        "{message}"
+    );
 }
 
 #[test]
 fn an_option_nobody_knows_is_not_run() {
     let sandbox = Sandbox::new("commands.options").unwrap();
-    let (exit, _, said) = run(&sandbox, "dlio", &["trace", "--fromat", "native", "--", "ls"]);
-    assert!(exit == "2" && said.contains("--format"), "{exit} {said}");
+    let (exit, _, message) = run(&sandbox, "dlio", &["trace", "--fromat", "native", "--", "ls"]);
+    assert!(exit == "2" && message.contains("--format"), "{exit} {message}");
     assert_eq!(run(&sandbox, "dlio", &["trace", "--bogus", "--", "ls"]).0, "2");
     assert_eq!(run(&sandbox, "dlio", &["trace", "-q", "sh", "-c", "exit 7", "--bogus"]).0, "7");
 }
@@ -175,8 +179,8 @@ int main(int argc, char **argv) {
     let line = ["trace", "-o", "trace", "--", &binary].into_iter().chain(names.iter().map(String::as_str));
     assert_eq!(run(&sandbox, "dlio", &line.collect::<Vec<_>>()).0, "0");
     let ask = |sql: &str| {
-        let (_, printed, said) = run(&sandbox, "dlio-analyze", &["trace", "--format", "csv", "--sql", sql]);
-        printed.lines().nth(1).unwrap_or_else(|| panic!("{sql}: {said}")).to_string()
+        let (_, printed, message) = run(&sandbox, "dlio-analyze", &["trace", "--format", "csv", "--sql", sql]);
+        printed.lines().nth(1).unwrap_or_else(|| panic!("{sql}: {message}")).to_string()
     };
     assert_eq!(ask("select count(*) from events where name = 'fdopen'"), FILES.to_string());
     assert_eq!(ask("select sum(opens) from files where path like '%/data%'"), FILES.to_string());

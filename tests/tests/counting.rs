@@ -107,9 +107,9 @@ fn quantiles_of_counts_are_marked_in_every_report() {
     for words in [&[][..], &["--full"], &["--section", "functions"]] {
         let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
         let output = command.arg(program.sandbox.trace()).args(words).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
-        assert!(said.contains("~ is off by a sixteenth at most"), "{words:?}: {said}");
-        assert!(said.matches(" ~").count() > 3, "{words:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+        assert!(message.contains("~ is off by a sixteenth at most"), "{words:?}: {message}");
+        assert!(message.matches(" ~").count() > 3, "{words:?}: {message}");
     }
 }
 

@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// What a run does.
+/// The work of a run.
 struct Plan {
     seed: u64,
     /// Bytes of the disk for the trace, or zero for the one everything lies on.
@@ -126,12 +126,12 @@ impl Plan {
     }
 }
 
-/// What the report says.
+/// The numbers of a report.
 #[derive(Debug, Default)]
 struct Report {
     recorded: u64,
     lost: u64,
-    /// What damage cost at the most; `None` where nobody knows.
+    /// The most that damage cost; `None` where nobody knows.
     more: Option<u64>,
     strict: i32,
 }
@@ -163,7 +163,7 @@ impl Bench {
         }
     }
 
-    /// What became of a run, or what is wrong with it.
+    /// The report of a run, or what is wrong with it.
     fn run(&self, plan: &Plan) -> Result<Report, String> {
         static RUN: AtomicU64 = AtomicU64::new(0);
         let folder = self.sandbox.root().join(format!("{}.{}", plan.seed, RUN.fetch_add(1, Relaxed)));
@@ -214,21 +214,21 @@ fn judge(folder: &Path) -> Result<Report, String> {
     let numbers: Vec<u64> = counters.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let (begun, done) = numbers[1..].chunks(2).fold((0, 0), |sum, pair| (sum.0 + pair[0], sum.1 + pair[1]));
     let report = report(folder);
-    let told = report.recorded + report.lost;
+    let accounted = report.recorded + report.lost;
     // A call that was under way may be there or not.
-    let fits = told <= begun && report.more.is_none_or(|more| told + more >= done);
+    let fits = accounted <= begun && report.more.is_none_or(|more| accounted + more >= done);
     let lacks = report.lost > 0 || report.more != Some(0);
     let strict = if lacks { 3 } else { 0 };
-    let said = || [fs::read_to_string(folder.join("said")), fs::read_to_string(folder.join("complaint"))];
+    let message = || [fs::read_to_string(folder.join("said")), fs::read_to_string(folder.join("complaint"))];
     if !fits {
         return Err(format!(
             "{begun} calls begun, {done} done, and {report:?}; the program ended with {status}; {:?}",
-            said()
+            message()
         ));
     }
     let nothing = report.recorded == 0 && report.strict == 1;
     if report.strict != strict && !nothing {
-        return Err(format!("{report:?}, where --strict should say {strict}; {:?}", said()));
+        return Err(format!("{report:?}, where --strict should say {strict}; {:?}", message()));
     }
     Ok(report)
 }

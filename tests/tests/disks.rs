@@ -29,10 +29,10 @@ struct Scene {
     program: PathBuf,
 }
 
-/// What a line of shell left.
+/// The remains of a line of shell.
 struct Left {
     exit: String,
-    said: String,
+    message: String,
 }
 
 impl Scene {
@@ -55,8 +55,8 @@ impl Scene {
         command.env("analyze", artefacts::command("dlio-analyze").unwrap());
         command.env("DLIO_LIB", artefacts::library().unwrap()).env("XDG_CACHE_HOME", self.sandbox.work().join("home"));
         let run = self.sandbox.run(&mut command, true).unwrap();
-        let said = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        Left { exit: run.exit, said }
+        let message = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        Left { exit: run.exit, message }
     }
 
     fn file(&self, name: &str) -> String {
@@ -79,16 +79,16 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
     let left = scene.shell(
         "4k",
         "echo full > small/filler
-         LD_PRELOAD=$library DLIO_TRACE_DIR=small/trace $reads 2>said; ls small/trace > names
+         LD_PRELOAD=$library DLIO_TRACE_DIR=small/trace $reads 2>message; ls small/trace > names
          $analyze small/trace > report 2>&1 || exit 1
-         $analyze small/trace --html page > page-said 2>&1 || exit 2
+         $analyze small/trace --html page > page-message 2>&1 || exit 2
          $analyze small/trace --strict > strict 2>&1; [ $? = 3 ] || exit 3
          $analyze small/trace --perfetto all.pftrace > export 2>&1 && exit 4
          $analyze small/trace --pid 1 > filtered 2>&1
          $analyze small/trace --compare small/trace > compared 2>&1 && exit 5
          exit 0",
     );
-    assert_eq!(left.exit, "0", "{}", left.said);
+    assert_eq!(left.exit, "0", "{}", left.message);
     assert!(scene.file("said").contains("5002 events are lost"), "{}", scene.file("said"));
     assert!(scene.file("names").contains(".lost-5002.ring"), "{}", scene.file("names"));
     for name in ["report", "page", "strict", "export", "filtered"] {
@@ -107,19 +107,19 @@ fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
         "64k",
         "export DLIO_TRACE_SPOOL=$PWD/spool
          $dlio trace -o small/trace -- sh -c 'echo $$ > pid; exec 7< /etc/passwd
-             head -c 1m /dev/zero > small/filler 2> /dev/null; kill -9 $$' 2> said
+             head -c 1m /dev/zero > small/filler 2> /dev/null; kill -9 $$' 2> message
          ls spool > stranded; rm small/filler
          $dlio trace -o small/trace -- true 2> later; ls spool > after; ls small/trace > names",
     );
-    assert_eq!(left.exit, "0", "{}", left.said);
-    let (said, killed) = (scene.file("said"), format!("-{}-", scene.file("pid").trim()));
+    assert_eq!(left.exit, "0", "{}", left.message);
+    let (message, killed) = (scene.file("said"), format!("-{}-", scene.file("pid").trim()));
     assert!(
         scene.file("stranded").contains(&killed)
-            && said.contains("killed or found no room, and the events recorded lie in"),
-        "{said}"
+            && message.contains("killed or found no room, and the events recorded lie in"),
+        "{message}"
     );
-    assert!(said.contains("No space left on device") && said.contains("Make room, and the next"), "{said}");
-    assert!(!said.contains("nothing was recorded"), "{said}");
+    assert!(message.contains("No space left on device") && message.contains("Make room, and the next"), "{message}");
+    assert!(!message.contains("nothing was recorded"), "{message}");
     assert!(
         !scene.file("later").contains("events recorded lie in") && scene.file("after").is_empty(),
         "{}",
@@ -128,7 +128,7 @@ fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
     assert!(scene.file("names").contains(&killed), "{}", scene.file("names"));
 }
 
-/// What may lie in the folder of a result that could not be written: what was there before.
+/// Holds a folder to what was there before a result that could not be written.
 fn holds_only(folder: &str, names: [&str; 2]) {
     let (mut found, mut names): (Vec<_>, Vec<_>) = (folder.lines().collect(), names.to_vec());
     found.sort_unstable();
@@ -155,17 +155,17 @@ fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
             "32k",
             &format!(
                 "echo old > small/{name}; mkdir small/other; head -c 20k /dev/zero > small/other/filler
-                 $analyze trace --no-cache --force {option} small/{name} > said 2>&1; echo $? > status
+                 $analyze trace --no-cache --force {option} small/{name} > message 2>&1; echo $? > status
                  cat small/{name} > content; ls -A small > names"
             ),
         );
-        assert_eq!(left.exit, "0", "{name}: {}", left.said);
-        let (said, status) = (scene.file("said"), scene.file("status"));
-        assert_eq!(status.trim(), "1", "{option}: {said}");
+        assert_eq!(left.exit, "0", "{name}: {}", left.message);
+        let (message, status) = (scene.file("said"), scene.file("status"));
+        assert_eq!(status.trim(), "1", "{option}: {message}");
         assert_eq!(scene.file("content"), "old\n", "{option}");
         holds_only(&scene.file("names"), [name, "other"]);
-        let sentence = said.lines().find(|line| line.contains("No space left on device"));
-        let sentence = sentence.unwrap_or_else(|| panic!("{option}: {said}"));
+        let sentence = message.lines().find(|line| line.contains("No space left on device"));
+        let sentence = sentence.unwrap_or_else(|| panic!("{option}: {message}"));
         assert!(sentence.contains(&format!("small/{name}")), "{option}: {sentence}");
         assert!(sentence.contains("room"), "{option} names no remedy: {sentence}");
     }
@@ -179,18 +179,18 @@ fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
         let left = scene.shell(
             "64k",
             &format!(
-                "$analyze trace --no-cache --parquet {folder} > said 2>&1; echo $? > status
+                "$analyze trace --no-cache --parquet {folder} > message 2>&1; echo $? > status
                  find small -type f > left; ls -A small > names
                  rm -rf small/filler; mount -o remount,size=100m small
                  $analyze trace --no-cache --parquet {folder} > again 2>&1; echo $? > status-again"
             ),
         );
-        assert_eq!(left.exit, "0", "{folder}: {}", left.said);
-        let said = scene.file("said");
-        assert_eq!(scene.file("status").trim(), "1", "{folder}: {said}");
+        assert_eq!(left.exit, "0", "{folder}: {}", left.message);
+        let message = scene.file("said");
+        assert_eq!(scene.file("status").trim(), "1", "{folder}: {message}");
         assert_eq!((scene.file("left").as_str(), scene.file("names").as_str()), ("", ""), "{folder}");
-        let sentence = said.lines().find(|line| line.contains("No space left on device"));
-        let sentence = sentence.unwrap_or_else(|| panic!("{folder}: {said}"));
+        let sentence = message.lines().find(|line| line.contains("No space left on device"));
+        let sentence = sentence.unwrap_or_else(|| panic!("{folder}: {message}"));
         assert!(sentence.contains(folder) && sentence.contains("room"), "{folder}: {sentence}");
         assert_eq!(scene.file("status-again").trim(), "0", "{folder}: {}", scene.file("again"));
     }
@@ -210,7 +210,7 @@ fn a_cache_that_finds_no_room_costs_nothing_but_itself() {
          $analyze small/trace > second 2>&1 || exit 3
          $analyze small/trace > third 2>&1 || exit 4",
     );
-    assert_eq!(left.exit, "0", "{} {}", left.said, scene.file("first"));
+    assert_eq!(left.exit, "0", "{} {}", left.message, scene.file("first"));
     let names = scene.file("names");
     assert!(names.lines().count() == 1 && names.trim().ends_with(".dlt"), "{names}");
     assert!(scene.file("first").contains("1,000,502 events"), "{}", scene.file("first"));
@@ -230,12 +230,12 @@ fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
                  LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native $reads 60000 2> /dev/null
                  size=$(stat -c %s small/trace/*.dlt); rm -r small/trace
                  head -c $((320 * 1024 - size - size / 3)) /dev/zero > small/filler
-                 LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT={form} $reads 60000 2> said
+                 LD_PRELOAD=$library DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT={form} $reads 60000 2> message
                  echo $? > status; ls -A small/trace > names; ls -A spool > spooled
                  $analyze small/trace --no-cache --strict --format json > report 2> complaint; echo $? > strict"
             ),
         );
-        assert_eq!((left.exit.as_str(), scene.file("status").trim()), ("0", "0"), "{form}: {}", left.said);
+        assert_eq!((left.exit.as_str(), scene.file("status").trim()), ("0", "0"), "{form}: {}", left.message);
         let names = scene.file("names");
         assert!(names.lines().count() == 1 && names.trim().ends_with(".dlt"), "{form}: {names}");
         assert_eq!(scene.file("spooled"), "", "{form}");

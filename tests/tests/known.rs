@@ -15,7 +15,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
-/// What every row of a query says, without its head.
+/// The rows of a query, without its head.
 fn asked(trace: &Path, sql: &str) -> Vec<String> {
     let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
     let output = analyze.arg(trace).args(["--no-cache", "--format", "csv", "--sql", sql]).output().unwrap();
@@ -23,7 +23,7 @@ fn asked(trace: &Path, sql: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().skip(1).map(String::from).collect()
 }
 
-/// When the chosen events began and ended.
+/// Begin and end of the chosen events.
 fn times(trace: &Path, condition: &str) -> Vec<(i64, i64)> {
     let rows = asked(trace, &format!("select ts, ts + dur as till from events where {condition} order by ts"));
     let number = |text: &str| text.parse::<i64>().unwrap();
@@ -69,9 +69,9 @@ fn strace_and_we_tell_the_same_of_one_run() {
     let sandbox = Sandbox::new("known.strace").unwrap();
     let (theirs, ours) = run_known(&sandbox);
     let same = |sql: &str| {
-        let told = [asked(&theirs, sql), asked(&ours, sql)];
-        assert_eq!(told[0], told[1], "{sql}");
-        told[1].len()
+        let both = [asked(&theirs, sql), asked(&ours, sql)];
+        assert_eq!(both[0], both[1], "{sql}");
+        both[1].len()
     };
     assert_eq!(
         same("select path, bytes_read, bytes_written from files where path like '%/data/%' order by path"),
@@ -97,12 +97,12 @@ fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
                  where name in ('fopen', 'fclose', 'fwrite', 'fread', 'fputc', 'fgets', 'fgetc', 'write', 'pwrite', \
                  'writev', 'read', 'pread', 'copy_file_range', 'unlink', 'rename') \
                  and (file is null or file not like '<%') group by name order by name";
-    let told = asked(ours, calls);
-    assert_eq!((told.len(), &told), (15, &asked(theirs, calls)));
+    let rows = asked(ours, calls);
+    assert_eq!((rows.len(), &rows), (15, &asked(theirs, calls)));
     let files = "select regexp_replace(path, '^.*/', '') as name, bytes_read, bytes_written from files \
                  where path like '%/items' or path like '%/text' order by name";
-    let told = asked(ours, files);
-    assert_eq!((told.len(), &told), (2, &asked(theirs, files)));
+    let rows = asked(ours, files);
+    assert_eq!((rows.len(), &rows), (2, &asked(theirs, files)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the dynamic loader needs to load what is shipped: clusters run systems that are years old.
+//! The needs of what is shipped when the dynamic loader loads it: clusters run systems that are years old.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use dlio_tests::artefacts;
 
 /// Lines that the tool says of a binary.
-fn said(option: &str, binary: &Path) -> Vec<String> {
+fn fields(option: &str, binary: &Path) -> Vec<String> {
     let output = Command::new("objdump").arg(option).arg(binary).output().expect("objdump, of binutils");
     assert!(output.status.success(), "{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_string).collect()
 }
 
 fn needed(binary: &Path) -> Vec<String> {
-    let lines = said("-p", binary);
+    let lines = fields("-p", binary);
     lines.iter().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(|name| name.trim().to_string()).collect()
 }
 
@@ -27,7 +27,7 @@ fn versions(binary: &Path) -> Vec<((u32, u32), String)> {
         Some(((major.parse().ok()?, minor.parse().ok()?), line.clone()))
     };
     // Both the symbols and the list of versions the loader looks for first.
-    said("-T", binary).iter().chain(&said("-p", binary)).filter_map(version).collect()
+    fields("-T", binary).iter().chain(&fields("-p", binary)).filter_map(version).collect()
 }
 
 fn assert_oldest(binary: &Path, oldest: (u32, u32)) {

@@ -91,7 +91,7 @@ fn expected_ending(case: &Case, run: &Run) -> Result<(), String> {
     }
 }
 
-/// What this machine lacks.
+/// The needs that this machine lacks.
 fn missing(needs: &[String]) -> Result<(), String> {
     let has = |command: &String| {
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What tracing costs a process that does little, in system calls: builds and shells start thousands of those.
+//! The cost of tracing a process that does little, in system calls: builds and shells start thousands of those.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -24,14 +24,14 @@ int main(int argc, char **argv) {
 
 /// System calls of the program with a library before it.
 fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str) -> Vec<String> {
-    let told = sandbox.root().join("told");
+    let counts = sandbox.root().join("counts");
     let mut command = Command::new("strace");
-    command.arg("-o").arg(&told).args(["-E", &format!("LD_PRELOAD={library}")]).arg(sandbox.root().join("reads"));
+    command.arg("-o").arg(&counts).args(["-E", &format!("LD_PRELOAD={library}")]).arg(sandbox.root().join("reads"));
     command.args(arguments).env("DLIO_TRACE_DIR", sandbox.trace());
     let format = if convert == "exit" { "native" } else { "auto" };
     command.env("DLIO_TRACE_FORMAT", format).env("DLIO_TRACE_CONVERT", convert);
     assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
-    let text = std::fs::read_to_string(told).unwrap();
+    let text = std::fs::read_to_string(counts).unwrap();
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 

@@ -11,7 +11,7 @@ use dlio_tests::compile::compile;
 use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, seen};
 
-/// Where a command lies; `make setup-test` installs those that every machine can have.
+/// The place of a command; `make setup-test` installs those that every machine can have.
 fn found(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.is_file())
@@ -179,9 +179,9 @@ fn a_folder_that_cannot_be_made_is_said_once_and_why() {
         let mut command = Command::new(&binary);
         command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", folder);
         let run = sandbox.run(&mut command, true).unwrap();
-        let said = text(&run.errors);
-        assert_eq!((run.exit.as_str(), said.lines().count()), ("42", 1), "{said}");
-        assert!(said.contains(reason) && said.contains(folder), "{said}");
+        let message = text(&run.errors);
+        assert_eq!((run.exit.as_str(), message.lines().count()), ("42", 1), "{message}");
+        assert!(message.contains(reason) && message.contains(folder), "{message}");
     }
 }
 

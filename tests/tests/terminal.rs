@@ -1,4 +1,4 @@
-//! What people type at a terminal: `tests/terminal` has what is typed and what must be shown.
+//! Commands at a terminal: `tests/terminal` has what is typed and what must be shown.
 
 use std::path::Path;
 use std::process::Command;

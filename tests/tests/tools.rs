@@ -315,7 +315,7 @@ impl Call<'_> {
     }
 }
 
-/// What stands between `<` and `>`: strace's name of a descriptor.
+/// The text between `<` and `>`: strace's name of a descriptor.
 fn bracketed(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('<')?;
     rest.split_once('>').map(|(path, _)| path.trim_end_matches(" (deleted)"))

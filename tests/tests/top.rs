@@ -17,7 +17,7 @@ const OPENS: u64 = 333;
 struct Worker {
     process: Child,
     asked: Option<ChildStdin>,
-    said: BufReader<ChildStdout>,
+    message: BufReader<ChildStdout>,
 }
 
 impl Worker {
@@ -32,8 +32,8 @@ impl Worker {
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let asked = process.stdin.take();
-        let said = BufReader::new(process.stdout.take().unwrap());
-        let mut worker = Worker { process, asked, said };
+        let message = BufReader::new(process.stdout.take().unwrap());
+        let mut worker = Worker { process, asked, message };
         worker.wait();
         worker
     }
@@ -41,7 +41,7 @@ impl Worker {
     /// Waits until a step is done.
     fn wait(&mut self) {
         let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+        self.message.read_line(&mut line).unwrap();
         assert_eq!(line, "done\n");
     }
 
@@ -69,24 +69,24 @@ fn seen(sandbox: &Sandbox) -> Value {
 }
 
 /// Calls, failed ones and bytes of an operation since the processes began.
-fn total(picture: &Value, operation: &str) -> [u64; 3] {
-    let rows = picture["operations"].as_array().unwrap();
+fn total(snapshot: &Value, operation: &str) -> [u64; 3] {
+    let rows = snapshot["operations"].as_array().unwrap();
     let row =
-        rows.iter().find(|row| row["operation"] == operation).unwrap_or_else(|| panic!("{operation}: {picture:#}"));
+        rows.iter().find(|row| row["operation"] == operation).unwrap_or_else(|| panic!("{operation}: {snapshot:#}"));
     let number = |field: &str| row["total"][field].as_u64().unwrap();
     [number("calls"), number("failed"), number("bytes_read") + number("bytes_written")]
 }
 
 /// After so many steps every figure is what the worker did.
-fn assert_exact(picture: &Value, workers: u64, steps: u64) {
+fn assert_exact(snapshot: &Value, workers: u64, steps: u64) {
     let (reads, opens) = (workers * steps * READS, workers * steps * OPENS);
-    assert_eq!(total(picture, "pread"), [reads, 0, reads * 100]);
-    assert_eq!(total(picture, "open"), [workers + opens, opens, 0]);
+    assert_eq!(total(snapshot, "pread"), [reads, 0, reads * 100]);
+    assert_eq!(total(snapshot, "open"), [workers + opens, opens, 0]);
     // To its file once, and to the pipe after each step.
-    assert_eq!(total(picture, "write"), [workers + workers * steps, 0, workers * 1000 + workers * steps * 5]);
-    let processes = picture["processes"].as_array().unwrap();
+    assert_eq!(total(snapshot, "write"), [workers + workers * steps, 0, workers * 1000 + workers * steps * 5]);
+    let processes = snapshot["processes"].as_array().unwrap();
     assert_eq!(
-        (processes.len() as u64, picture["lost"].as_u64(), picture["exact"].as_bool()),
+        (processes.len() as u64, snapshot["lost"].as_u64(), snapshot["exact"].as_bool()),
         (workers, Some(0), Some(true))
     );
     for process in processes {
@@ -165,26 +165,26 @@ fn a_process_that_never_rests_is_counted_once() {
             steps += 1;
         }
         let output = running.wait_with_output().unwrap();
-        let picture: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
         // Of each step the worker's own calls, what it says and what it is asked.
-        let events = picture["processes"][0]["events"].as_u64().unwrap();
+        let events = snapshot["processes"][0]["events"].as_u64().unwrap();
         let made = |steps: u64| 2 + steps * (STEP.0 + STEP.1 + 2);
         assert!(
             (made(before) - 1..=made(steps)).contains(&events),
             "{events} events between steps {before} and {steps}"
         );
-        if !picture["exact"].as_bool().unwrap() || !picture["processes"][0]["total_exact"].as_bool().unwrap() {
+        if !snapshot["exact"].as_bool().unwrap() || !snapshot["processes"][0]["total_exact"].as_bool().unwrap() {
             // It did more than is looked at.
             continue;
         }
-        let [[reads, ..], [opens, ..]] = ["pread", "open"].map(|operation| total(&picture, operation));
+        let [[reads, ..], [opens, ..]] = ["pread", "open"].map(|operation| total(&snapshot, operation));
         assert!(
             (before * STEP.0..=steps * STEP.0).contains(&reads),
             "{reads} reads between steps {before} and {steps}"
         );
         let apart = (reads / STEP.0).abs_diff((opens - 1) / STEP.1);
         assert!(apart <= 1, "{reads} reads and {opens} opens are not of the same steps");
-        let recent = picture["operations"].as_array().unwrap().iter().find(|row| row["operation"] == "pread").unwrap();
+        let recent = snapshot["operations"].as_array().unwrap().iter().find(|row| row["operation"] == "pread").unwrap();
         assert!(recent["calls"].as_u64().unwrap() <= (steps - before + 1) * STEP.0, "{recent:#}");
     }
     worker.end();
@@ -217,14 +217,14 @@ fn spans_say_who_waits_and_who_computes() {
     command.env("LD_PRELOAD", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let asked = process.stdin.take();
-    let said = BufReader::new(process.stdout.take().unwrap());
-    let mut worker = Worker { process, asked, said };
+    let message = BufReader::new(process.stdout.take().unwrap());
+    let mut worker = Worker { process, asked, message };
     worker.wait();
-    let picture = seen(&sandbox);
-    let process = &picture["processes"][0];
+    let snapshot = seen(&sandbox);
+    let process = &snapshot["processes"][0];
     assert_eq!((&process["role"], &process["now"]), (&"trainer".into(), &"compute".into()), "{process:#}");
     let seconds = |field: &str| process[field].as_f64().unwrap();
-    let interval = picture["interval_s"].as_f64().unwrap();
+    let interval = snapshot["interval_s"].as_f64().unwrap();
     assert_eq!(seconds("waiting_s"), 0.0, "it was over before the interval began");
     assert!(seconds("waiting_total_s") >= 0.001 && seconds("waiting_total_s") < 60.0, "{process:#}");
     // It has been computing all the time.
@@ -286,10 +286,10 @@ fn what_is_no_folder_is_refused_with_a_word() {
     let sandbox = Sandbox::new("top.refused").unwrap();
     let file = sandbox.root().join("file");
     std::fs::write(&file, "").unwrap();
-    for (place, said) in [(sandbox.root().join("none"), "there is no such folder yet"), (file, "not a folder")] {
+    for (place, message) in [(sandbox.root().join("none"), "there is no such folder yet"), (file, "not a folder")] {
         let output = Command::new(artefacts::command("dlio-top").unwrap()).arg(&place).arg("--once").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1));
-        assert!(errors.contains(said), "{errors}");
+        assert!(errors.contains(message), "{errors}");
     }
 }

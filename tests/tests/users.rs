@@ -116,8 +116,8 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
-            let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-            return (status, said);
+            let message = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+            return (status, message);
         }
         if began.elapsed() > PATIENCE {
             child.kill().unwrap();
@@ -128,9 +128,9 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
 }
 
 fn run(mut command: Command) -> String {
-    let (status, said) = ended(command.spawn().unwrap());
-    assert_eq!(status.code(), Some(42), "{status}: {said}");
-    said
+    let (status, message) = ended(command.spawn().unwrap());
+    assert_eq!(status.code(), Some(42), "{status}: {message}");
+    message
 }
 
 fn mode(path: &Path) -> u32 {
@@ -160,8 +160,8 @@ fn what_lies_in_a_shared_spool_is_no_ring_because_of_its_name() {
     fs::create_dir(spool.join("d-host-999999994-1.ring")).unwrap();
     let before = files(&spool);
     before.iter().filter(|path| !path.is_symlink()).for_each(|path| scene.rights(path, 0o777, ATTACKER));
-    let said = run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace), ("DLIO_TRACE_SPOOL", &spool)]));
-    assert_eq!(said, "");
+    let message = run(scene.traced(&[], &[("DLIO_TRACE_DIR", &trace), ("DLIO_TRACE_SPOOL", &spool)]));
+    assert_eq!(message, "");
     let seen = seen::read(&trace);
     assert_eq!((seen.count("pread"), seen.lost(), seen.faults.len()), (5000, 0, 0), "{:?}", seen.faults);
     assert_eq!((files(&spool), fs::read_to_string(precious).unwrap()), (before, "theirs".into()));
@@ -216,9 +216,9 @@ fn files_of_others_under_the_traces_name_are_not_written_to() {
             _ => fs::write(&dlt, "theirs").unwrap(),
         }
         fs::write(scene.at("work/go"), "").unwrap();
-        let (status, said) = ended(child);
-        assert_eq!(status.code(), Some(42), "{kind}: {said}");
-        assert!(said.contains("events are lost"), "{kind}: {said}");
+        let (status, message) = ended(child);
+        assert_eq!(status.code(), Some(42), "{kind}: {message}");
+        assert!(message.contains("events are lost"), "{kind}: {message}");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs", "{kind}");
         if kind == "another file" {
             assert_eq!(fs::read_to_string(&dlt).unwrap(), "theirs");
@@ -273,8 +273,8 @@ fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
     symlink(&precious, &report).unwrap();
     let mut command = scene.command(&analyze, VICTIM);
     command.arg(&trace).args(["--format", "json", "-o"]).arg(&report).env("HOME", scene.at("work"));
-    let (status, said) = ended(command.spawn().unwrap());
-    assert!(status.success(), "{said}");
+    let (status, message) = ended(command.spawn().unwrap());
+    assert!(status.success(), "{message}");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
     assert!(
         fs::read_to_string(&report).unwrap().contains("5000") || fs::read_to_string(&report).unwrap().contains("5,000")
@@ -282,7 +282,7 @@ fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
     let export = scene.at("work/all.pftrace");
     symlink(&precious, &export).unwrap();
     let mut command = scene.command(&analyze, VICTIM);
-    let (status, said) = ended(command.arg(&trace).args(["--force", "--perfetto"]).arg(&export).spawn().unwrap());
-    assert!(status.success(), "{said}");
+    let (status, message) = ended(command.arg(&trace).args(["--force", "--perfetto"]).arg(&export).spawn().unwrap());
+    assert!(status.success(), "{message}");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
 }

@@ -1,4 +1,4 @@
-//! What the pieces of a recorded call cost, each beside a limit: what a piece that does its task at all cannot undercut.
+//! The cost of the pieces of a recorded call, each beside a limit: what a piece that does its task at all cannot undercut.
 //!
 //! | piece | limit |
 //! |---|---|

@@ -1,0 +1,55 @@
+//! What is meant to grow is one file and its lines in the list beside it: nothing else takes anything from that file, so
+//! nothing else has to change when another one comes. CONTRIBUTING.md shows one of each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use dlio_tests::home;
+use dlio_tests::imports::Imports;
+
+/// Folders of plug-ins, by crate; and files in them that others use for what they know besides.
+const PLUGINS: &[(&str, &str, &[&str])] = &[
+    // Processes of Perfetto traces are exported anew.
+    ("analyzer", "load/formats", &["perfetto"]),
+    // A tar holds traces for Perfetto, and DFTracer's lines cost what Chrome's do.
+    ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
+    ("analyzer", "findings/rules", &[]),
+    // An .npz is a zip of .npy; zips and HDF5 files are those of checkpoints and of the library too.
+    ("benchmark", "formats", &["npy", "zip", "hdf5", "hdf5_head", "hdf5_chunks"]),
+];
+
+fn root() -> PathBuf {
+    home().parent().expect("the crate lies in the workspace").to_path_buf()
+}
+
+fn sources(folder: &Path, into: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() {
+            sources(&entry, into);
+        } else if entry.extension().is_some_and(|ending| ending == "rs") {
+            let name = entry.strip_prefix(root()).expect("below the workspace").to_str().expect("a name in UTF-8");
+            into.push((name.into(), std::fs::read_to_string(&entry).expect("a source")));
+        }
+    }
+}
+
+#[test]
+fn a_plug_in_is_known_to_its_list_alone() {
+    for (member, folder, shared) in PLUGINS {
+        let src = format!("{member}/src/");
+        let mut all = Vec::new();
+        sources(&root().join(&src), &mut all);
+        let imports = Imports::of(&src, all.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+        let (list, below) = (format!("{src}{folder}/mod.rs"), format!("{src}{folder}/"));
+        let stem = |name: &str| name.strip_prefix(&below)?.strip_suffix(".rs").map(str::to_string);
+        let plugins = all.iter().filter_map(|(name, _)| Some((name.as_str(), stem(name)?)));
+        let plugins: Vec<_> = plugins.filter(|(_, stem)| stem != "mod" && !stem.contains('/')).collect();
+        assert!(plugins.len() > 3, "{folder} has {plugins:?}");
+        for (file, stem) in plugins.iter().filter(|(_, stem)| !shared.contains(&stem.as_str())) {
+            let own = format!("{below}{stem}/");
+            let users: BTreeSet<&str> =
+                imports.users(file).into_iter().filter(|user| !user.starts_with(&own)).collect();
+            assert_eq!(users, BTreeSet::from([list.as_str()]), "{file} is used by more than its list");
+        }
+    }
+}
