@@ -34,7 +34,7 @@ pub fn all(comparison: &Comparison, top: usize) -> Vec<Table> {
 }
 
 pub fn limits(comparison: &Comparison) -> Option<Table> {
-    let row = |limit: &LimitOutcome| vec![limit.limit.clone(), said(limit.verdict).into(), limit.why.clone()];
+    let row = |limit: &LimitOutcome| vec![limit.limit.clone(), verdict_word(limit.verdict).into(), limit.why.clone()];
     (!comparison.limits.is_empty()).then(|| Table {
         title: "Limits".into(),
         heads: vec!["<fails if", "<", "<"],
@@ -43,7 +43,7 @@ pub fn limits(comparison: &Comparison) -> Option<Table> {
     })
 }
 
-pub fn said(verdict: Verdict) -> &'static str {
+pub fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Kept => "kept",
         Verdict::Exceeded => "EXCEEDED",

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use super::gate::LimitOutcome;
-use super::tables::{Table, all, limits, said};
+use super::tables::{Table, all, limits, verdict_word};
 use crate::grid::{Grid, without_markup};
 use crate::summary::layout::heading;
 use crate::summary::screen::wrapped;

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_carries_a_number_is_taken_together_in_any_order() {
-        let told = [
+        let spans = [
             (1, (10, 20), Part::Wait),
             (1, (20, 50), Part::Compute),
             (2, (60, 65), Part::Wait),
@@ -92,11 +92,11 @@ mod tests {
             (2, (55, 58), Part::Wait),
         ];
         let add = |epochs: &mut Epochs, (epoch, (start, end), part): (i32, (i64, i64), Part)| {
-            epochs.add(epoch, Interval { start, end }, told);
+            epochs.add(epoch, Interval { start, end }, part);
         };
         let (mut whole, mut parts) = (Epochs::default(), Epochs::default());
-        told.iter().for_each(|one| add(&mut whole, *one));
-        told.iter().rev().for_each(|one| {
+        spans.iter().for_each(|one| add(&mut whole, *one));
+        spans.iter().rev().for_each(|one| {
             let mut part = Epochs::default();
             add(&mut part, *one);
             parts.merge(part);
