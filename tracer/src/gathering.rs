@@ -11,7 +11,7 @@
 //!
 //! A new file is written under a temporary name and renamed, and only then what it was made of is removed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::{self, Read};
@@ -199,7 +199,7 @@ type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 /// One image after another. Those of one boot share one offset to Unix time, that of the first, as a reader takes them.
 fn write_perfetto(together: &[Left], sink: &mut Sink) -> io::Result<()> {
     let mut writer = perfetto::write::Writer::new(sink, &Default::default())?;
-    let mut offsets = HashMap::new();
+    let mut offsets = BTreeMap::new();
     for left in together {
         let (bytes, image) = reread(left)?;
         let mut clock = clock_of(&image)?;

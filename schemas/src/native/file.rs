@@ -7,7 +7,7 @@
 //! Facts and names are read at once, because every block of events needs them; events stay where they are until somebody
 //! decodes them, in any order and on any thread.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
 use super::columns::Events;
@@ -197,7 +197,8 @@ impl Image {
         if self.has_ended() {
             return;
         }
-        let written: HashSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
+        // No hashes: a traced process does this, too, and those of the standard library ask for a newer C library.
+        let written: BTreeSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
         for (key, value) in ring.fields.iter() {
             if self.fields.get(key).is_none() {
                 self.fields.set(key, value);
