@@ -53,7 +53,7 @@ impl Kind {
             _ if last.ends_with("_per_s") => Kind::Rate,
             _ if last.ends_with("share") => Kind::Share,
             _ if NUMBERS.contains(&last) => Kind::Number,
-            "elsewhere_read" | "elsewhere_written" => Kind::Bytes,
+            "elsewhere_read" | "elsewhere_written" | "memory" => Kind::Bytes,
             _ if parts.any(is_size) => Kind::Bytes,
             _ if is(Value::is_f64) => Kind::Plain,
             _ => Kind::Count,
@@ -164,7 +164,7 @@ mod tests {
         let of = |path: &str, value: Value| Kind::of(path, &[&value]);
         assert_eq!(of("duration_ns.median", json!(1.5)), Kind::Time);
         assert_eq!(of("size.p99", json!(4096.0)), Kind::Bytes);
-        assert_eq!(of("bytes_read", json!(1)), Kind::Bytes);
+        assert_eq!((of("bytes_read", json!(1)), of("memory", json!(1))), (Kind::Bytes, Kind::Bytes));
         assert_eq!(of("start_ts", json!(1)), Kind::Moment);
         assert_eq!((of("pid", json!(1)), of("count", json!(1))), (Kind::Number, Kind::Count));
         assert_eq!((of("bytes", json!("x")), of("remark", json!(true))), (Kind::Text, Kind::Truth));
