@@ -36,7 +36,7 @@ fn latency(ns: u64) -> usize {
         return 0;
     }
     // Its upper half begins at the root of two.
-    let upper = (ns as u128 * ns as u128 >> (2 * octave)) >= 2;
+    let upper = ((ns as u128 * ns as u128) >> (2 * octave)) >= 2;
     ((2 * (octave - LATENCY_FIRST) + upper as u32 + 1) as usize).min(LATENCIES - 1)
 }
 
