@@ -3,12 +3,15 @@
 //! Reading a key cannot fail here: `workload::compose` has checked names and kinds. Whether the values fit together is
 //! the business of `rules`.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::keys;
 use crate::metrics::Excluded;
 use crate::pace::{Spread, seconds};
+use crate::store::Settings;
+use crate::store::settings::Source;
 use crate::value::{Value, parse_yaml};
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
@@ -17,6 +20,11 @@ pub struct Config {
     pub model: Model,
     pub workflow: Workflow,
     pub storage_type: String,
+    /// The object store that the data are in; None: a file system.
+    pub store: Option<Settings>,
+    /// Errors in the store's keys, and notes on what was mended in them.
+    pub store_complaints: Vec<Failure>,
+    pub store_remarks: Vec<String>,
     pub dataset: Dataset,
     pub reader: Reading,
     pub train: Train,
@@ -77,6 +85,8 @@ pub struct Dataset {
     pub files_eval: u64,
     /// The number of files in their names, training and evaluation: a larger data set may be read in part.
     pub named: [u64; 2],
+    /// Of the training files every so-manieth is looked for before a run; None: the first, the middle and the last.
+    pub listing_interval: Option<u64>,
     pub samples_per_file: u64,
     pub subfolders_train: u64,
     pub subfolders_eval: u64,
@@ -97,6 +107,9 @@ pub struct Dataset {
     pub parquet_columns: Vec<Value>,
     pub parquet_row_group: u64,
     pub parquet_partition: Option<String>,
+    /// webdataset: the extension of the member with a sample's bytes; whether members are announced in the newer way.
+    pub shard_extension: String,
+    pub shard_pax: bool,
     pub settle: Duration,
 }
 
@@ -293,6 +306,10 @@ impl Tree<'_> {
         self.value(path) == Value::Bool(true)
     }
 
+    fn says(&self, path: &str) -> bool {
+        self.0.at(&path.split('.').collect::<Vec<_>>()).is_some_and(|value| *value != Value::Null)
+    }
+
     fn number(&self, path: &str) -> f64 {
         match self.value(path) {
             Value::Int(number) => number as f64,
@@ -364,15 +381,19 @@ fn default_of(path: &str) -> Value {
 impl Config {
     pub fn read(tree: &Value) -> Outcome<Config> {
         let tree = Tree(tree);
-        let root = PathBuf::from(tree.text("storage.storage_root"));
-        let checkpoint = checkpoints(&tree, &root);
+        let places = Places::read(&tree);
+        let checkpoint = checkpoints(&tree, &places);
+        let dataset = dataset(&tree, &places);
         let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
         Ok(Config {
             framework,
             model: model(&tree),
             workflow: workflow(&tree, &checkpoint),
             storage_type: tree.text("storage.storage_type"),
-            dataset: dataset(&tree, &root),
+            store: places.store,
+            store_complaints: places.complaints.into_inner(),
+            store_remarks: places.remarks.into_inner(),
+            dataset,
             reader: reading(&tree)?,
             train: train(&tree)?,
             evaluation: Evaluation {
@@ -446,18 +467,76 @@ fn workflow(tree: &Tree, checkpoint: &Checkpoints) -> Workflow {
     }
 }
 
-fn dataset(tree: &Tree, root: &std::path::Path) -> Dataset {
+/// The places of folders: below a folder of a file system, or in a bucket.
+struct Places {
+    root: String,
+    store: Option<Settings>,
+    complaints: RefCell<Vec<Failure>>,
+    remarks: RefCell<Vec<String>>,
+}
+
+impl Places {
+    fn read(tree: &Tree) -> Places {
+        let (kind, root) = (tree.text("storage.storage_type"), tree.text("storage.storage_root"));
+        let mut places = Places { root, store: None, complaints: RefCell::default(), remarks: RefCell::default() };
+        if matches!(kind.as_str(), "s3" | "aistore") {
+            let source = Source {
+                storage_type: &kind,
+                storage_root: &places.root,
+                options: &tree.value("storage.storage_options"),
+                force_path_style: tree.flag("storage.s3_force_path_style").then_some(true),
+                variable: &|name| std::env::var(name).ok(),
+            };
+            match source.settings() {
+                Ok(settings) => places.store = Some(settings),
+                Err(complaints) => places.complaints = RefCell::new(complaints),
+            }
+        }
+        places
+    }
+
+    fn folder(&self, tree: &Tree, key: &str) -> PathBuf {
+        let typed = tree.text(key);
+        let Some(store) = &self.store else { return Path::new(&self.root).join(typed.trim_end_matches('/')) };
+        match store.folder(key, &self.root, &typed) {
+            Ok((folder, remark)) => {
+                self.remarks.borrow_mut().extend(remark);
+                folder
+            }
+            Err(complaint) => {
+                self.complaints.borrow_mut().push(complaint);
+                PathBuf::from(typed)
+            }
+        }
+    }
+
+    /// One that may be on this machine where the data are not: an absolute path is.
+    fn folder_anywhere(&self, tree: &Tree, key: &str) -> PathBuf {
+        let typed = tree.text(key);
+        if typed.starts_with('/') { PathBuf::from(typed) } else { self.folder(tree, key) }
+    }
+}
+
+fn dataset(tree: &Tree, places: &Places) -> Dataset {
     let format = tree.text("dataset.format");
     let image = format == "jpeg" || format == "png";
     Dataset {
         // Images have one byte a pixel whatever the workload says.
         element: if image { Element::UINT8 } else { Element::named(&tree.text("dataset.record_element_type")) },
         format,
-        folder: root.join(tree.text("dataset.data_folder").trim_end_matches('/')),
+        folder: places.folder(tree, "dataset.data_folder"),
         prefix: tree.text("dataset.file_prefix"),
         files_train: tree.count("dataset.num_files_train"),
         files_eval: tree.count("dataset.num_files_eval"),
-        named: [tree.count("dataset.num_files_train"), tree.count("dataset.num_files_eval")],
+        named: [
+            tree.count("dataset.num_files_train").max(tree.count("dataset.num_files_generated")),
+            tree.count("dataset.num_files_eval"),
+        ],
+        listing_interval: if tree.says("dataset.listing_validation_interval") {
+            Some(tree.count("dataset.listing_validation_interval").max(1))
+        } else {
+            None
+        },
         samples_per_file: tree.count("dataset.num_samples_per_file"),
         subfolders_train: tree.count("dataset.num_subfolders_train"),
         subfolders_eval: tree.count("dataset.num_subfolders_eval"),
@@ -476,6 +555,8 @@ fn dataset(tree: &Tree, root: &std::path::Path) -> Dataset {
         parquet_columns: tree.list("dataset.parquet.columns"),
         parquet_row_group: tree.count("dataset.parquet.row_group_size"),
         parquet_partition: tree.optional("dataset.parquet.partition_by"),
+        shard_extension: tree.text("dataset.webdataset.extension"),
+        shard_pax: tree.flag("dataset.webdataset.pax"),
         settle: seconds(tree.number("storage.post_generation_settle_seconds")),
     }
 }
@@ -537,9 +618,9 @@ fn train(tree: &Tree) -> Outcome<Train> {
     })
 }
 
-fn checkpoints(tree: &Tree, root: &std::path::Path) -> Checkpoints {
+fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
     Checkpoints {
-        folder: root.join(tree.text("checkpoint.checkpoint_folder").trim_end_matches('/')),
+        folder: places.folder_anywhere(tree, "checkpoint.checkpoint_folder"),
         after_epoch: tree.count("checkpoint.checkpoint_after_epoch"),
         every_epochs: tree.count("checkpoint.epochs_between_checkpoints"),
         every_steps: u64::try_from(tree.whole("checkpoint.steps_between_checkpoints")).ok(),
@@ -555,7 +636,11 @@ fn checkpoints(tree: &Tree, root: &std::path::Path) -> Checkpoints {
         safetensors: tree.text("checkpoint.format") == "safetensors",
         verify: tree.flag("checkpoint.verify"),
         asynchronous: tree.flag("checkpoint.asynchronous"),
-        fast_folder: tree.optional("checkpoint.fast_folder").map(|folder| root.join(folder.trim_end_matches('/'))),
+        fast_folder: tree.optional("checkpoint.fast_folder").map(|folder| match &places.store {
+            // A faster place than the store is a folder of this machine.
+            Some(_) => PathBuf::from(folder),
+            None => places.folder(tree, "checkpoint.fast_folder"),
+        }),
     }
 }
 

@@ -1,11 +1,14 @@
 //! A file in the making: written under another name, renamed when complete. A crash, a full disk or Ctrl-C leaves
 //! either the whole file or none of it. What a kill leaves is named after its writer, and the next one removes it.
+//! An object is a file in memory until it is complete, and sent then.
 
 use crate::failure::{Failure, Outcome};
+use crate::store::{self, Upload};
 use crate::system::{self, host_name};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The beginning of the endings of unfinished files: host and process follow, which keep two writers apart.
@@ -33,29 +36,43 @@ pub fn sweep(folder: &Path) {
 }
 
 pub struct Draft {
-    /// The path it is written to, and the one it will have.
-    names: Vec<(PathBuf, PathBuf)>,
+    /// The place each file is written to, and the path it will have.
+    names: Vec<(Place, PathBuf)>,
+}
+
+/// The place of a file until it is complete.
+enum Place {
+    Beside(PathBuf),
+    /// In memory, under the name that this process has for it.
+    Memory(File, PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Place::Beside(path) | Place::Memory(_, path) => path,
+        }
+    }
 }
 
 impl Draft {
-    pub fn new(path: &Path) -> Draft {
+    pub fn new(path: &Path) -> Outcome<Draft> {
         let mut draft = Draft { names: Vec::new() };
-        draft.companion(path);
-        draft
+        draft.companion(path)?;
+        Ok(draft)
     }
 
     /// The temporary name of the main file.
     pub fn path(&self) -> &Path {
-        &self.names[0].0
+        self.names[0].0.path()
     }
 
     /// The temporary name of another file that appears together with the main one.
-    pub fn companion(&mut self, path: &Path) -> PathBuf {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(ending());
-        let temporary = path.with_file_name(name);
-        self.names.push((temporary.clone(), path.to_path_buf()));
-        temporary
+    pub fn companion(&mut self, path: &Path) -> Outcome<PathBuf> {
+        let place = if store::is_object(path) { in_memory(path)? } else { beside(path) };
+        let temporary = place.path().to_path_buf();
+        self.names.push((place, path.to_path_buf()));
+        Ok(temporary)
     }
 
     pub fn create(&self) -> Outcome<File> {
@@ -64,32 +81,67 @@ impl Draft {
 
     /// Companions first: whoever sees the main file sees everything that belongs to it.
     pub fn commit(mut self) -> Outcome<()> {
-        for (temporary, path) in std::mem::take(&mut self.names).iter().rev() {
-            fs::rename(temporary, path).map_err(|error| Failure::unwritable("renaming", path, error))?;
+        for (place, path) in std::mem::take(&mut self.names).iter().rev() {
+            match place {
+                Place::Beside(temporary) => {
+                    fs::rename(temporary, path).map_err(|error| Failure::unwritable("renaming", path, error))?;
+                }
+                Place::Memory(file, _) => send(file, path)?,
+            }
         }
         Ok(())
     }
 }
 
+fn beside(path: &Path) -> Place {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(ending());
+    Place::Beside(path.with_file_name(name))
+}
+
+fn in_memory(path: &Path) -> Outcome<Place> {
+    let file = system::memory_file(c"dlio-object").map_err(|error| Failure::unwritable("memory for", path, error))?;
+    let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    Ok(Place::Memory(file, name))
+}
+
+/// Bytes of a file in memory that are handed on at once.
+const PIECE: usize = 1 << 20;
+
+fn send(file: &File, path: &Path) -> Outcome<()> {
+    let failed = |error| Failure::io("reading the memory of", path, error);
+    let length = file.metadata().map_err(failed)?.len();
+    let mut upload = Upload::new(path, length)?;
+    let (mut piece, mut at) = (vec![0; PIECE.min(length as usize)], 0);
+    while at < length {
+        let count = file.read_at(&mut piece, at).map_err(failed)?;
+        upload.take(&piece[..count])?;
+        at += count as u64;
+    }
+    upload.finish().map(drop)
+}
+
 impl Drop for Draft {
     fn drop(&mut self) {
-        for (temporary, _) in &self.names {
-            // It may never have been created; nothing else can be done about it here.
-            let _ = fs::remove_file(temporary);
+        for (place, _) in &self.names {
+            if let Place::Beside(temporary) = place {
+                // It may never have been created; nothing else can be done about it here.
+                let _ = fs::remove_file(temporary);
+            }
         }
     }
 }
 
 /// Writes a small file whole.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
-    let draft = Draft::new(path);
+    let draft = Draft::new(path)?;
     fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("writing", path, error))?;
     draft.commit()
 }
 
 /// The same for a file that is nobody else's business.
 pub fn write_whole_for_user(path: &Path, bytes: &[u8]) -> Outcome<()> {
-    let draft = Draft::new(path);
+    let draft = Draft::new(path)?;
     let created = File::options().write(true).create_new(true).mode(0o600).open(draft.path());
     let written = created.and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| Failure::unwritable("writing", path, error))?;
@@ -104,9 +156,9 @@ mod tests {
     fn a_dropped_draft_leaves_nothing() {
         let dir = crate::scratch::Folder::new("draft");
         let path = dir.path().join("x");
-        let mut draft = Draft::new(&path);
+        let mut draft = Draft::new(&path).unwrap();
         fs::write(draft.path(), b"half").unwrap();
-        let companion = draft.companion(&dir.path().join("x.idx"));
+        let companion = draft.companion(&dir.path().join("x.idx")).unwrap();
         fs::write(companion, b"half").unwrap();
         drop(draft);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

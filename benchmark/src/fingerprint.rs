@@ -14,6 +14,7 @@ use crate::draft::write_whole;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats;
 use crate::layout::{Layout, Split};
+use crate::store;
 use crate::value::Value;
 use serde_json::{Map, Value as Json, json};
 use std::fs;
@@ -68,12 +69,8 @@ impl Fingerprint {
     /// The one beside the files; None where nobody left any.
     pub fn found(layout: &Layout, split: Split) -> Outcome<Option<Fingerprint>> {
         let path = place(layout, split);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-            Err(error) => return Err(Failure::io("reading", &path, error)),
-        };
-        let json: Json = serde_json::from_str(&text).unwrap_or_default();
+        let Some(text) = text_of(&path)? else { return Ok(None) };
+        let json: Json = serde_json::from_slice(&text).unwrap_or_default();
         match (&json["dataset"], json["writer"].as_u64()) {
             (Json::Object(facts), Some(WRITER)) => Ok(Some(Fingerprint(facts.clone()))),
             (Json::Object(facts), Some(writer)) => {
@@ -88,7 +85,9 @@ impl Fingerprint {
     fn write(&self, layout: &Layout, split: Split) -> Outcome<()> {
         let path = place(layout, split);
         let folder = path.parent().unwrap_or(&path);
-        fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+        if !store::is_object(&path) {
+            fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+        }
         let made_by = concat!("dlio ", env!("CARGO_PKG_VERSION"));
         let json = json!({"made_by": made_by, "writer": WRITER, "dataset": self.0});
         write_whole(&path, (serde_json::to_string_pretty(&json).unwrap_or_default() + "\n").as_bytes())
@@ -122,6 +121,18 @@ impl Difference {
 
 pub fn listed(differences: &[Difference]) -> String {
     differences.iter().map(Difference::text).collect::<Vec<_>>().join(", ")
+}
+
+/// None where there is none.
+fn text_of(path: &Path) -> Outcome<Option<Vec<u8>>> {
+    if store::is_object(path) {
+        return store::get(path);
+    }
+    match fs::read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Failure::io("reading", path, error)),
+    }
 }
 
 fn has_spread(dataset: &Dataset) -> bool {
@@ -158,7 +169,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
                 folder.display(),
                 listed(&made.differences(&asked))
             )),
-            None if !again && is_there(layout, split) => {
+            None if !again && is_there(layout, split)? => {
                 prepared.foreign[split as usize] = true;
                 prepared.words.push(format!(
                     "nothing beside the files in {} says how they were made; those that look as asked for are kept \
@@ -176,22 +187,34 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
 }
 
 /// True if any file of these names is there.
-fn is_there(layout: &Layout, split: Split) -> bool {
+fn is_there(layout: &Layout, split: Split) -> Outcome<bool> {
+    if store::is_object(&layout.dataset.folder) {
+        for number in layout.probes(split) {
+            if store::length(&layout.path(split, number))?.is_some() {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
     let (first, last) = layout.name_ends(split);
     let listed = layout.folders_of(split).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
-    listed.flatten().flatten().any(|entry| {
+    Ok(listed.flatten().flatten().any(|entry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         name.starts_with(&first) && name.ends_with(&last)
-    })
+    }))
 }
 
 fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
-    if !is_there(layout, split) {
+    if !is_there(layout, split)? {
         return Ok(());
     }
     for number in 0..layout.files(split) {
         let path = layout.path(split, number);
+        if store::is_object(&path) {
+            store::delete(&path)?;
+            continue;
+        }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Failure::unwritable("removing", &path, error));
@@ -204,6 +227,10 @@ fn remove_files(layout: &Layout, split: Split) -> Outcome<()> {
 
 /// The differences that show in the first, the middle and the last file of a data set without a fingerprint.
 pub fn looked_at(layout: &Layout, split: Split) -> Outcome<Option<String>> {
+    if store::is_object(&layout.dataset.folder) {
+        // Looking into objects is reading them.
+        return Ok(None);
+    }
     let format = formats::find(&layout.dataset.format)?;
     let files = layout.files(split);
     let before = if split == Split::Valid { layout.files(Split::Train) } else { 0 };

@@ -9,7 +9,8 @@ use crate::draft::{self, Draft};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats::{self, Format};
 use crate::input::Access;
-use crate::layout::{FileSpec, Layout};
+use crate::layout::{FileSpec, Layout, Split};
+use crate::store;
 use crate::system::{self, SharedNumbers};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -50,6 +51,9 @@ impl Part {
 /// Refuses before the first byte what would fill the disk.
 pub fn check_space(layout: &Layout) -> Outcome<()> {
     let folder = &layout.dataset.folder;
+    if store::is_object(folder) {
+        return Ok(());
+    }
     let existing = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
     let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
     let needed = (layout.payload_bytes() as f64 * growth(&layout.dataset)) as u64;
@@ -89,6 +93,9 @@ fn present_bytes(layout: &Layout) -> u64 {
 
 /// Makes the folders, and removes what a killed generation left in them.
 pub fn make_folders(layout: &Layout) -> Outcome<()> {
+    if store::is_object(&layout.dataset.folder) {
+        return store::sweep(&layout.dataset.folder);
+    }
     for folder in layout.folders() {
         fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
         draft::sweep(&folder);
@@ -108,46 +115,74 @@ pub enum Keep {
 
 /// Writes this rank's files into folders that are there.
 pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcome<Generated> {
-    in_parallel(part, layout.total_files(), watch, &|numbers, tell| {
+    in_parallel(layout, part, watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
         let (mut shapes, mut scratch) = (layout.shapes(), Vec::new());
+        let mut absent = 0;
         for number in numbers {
             let spec = layout.spec(number, shapes.at(layout.drawn(number)));
             let foreign = |foreign: [bool; 2]| foreign[layout.split_of(number).0 as usize];
             let stays = match keep {
                 Keep::Nothing => false,
-                Keep::Complete { foreign: who } if foreign(who) => is_as_asked(format, &spec, &layout.dataset),
-                Keep::Complete { .. } => is_complete(format, &spec, &layout.dataset),
+                // Files are made in the order of their numbers: behind a gap as wide as this there are none.
+                _ if store::is_object(&spec.path) && absent >= ABSENT_MAX => false,
+                Keep::Complete { foreign: who } if foreign(who) => is_as_asked(format, &spec, &layout.dataset)?,
+                Keep::Complete { .. } => is_complete(format, &spec, &layout.dataset)?,
             };
+            absent = if stays { 0 } else { absent + 1 };
             tell(if stays { KEPT } else { one_file(format, &spec, &layout.dataset, &mut scratch)? })?;
         }
         Ok(())
     })
 }
 
+/// Objects asked for in vain, one after another, before they are taken for absent without asking.
+const ABSENT_MAX: u64 = 32;
+
 const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };
 
 fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &mut Vec<u8>) -> Outcome<Generated> {
-    let mut draft = Draft::new(&spec.path);
+    let mut draft = Draft::new(&spec.path)?;
     format.write(spec, dataset, &mut draft, scratch)?;
     draft.commit()?;
     Ok(Generated { written: 1, bytes: spec.payload_bytes(), kept: 0 })
 }
 
 /// Whoever made it: files that can be told apart are not those asked for.
-fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
-    spec.path.exists() && format.differs(spec, dataset).is_none()
+fn is_as_asked(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
+    if store::is_object(&spec.path) {
+        return is_complete(format, spec, dataset);
+    }
+    Ok(spec.path.exists() && format.differs(spec, dataset).is_none())
 }
 
 /// Names appear only when files are complete; a size that differs is that of one that was cut.
-fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> bool {
-    let Ok(file) = fs::metadata(&spec.path) else { return false };
-    format.file_bytes(spec, dataset).is_none_or(|expected| expected == file.len())
+fn is_complete(format: &dyn Format, spec: &FileSpec, dataset: &Dataset) -> Outcome<bool> {
+    let length = if store::is_object(&spec.path) {
+        store::length(&spec.path)?
+    } else {
+        fs::metadata(&spec.path).ok().map(|file| file.len())
+    };
+    Ok(length.is_some_and(|length| format.file_bytes(spec, dataset).is_none_or(|expected| expected == length)))
+}
+
+/// Writes the lists of files that the format has. Of one rank, when all files are there.
+pub fn write_indexes(layout: &Layout) -> Outcome<()> {
+    let format = formats::find(&layout.dataset.format)?;
+    for split in [Split::Train, Split::Valid].into_iter().filter(|split| layout.files(*split) > 0) {
+        if let Some((path, bytes)) = format.index(layout, split) {
+            match store::is_object(&path) {
+                true => store::put(&path, &bytes)?,
+                false => draft::write_whole(&path, &bytes)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads every sample back and compares it with what was to be written.
 pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
-    in_parallel(part, layout.total_files(), watch, &|numbers, tell| {
+    in_parallel(layout, part, watch, &|numbers, tell| {
         let format = formats::find(&layout.dataset.format)?;
         let mut reader =
             format.reader(&layout.dataset, Access { map: true, keep_open: true, check: true, ..Access::default() });
@@ -232,8 +267,8 @@ fn of_record(record: &[u8; RECORD]) -> Outcome<Generated> {
     }
 }
 
-fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Generated> {
-    let files = part.files(total);
+fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome<Generated> {
+    let files = part.files(layout.total_files());
     let failed = |error: io::Error| Failure::new(Kind::System, format!("starting a writer: {error}"));
     let next = SharedNumbers::new(1).map_err(failed)?;
     let (receiver, sender) = io::pipe().map_err(failed)?;
@@ -253,6 +288,11 @@ fn in_parallel(part: Part, total: u64, watch: Watch, work: Work) -> Outcome<Gene
     // The pipe is closed before waiting: a writer that still has something to say ends at once.
     drop(receiver);
     let lost = writers.into_iter().map(system::wait).find(|code| *code > 128);
+    let folder = &layout.dataset.folder;
+    if (result.is_err() || lost.is_some()) && store::is_object(folder) {
+        // A writer that was killed could not give up what it had begun. What the sweep meets is not the news.
+        let _ = store::sweep(folder);
+    }
     match (result, lost) {
         (Ok(_), Some(code)) => Err(Failure::new(Kind::System, format!("a writer was killed by signal {}", code - 128))),
         (result, _) => result,
@@ -302,14 +342,32 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
 
 /// What the first missing file is called; None if first, middle and last of both splits are there. Looking at all
 /// names would take longer than the first epoch on a large data set.
-pub fn missing_file(layout: &Layout) -> Option<std::path::PathBuf> {
-    use crate::layout::Split;
-    let probes = [Split::Train, Split::Valid].into_iter().flat_map(|split| {
-        let files = layout.files(split);
-        [0, files / 2, files.saturating_sub(1)]
-            .into_iter()
-            .filter(move |number| *number < files)
-            .map(move |number| (split, number))
-    });
-    probes.map(|(split, number)| layout.path(split, number)).find(|path| !path.exists())
+pub fn missing_file(layout: &Layout) -> Outcome<Option<std::path::PathBuf>> {
+    for split in [Split::Train, Split::Valid] {
+        for number in layout.probes(split) {
+            let path = layout.path(split, number);
+            let there = if store::is_object(&path) { store::length(&path)?.is_some() } else { path.exists() };
+            if !there {
+                return Ok(Some(path));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the data set: its folder, or its objects by their names.
+pub fn remove(layout: &Layout) -> Outcome<()> {
+    let folder = &layout.dataset.folder;
+    if !store::is_object(folder) {
+        return fs::remove_dir_all(folder).map_err(|error| Failure::io("removing", folder, error));
+    }
+    for number in 0..layout.total_files() {
+        let (split, within) = layout.split_of(number);
+        let path = layout.path(split, within);
+        store::delete(&path)?;
+        for companion in formats::find(&layout.dataset.format)?.companions(&layout.spec(number, Vec::new())) {
+            store::delete(&companion)?;
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,10 @@
-//! A file open for reading, the way the workload says: plain, in transfers of a given size, or past the page cache.
-//! Counts the bytes it moved, which is what every MB/s of the benchmark is made of.
+//! A file or an object open for reading, the way the workload says: plain, in transfers of a given size, or past the page
+//! cache; an object whole, as a stream, or in ranges. Counts the bytes it moved, which is what every MB/s of the benchmark
+//! is made of.
 
 use crate::buffer::{ALIGNMENT, AlignedBuffer};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::store::{self, Body, Ranges};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -21,16 +23,77 @@ pub struct Access {
     pub check: bool,
 }
 
+/// Bytes that can be read at any offset: of a file, or of an object.
+pub trait ReadAt {
+    fn length(&self) -> io::Result<u64>;
+
+    /// As many bytes as there are, up to the end of `into`.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.read_at(into, offset)? < into.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+impl ReadAt for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, into, offset)
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, into, offset)
+    }
+}
+
+impl ReadAt for Ranges {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.total())
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let there = self.total().saturating_sub(offset).min(into.len() as u64) as usize;
+        if there > 0 {
+            self.fill(offset, &mut into[..there]).map_err(io::Error::other)?;
+        }
+        Ok(there)
+    }
+}
+
 pub struct Input {
-    file: File,
+    bytes: Bytes,
     path: PathBuf,
-    length: u64,
     access: Access,
     moved: u64,
 }
 
+enum Bytes {
+    File {
+        file: File,
+        length: u64,
+    },
+    /// The length of an object is known from the first answer about it. A stream of it stays open where one was begun.
+    Object {
+        length: Option<u64>,
+        stream: Option<Box<Body>>,
+    },
+}
+
 impl Input {
+    /// Opens a file. Of an object nothing is asked before something is read.
     pub fn open(path: &Path, access: Access) -> Outcome<Input> {
+        let path_kept = path.to_path_buf();
+        if store::is_object(path) {
+            return Ok(Input {
+                bytes: Bytes::Object { length: None, stream: None },
+                path: path_kept,
+                access,
+                moved: 0,
+            });
+        }
         let mut options = OpenOptions::new();
         options.read(true);
         if access.direct {
@@ -38,7 +101,7 @@ impl Input {
         }
         let file = options.open(path).map_err(|error| Input::refused_open(path, access, error))?;
         let length = file.metadata().map_err(|error| Failure::io("reading", path, error))?.len();
-        Ok(Input { file, path: path.to_path_buf(), length, access, moved: 0 })
+        Ok(Input { bytes: Bytes::File { file, length }, path: path_kept, access, moved: 0 })
     }
 
     fn refused_open(path: &Path, access: Access, error: io::Error) -> Failure {
@@ -54,12 +117,34 @@ impl Input {
         &self.path
     }
 
-    pub fn file(&self) -> &File {
-        &self.file
+    /// The file, for what only files can do; None of an object.
+    pub fn file(&self) -> Option<&File> {
+        match &self.bytes {
+            Bytes::File { file, .. } => Some(file),
+            Bytes::Object { .. } => None,
+        }
     }
 
-    pub fn length(&self) -> u64 {
-        self.length
+    pub fn length(&mut self) -> Outcome<u64> {
+        match &mut self.bytes {
+            Bytes::File { length, .. } => Ok(*length),
+            Bytes::Object { length: Some(length), .. } => Ok(*length),
+            Bytes::Object { length, .. } => {
+                let missing = || Failure::new(Kind::MissingData, format!("{} is not there", self.path.display()));
+                let there = store::length(&self.path)?.ok_or_else(missing)?;
+                Ok(*length.insert(there))
+            }
+        }
+    }
+
+    /// The length, for one who reads on from `offset`: of an object, that stream is begun.
+    pub fn length_of_stream(&mut self, offset: u64) -> Outcome<u64> {
+        if let Bytes::Object { length: length @ None, stream } = &mut self.bytes {
+            let begun = Body::open(&self.path, offset, None)?;
+            *length = Some(begun.total());
+            *stream = Some(Box::new(begun));
+        }
+        self.length()
     }
 
     /// Bytes read since the last call.
@@ -69,7 +154,8 @@ impl Input {
 
     /// The whole file into `buffer`; returns its length.
     pub fn read_whole(&mut self, buffer: &mut AlignedBuffer) -> Outcome<usize> {
-        let length = self.length as usize;
+        let Bytes::File { length, .. } = &self.bytes else { return self.receive_whole(buffer) };
+        let length = *length as usize;
         let space = buffer.space(length);
         let end = if self.access.direct { length.next_multiple_of(ALIGNMENT).min(space.len()) } else { length };
         let moved = self.transfers(0, &mut space[..end])?;
@@ -79,16 +165,47 @@ impl Input {
         Ok(length)
     }
 
-    /// Exactly `into.len()` bytes from `offset`. Not for O_DIRECT, whose offsets are pages.
+    /// An object in one request, straight into the buffer.
+    fn receive_whole(&mut self, buffer: &mut AlignedBuffer) -> Outcome<usize> {
+        let mut body = Body::open(&self.path, 0, None)?;
+        let length = body.total() as usize;
+        body.fill(&mut buffer.space(length)[..length])?;
+        self.moved += length as u64;
+        Ok(length)
+    }
+
+    /// Exactly `into.len()` bytes from `offset`; of an object, a request for this range. Not for O_DIRECT, whose offsets
+    /// are pages.
     pub fn read_exact_at(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
-        if offset + into.len() as u64 > self.length {
-            let what = format!("needs bytes {offset} to {} of a file of {}", offset + into.len() as u64, self.length);
+        let Bytes::File { length, .. } = &self.bytes else {
+            if !into.is_empty() {
+                Body::open(&self.path, offset, Some(into.len() as u64))?.fill(into)?;
+            }
+            self.moved += into.len() as u64;
+            return Ok(());
+        };
+        if offset + into.len() as u64 > *length {
+            let what = format!("needs bytes {offset} to {} of a file of {length}", offset + into.len() as u64);
             return Err(Failure::damaged(&self.path, what));
         }
         let wanted = into.len();
         if self.transfers(offset, into)? < wanted {
             return Err(Failure::damaged(&self.path, format!("ends before byte {}", offset + wanted as u64)));
         }
+        Ok(())
+    }
+
+    /// The same for one who reads on from where the last read ended: an object is one request as long as that is so.
+    pub fn read_on_at(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
+        let Bytes::Object { stream, length } = &mut self.bytes else { return self.read_exact_at(offset, into) };
+        let mut body = match stream.take().filter(|stream| stream.at() == offset) {
+            Some(stream) => stream,
+            None => Box::new(Body::open(&self.path, offset, None)?),
+        };
+        *length = Some(body.total());
+        body.fill(into)?;
+        self.moved += into.len() as u64;
+        *stream = Some(body);
         Ok(())
     }
 
@@ -112,10 +229,11 @@ impl Input {
     fn transfers(&mut self, offset: u64, into: &mut [u8]) -> Outcome<usize> {
         let size = if self.access.transfer == 0 { into.len() } else { self.access.transfer };
         let size = if self.access.direct { size.next_multiple_of(ALIGNMENT) } else { size }.max(1);
+        let Bytes::File { file, .. } = &self.bytes else { return Ok(0) };
         let mut done = 0;
         while done < into.len() {
             let end = into.len().min(done + size);
-            match self.file.read_at(&mut into[done..end], offset + done as u64) {
+            match FileExt::read_at(file, &mut into[done..end], offset + done as u64) {
                 Ok(0) => break,
                 Ok(moved) => done += moved,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -9,6 +9,7 @@
 
 use crate::config::{Dataset, Element};
 use crate::random::{NumpyLegacy, mixed};
+use crate::store;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +58,9 @@ impl FileSpec {
 /// The seed of all content unless asked otherwise: data sets of two machines are the same.
 pub const CONTENT_SEED: u64 = 10;
 
+/// The most files that are looked for before a run.
+const PROBES_MAX: u64 = 1000;
+
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub dataset: Dataset,
@@ -84,7 +88,11 @@ impl Layout {
     }
 
     pub fn file_name(&self, split: Split, number: u64) -> String {
-        let width = self.named(split).to_string().len();
+        let width = match self.dataset.format.as_str() {
+            "webdataset" => 6,
+            "mds" => 5,
+            _ => self.named(split).to_string().len(),
+        };
         let (first, last) = self.name_ends(split);
         format!("{first}{number:0width$}{last}")
     }
@@ -93,6 +101,12 @@ impl Layout {
     pub fn name_ends(&self, split: Split) -> (String, String) {
         let Dataset { prefix, format, .. } = &self.dataset;
         let total = self.named(split);
+        match format.as_str() {
+            // Shards are called as their own writers call them.
+            "webdataset" => return (format!("{prefix}-"), ".tar".into()),
+            "mds" => return ("shard.".into(), ".mds".into()),
+            _ => {}
+        }
         (format!("{prefix}_"), format!("_of_{total}.{format}{}", self.compressed_suffix()))
     }
 
@@ -100,7 +114,9 @@ impl Layout {
     pub fn larger_set(&self, split: Split) -> Option<u64> {
         let Dataset { prefix, format, .. } = &self.dataset;
         let (first, last) = (format!("{prefix}_"), format!(".{format}{}", self.compressed_suffix()));
-        let folder = std::fs::read_dir(self.folders_of(split).first()?).ok()?;
+        // Of objects no list is made: `num_files_generated` says it.
+        let folder =
+            std::fs::read_dir(self.folders_of(split).first().filter(|folder| !store::is_object(folder))?).ok()?;
         let total = |entry: std::fs::DirEntry| -> Option<u64> {
             let name = entry.file_name();
             let between = name.to_str()?.strip_prefix(&first)?.strip_suffix(&last)?;
@@ -111,6 +127,19 @@ impl Layout {
         folder.flatten().filter_map(total).filter(|total| *total > self.files(split)).min()
     }
 
+    /// Numbers of the files of a split that stand for all: the first, the middle and the last, or as many as were asked
+    /// for.
+    pub fn probes(&self, split: Split) -> Vec<u64> {
+        let files = self.files(split);
+        let mut numbers: Vec<u64> = match self.dataset.listing_interval {
+            Some(every) => (0..files).step_by(every.max(files.div_ceil(PROBES_MAX)).max(1) as usize).collect(),
+            None => vec![0, files / 2, files.saturating_sub(1)],
+        };
+        numbers.retain(|number| *number < files);
+        numbers.dedup();
+        numbers
+    }
+
     /// A name for all files of a split, unlike that of files with other names in the same folder.
     pub fn set_name(&self, split: Split) -> String {
         let (first, last) = self.name_ends(split);
@@ -118,7 +147,7 @@ impl Layout {
             0 | 1 => String::new(),
             count => format!(".{count}"),
         };
-        format!("{}{subfolders}.{}{last}", split.folder(), first.trim_end_matches('_'))
+        format!("{}{subfolders}.{}{last}", split.folder(), first.trim_end_matches(['_', '-', '.']))
     }
 
     /// Text is compressed under the name that tells readers so; the other formats compress inside.

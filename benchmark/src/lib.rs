@@ -8,6 +8,7 @@
 //! layout, content, formats    names, sizes and bytes of a data set; one file a format
 //! fingerprint                 how the files that are there were made
 //! generate                    writes it
+//! store                       objects in the place of files
 //! loader                      order, workers, batches
 //! training, checkpoint        the loop
 //! communicator, activity      ranks that wait for each other, and what each is doing
@@ -63,6 +64,7 @@ pub mod safetensors_file;
 pub mod socket;
 pub mod spans;
 pub mod star;
+pub mod store;
 pub mod submission;
 pub mod system;
 pub mod tensor_file;

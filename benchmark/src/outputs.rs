@@ -11,6 +11,7 @@
 use crate::draft::{self, Draft, write_whole};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::Override;
+use crate::store::settings::{self, without_secrets};
 use crate::system::local_time;
 use crate::terminal;
 use crate::value::Value as Tree;
@@ -73,7 +74,7 @@ impl RunFolder {
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Outcome<()> {
         let path = self.path.join(name);
-        let draft = Draft::new(&path);
+        let draft = Draft::new(&path)?;
         let mut out = BufWriter::new(draft.create()?);
         write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::unwritable("writing", &path, error))?;
         draft.commit()
@@ -90,12 +91,12 @@ impl RunFolder {
         let folder = self.path.join(subfolder);
         fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
         let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
-        write_whole(&folder.join("config.yaml"), under("workload", workload).as_bytes())?;
+        write_whole(&folder.join("config.yaml"), under("workload", &without_secrets(workload)).as_bytes())?;
         write_whole(&folder.join("hydra.yaml"), under("hydra", hydra).as_bytes())?;
         let typed = overrides
             .iter()
             .filter(|typed| !typed.key.starts_with("hydra."))
-            .map(|typed| Tree::Text(typed.typed.clone()));
+            .map(|typed| Tree::Text(settings::masked(&typed.typed)));
         write_whole(&folder.join("overrides.yaml"), Tree::List(typed.collect()).to_yaml().as_bytes())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::buffer::FileMap;
 use crate::layout::{Layout, Split};
+use crate::store;
 use crate::system;
 use std::fs::File;
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
 
 /// The share of the training files' pages in memory, measured on some of them; None if nobody may know.
 pub fn share(layout: &Layout) -> Option<f64> {
+    if store::is_object(&layout.dataset.folder) {
+        return None;
+    }
     let (mut resident, mut all) = (0, 0);
     for path in probes(layout, Split::Train) {
         let file = File::open(path).ok()?;
@@ -38,7 +42,8 @@ pub enum Dropped {
 }
 
 pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
-    if system::drop_page_cache().is_ok() {
+    // Objects are read past it, so there is nothing of them in it.
+    if store::is_object(&layout.dataset.folder) || system::drop_page_cache().is_ok() {
         return Ok(Dropped::Everything);
     }
     for split in [Split::Train, Split::Valid] {

@@ -8,7 +8,8 @@ pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Ve
     let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
     let trained = left_over(config, "", config.dataset.files_train, train, ranks);
     let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
-    let all = [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config)];
+    let all =
+        [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config), uneven(config, ranks)];
     all.into_iter().flatten().collect()
 }
 
@@ -41,6 +42,15 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
 fn no_checkpoints(config: &Config) -> Option<String> {
     let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
     asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 stands for none (-1: after epochs)".into())
+}
+
+/// Each worker streams shards of its own: the last ones are read by some while others have none.
+fn uneven(config: &Config, ranks: u64) -> Option<String> {
+    let (shards, workers) = (config.dataset.files_train, config.reader.workers.max(1) as u64);
+    let streams = config.dataset.format == "webdataset" && config.reader.loader != LoaderKind::Synthetic;
+    (streams && !shards.is_multiple_of(workers * ranks)).then(|| {
+        format!("{shards} shards are no multiple of {ranks} ranks with {workers} workers each: some read one more than others")
+    })
 }
 
 fn forked(config: &Config) -> Option<String> {

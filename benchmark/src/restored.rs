@@ -2,7 +2,6 @@
 //! when it was written, while it is in the cache.
 
 use crate::system;
-use std::fs::File;
 use std::io::{self, Read};
 
 /// A tensor of a file, and the checksum of its bytes where one is known.
@@ -23,7 +22,7 @@ pub struct Whole {
 }
 
 /// Reads a whole file through `piece`; parts do not overlap.
-pub fn read(file: &mut File, mut parts: Vec<Part>, piece: &mut [u8]) -> io::Result<Whole> {
+pub fn read(file: &mut impl Read, mut parts: Vec<Part>, piece: &mut [u8]) -> io::Result<Whole> {
     parts.retain(|part| part.crc.is_some() && part.bytes > 0);
     parts.sort_by_key(|part| part.at);
     let mut check = Check { parts: parts.into_iter().peekable(), sum: crc32fast::Hasher::new(), damaged: None };
@@ -79,6 +78,7 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     #[test]
     fn a_changed_byte_is_found_wherever_pieces_end() {

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::host::{self, Host};
 use crate::layout::{Layout, Split};
 use crate::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
+use crate::store::counts::Counts;
 use crate::system::{host_name, local_time};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -85,6 +86,8 @@ pub struct Epoch {
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
     pub bytes_all_ranks: u64,
+    /// To the object store, of all ranks; None where there is none, or where the epoch was left early.
+    pub requests: Option<Counts>,
     /// It came to its end, on all ranks.
     pub complete: bool,
     /// Its figures are those of this rank alone, where there are others.
@@ -350,14 +353,19 @@ impl Results {
 /// Facts of an epoch that DLIO's files do not have.
 fn epoch_facts(epoch: &Epoch) -> Value {
     let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
-    json!({
+    let seconds = epoch.ended.since(&epoch.started);
+    let mut facts = json!({
         "epoch": epoch.number,
-        "seconds": epoch.ended.since(&epoch.started),
+        "seconds": seconds,
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au,
-    })
+    });
+    if let Some(requests) = &epoch.requests {
+        facts["object"] = requests.facts(seconds);
+    }
+    facts
 }
 
 fn epoch_stats(epoch: &Epoch) -> Value {

@@ -108,8 +108,8 @@ fn is_url(path: &Path) -> bool {
 
 fn storage(config: &Config, list: &mut List) {
     let object_store = matches!(config.storage_type.as_str(), "s3" | "aistore");
-    let what = format!("workload.storage.storage_type={}: object stores are not supported yet", config.storage_type);
-    list.refuse(object_store, what, "use local_fs, with a mounted bucket if need be");
+    list.0.extend(config.store_complaints.iter().cloned());
+    objects(config, list);
     let fast = config.checkpoint.fast_folder.as_ref();
     let url =
         is_url(&config.dataset.folder) || is_url(&config.checkpoint.folder) || fast.is_some_and(|fast| is_url(fast));
@@ -121,6 +121,24 @@ fn storage(config: &Config, list: &mut List) {
     let profiler = matches!(config.profiler.as_str(), "darshan" | "tensorboard");
     let what = format!("workload.profiling.profiler={} is not supported", config.profiler);
     list.refuse(config.workflow.profile && profiler, what, "use iostat, or --trace for every single operation");
+}
+
+/// What only files can do.
+fn objects(config: &Config, list: &mut List) {
+    if config.store.is_none() {
+        return;
+    }
+    list.refuse(config.reader.direct, "workload.reader.odirect is for files, and the data are objects", "leave it out");
+    list.refuse(
+        config.dataset.format == "mmap_indexed_binary",
+        "workload.dataset.format=mmap_indexed_binary maps files, and the data are objects",
+        "use indexed_binary, which reads the same objects in ranges",
+    );
+    list.refuse(
+        config.checkpoint.fast_folder.as_ref().is_some_and(|fast| is_url(fast)),
+        "workload.checkpoint.fast_folder is a folder of this machine",
+        "name one of a fast disk; what is in it is copied to the store",
+    );
 }
 
 fn dataset(config: &Config, list: &mut List) {
@@ -154,6 +172,16 @@ fn dataset(config: &Config, list: &mut List) {
         dataset.parquet_partition.is_some(),
         "workload.dataset.parquet.partition_by is not supported",
         "leave it out",
+    );
+    list.refuse(
+        dataset.format == "mds" && (dataset.subfolders_train > 1 || dataset.subfolders_eval > 1),
+        "a data set of mds has its shards in one folder, beside its index",
+        "set ++workload.dataset.num_subfolders_train=0",
+    );
+    list.refuse(
+        dataset.format == "webdataset" && (dataset.shard_extension.is_empty() || dataset.shard_extension == "cls"),
+        "workload.dataset.webdataset.extension is that of the member with a sample's bytes",
+        "bin, jpg, npy or another; the label has cls",
     );
     hdf5(config, list);
 }
@@ -386,7 +414,7 @@ mod tests {
             (&["workload=unet3d", "++workload.dataset.format=hdf5", "++workload.reader.odirect=true"], "odirect"),
             (&["workload=unet3d", "++workload.reader.reader_classname=a.B"], "no Python"),
             (&["workload=unet3d", "++workload.reader.file_access=mpio"], "needs MPI"),
-            (&["workload=unet3d_h100_s3"], "object stores"),
+            (&["workload=unet3d_h100_s3", "++workload.storage.storage_options.endpoint=x"], "endpoint_url"),
             (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
             (&["workload=llama_7b", "++workload.checkpoint.num_checkpoints_read=20"], "cannot be read"),
             (&["workload=llama_7b_zero3", "++workload.model.parallelism.pipeline=2"], "exclude each other"),

@@ -9,12 +9,11 @@
 //!
 //! The checksums are this benchmark's own: the format has none, and readers leave alone what metadata they do not know.
 
+use crate::input::ReadAt;
 use crate::tensor_file::TensorFile;
 use crate::torch_file::{Entry, State};
 use serde_json::Value;
 use std::fmt::Write;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// A longer header is refused by other readers too.
 const HEADER_MAX: u64 = 100_000_000;
@@ -113,8 +112,8 @@ pub struct Found {
 }
 
 /// The tensors of a file, or None where it is no complete one.
-pub fn tensors(file: &File) -> Option<Vec<Found>> {
-    let length = file.metadata().ok()?.len();
+pub fn tensors(file: &dyn ReadAt) -> Option<Vec<Found>> {
+    let length = file.length().ok()?;
     let mut eight = [0; 8];
     file.read_exact_at(&mut eight, 0).ok()?;
     let header_bytes = u64::from_le_bytes(eight);
@@ -140,6 +139,7 @@ pub fn tensors(file: &File) -> Option<Vec<Found>> {
 mod tests {
     use super::*;
     use crate::config::Datatype;
+    use std::fs::File;
 
     #[test]
     fn tensors_are_found_by_the_keys_on_their_way() {

@@ -312,6 +312,17 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     }
 }
 
+/// A file without a name, in memory; `name` is for whoever looks at the process.
+pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
+    // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and nobody else's.
+    unsafe {
+        match libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(File::from_raw_fd(descriptor)),
+        }
+    }
+}
+
 /// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
 pub fn forget_pages(file: &File) -> io::Result<()> {
     file.sync_data()?;
@@ -365,13 +376,7 @@ impl SharedNumbers {
 
     /// In a file without a name, which other processes open as `/proc/PROCESS/fd/DESCRIPTOR`.
     pub fn in_memory_file(count: usize) -> io::Result<(SharedNumbers, File)> {
-        // SAFETY: the name ends in a zero byte; a descriptor that is not negative is new and nobody else's.
-        let file = unsafe {
-            match libc::memfd_create(c"dlio-numbers".as_ptr(), libc::MFD_CLOEXEC) {
-                -1 => return Err(io::Error::last_os_error()),
-                descriptor => File::from_raw_fd(descriptor),
-            }
-        };
+        let file = memory_file(c"dlio-numbers")?;
         file.set_len((count * size_of::<AtomicU64>()) as u64)?;
         Ok((SharedNumbers::mapped(count, 0, file.as_raw_fd())?, file))
     }

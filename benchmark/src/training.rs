@@ -19,6 +19,7 @@ use crate::random::mixed;
 use crate::remarks;
 use crate::results::{Beside, Epoch, Moment, Results, Saved};
 use crate::spans;
+use crate::store::counts::Counts;
 use crate::system;
 use crate::terminal;
 use crate::tiers::Tiered;
@@ -100,6 +101,7 @@ impl<'a> Trainer<'a> {
         let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
         for number in 1..=self.config.train.epochs {
             let cached = self.prepare_cache()?;
+            let requests_before = Counts::now();
             let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
             let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
             epoch.ended = Moment::now();
@@ -110,11 +112,20 @@ impl<'a> Trainer<'a> {
             epoch.complete = all.is_ok();
             epoch.partial_ranks = !epoch.complete && self.communicator.size() > 1;
             take_figures(&mut epoch, all.as_deref().unwrap_or(&[figures]));
+            if all.is_ok() && self.config.store.is_some() {
+                epoch.requests = Some(self.requests_since(&requests_before)?);
+            }
             self.results.epochs.push(epoch);
             all?;
             after_epoch(self.results)?;
         }
         self.settle_checkpoints()
+    }
+
+    /// The requests of all ranks since a moment, to the store.
+    fn requests_since(&mut self, before: &Counts) -> Outcome<Counts> {
+        let own = Counts::now().since(before);
+        Ok(Counts::sum(&numbers(&self.communicator.exchange(&as_bytes(own.numbers()))?)))
     }
 
     /// A run is over when its last checkpoint is where it stays.
@@ -405,6 +416,7 @@ impl<'a> Trainer<'a> {
         let pause = checkpoint.pause;
         let below = checkpoint.folder.clone();
         let read_shards = self.shards_to_read();
+        let requests_before = Counts::now();
         let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
         let progress = Progress::new(self.options.shown, "checkpoints", writes + reads, "");
         let outcome = (0..writes + reads).try_for_each(|number| {
@@ -438,6 +450,9 @@ impl<'a> Trainer<'a> {
         });
         let outcome = outcome.and_then(|()| self.settle_checkpoints());
         epoch.ended = Moment::now();
+        if outcome.is_ok() && self.config.store.is_some() {
+            epoch.requests = Some(self.requests_since(&requests_before)?);
+        }
         self.results.epochs.push(epoch);
         outcome
     }

@@ -80,6 +80,12 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
                 cached
             );
         }
+        for epoch in &results.epochs {
+            if let Some(requests) = &epoch.requests {
+                let line = requests.line(epoch.ended.since(&epoch.started));
+                let _ = writeln!(text, "epoch {}: {line}", epoch.number);
+            }
+        }
         let counted = results.counted(config);
         let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
         let verdict = if mean >= 100.0 * config.au { "reached" } else { "not reached" };

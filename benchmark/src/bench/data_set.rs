@@ -7,18 +7,27 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::fingerprint::{self, Difference, Fingerprint};
 use crate::generate;
 use crate::layout::{Layout, Split};
+use crate::store::{self, settings};
 use crate::value::Value;
 
 impl Run {
     /// The command that makes the data set this run misses.
     pub(super) fn generate_command(&self) -> String {
         let typed = self.called.iter().chain(self.overrides.iter().map(|typed| &typed.typed));
-        let words: Vec<String> = typed.map(|word| shell_word(word)).collect();
+        let words: Vec<String> = typed.map(|word| shell_word(&settings::masked(word))).collect();
         format!("{} ++workload.workflow.generate_data=true ++workload.workflow.train=false", words.join(" "))
     }
 
     /// Checks that the data are there, or room for them, and that checkpoints can be written.
     pub fn check_disk(&mut self) -> Outcome<()> {
+        store::enter(self.config.store.as_ref());
+        // A data set that is read was asked for already, by how it was made.
+        let Config { workflow, store: in_store, checkpoint, dataset, .. } = &self.config;
+        if in_store.is_some() && workflow.generate {
+            store::preflight(&Layout::new(dataset).path(Split::Train, 0))?;
+        } else if in_store.is_some() && !workflow.train && store::is_object(&checkpoint.folder) {
+            store::preflight(&checkpoint.folder.join(".dlio"))?;
+        }
         self.check_data()?;
         let Config { workflow, checkpoint, .. } = &self.config;
         // Without training checkpoints may be asked for that are only read.
@@ -51,7 +60,7 @@ impl Run {
     /// Where there are more files than asked for the first of them are read, as DLIO does.
     fn read_in_part(&mut self, split: Split) {
         let layout = Layout::new(&self.config.dataset);
-        if layout.path(split, 0).exists() {
+        if self.config.store.is_some() || layout.path(split, 0).exists() {
             return;
         }
         if let Some(total) = layout.larger_set(split) {
@@ -121,7 +130,7 @@ impl Run {
         if !self.reads_data() {
             return Ok(());
         }
-        if let Some(path) = generate::missing_file(&layout) {
+        if let Some(path) = generate::missing_file(&layout)? {
             let what = format!("the data set is not there: {} is missing", path.display());
             return Err(Failure::new(Kind::MissingData, what)
                 .remedy(format!("generate it with\n    {}", self.generate_command())));

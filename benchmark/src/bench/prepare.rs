@@ -8,6 +8,7 @@ use crate::grammar::{self, Override};
 use crate::interpolation;
 use crate::locate;
 use crate::rules;
+use crate::store::{self, settings};
 use crate::terminal;
 use crate::value::Value;
 use crate::workload::{self, Composed};
@@ -34,7 +35,8 @@ pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
         .iter()
         .map(|overrides| {
             let (composed, _) = composed(request, overrides)?;
-            Ok(Value::Map(vec![("workload".into(), composed.written)]).to_yaml())
+            let written = settings::without_secrets(&composed.written);
+            Ok(Value::Map(vec![("workload".into(), written)]).to_yaml())
         })
         .collect()
 }
@@ -62,6 +64,7 @@ fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Con
 
 fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let (composed, mut config) = composed(request, &overrides)?;
+    store::enter(config.store.as_ref());
     let mut complaints = rules::complaints(&config, request.ranks);
     if !complaints.is_empty() {
         return Err(joined(&mut complaints));
@@ -69,7 +72,8 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let generate_first = should_generate_first(&config, &overrides, request);
     config.workflow.generate |= generate_first;
     let (folder, own_folder) = run_folder(&config, &composed)?;
-    let notes = composed.ignored.clone();
+    let ignored = composed.ignored.iter().map(|note| settings::masked(note));
+    let notes = ignored.chain(config.store_remarks.clone()).collect();
     let mut run =
         Run { config, composed, overrides, folder, own_folder, notes, generate_first, called: request.command() };
     if run.answer().is_none() {
@@ -136,7 +140,13 @@ fn should_generate_first(config: &Config, overrides: &[Override], request: &Requ
         )
     });
     let reads = config.workflow.train && config.reader.loader != LoaderKind::Synthetic;
-    reads && !config.workflow.generate && !place_typed && !request.as_original && !config.dataset.folder.exists()
+    let in_store = config.store.is_some();
+    reads
+        && !in_store
+        && !config.workflow.generate
+        && !place_typed
+        && !request.as_original
+        && !config.dataset.folder.exists()
 }
 
 /// `output.folder`, or Hydra's run folder, or its default; whether it is the default.

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::random::mixed;
 use crate::results::{Results, Status};
 use crate::spans;
+use crate::store;
 use crate::system;
 use crate::terminal;
 use crate::tiers::Tiered;
@@ -36,6 +37,9 @@ impl Rank<'_> {
     pub fn work(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
         let _span = spans::span("root", spans::PIPELINE, &[("rank", communicator.rank())]);
         let config = &self.run.config;
+        if config.store.is_some() {
+            store::take_rank(communicator.rank(), communicator.size())?;
+        }
         let mut log = Log::create(
             &self.folder.path.join(&config.output.log_file),
             communicator.rank(),
@@ -75,8 +79,7 @@ impl Rank<'_> {
             outcome.clone().and(written)?;
         }
         if !config.dataset.keep_files && communicator.rank() == 0 {
-            let folder = &config.dataset.folder;
-            std::fs::remove_dir_all(folder).map_err(|error| Failure::io("removing", folder, error))?;
+            generate::remove(&Layout::new(&config.dataset))?;
         }
         outcome
     }
@@ -124,6 +127,9 @@ impl Rank<'_> {
         drop(progress);
         log.output("Generation done");
         let ranks = numbers(&communicator.exchange(&as_bytes(&own))?);
+        if communicator.rank() == 0 {
+            generate::write_indexes(&layout)?;
+        }
         let [written, bytes, kept] = [0, 1, 2].map(|place| sum(&ranks, place));
         let seconds = ranks.iter().map(|rank| rank[3]).fold(0.0, f64::max);
         if self.shown(communicator) {

@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::local::Local;
 use crate::locate;
 use crate::outputs::RunFolder;
+use crate::store::settings;
 use crate::system;
 use crate::terminal;
 use crate::value::Value;
@@ -42,7 +43,8 @@ impl Run {
     pub fn answer(&self) -> Option<String> {
         let key = self.config.workflow.query.as_deref()?;
         let path: Vec<&str> = key.split('.').collect();
-        let typed = self.composed.workload.at(&path).map(Value::inline);
+        let tree = settings::without_secrets(&self.composed.workload);
+        let typed = tree.at(&path).map(Value::inline);
         typed.or_else(|| keys::find(key).map(|key| key.default.to_string())).or(Some("None".into()))
     }
 

@@ -16,6 +16,7 @@ pub use shards::Shards;
 pub use streamed::{Streamed, copy, is_full};
 
 use crate::failure::{Failure, Kind, Outcome};
+use crate::store;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,9 @@ pub fn folder(below: &Path, epoch: u64, step: u64) -> PathBuf {
 
 /// Checks that checkpoints can be written there: better before a run of hours than after its first epoch.
 pub fn check_folder(below: &Path) -> Outcome<()> {
+    if store::is_object(below) {
+        return store::check_writable(below);
+    }
     let probe = below.join(format!(".dlio-{}", std::process::id()));
     let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
     tried.map_err(|error| {

@@ -4,7 +4,6 @@ use crate::config::{Datatype, Element};
 use crate::content::Content;
 use crate::random::{mixed, word};
 use crate::system;
-use std::fs::File;
 use std::io::{self, Write};
 
 /// The bytes of one write: large enough that calls cost nothing, small enough to stay in the cache.
@@ -38,7 +37,7 @@ impl Piece {
     }
 
     /// Writes `bytes` of it where the file is, a new tensor each time; returns their checksum.
-    pub(super) fn write(&mut self, file: &mut File, bytes: u64) -> io::Result<u32> {
+    pub(super) fn write(&mut self, file: &mut impl Write, bytes: u64) -> io::Result<u32> {
         let mut crc = crc32fast::Hasher::new();
         let mut left = bytes;
         while left > 0 {
@@ -74,8 +73,39 @@ impl Piece {
         }
     }
 
+    /// The checksums of tensors of these lengths, written from now on.
+    pub(super) fn crcs_ahead(&self, lengths: &[u64]) -> Vec<u32> {
+        let (mut key, mut turned) = (self.key, self.turned);
+        let mut one = |length: u64| {
+            let (mut sum, mut left) = (crc32fast::Hasher::new(), length);
+            while left > 0 {
+                let part = left.min(PIECE as u64) as usize;
+                match part {
+                    PIECE => sum.combine(&self.crc_with(key)),
+                    _ => {
+                        let change = (self.key ^ key).to_le_bytes();
+                        let bytes =
+                            self.bytes[..part].iter().zip(change.iter().cycle()).map(|(byte, change)| byte ^ change);
+                        sum.update(&bytes.collect::<Vec<_>>());
+                    }
+                }
+                left -= part as u64;
+                if let Some(seed) = self.seed {
+                    turned += 1;
+                    key ^= word(!seed, turned);
+                }
+            }
+            sum.finalize()
+        };
+        lengths.iter().map(|length| one(*length)).collect()
+    }
+
     fn crc(&self) -> crc32fast::Hasher {
-        let set = (0..64).filter(|bit| self.key >> bit & 1 == 1);
+        self.crc_with(self.key)
+    }
+
+    fn crc_with(&self, key: u64) -> crc32fast::Hasher {
+        let set = (0..64).filter(|bit| key >> bit & 1 == 1);
         let crc = set.fold(self.first_crc, |crc, bit: usize| crc ^ self.crc_of_bits[bit]);
         crc32fast::Hasher::new_with_initial_len(crc, PIECE as u64)
     }
@@ -98,6 +128,17 @@ fn crc_of_bits() -> [u32; 64] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_checksums_of_tensors_are_known_before_they_are_written() {
+        let lengths = [1, PIECE as u64, 77, 0, 3 * PIECE as u64 + 5, 13];
+        for mut piece in [Piece::noise(9), Piece::of(9, Datatype::named("fp16"), false)] {
+            piece.turn();
+            let ahead = piece.crcs_ahead(&lengths);
+            let written = lengths.map(|length| piece.write(&mut io::sink(), length).unwrap());
+            assert_eq!(ahead, written);
+        }
+    }
 
     #[test]
     fn the_checksum_of_a_turned_piece_is_known_without_reading_it() {

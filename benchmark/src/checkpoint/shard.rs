@@ -2,11 +2,11 @@
 
 use crate::config::{Checkpoints, Framework};
 use crate::formats::zip;
+use crate::input::ReadAt;
 use crate::restored::Part;
 use crate::safetensors_file::{self, Found, SafetensorsFile};
 use crate::tensor_file::{Bytes, TensorFile};
 use crate::torch_file::{State, TorchFile};
-use std::fs::File;
 
 /// One file of a rank's checkpoint: a dictionary of tensors, whose numbers are all of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Format {
 
     /// The tensors of a file that is there, or None where it is no complete one. Not of bytes alone: nothing says there
     /// what they are.
-    pub(super) fn parts(self, file: &File) -> Option<Vec<Part>> {
+    pub(super) fn parts(self, file: &dyn ReadAt) -> Option<Vec<Part>> {
         match self {
             Format::Torch => zip::entries(file).map(torch_parts),
             Format::Safetensors => safetensors_file::tensors(file).map(|tensors| {

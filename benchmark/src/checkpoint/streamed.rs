@@ -5,7 +5,9 @@ use super::shard::{Format, Shard};
 use super::{Mechanism, Moved};
 use crate::draft::{self, Draft};
 use crate::failure::{Failure, Outcome};
+use crate::input::ReadAt;
 use crate::restored;
+use crate::store::{self, Body, Ranges, Upload};
 use crate::system;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -39,6 +41,30 @@ impl Streamed {
         file.write_all(&around.tail())?;
         if self.fsync { file.sync_all() } else { Ok(()) }
     }
+
+    /// An object, front to back in one go: what stands before a tensor has its checksum, which is known beforehand.
+    fn send(&self, path: &Path, shard: &Shard) -> Outcome<()> {
+        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random);
+        let mut around = shard.file();
+        let tensors: Vec<u64> = (0..around.tensors()).map(|tensor| around.tensor_bytes(tensor)).collect();
+        let crcs = piece.crcs_ahead(&tensors);
+        crcs.iter().enumerate().for_each(|(tensor, crc)| around.set_crc(tensor, *crc));
+        let mut head = around.head().to_vec();
+        for (at, bytes) in (0..tensors.len()).filter_map(|tensor| around.afterwards(tensor)) {
+            // A checksum outside the head is in what stands before its tensor.
+            if let Some(place) = head.get_mut(at as usize..at as usize + bytes.len()) {
+                place.copy_from_slice(&bytes);
+            }
+        }
+        let mut upload = Upload::new(path, shard.file_bytes())?;
+        upload.take(&head)?;
+        for (tensor, bytes) in tensors.into_iter().enumerate() {
+            upload.take(&around.before(tensor))?;
+            piece.write(&mut upload, bytes).map_err(|error| of_io("writing", path, error))?;
+        }
+        upload.take(&around.tail())?;
+        upload.finish().map(drop)
+    }
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
@@ -62,13 +88,16 @@ pub fn is_full(failure: &Failure) -> bool {
 
 /// Copies a rank's files to another folder, where they are on the device when this returns: after that the first may go.
 pub fn copy(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    if store::is_object(to) {
+        return copy_to_store(from, to, shards);
+    }
     fs::create_dir_all(to).map_err(|error| Failure::unwritable("making the folder", to, error))?;
     draft::sweep(to);
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
     for shard in shards {
         let (source, path) = (from.join(shard.name()), to.join(shard.name()));
-        let draft = Draft::new(&path);
+        let draft = Draft::new(&path)?;
         moved.bytes +=
             copy_file(&source, draft.path(), &mut piece).map_err(|error| of_io("copying to", &path, error))?;
         draft.commit()?;
@@ -79,14 +108,33 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
     Ok(moved)
 }
 
+/// The same to a store, which has them when it has confirmed them.
+fn copy_to_store(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
+    let mut piece = vec![0; PIECE];
+    let mut moved = Moved::default();
+    for shard in shards {
+        let (source, path) = (from.join(shard.name()), to.join(shard.name()));
+        let mut upload = Upload::new(&path, shard.file_bytes())?;
+        copy_bytes(&source, &mut upload, &mut piece).map_err(|error| of_io("copying to", &path, error))?;
+        moved.bytes += upload.finish()?;
+    }
+    Ok(moved)
+}
+
 fn copy_file(from: &Path, to: &Path, piece: &mut [u8]) -> io::Result<u64> {
-    let (mut source, mut target, mut total) = (File::open(from)?, File::create(to)?, 0);
+    let mut target = File::create(to)?;
+    let total = copy_bytes(from, &mut target, piece)?;
+    target.sync_all().map(|()| total)
+}
+
+fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8]) -> io::Result<u64> {
+    let (mut source, mut total) = (File::open(from)?, 0);
     loop {
         if system::interrupted() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         match source.read(piece) {
-            Ok(0) => break,
+            Ok(0) => return Ok(total),
             Ok(read) => {
                 target.write_all(&piece[..read])?;
                 total += read as u64;
@@ -95,16 +143,20 @@ fn copy_file(from: &Path, to: &Path, piece: &mut [u8]) -> io::Result<u64> {
             Err(error) => return Err(error),
         }
     }
-    target.sync_all().map(|()| total)
 }
 
 impl Mechanism for Streamed {
     fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        let bytes = shards.iter().map(Shard::file_bytes).sum();
+        if store::is_object(folder) {
+            shards.iter().try_for_each(|shard| self.send(&folder.join(shard.name()), shard))?;
+            return Ok(Moved { bytes, fsyncs: 0 });
+        }
         fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
         draft::sweep(folder);
         for shard in shards {
             let path = folder.join(shard.name());
-            let draft = Draft::new(&path);
+            let draft = Draft::new(&path)?;
             self.write(draft.path(), shard).map_err(|error| of_io("writing", &path, error))?;
             draft.commit()?;
         }
@@ -114,7 +166,7 @@ impl Mechanism for Streamed {
             synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
         }
         let fsyncs = if self.fsync { shards.len() as u64 + 1 } else { 0 };
-        Ok(Moved { bytes: shards.iter().map(Shard::file_bytes).sum(), fsyncs })
+        Ok(Moved { bytes, fsyncs })
     }
 
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
@@ -130,12 +182,29 @@ impl Mechanism for Streamed {
 impl Streamed {
     /// A file of another size is right too where it holds as many bytes of tensors: another program wrote it.
     fn load_file(&self, path: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
+        if store::is_object(path) {
+            let ranges = Ranges::open(path)?;
+            return self.check(path, shard, &ranges, Body::open(path, 0, None)?, piece);
+        }
         let failed = |error| of_io("reading", path, error);
-        let mut file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(failed)?;
+        self.check(path, shard, &file, &file, piece)
+    }
+
+    /// Reads `stream` whole and checks it against the checksums in `file`; both are of the same file.
+    fn check(
+        &self,
+        path: &Path,
+        shard: &Shard,
+        file: &dyn ReadAt,
+        mut stream: impl Read,
+        piece: &mut [u8],
+    ) -> Outcome<u64> {
+        let failed = |error| of_io("reading", path, error);
         let saved = shard.file_bytes();
-        let length = file.metadata().map_err(failed)?.len();
+        let length = file.length().map_err(failed)?;
         let damaged = |what: String| Err(Failure::damaged(path, what));
-        let Some(parts) = shard.format.parts(&file) else {
+        let Some(parts) = shard.format.parts(file) else {
             return damaged(format!("no complete checkpoint: {length} bytes, {saved} were saved"));
         };
         let held: u64 = parts.iter().map(|part| part.bytes).sum();
@@ -146,7 +215,7 @@ impl Streamed {
             return damaged(format!("it holds {held} bytes of tensors, the configuration has {}", shard.bytes()));
         }
         let checked = if self.verify { parts } else { Vec::new() };
-        let read = restored::read(&mut file, checked, piece).map_err(failed)?;
+        let read = restored::read(&mut stream, checked, piece).map_err(failed)?;
         match read.damaged {
             Some(tensor) => damaged(format!("tensor {tensor} is not what was written: its checksum is another")),
             None => Ok(read.bytes),

@@ -16,13 +16,16 @@ use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use crate::store::{self, Body, Ranges};
 use hdf5_metno::filters::Filter;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
 use hdf5_metno_sys::{h5d, h5f, h5i, h5p, h5s, h5t};
 use serde_json::{Value as Json, json};
 use std::ffi::{CStr, CString};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub struct Hdf5;
 
@@ -36,7 +39,10 @@ impl Format for Hdf5 {
         // The root does not say when it was made: the same configuration makes the same bytes.
         let mut options = File::with_options();
         options.with_fapl(|access| access.libver_latest()).with_fcpl(|made| made.obj_track_times(false));
-        let file = options.create(draft.path()).map_err(failed)?;
+        let object = store::is_object(&spec.path);
+        let place = if object { unnamed() } else { draft.path().to_path_buf() };
+        let file = options.create(&place).map_err(failed)?;
+        let copied = if object { Some(without_name(&place, &spec.path)?) } else { None };
         let parts = settings.datasets_per_record.max(1);
         for part in 0..parts {
             let dataset = records(&file, spec, settings, part).map_err(failed)?;
@@ -44,7 +50,10 @@ impl Format for Hdf5 {
         }
         let labels = vec![0i64; spec.samples as usize];
         file.new_dataset_builder().with_data(&labels).create("labels").map_err(failed)?;
-        file.close().map_err(failed)
+        file.close().map_err(failed)?;
+        let Some(mut written) = copied else { return Ok(()) };
+        let copied = std::io::copy(&mut written, &mut draft.create()?);
+        copied.map(drop).map_err(|error| Failure::io("writing", &spec.path, error))
     }
 
     fn file_bytes(&self, _: &FileSpec, _: &Settings) -> Option<u64> {
@@ -76,6 +85,21 @@ impl Format for Hdf5 {
         let parts = settings.datasets_per_record.max(1);
         Box::new(Hdf5Reader { parts, file: None, buffer: AlignedBuffer::default(), length: 0, moved: 0 })
     }
+}
+
+/// A new name in memory, for the copy of an object: the library takes names and no descriptors, nor the names that
+/// descriptors have.
+fn unnamed() -> PathBuf {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    folder.join(format!("dlio-hdf5-{}-{}", std::process::id(), NUMBERS.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Opens a file and takes its name away: it goes with the last who has it open. `object` is what it is a copy of.
+fn without_name(place: &Path, object: &Path) -> Outcome<std::fs::File> {
+    let opened = std::fs::File::open(place).and_then(|file| std::fs::remove_file(place).map(|()| file));
+    opened.map_err(|error| Failure::io("the copy of", object, error))
 }
 
 fn write_failure(path: &Path, error: &hdf5_metno::Error) -> Failure {
@@ -318,9 +342,31 @@ struct Open {
     records: Vec<Records>,
     path: PathBuf,
     id: h5i::hid_t,
+    /// Bytes of the object that it is a copy of.
+    copied: Option<u64>,
 }
 
 impl Open {
+    /// An object whole, in memory: the library reads files.
+    fn object(path: &Path) -> Outcome<Open> {
+        let failed = |error| Failure::io("memory for", path, error);
+        let name = unnamed();
+        let mut body = Body::open(path, 0, None)?;
+        let mut file = std::fs::File::create(&name).map_err(failed)?;
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            match body.next(&mut piece)? {
+                0 => break,
+                count => file.write_all(&piece[..count]).map_err(failed)?,
+            }
+        }
+        let opened = Open::file(&name).map_err(|_| Failure::damaged(path, "no complete HDF5 file"));
+        without_name(&name, path)?;
+        let mut open = opened?;
+        (open.path, open.copied) = (path.to_path_buf(), Some(body.total()));
+        Ok(open)
+    }
+
     fn file(path: &Path) -> Outcome<Open> {
         let damaged = || Failure::damaged(path, "no complete HDF5 file");
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| damaged())?;
@@ -332,7 +378,7 @@ impl Open {
             std::fs::metadata(path).map_err(|error| Failure::io("opening", path, error))?;
             return Err(damaged());
         }
-        Ok(Open { records: Vec::new(), path: path.to_path_buf(), id })
+        Ok(Open { records: Vec::new(), path: path.to_path_buf(), id, copied: None })
     }
 
     fn open_records(&mut self, parts: u64) -> Outcome<()> {
@@ -366,22 +412,30 @@ enum Opened {
     /// In chunks of a layout that the library does not know.
     Chunked(Input, Vec<Chunked>),
     ByLibrary(Open),
+    /// The same as plain, of an object.
+    Ranges(Ranges, Vec<Place>),
 }
 
 impl Opened {
     fn file(path: &Path, parts: u64) -> Outcome<Opened> {
+        let names = || (0..parts).map(records_name);
+        if store::is_object(path) {
+            let ranges = Ranges::open(path)?;
+            if let Some(places) = hdf5_head::places(&ranges, names()) {
+                return Ok(Opened::Ranges(ranges, places));
+            }
+        }
         let input = Input::open(path, Access::default())?;
-        if !locks_files() || input.file().try_lock_shared().is_ok() {
-            let names = || (0..parts).map(records_name);
-            if let Some(places) = hdf5_head::places(input.file(), names()) {
+        if let Some(file) = input.file().filter(|file| !locks_files() || file.try_lock_shared().is_ok()) {
+            if let Some(places) = hdf5_head::places(file, names()) {
                 return Ok(Opened::Plain(input, places));
             }
-            if let Some(sets) = hdf5_chunks::data_sets(input.file(), names()) {
+            if let Some(sets) = hdf5_chunks::data_sets(file, names()) {
                 return Ok(Opened::Chunked(input, sets));
             }
         }
         drop(input);
-        let mut open = Open::file(path)?;
+        let mut open = if store::is_object(path) { Open::object(path)? } else { Open::file(path)? };
         open.open_records(parts)?;
         Ok(Opened::ByLibrary(open))
     }
@@ -390,13 +444,23 @@ impl Opened {
         match self {
             Opened::Plain(input, _) | Opened::Chunked(input, _) => input.path(),
             Opened::ByLibrary(open) => &open.path,
+            Opened::Ranges(ranges, _) => ranges.path(),
+        }
+    }
+
+    /// Bytes that opening an object took.
+    fn take_moved(&mut self) -> u64 {
+        match self {
+            Opened::Ranges(ranges, _) => ranges.take_moved(),
+            Opened::ByLibrary(Open { copied: Some(bytes), .. }) => std::mem::take(bytes),
+            _ => 0,
         }
     }
 
     /// Shape and bytes of a sample of each data set.
     fn forms(&self) -> Vec<(&[u64], usize)> {
         match self {
-            Opened::Plain(_, places) => {
+            Opened::Plain(_, places) | Opened::Ranges(_, places) => {
                 places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
             }
             Opened::Chunked(_, sets) => sets.iter().map(|set| (&set.shape[..], set.sample_bytes as usize)).collect(),
@@ -414,11 +478,20 @@ impl Opened {
                 input.read_exact_at(place.address + index * place.sample_bytes, into)?;
                 Ok(place.sample_bytes)
             }
+            Opened::Ranges(ranges, places) => {
+                let place = &places[part];
+                ranges.fill(place.address + index * place.sample_bytes, into)?;
+                Ok(ranges.take_moved())
+            }
             Opened::Chunked(input, sets) => {
                 let damaged = || Failure::damaged(input.path(), format!("the chunks of sample {index} cannot be read"));
-                sets[part].read(input.file(), index, into).ok_or_else(damaged)
+                let read = input.file().and_then(|file| sets[part].read(file, index, into));
+                read.ok_or_else(damaged)
             }
-            Opened::ByLibrary(open) if open.records[part].read(index, into) => Ok(open.records[part].stored_bytes),
+            Opened::ByLibrary(open) if open.records[part].read(index, into) => {
+                // A copy of an object was counted when it was made.
+                Ok(if open.copied.is_some() { 0 } else { open.records[part].stored_bytes })
+            }
             Opened::ByLibrary(open) => Err(Failure::damaged(&open.path, format!("sample {index} cannot be read"))),
         }
     }
@@ -439,7 +512,7 @@ struct Hdf5Reader {
 
 impl Reader for Hdf5Reader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        self.file = Some(Opened::file(path, self.parts)?);
+        self.moved += self.file.insert(Opened::file(path, self.parts)?).take_moved();
         Ok(())
     }
 

@@ -13,8 +13,7 @@
 //! that may grow without end, and filters other than the ones below.
 
 use super::hdf5_head::{self, Fields, Message, UNDEFINED, checked};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use crate::input::ReadAt;
 
 const DATASPACE: u8 = 0x01;
 const DATATYPE: u8 = 0x03;
@@ -62,13 +61,13 @@ pub struct Chunked {
 }
 
 /// The data sets of these names in the root group, or None where the library has to look.
-pub fn data_sets(file: &File, names: impl Iterator<Item = String>) -> Option<Vec<Chunked>> {
+pub fn data_sets(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Chunked>> {
     let all = hdf5_head::members(file, names, &[FILTERS])?;
     all.iter().map(|messages| Chunked::of(file, messages, &VERSIONS[1..])).collect()
 }
 
 impl Chunked {
-    fn of(file: &File, messages: &[Message], versions: &[u64]) -> Option<Chunked> {
+    fn of(file: &dyn ReadAt, messages: &[Message], versions: &[u64]) -> Option<Chunked> {
         let body = |kind| messages.iter().find(|message| message.kind == kind).map(|message| &message.body[..]);
         let (shape, largest) = hdf5_head::extent(body(DATASPACE)?)?;
         let element = hdf5_head::element_bytes(body(DATATYPE)?)?;
@@ -98,7 +97,7 @@ impl Chunked {
     }
 
     /// Reads a sample; returns the bytes that came from the file, or None where a chunk is damaged.
-    pub fn read(&mut self, file: &File, index: u64, into: &mut [u8]) -> Option<u64> {
+    pub fn read(&mut self, file: &dyn ReadAt, index: u64, into: &mut [u8]) -> Option<u64> {
         // Of a chunk that was never written, and of what it lacks.
         into.fill(0);
         let mut moved = 0;
@@ -129,13 +128,13 @@ impl Chunked {
         false
     }
 
-    fn unpack(&mut self, file: &File, chunk: Chunk) -> Option<u64> {
+    fn unpack(&mut self, file: &dyn ReadAt, chunk: Chunk) -> Option<u64> {
         if self.last.0 == chunk.address {
             return Some(0);
         }
         let whole = self.chunk.iter().product::<u64>() * self.element;
         let end = chunk.address.checked_add(chunk.packed)?;
-        if end > file.metadata().ok()?.len() {
+        if end > file.length().ok()? {
             return None;
         }
         let mut bytes = vec![0; chunk.packed as usize];
@@ -208,7 +207,7 @@ impl Layout {
     }
 
     /// All chunks in their order; `bytes` is the length of one that is not packed.
-    fn chunks(&self, file: &File, count: u64, bytes: u64) -> Option<Vec<Chunk>> {
+    fn chunks(&self, file: &dyn ReadAt, count: u64, bytes: u64) -> Option<Vec<Chunk>> {
         let nothing = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
         if count > CHUNKS_MAX {
             return None;
@@ -226,7 +225,7 @@ impl Layout {
     }
 }
 
-fn fixed_array(file: &File, address: u64, count: u64, page_bits: u64, bytes: u64) -> Option<Vec<Chunk>> {
+fn fixed_array(file: &dyn ReadAt, address: u64, count: u64, page_bits: u64, bytes: u64) -> Option<Vec<Chunk>> {
     let header = hdf5_head::bytes_at(file, address, 28)?;
     let mut fields = Fields(checked(&header)?);
     fields.is(b"FAHD\0")?;
@@ -371,6 +370,7 @@ mod tests {
     use super::*;
     use crate::scratch::Folder;
     use hdf5_metno::DatasetBuilderEmptyShape as Builder;
+    use std::fs::File;
 
     /// Writes numbers as chunks by the library, reads every sample here, in the version the library writes.
     fn comes_back(shape: &[usize], chunk: &[usize], form: impl Fn(Builder) -> Builder) {

@@ -14,8 +14,7 @@
 //! message         kind · length 2 · flags · [order 2] · body
 //! ```
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use crate::input::ReadAt;
 
 /// A contiguous data set.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,16 +26,16 @@ pub struct Place {
 }
 
 /// The data sets of these names in the root group, or None where the library has to look.
-pub fn places(file: &File, names: impl Iterator<Item = String>) -> Option<Vec<Place>> {
-    let end = file.metadata().ok()?.len();
+pub fn places(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Place>> {
+    let end = file.length().ok()?;
     members(file, names, &[])?.iter().map(|messages| place(messages, end)).collect()
 }
 
 /// What the headers of the data sets of these names say; `also` are kinds that the caller knows besides those of plain
 /// data sets.
-pub fn members(file: &File, names: impl Iterator<Item = String>, also: &[u8]) -> Option<Vec<Vec<Message>>> {
+pub fn members(file: &dyn ReadAt, names: impl Iterator<Item = String>, also: &[u8]) -> Option<Vec<Vec<Message>>> {
     let (root, end) = root_of(&bytes_at(file, 0, SUPERBLOCK)?)?;
-    if end > file.metadata().ok()?.len() {
+    if end > file.length().ok()? {
         return None;
     }
     let known = [DATA_SET_KINDS, also].concat();
@@ -59,14 +58,14 @@ const GROUP_KINDS: &[u8] = &[0x00, 0x02, LINK, 0x0a, 0x0c, CONTINUATION, 0x15, 0
 /// Nothing, fill values, times, attributes, references. Not: filters, external files, shared tables.
 const DATA_SET_KINDS: &[u8] = &[0x00, DATASPACE, DATATYPE, 0x04, 0x05, LAYOUT, 0x0c, CONTINUATION, 0x12, 0x15, 0x16];
 
-pub fn bytes_at(file: &File, address: u64, length: usize) -> Option<Vec<u8>> {
+pub fn bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, address).ok()?;
     Some(bytes)
 }
 
 /// As many of `length` bytes as there are.
-fn some_bytes_at(file: &File, address: u64, length: usize) -> Option<Vec<u8>> {
+fn some_bytes_at(file: &dyn ReadAt, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     let read = file.read_at(&mut bytes, address).ok()?;
     bytes.truncate(read);
@@ -115,7 +114,7 @@ pub struct Message {
 }
 
 /// All messages of an object header, or None if one of them is of no kind in `known`.
-fn messages(file: &File, address: u64, known: &[u8]) -> Option<Vec<Message>> {
+fn messages(file: &dyn ReadAt, address: u64, known: &[u8]) -> Option<Vec<Message>> {
     let mut block = some_bytes_at(file, address, HEADER)?;
     let (first, length, ordered) = header_form(&block)?;
     let whole = first.checked_add(length)?.checked_add(4)?;
@@ -277,6 +276,7 @@ fn last_mix(words: &mut [u32; 3]) {
 mod tests {
     use super::*;
     use crate::scratch::Folder;
+    use std::fs::File;
     use std::path::{Path, PathBuf};
 
     fn names(parts: u64) -> impl Iterator<Item = String> {

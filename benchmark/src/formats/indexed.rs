@@ -30,8 +30,8 @@ impl Format for Indexed {
 
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
         let size = spec.sample_bytes();
-        let offsets = draft.companion(&beside(&spec.path, OFFSETS));
-        let sizes = draft.companion(&beside(&spec.path, SIZES));
+        let offsets = draft.companion(&beside(&spec.path, OFFSETS))?;
+        let sizes = draft.companion(&beside(&spec.path, SIZES))?;
         write_index(&offsets, &spec.path, (0..spec.samples).map(|sample| sample * size))?;
         write_index(&sizes, &spec.path, (0..spec.samples).map(|_| size))?;
         let mut output = Output::create(draft, &spec.path)?;
@@ -48,6 +48,10 @@ impl Format for Indexed {
         other("bytes:", &length(&spec.path), &spec.payload_bytes())
             .or_else(|| other("bytes of the index:", &length(&beside(&spec.path, OFFSETS)), &index))
             .or_else(|| other("bytes of the index:", &length(&beside(&spec.path, SIZES)), &index))
+    }
+
+    fn companions(&self, spec: &FileSpec) -> Vec<PathBuf> {
+        vec![beside(&spec.path, OFFSETS), beside(&spec.path, SIZES)]
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
@@ -87,9 +91,9 @@ impl Numbers {
     /// The numbers, and how many bytes were read for them. All of a mapped file count: so many will be, once.
     fn open(path: &Path) -> Outcome<(Numbers, u64)> {
         let mut input = Input::open(path, Access::default())?;
-        let length = input.length();
-        if length > KEPT_FILE {
-            let map = FileMap::new(input.file(), length as usize);
+        let length = input.length()?;
+        if let Some(file) = input.file().filter(|_| length > KEPT_FILE) {
+            let map = FileMap::new(file, length as usize);
             return Ok((Numbers::Mapped(map.map_err(|error| Failure::io("mapping", path, error))?, length), length));
         }
         let mut bytes = vec![0; length as usize];
@@ -172,14 +176,10 @@ struct IndexedReader {
 
 impl Reader for IndexedReader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        let data = Input::open(path, self.access)?;
-        let map = match self.map {
-            true => Some(
-                FileMap::new(data.file(), data.length() as usize)
-                    .map_err(|error| Failure::io("mapping", path, error))?,
-            ),
-            false => None,
-        };
+        let mut data = Input::open(path, self.access)?;
+        let length = if self.map { data.length()? as usize } else { 0 };
+        let map = data.file().filter(|_| self.map).map(|file| FileMap::new(file, length));
+        let map = map.transpose().map_err(|error| Failure::io("mapping", path, error))?;
         self.moved += self.indexes.learn(path)?;
         self.open = Some(Open { path: path.to_path_buf(), data, map });
         Ok(())
@@ -188,9 +188,10 @@ impl Reader for IndexedReader {
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let open = self.open.as_mut().expect("a reader is opened before it reads");
         let (offset, length) = self.indexes.place(&open.path, index)?;
-        let end = offset.checked_add(length).filter(|end| *end <= open.data.length());
-        if end.is_none() {
-            let what = format!("sample {index} would end beyond the {} bytes of the file", open.data.length());
+        // Of an object a range says by itself whether it is there.
+        let there = if open.data.file().is_some() { open.data.length()? } else { u64::MAX };
+        if offset.checked_add(length).is_none_or(|end| end > there) {
+            let what = format!("sample {index} would end beyond the {there} bytes of the file");
             return Err(Failure::damaged(&open.path, what));
         }
         let length = length as usize;

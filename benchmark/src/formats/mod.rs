@@ -7,12 +7,16 @@ mod hdf5_chunks;
 mod hdf5_head;
 mod images;
 mod indexed;
+mod mds;
 mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod synthetic;
+mod tar;
 mod tfrecord;
+mod webdataset;
+mod window;
 pub mod zip;
 
 use crate::config::{Dataset, Element};
@@ -20,11 +24,11 @@ use crate::content::Content;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::Access;
-use crate::layout::FileSpec;
+use crate::layout::{FileSpec, Layout, Split};
 use serde_json::{Value as Json, json};
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub trait Format: Send + Sync {
     fn name(&self) -> &'static str;
@@ -46,6 +50,16 @@ pub trait Format: Send + Sync {
         let length = std::fs::metadata(&spec.path).ok()?.len();
         let expected = self.file_bytes(spec, dataset).filter(|expected| *expected != length)?;
         Some(format!("{length} bytes instead of {expected}"))
+    }
+
+    /// The file that lists all files of a split, where the format has one: its place and its bytes.
+    fn index(&self, _: &Layout, _: Split) -> Option<(PathBuf, Vec<u8>)> {
+        None
+    }
+
+    /// The other files that belong to the one of `spec`.
+    fn companions(&self, _: &FileSpec) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader>;
@@ -84,6 +98,8 @@ pub const ALL: &[&dyn Format] = &[
     &images::Png,
     &indexed::Indexed { map: false },
     &indexed::Indexed { map: true },
+    &webdataset::Webdataset,
+    &mds::Mds,
     &synthetic::Synthetic,
 ];
 
@@ -169,10 +185,8 @@ pub fn strided_sample(array: &[u8], element: Element, samples: u64, index: u64) 
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::layout::Layout;
     use crate::scratch::Folder;
     use crate::value::parse_yaml;
-    use std::path::PathBuf;
 
     fn layout(folder: &Folder, text: &str) -> Layout {
         let mut config = Config::read(&parse_yaml("t", text).unwrap()).unwrap();
@@ -187,7 +201,7 @@ mod tests {
         }
         let spec = layout.spec(0, layout.shapes().at(0));
         let format = find(&layout.dataset.format).unwrap();
-        let mut draft = Draft::new(&spec.path);
+        let mut draft = Draft::new(&spec.path).unwrap();
         format.write(&spec, &layout.dataset, &mut draft, &mut Vec::new()).unwrap();
         draft.commit().unwrap();
         if let Some(expected) = format.file_bytes(&spec, &layout.dataset) {

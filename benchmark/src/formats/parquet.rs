@@ -231,11 +231,11 @@ fn bytes_of(spec: &FileSpec, column: &Column, row: u64, scratch: &mut Vec<u8>, s
 
 /// The library reads through this, so that transfers are the workload's and bytes are counted.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Input>>);
+struct Shared(Arc<Mutex<Input>>, u64);
 
 impl Length for Shared {
     fn len(&self) -> u64 {
-        self.0.lock().expect("no reader panics while it reads").length()
+        self.1
     }
 }
 
@@ -345,7 +345,9 @@ fn append_row(column: &mut ColumnReader, row: &mut Vec<u8>) -> Result<()> {
 impl Reader for ParquetReader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
         let access = Access { direct: false, ..self.access };
-        let shared = Shared(Arc::new(Mutex::new(Input::open(path, access)?)));
+        let mut input = Input::open(path, access)?;
+        let length = input.length()?;
+        let shared = Shared(Arc::new(Mutex::new(input)), length);
         let file = SerializedFileReader::new(shared.clone()).map_err(|error| Failure::damaged(path, error))?;
         self.open = Some(Open { file, shared, path: path.to_path_buf(), columns: Vec::new(), rows: 0..0, next: 0 });
         Ok(())

@@ -6,12 +6,14 @@
 //! <offset> <bytes with frame>\n                                                                    (index, a line each)
 //! ```
 
+use super::window::Window;
 use super::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
+use crate::store;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,6 @@ pub struct TfRecord;
 
 const HEAD: usize = 12;
 const FRAME: u64 = 16;
-/// The bytes that TensorFlow reads at once by default.
-const DEFAULT_TRANSFER: usize = 256 * 1024;
 
 impl Format for TfRecord {
     fn name(&self) -> &'static str {
@@ -28,7 +28,7 @@ impl Format for TfRecord {
     }
 
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
-        let index_path = draft.companion(&spec.index_path);
+        let index_path = draft.companion(&spec.index_path)?;
         let mut output = Output::create(draft, &spec.path)?;
         let mut index = String::new();
         for sample in 0..spec.samples {
@@ -42,6 +42,10 @@ impl Format for TfRecord {
     fn file_bytes(&self, spec: &FileSpec, _: &Dataset) -> Option<u64> {
         let (before, after) = example(spec.sample_bytes());
         Some(spec.samples * (FRAME + before.len() as u64 + spec.sample_bytes() + after.len() as u64))
+    }
+
+    fn companions(&self, spec: &FileSpec) -> Vec<PathBuf> {
+        vec![spec.index_path.clone()]
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
@@ -151,13 +155,11 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 struct RecordReader {
     access: Access,
     input: Option<Input>,
-    window: Vec<u8>,
-    /// The beginning of the window in the file.
-    window_at: u64,
-    /// Bytes of the window used up, and the record they led to.
-    used: usize,
+    window: Window,
     next: u64,
-    record: std::ops::Range<usize>,
+    /// Bytes of the record behind its head, and of all of it: the window passed it last.
+    record: usize,
+    whole: usize,
     offsets: Option<Vec<u64>>,
     moved: u64,
 }
@@ -168,63 +170,49 @@ impl RecordReader {
     }
 
     fn go_to(&mut self, offset: u64, index: u64) {
-        self.window.clear();
-        (self.window_at, self.used, self.next) = (offset, 0, index);
+        self.window.go_to(offset);
+        (self.record, self.whole, self.next) = (0, 0, index);
     }
 
     /// Makes `length` unused bytes available in the window.
     fn need(&mut self, length: usize) -> Outcome<()> {
-        if self.window.len() - self.used >= length {
-            return Ok(());
-        }
-        self.window.drain(..self.used);
-        self.window_at += self.used as u64;
-        self.used = 0;
-        let have = self.window.len();
-        let at = self.window_at + have as u64;
-        let left = self.input().length().saturating_sub(at);
-        let transfer = if self.access.transfer == 0 { DEFAULT_TRANSFER } else { self.access.transfer };
-        let wanted = (length - have).next_multiple_of(transfer).min(left as usize).max(length - have);
-        self.window.resize(have + wanted, 0);
         let input = self.input.as_mut().expect("a reader is opened before it reads");
-        let result = input.read_exact_at(at, &mut self.window[have..]);
+        let result = self.window.need(input, length, self.access.transfer);
         self.moved += input.take_moved();
-        if result.is_err() {
-            self.window.truncate(have);
-        }
         result
     }
 
     fn next_record(&mut self) -> Outcome<()> {
         self.need(HEAD)?;
-        let head = &self.window[self.used..self.used + HEAD];
+        let head = self.window.next(HEAD);
         let length = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
         let crc = u32::from_le_bytes(head[8..].try_into().expect("four bytes"));
         if crc != masked(crc32c::crc32c(&head[..8])) {
             return Err(self.damaged("the length of a record has a wrong checksum"));
         }
-        let whole = HEAD + length as usize + 4;
+        let record = length as usize;
+        let whole = HEAD + record + 4;
         self.need(whole)?;
-        let data = self.used + HEAD..self.used + HEAD + length as usize;
-        let crc = u32::from_le_bytes(self.window[data.end..data.end + 4].try_into().expect("four bytes"));
-        if crc != masked(crc32c::crc32c(&self.window[data.clone()])) {
+        let data = self.window.part(HEAD, record);
+        let crc = u32::from_le_bytes(self.window.part(HEAD + record, 4).try_into().expect("four bytes"));
+        if crc != masked(crc32c::crc32c(data)) {
             return Err(self.damaged("a record has a wrong checksum"));
         }
-        self.record = data;
-        self.used += whole;
+        (self.record, self.whole) = (record, whole);
+        self.window.pass(whole);
         self.next += 1;
         Ok(())
     }
 
     fn damaged(&mut self, what: &str) -> Failure {
-        let (record, at) = (self.next, self.window_at + self.used as u64);
+        let (record, at) = (self.next, self.window.position());
         Failure::damaged(self.input().path(), format!("{what} (record {record} at byte {at})"))
     }
 
     fn offset_of(&mut self, index: u64) -> Outcome<u64> {
         if self.offsets.is_none() {
             let path = self.input().path().to_path_buf();
-            let offsets = index_path(&path).and_then(|path| read_index(&path));
+            let offsets = index_path(&path).map(|path| read_index(&path)).transpose()?.flatten();
             self.offsets = Some(match offsets {
                 Some(offsets) => offsets,
                 None => self.walk()?,
@@ -244,7 +232,7 @@ impl RecordReader {
     fn walk(&mut self) -> Outcome<Vec<u64>> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         let (mut at, mut offsets) = (0, Vec::new());
-        while at < input.length() {
+        while at < input.length()? {
             let mut length = [0; 8];
             input.read_exact_at(at, &mut length)?;
             offsets.push(at);
@@ -265,9 +253,12 @@ fn index_path(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(name))
 }
 
-fn read_index(path: &Path) -> Option<Vec<u64>> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+/// None where there is no index, or none that can be read.
+fn read_index(path: &Path) -> Outcome<Option<Vec<u64>>> {
+    let bytes = if store::is_object(path) { store::get(path)? } else { std::fs::read(path).ok() };
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    let offset = |line: &str| line.split_whitespace().next()?.parse().ok();
+    Ok(text.and_then(|text| text.lines().map(offset).collect()))
 }
 
 impl Reader for RecordReader {
@@ -287,7 +278,10 @@ impl Reader for RecordReader {
     }
 
     fn bytes(&self) -> &[u8] {
-        image_in(&self.window[self.record.clone()]).unwrap_or_default()
+        if self.whole == 0 {
+            return &[];
+        }
+        image_in(self.window.passed(self.whole - HEAD, self.record)).unwrap_or_default()
     }
 
     fn content(&self, _: u64) -> Vec<u8> {

@@ -8,8 +8,7 @@
 //! ```
 
 use crate::failure::{Failure, Outcome};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use crate::input::ReadAt;
 use std::path::Path;
 
 /// Midnight of the first day zip can say: data sets made twice are the same bytes.
@@ -150,8 +149,8 @@ const END_MAX: u64 = 22 + 65_535 + 20 + 56;
 const DIRECTORY_MAX: u64 = 64 << 20;
 
 /// All members of a file, or None where it is no complete zip file. Reads its directory and their heads, not their data.
-pub fn entries(file: &File) -> Option<Vec<Entry>> {
-    let length = file.metadata().ok()?.len();
+pub fn entries(file: &dyn ReadAt) -> Option<Vec<Entry>> {
+    let length = file.length().ok()?;
     let tail_at = length.saturating_sub(END_MAX);
     let tail = part_of(file, tail_at, length)?;
     let (start, count) = directory_place(&tail, tail_at)?;
@@ -175,7 +174,7 @@ pub fn entries(file: &File) -> Option<Vec<Entry>> {
     Some(found)
 }
 
-fn part_of(file: &File, from: u64, to: u64) -> Option<Vec<u8>> {
+fn part_of(file: &dyn ReadAt, from: u64, to: u64) -> Option<Vec<u8>> {
     let length = to.checked_sub(from).filter(|length| *length <= DIRECTORY_MAX)?;
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, from).ok()?;

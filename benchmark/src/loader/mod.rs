@@ -54,7 +54,9 @@ pub struct Plan {
 impl Plan {
     pub fn new(config: &Config, terms: Terms) -> Outcome<Plan> {
         let reading = &config.reader;
-        let streams = matches!(reading.loader, LoaderKind::TensorFlow | LoaderKind::NativeDali);
+        // Shards of webdataset are streams whoever reads them.
+        let by_shard = config.dataset.format == "webdataset" && reading.loader != LoaderKind::Synthetic;
+        let streams = by_shard || matches!(reading.loader, LoaderKind::TensorFlow | LoaderKind::NativeDali);
         let shuffle = |kind| if terms.original_order { Shuffle::Off } else { kind };
         let slots = slots(config).map_err(|error| {
             Failure::new(crate::failure::Kind::System, format!("memory for the batches handed over: {error}"))

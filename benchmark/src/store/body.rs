@@ -1,0 +1,223 @@
+//! An object read front to back, or a part of it. Where the connection breaks it goes on from the byte reached, as long as
+//! the object is still the same.
+
+use super::client::{Answer, Request};
+use super::counts::{self, Figure, Timed};
+use super::http::Connection;
+use super::{key_of, settings_now, with_client};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::spans;
+use crate::system;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub struct Body {
+    path: PathBuf,
+    key: String,
+    /// None once all of it has come.
+    connection: Option<Connection>,
+    /// The next byte of the object, and the one behind the last that was asked for.
+    at: u64,
+    end: u64,
+    total: u64,
+    etag: Option<String>,
+    asked: Instant,
+    broken: u64,
+}
+
+/// Before a body that broke is asked for again, times the number of breaks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Body {
+    /// From byte `from` of an object to its end, or `length` bytes.
+    pub fn open(path: &Path, from: u64, length: Option<u64>) -> Outcome<Body> {
+        let key = key_of(path);
+        let asked = Instant::now();
+        let part = Part { from, length, etag: None };
+        let (answer, total) = part.answer(path, &key)?;
+        let end = length.map_or(total, |length| (from + length).min(total));
+        let etag = answer.head.header("etag").map(str::to_string);
+        let path = path.to_path_buf();
+        let mut body =
+            Body { path, key, connection: Some(answer.connection), at: from, end, total, etag, asked, broken: 0 };
+        if end <= from {
+            body.finish();
+        }
+        Ok(body)
+    }
+
+    /// Bytes of the whole object.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The next byte that comes.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next bytes; 0 at the end of what was asked for.
+    pub fn next(&mut self, into: &mut [u8]) -> Outcome<usize> {
+        loop {
+            let most = (self.end - self.at).min(into.len() as u64) as usize;
+            let Some(connection) = self.connection.as_mut().filter(|_| most > 0) else { return Ok(0) };
+            match connection.body(&mut into[..most]) {
+                Ok(0) => self.go_on(&io::ErrorKind::UnexpectedEof.into())?,
+                Ok(count) => {
+                    counts::add(Figure::BytesIn, count as u64);
+                    self.at += count as u64;
+                    if self.at == self.end {
+                        self.finish();
+                    }
+                    return Ok(count);
+                }
+                Err(error) => self.go_on(&error)?,
+            }
+        }
+    }
+
+    /// Exactly as many bytes as there is room for.
+    pub fn fill(&mut self, into: &mut [u8]) -> Outcome<()> {
+        let mut span = spans::of_object("object.receive", || self.path.display().to_string());
+        span.set("pos", self.at);
+        span.set("bytes", into.len() as u64);
+        let mut done = 0;
+        while done < into.len() {
+            match self.next(&mut into[done..])? {
+                0 => {
+                    let what = format!("ends at byte {} of {}", self.at, self.at + (into.len() - done) as u64);
+                    return Err(Failure::damaged(&self.path, what));
+                }
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        let took = self.asked.elapsed();
+        counts::time(Timed::Get, took);
+        counts::add(Figure::GetNanos, took.as_nanos() as u64);
+        if let Some(connection) = self.connection.take() {
+            // Without a client there is none to keep it.
+            let _ = with_client(|client| {
+                client.give_back(connection);
+                Ok(())
+            });
+        }
+    }
+
+    /// Asks for the rest of a body that broke.
+    fn go_on(&mut self, error: &io::Error) -> Outcome<()> {
+        self.connection = None;
+        if system::interrupted() {
+            return Err(Failure::interrupted());
+        }
+        self.broken += 1;
+        if self.broken >= settings_now()?.attempts {
+            let what = format!("reading {}: {error} at byte {}, {} times", self.path.display(), self.at, self.broken);
+            return Err(Failure::new(Kind::System, what).remedy("the store or the way to it breaks connections"));
+        }
+        counts::add(if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken }, 1);
+        counts::add(Figure::Resumed, 1);
+        system::sleep(PAUSE * self.broken as u32);
+        let part = Part { from: self.at, length: Some(self.end - self.at), etag: self.etag.as_deref() };
+        let (answer, total) = part.answer(&self.path, &self.key)?;
+        let etag = answer.head.header("etag");
+        if total != self.total || (self.etag.is_some() && etag != self.etag.as_deref()) {
+            return Err(Failure::damaged(&self.path, "it was changed while it was read"));
+        }
+        self.connection = Some(answer.connection);
+        Ok(())
+    }
+}
+
+impl Read for Body {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.next(into).map_err(io::Error::other)
+    }
+}
+
+/// The bytes asked for, and of which object.
+struct Part<'a> {
+    from: u64,
+    length: Option<u64>,
+    /// Of the object it has to be.
+    etag: Option<&'a str>,
+}
+
+impl Part<'_> {
+    /// The answer, and the bytes of the whole object.
+    fn answer(&self, path: &Path, key: &str) -> Outcome<(Answer, u64)> {
+        let mut headers = Vec::new();
+        let ranged = self.from > 0 || self.length.is_some();
+        if ranged {
+            let last = self.length.map_or(String::new(), |length| (self.from + length.max(1) - 1).to_string());
+            headers.push(("range", format!("bytes={}-{last}", self.from)));
+        }
+        headers.extend(self.etag.map(|etag| ("if-match", etag.to_string())));
+        let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
+        let answer = with_client(|client| client.answer(request))?;
+        let odd = |what: &str| Err(Failure::new(Kind::System, format!("reading {}: the store {what}", path.display())));
+        let Some(length) = answer.head.length() else { return odd("does not say how long it is") };
+        if !ranged {
+            return Ok((answer, length));
+        }
+        if answer.head.status != 206 {
+            return odd("answers a range with the whole object");
+        }
+        let total = answer.head.header("content-range").and_then(|range| range.rsplit_once('/')?.1.parse::<u64>().ok());
+        let Some(total) = total else { return odd("does not say which range it answers with") };
+        let wanted = self.length.unwrap_or(u64::MAX).min(total.saturating_sub(self.from));
+        if length != wanted {
+            return odd(&format!("answers with {length} bytes of {wanted}"));
+        }
+        Ok((answer, total))
+    }
+}
+
+/// Bytes at the front of an object that are read at once: the head of a format, or all of a small object.
+const HEAD: u64 = 64 << 10;
+
+/// An object read in parts, in any order.
+pub struct Ranges {
+    path: PathBuf,
+    head: Vec<u8>,
+    total: u64,
+    moved: Mutex<u64>,
+}
+
+impl Ranges {
+    pub fn open(path: &Path) -> Outcome<Ranges> {
+        let mut body = Body::open(path, 0, Some(HEAD))?;
+        let mut head = vec![0; body.total().min(HEAD) as usize];
+        body.fill(&mut head)?;
+        Ok(Ranges { path: path.to_path_buf(), moved: Mutex::new(head.len() as u64), head, total: body.total() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes read since the last call.
+    pub fn take_moved(&self) -> u64 {
+        std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn fill(&self, offset: u64, into: &mut [u8]) -> Outcome<()> {
+        let end = offset + into.len() as u64;
+        if end <= self.head.len() as u64 {
+            into.copy_from_slice(&self.head[offset as usize..end as usize]);
+            return Ok(());
+        }
+        Body::open(&self.path, offset, Some(into.len() as u64))?.fill(into)?;
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) += into.len() as u64;
+        Ok(())
+    }
+}

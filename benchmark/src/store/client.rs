@@ -1,0 +1,358 @@
+//! Requests to the store until they are answered: signed, tried again where that helps, followed where they are sent on,
+//! and explained in one sentence where they fail.
+//!
+//! Everything a request goes through happens in [`Client::answer`]; whoever looks for attempts, redirects or retries need
+//! look nowhere else. A client belongs to one thread of one process; a forked child makes its own.
+
+use super::counts::{self, Figure, Timed};
+use super::http::{self, Connection, Head, Server};
+use super::settings::Settings;
+use super::sign::{self, Signed, Utc};
+use super::xml;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::random::mixed;
+use crate::spans;
+use crate::system;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A request about one object, or about the bucket where the key is empty.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub method: &'static str,
+    pub key: &'a str,
+    /// Sorted by name.
+    pub query: &'a [(&'a str, String)],
+    pub headers: &'a [(&'a str, String)],
+    pub body: Option<&'a [u8]>,
+    /// Counted as this.
+    pub figure: Figure,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(method: &'static str, key: &'a str, figure: Figure) -> Request<'a> {
+        Request { method, key, query: &[], headers: &[], body: None, figure }
+    }
+}
+
+/// An answer whose body is still to come.
+pub struct Answer {
+    pub head: Head,
+    pub connection: Connection,
+}
+
+/// A request that came to nothing this time.
+struct Again {
+    figure: Figure,
+    /// The wait that the store asked for.
+    after: Option<Duration>,
+    reason: String,
+}
+
+enum Trouble {
+    Final(Failure),
+    Again(Again),
+}
+
+/// The bodies of errors are never longer.
+const WORDS_MAX: usize = 64 << 10;
+const HOPS_MAX: usize = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// The longest that a store may ask us to wait.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+/// Connections kept for the next request.
+const IDLE_MAX: usize = 4;
+
+pub struct Client {
+    pub settings: Arc<Settings>,
+    known: Arc<rustls::ClientConfig>,
+    endpoint: (Server, String),
+    idle: Vec<Connection>,
+    /// Makes the waits of two clients different.
+    draws: u64,
+}
+
+impl Client {
+    /// `number` says which of several endpoints is asked.
+    pub fn new(settings: Arc<Settings>, number: u64) -> Outcome<Client> {
+        let known = http::known_servers(settings.ca_bundle.as_deref())
+            .map_err(|what| Failure::refused(format!("the certificates of the store: {what}")))?;
+        let endpoint = settings.endpoints[number as usize % settings.endpoints.len()].clone();
+        let draws = mixed(&[u64::from(std::process::id()), number]);
+        Ok(Client { settings, known, endpoint, idle: Vec::new(), draws })
+    }
+
+    /// `s3://bucket/key`.
+    pub fn name_of(&self, key: &str) -> String {
+        let slash = if key.is_empty() { "" } else { "/" };
+        format!("{}{}{slash}{key}", super::settings::SCHEME, self.settings.bucket)
+    }
+
+    /// The answer to a request, at the latest attempt.
+    pub fn answer(&mut self, request: Request) -> Outcome<Answer> {
+        let mut wait = FIRST_WAIT;
+        for attempt in 1.. {
+            let again = match self.attempt(request, attempt) {
+                Ok(answer) => return Ok(answer),
+                Err(Trouble::Final(failure)) => return Err(failure),
+                Err(Trouble::Again(again)) => again,
+            };
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if attempt >= self.settings.attempts {
+                return Err(self.given_up(request, attempt, &again.reason));
+            }
+            counts::add(again.figure, 1);
+            self.draws = mixed(&[self.draws, attempt]);
+            // Half of it at random, so that those who failed together do not come back together.
+            let own = wait.mul_f64(0.5 + 0.5 * (self.draws >> 11) as f64 / (1u64 << 53) as f64);
+            system::sleep(again.after.map_or(own, |asked| asked.max(own)));
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        unreachable!("attempts are counted without end")
+    }
+
+    fn given_up(&self, request: Request, attempts: u64, reason: &str) -> Failure {
+        let times = if attempts == 1 { String::new() } else { format!(" ({attempts} attempts)") };
+        let what =
+            format!("{} {} at {}: {reason}{times}", request.method, self.name_of(request.key), self.endpoint.0.url());
+        Failure::new(Kind::System, what).remedy("is the endpoint right, and the store up? more attempts are ++workload.storage.storage_options.s3_max_attempts=N")
+    }
+
+    /// One attempt, from server to server as it is sent on.
+    fn attempt(&mut self, request: Request, attempt: u64) -> Result<Answer, Trouble> {
+        let (mut server, base) = self.endpoint.clone();
+        let key = sign::encoded(request.key, "/");
+        let slash = if key.is_empty() { "" } else { "/" };
+        let mut path = match self.settings.virtual_hosts {
+            true => {
+                server.host = format!("{}.{}", self.settings.bucket, server.host);
+                format!("{base}/{key}")
+            }
+            false => format!("{base}/{}{slash}{key}", self.settings.bucket),
+        };
+        let query: Vec<String> =
+            request.query.iter().map(|(name, value)| format!("{name}={}", sign::encoded(value, ""))).collect();
+        let mut query = query.join("&");
+        for _ in 0..=HOPS_MAX {
+            let mut span = spans::of_object(request.figure.span(), || self.name_of(request.key));
+            span.set("attempt", attempt);
+            span.set("bytes", request.body.map_or(0, <[u8]>::len) as u64);
+            let answer = self.exchange(request, &server, &path, &query)?;
+            span.set("status", u64::from(answer.head.status));
+            drop(span);
+            if !matches!(answer.head.status, 301 | 302 | 307 | 308) {
+                return self.judged(request, answer);
+            }
+            let Some(location) = answer.head.header("location").map(str::to_string) else {
+                return self.judged(request, answer);
+            };
+            counts::add(Figure::Redirects, 1);
+            self.drained(answer);
+            (server, path, query) = self.sent_on(request, &server, &location).map_err(Trouble::Final)?;
+        }
+        let what = format!("{} is sent on from server to server without end", self.name_of(request.key));
+        Err(Trouble::Final(Failure::new(Kind::System, what)))
+    }
+
+    /// The place a redirect leads to.
+    fn sent_on(&self, request: Request, from: &Server, location: &str) -> Outcome<(Server, String, String)> {
+        let refused = |why: &str| {
+            Failure::new(
+                Kind::System,
+                format!("{}: {} sends it on to {location}, {why}", self.name_of(request.key), from.url()),
+            )
+        };
+        let (server, rest) = match location.starts_with('/') {
+            true => (from.clone(), location),
+            false => Server::of_url(location).ok_or_else(|| refused("which is no URL of a server"))?,
+        };
+        if from.tls && !server.tls {
+            return Err(refused("which is not encrypted"));
+        }
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut parts: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
+        parts.sort_unstable();
+        let parts: Vec<String> =
+            parts.iter().map(|part| if part.contains('=') { part.to_string() } else { format!("{part}=") }).collect();
+        Ok((server, if path.is_empty() { "/".into() } else { path.to_string() }, parts.join("&")))
+    }
+
+    /// One request and the head of its answer, whatever it is.
+    fn exchange(&mut self, request: Request, server: &Server, path: &str, query: &str) -> Result<Answer, Trouble> {
+        let body_hash = match request.body {
+            _ if server.tls || self.settings.unsigned_payload => sign::UNSIGNED.to_string(),
+            body => sign::sha256(body.unwrap_or_default()),
+        };
+        let authority = server.authority();
+        let Settings { region, credentials, .. } = &*self.settings;
+        let signed =
+            Signed { method: request.method, authority: &authority, path, query, region, body_hash: &body_hash };
+        let mut headers: Vec<(&str, String)> = request.headers.to_vec();
+        if let Some(credentials) = credentials {
+            headers.extend(signed.headers(credentials, Utc::now()));
+        }
+        let target = if query.is_empty() { path.to_string() } else { format!("{path}?{query}") };
+        let mut connection = self.connection(server)?;
+        let sent = Instant::now();
+        counts::add(request.figure, 1);
+        let written = connection.send(request.method, &target, &headers, request.body);
+        // A store that refuses a body may say so before it has all of it, and hang up.
+        match (connection.receive(request.method), written) {
+            (Ok(head), written) => {
+                if request.method == "GET" {
+                    counts::time(Timed::FirstByte, sent.elapsed());
+                }
+                match (head.status, written) {
+                    (200..300, Err(error)) => Err(self.broken(error)),
+                    _ => Ok(Answer { head, connection }),
+                }
+            }
+            (Err(_), Err(error)) | (Err(error), Ok(())) => Err(self.broken(error)),
+        }
+    }
+
+    fn connection(&mut self, server: &Server) -> Result<Connection, Trouble> {
+        if let Some(place) = self.idle.iter().rposition(|connection| connection.server == *server) {
+            return Ok(self.idle.swap_remove(place));
+        }
+        let opened = Connection::open(server, &self.known, self.settings.patience);
+        let connection = opened.map_err(|error| {
+            let reason = format!("no connection to {}: {error}", server.url());
+            Trouble::Again(Again { figure: Figure::Broken, after: None, reason })
+        })?;
+        counts::add(Figure::Connections, 1);
+        Ok(connection)
+    }
+
+    fn broken(&mut self, error: io::Error) -> Trouble {
+        if system::interrupted() {
+            return Trouble::Final(Failure::interrupted());
+        }
+        // The others were idle as long, or longer.
+        self.idle.clear();
+        let figure = if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken };
+        let reason = match error.kind() {
+            io::ErrorKind::TimedOut => format!("nothing came for {} s", self.settings.patience.stall.as_secs()),
+            _ => error.to_string(),
+        };
+        Trouble::Again(Again { figure, after: None, reason })
+    }
+
+    /// An answer that is one, or what to do about it.
+    fn judged(&mut self, request: Request, answer: Answer) -> Result<Answer, Trouble> {
+        let status = answer.head.status;
+        if (200..300).contains(&status) {
+            return Ok(answer);
+        }
+        let head = answer.head.clone();
+        let words = self.drained(answer);
+        let code = xml::text(&words, "Code").unwrap_or_default();
+        let message: String = xml::text(&words, "Message").unwrap_or_default().chars().take(200).collect();
+        let throttled = matches!(status, 429 | 503) || code == "SlowDown" || code.starts_with("Throttl");
+        if throttled
+            || matches!(status, 408 | 500 | 502 | 504)
+            || matches!(code.as_str(), "RequestTimeout" | "InternalError")
+        {
+            let after = head.header("retry-after").and_then(|seconds| seconds.trim().parse().ok());
+            let after = after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_ASKED));
+            let figure = if throttled { Figure::Throttled } else { Figure::Failed };
+            return Err(Trouble::Again(Again { figure, after, reason: worded(status, &code, &message) }));
+        }
+        Err(Trouble::Final(self.refusal(request, &head, &code, &message)))
+    }
+
+    /// The meaning of an error that stays.
+    fn refusal(&self, request: Request, head: &Head, code: &str, message: &str) -> Failure {
+        let (name, at, status) = (self.name_of(request.key), self.endpoint.0.url(), head.status);
+        let words = worded(status, code, message);
+        let Settings { credentials, region, bucket, .. } = &*self.settings;
+        let who =
+            credentials.as_ref().map_or("a request without credentials".into(), |who| format!("key {}", who.short()));
+        match (code, status) {
+            ("NoSuchBucket", _) => Failure::new(Kind::MissingData, format!("there is no bucket {bucket} at {at}"))
+                .remedy("make it, or let it be made: ++workload.storage.storage_options.create_bucket=true"),
+            ("RequestTimeTooSkewed", _) => {
+                Failure::new(Kind::System, format!("{at} refuses requests of this clock: {}", skew(head)))
+                    .remedy("set this machine's clock")
+            }
+            ("ExpiredToken", _) => {
+                Failure::new(Kind::System, format!("{at} says that the session token of {who} has expired ({words})"))
+                    .remedy("get new credentials and start again")
+            }
+            (
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "AccessDenied"
+                | "InvalidToken"
+                | "AuthorizationHeaderMalformed",
+                _,
+            )
+            | (_, 401 | 403) => {
+                Failure::new(Kind::System, format!("{at} refuses {who} in region {region} for {name}: {words}"))
+                    .remedy("check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the region, and what the key may do")
+            }
+            (_, 404) if request.method != "POST" => Failure::new(Kind::MissingData, format!("{name} is not at {at}")),
+            (_, 412) => Failure::damaged(std::path::Path::new(&name), "it was changed while it was read"),
+            (_, 416) => Failure::damaged(std::path::Path::new(&name), "it ends before what was asked for"),
+            _ => Failure::new(Kind::System, format!("{} {name} at {at}: {words}", request.method)),
+        }
+    }
+
+    /// The words of an answer, after which its connection may be used again.
+    pub fn drained(&mut self, mut answer: Answer) -> String {
+        let mut words = vec![0; WORDS_MAX];
+        let mut length = 0;
+        while length < WORDS_MAX {
+            match answer.connection.body(&mut words[length..]) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                // The bytes that did come are worth reading.
+                Err(_) => break,
+            }
+        }
+        self.give_back(answer.connection);
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    }
+
+    /// Keeps a connection for the next request, where that is possible.
+    pub fn give_back(&mut self, connection: Connection) {
+        if connection.is_reusable() && self.idle.len() < IDLE_MAX {
+            self.idle.push(connection);
+        }
+    }
+
+    /// A request whose answer is all that counts.
+    pub fn ask(&mut self, request: Request) -> Outcome<(Head, String)> {
+        let answer = self.answer(request)?;
+        let head = answer.head.clone();
+        Ok((head, self.drained(answer)))
+    }
+}
+
+fn worded(status: u16, code: &str, message: &str) -> String {
+    let words: Vec<String> = [status.to_string(), code.to_string(), message.trim().to_string()].into();
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The difference between this clock and the one that answered.
+fn skew(head: &Head) -> String {
+    let Some(theirs) = head.header("date").and_then(Utc::of_header) else { return "it is wrong".into() };
+    let ahead = Utc::now().0 - theirs.0;
+    let minutes = (ahead.abs() + 59) / 60;
+    format!("it is {minutes} min {} the store's", if ahead < 0 { "behind" } else { "ahead of" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_worded_without_its_empty_parts() {
+        assert_eq!(worded(503, "SlowDown", ""), "503 SlowDown");
+        assert_eq!(worded(403, "", " no "), "403 no");
+    }
+}

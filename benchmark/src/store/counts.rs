@@ -1,0 +1,247 @@
+//! Requests to the store: counted by all processes of a rank in memory they share, so that nothing has to be sent
+//! and what a killed worker did counts too.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::system::SharedNumbers;
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The counts. Requests are those sent, attempts and redirected ones each for itself: what the store counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Figure {
+    Gets,
+    Heads,
+    Puts,
+    Parts,
+    Deletes,
+    /// Beginning, completing and aborting uploads, and whatever else is asked.
+    Others,
+    BytesIn,
+    BytesOut,
+    Connections,
+    Redirects,
+    /// Requests sent again because the store was busy, failed, cut the connection, or was silent.
+    Throttled,
+    Failed,
+    Broken,
+    Stalled,
+    /// Bodies that broke and went on from the byte reached.
+    Resumed,
+    GetNanos,
+}
+
+impl Figure {
+    /// The name of the span of such a request.
+    pub fn span(self) -> &'static str {
+        match self {
+            Figure::Gets => "object.get",
+            Figure::Heads => "object.head",
+            Figure::Puts => "object.put",
+            Figure::Parts => "object.part",
+            Figure::Deletes => "object.delete",
+            _ => "object.other",
+        }
+    }
+}
+
+const FIGURES: usize = Figure::GetNanos as usize + 1;
+
+/// Names in summary.json, in the order of the figures.
+const NAMES: [&str; FIGURES] = [
+    "get_requests",
+    "head_requests",
+    "put_requests",
+    "part_requests",
+    "delete_requests",
+    "other_requests",
+    "bytes_read",
+    "bytes_written",
+    "connections",
+    "redirects",
+    "retries_throttled",
+    "retries_server_errors",
+    "retries_connection",
+    "retries_stalled",
+    "resumed_bodies",
+    "get_nanos",
+];
+
+/// The times: a GET to its last byte, to the first one, a part or a whole object written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Timed {
+    Get,
+    FirstByte,
+    Put,
+}
+
+const TIMED: usize = 3;
+
+/// Classes of times: eight to an octave of nanoseconds, so that a quantile is good to a tenth.
+const PER_OCTAVE: usize = 8;
+const CLASSES: usize = 64 * PER_OCTAVE;
+
+fn class_of(nanos: u64) -> usize {
+    let nanos = nanos.max(PER_OCTAVE as u64);
+    let octave = nanos.ilog2() as usize;
+    octave * PER_OCTAVE + (nanos >> (octave - 3)) as usize % PER_OCTAVE
+}
+
+/// The middle of a class, in nanoseconds.
+fn middle_of(class: usize) -> f64 {
+    let (octave, part) = (class / PER_OCTAVE, class % PER_OCTAVE);
+    2f64.powi(octave as i32) * (1.0 + (part as f64 + 0.5) / PER_OCTAVE as f64)
+}
+
+static NUMBERS: OnceLock<SharedNumbers> = OnceLock::new();
+
+/// Before the processes are forked whose requests count together.
+pub fn share() -> Outcome<()> {
+    if NUMBERS.get().is_none() {
+        let numbers = SharedNumbers::new(FIGURES + TIMED * CLASSES)
+            .map_err(|error| Failure::new(Kind::System, format!("memory for the counts of requests: {error}")))?;
+        let _ = NUMBERS.set(numbers);
+    }
+    Ok(())
+}
+
+pub fn add(figure: Figure, count: u64) {
+    if let Some(numbers) = NUMBERS.get() {
+        numbers.at(figure as usize).fetch_add(count, Relaxed);
+    }
+}
+
+pub fn time(what: Timed, took: Duration) {
+    if let Some(numbers) = NUMBERS.get() {
+        let class = class_of(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        numbers.at(FIGURES + what as usize * CLASSES + class).fetch_add(1, Relaxed);
+    }
+}
+
+/// All figures at a moment, or what came between two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counts(Vec<f64>);
+
+impl Counts {
+    /// Of this rank so far.
+    pub fn now() -> Counts {
+        let number = |place| NUMBERS.get().map_or(0.0, |numbers| numbers.at(place).load(Relaxed) as f64);
+        Counts((0..FIGURES + TIMED * CLASSES).map(number).collect())
+    }
+
+    pub fn since(&self, before: &Counts) -> Counts {
+        Counts(self.0.iter().zip(&before.0).map(|(now, before)| now - before).collect())
+    }
+
+    /// As ranks tell them each other.
+    pub fn numbers(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// Of all ranks together.
+    pub fn sum(ranks: &[Vec<f64>]) -> Counts {
+        let mut sum = vec![0.0; FIGURES + TIMED * CLASSES];
+        for rank in ranks {
+            sum.iter_mut().zip(rank).for_each(|(sum, number)| *sum += number);
+        }
+        Counts(sum)
+    }
+
+    pub fn of(&self, figure: Figure) -> u64 {
+        self.0[figure as usize] as u64
+    }
+
+    /// Milliseconds that a share of what was timed took at most; None where nothing was.
+    fn quantile(&self, what: Timed, share: f64) -> Option<f64> {
+        let classes = &self.0[FIGURES + what as usize * CLASSES..][..CLASSES];
+        let wanted = (classes.iter().sum::<f64>() * share).max(1.0);
+        let mut seen = 0.0;
+        let class = classes.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        })?;
+        Some(middle_of(class) / 1e6)
+    }
+
+    /// The figures of summary.json, for an epoch of so many seconds.
+    pub fn facts(&self, seconds: f64) -> Value {
+        let mut facts = serde_json::Map::new();
+        for (name, number) in NAMES.iter().zip(&self.0).filter(|(name, _)| **name != "get_nanos") {
+            facts.insert((*name).to_string(), json!(*number as u64));
+        }
+        let requests = self.of(Figure::Gets) + self.of(Figure::Heads);
+        facts.insert("requests_per_second".into(), json!(requests as f64 / seconds.max(1e-9)));
+        facts.insert(
+            "GiB_per_second".into(),
+            json!(self.of(Figure::BytesIn) as f64 / (1u64 << 30) as f64 / seconds.max(1e-9)),
+        );
+        facts.insert("gets_in_flight_mean".into(), json!(self.of(Figure::GetNanos) as f64 / 1e9 / seconds.max(1e-9)));
+        for (name, what) in [("get_ms", Timed::Get), ("first_byte_ms", Timed::FirstByte), ("put_ms", Timed::Put)] {
+            let quantile = |share| json!(self.quantile(what, share));
+            if self.quantile(what, 0.5).is_some() {
+                let quantiles =
+                    json!({"p50": quantile(0.5), "p90": quantile(0.9), "p99": quantile(0.99), "max": quantile(1.0)});
+                facts.insert(name.into(), quantiles);
+            }
+        }
+        Value::Object(facts)
+    }
+
+    /// A line of them for people.
+    pub fn line(&self, seconds: f64) -> String {
+        let latency = |share| self.quantile(Timed::Get, share).map_or("?".into(), |ms| format!("{ms:.2}"));
+        let mut line = format!(
+            "{} GETs, {:.1} MB/s, {:.0} requests/s, {} / {} ms (p50 / p99)",
+            self.of(Figure::Gets),
+            self.of(Figure::BytesIn) as f64 / 1e6 / seconds.max(1e-9),
+            self.of(Figure::Gets) as f64 / seconds.max(1e-9),
+            latency(0.5),
+            latency(0.99)
+        );
+        for (figure, word) in [
+            (Figure::Throttled, "sent again because the store was busy"),
+            (Figure::Failed, "because it failed"),
+            (Figure::Broken, "because the connection broke"),
+            (Figure::Stalled, "because nothing came"),
+            (Figure::Resumed, "went on from the byte reached"),
+        ] {
+            if self.of(figure) > 0 {
+                line.push_str(&format!(", {} {word}", self.of(figure)));
+            }
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_the_class_whose_middle_is_near_it() {
+        for nanos in [8u64, 100, 1_234, 99_999, 1 << 20, 5_000_000_000] {
+            let middle = middle_of(class_of(nanos));
+            assert!((middle / nanos as f64 - 1.0).abs() < 0.08, "{nanos}: {middle}");
+        }
+        assert!(class_of(u64::MAX) < CLASSES && class_of(0) < CLASSES);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_what_was_between_two_moments() {
+        let mut numbers = vec![0.0; FIGURES + TIMED * CLASSES];
+        let before = Counts(numbers.clone());
+        numbers[Figure::Gets as usize] = 100.0;
+        numbers[FIGURES + class_of(1_000_000)] = 98.0;
+        numbers[FIGURES + class_of(50_000_000)] = 2.0;
+        let between = Counts(numbers).since(&before);
+        let (half, most) = (between.quantile(Timed::Get, 0.5).unwrap(), between.quantile(Timed::Get, 0.99).unwrap());
+        assert!((half - 1.0).abs() < 0.1 && (most - 50.0).abs() < 5.0, "{half} {most}");
+        assert_eq!(between.quantile(Timed::Put, 0.5), None);
+        assert_eq!(between.facts(2.0)["get_requests"], json!(100));
+        let twice = Counts::sum(&[between.numbers().to_vec(), between.numbers().to_vec()]);
+        assert_eq!(twice.of(Figure::Gets), 200);
+    }
+}

@@ -1,0 +1,246 @@
+//! An object written front to back: a small one in one request, a large one in parts, several on their way at once. It is
+//! visible when it is complete; one that is left, by an error or an interrupt, is given up and leaves nothing.
+
+use super::client::Request;
+use super::counts::{self, Figure, Timed};
+use super::{Settings, key_of, parts_at_once, settings_now, with_client, xml};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::system;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// More parts an object cannot have.
+const PARTS_MAX: u64 = 10_000;
+
+pub struct Upload {
+    path: PathBuf,
+    key: String,
+    settings: Arc<Settings>,
+    /// Bytes that are not sent yet: a part, or the whole object.
+    pending: Vec<u8>,
+    part_bytes: usize,
+    written: u64,
+    parts: Option<Parts>,
+}
+
+impl Upload {
+    /// Of an object of about so many bytes.
+    pub fn new(path: &Path, bytes: u64) -> Outcome<Upload> {
+        let settings = settings_now()?;
+        let in_parts = bytes > settings.whole_bytes;
+        let part_bytes = settings.part_bytes.max(bytes.div_ceil(PARTS_MAX)) as usize;
+        let key = key_of(path);
+        let parts = if in_parts { Some(Parts::begin(&key, parts_at_once(&settings))?) } else { None };
+        let room = if in_parts { part_bytes } else { bytes as usize };
+        Ok(Upload {
+            path: path.to_path_buf(),
+            key,
+            settings,
+            pending: Vec::with_capacity(room),
+            part_bytes,
+            written: 0,
+            parts,
+        })
+    }
+
+    pub fn take(&mut self, mut bytes: &[u8]) -> Outcome<()> {
+        self.written += bytes.len() as u64;
+        let Some(parts) = &mut self.parts else {
+            self.pending.extend_from_slice(bytes);
+            return Ok(());
+        };
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(self.part_bytes - self.pending.len()));
+            self.pending.extend_from_slice(now);
+            bytes = rest;
+            if self.pending.len() == self.part_bytes {
+                parts.send(std::mem::replace(&mut self.pending, Vec::with_capacity(self.part_bytes)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it visible; its bytes.
+    pub fn finish(mut self) -> Outcome<u64> {
+        let pending = std::mem::take(&mut self.pending);
+        match self.parts.take() {
+            None => self.put(&pending)?,
+            Some(mut parts) => {
+                let sent = if pending.is_empty() { Ok(()) } else { parts.send(pending) };
+                sent.and_then(|()| parts.complete())?;
+            }
+        }
+        if self.settings.verify_writes {
+            let there = super::length(&self.path)?;
+            if there != Some(self.written) {
+                let found = there.map_or("nothing".into(), |bytes| format!("{bytes} bytes"));
+                let what =
+                    format!("{}: {} bytes were written and {found} are there", self.path.display(), self.written);
+                return Err(Failure::new(Kind::System, what).remedy("the store lost a part of a write it confirmed"));
+            }
+        }
+        Ok(self.written)
+    }
+
+    fn put(&self, bytes: &[u8]) -> Outcome<()> {
+        let begun = Instant::now();
+        let request = Request { body: Some(bytes), ..Request::new("PUT", &self.key, Figure::Puts) };
+        with_client(|client| client.ask(request))?;
+        counts::add(Figure::BytesOut, bytes.len() as u64);
+        counts::time(Timed::Put, begun.elapsed());
+        Ok(())
+    }
+}
+
+impl Write for Upload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.take(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type Piece = (u64, Vec<u8>);
+
+/// The parts of one object and the threads that send them. Dropped before it is complete, it is given up.
+struct Parts {
+    key: String,
+    id: String,
+    next: u64,
+    sender: Option<SyncSender<Piece>>,
+    senders: Vec<JoinHandle<Vec<(u64, String)>>>,
+    /// The first that failed: nothing is sent after it.
+    failed: Arc<Mutex<Option<Failure>>>,
+    complete: bool,
+}
+
+impl Parts {
+    fn begin(key: &str, at_once: u64) -> Outcome<Parts> {
+        let query = [("uploads", String::new())];
+        let request = Request { query: &query, body: Some(b""), ..Request::new("POST", key, Figure::Others) };
+        let (_, words) = with_client(|client| client.ask(request))?;
+        let id = xml::text(&words, "UploadId")
+            .ok_or_else(|| Failure::new(Kind::System, format!("the store began no upload in parts of {key}")))?;
+        let (sender, receiver) = sync_channel::<Piece>(0);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let failed = Arc::new(Mutex::new(None));
+        let send = |_| {
+            let (receiver, failed, key, id) = (receiver.clone(), failed.clone(), key.to_string(), id.clone());
+            std::thread::spawn(move || send_parts(&key, &id, &receiver, &failed))
+        };
+        let senders = (0..at_once).map(send).collect();
+        Ok(Parts { key: key.into(), id, next: 1, sender: Some(sender), senders, failed, complete: false })
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) -> Outcome<()> {
+        if system::interrupted() {
+            return Err(Failure::interrupted());
+        }
+        let gone = || Failure::new(Kind::System, "the threads that send parts are gone");
+        let sent = self.sender.as_ref().ok_or_else(gone)?.send((self.next, bytes));
+        self.next += 1;
+        match self.failure() {
+            Some(failure) => Err(failure),
+            None => sent.map_err(|_| gone()),
+        }
+    }
+
+    /// Waits for all parts; their numbers and marks.
+    fn sent(&mut self) -> Vec<(u64, String)> {
+        self.sender = None;
+        let mut sent: Vec<_> = self.senders.drain(..).flat_map(|thread| thread.join().unwrap_or_default()).collect();
+        sent.sort_unstable();
+        sent
+    }
+
+    fn complete(mut self) -> Outcome<()> {
+        let sent = self.sent();
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let part = |(number, etag): &(u64, String)| {
+            let etag = etag.replace('&', "&amp;").replace('<', "&lt;");
+            format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
+        };
+        let list: String = sent.iter().map(part).collect();
+        let body = format!(
+            "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{list}</CompleteMultipartUpload>"
+        );
+        let query = [("uploadId", self.id.clone())];
+        let request =
+            Request { query: &query, body: Some(body.as_bytes()), ..Request::new("POST", &self.key, Figure::Others) };
+        let (_, words) = with_client(|client| client.ask(request))?;
+        // An answer of 200 may hold an error.
+        if let Some(code) = xml::text(&words, "Code") {
+            let message = xml::text(&words, "Message").unwrap_or_default();
+            return Err(Failure::new(Kind::System, format!("completing {}: {code} {message}", self.key)));
+        }
+        self.complete = true;
+        Ok(())
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if !self.complete {
+            self.sent();
+            // An upload that stays is found by the next run in this place.
+            let _ = abort(&self.key, &self.id);
+        }
+    }
+}
+
+/// Gives up an upload in parts.
+pub fn abort(key: &str, id: &str) -> Outcome<()> {
+    let query = [("uploadId", id.to_string())];
+    let asked =
+        with_client(|client| client.ask(Request { query: &query, ..Request::new("DELETE", key, Figure::Others) }));
+    super::if_there(asked).map(drop)
+}
+
+/// Sends parts as they come until there are no more, or one has failed.
+fn send_parts(
+    key: &str,
+    id: &str,
+    pieces: &Mutex<Receiver<Piece>>,
+    failed: &Mutex<Option<Failure>>,
+) -> Vec<(u64, String)> {
+    let mut sent = Vec::new();
+    loop {
+        let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((number, bytes)) = piece else { return sent };
+        // After a failure pieces are taken and dropped, so that nobody waits to hand one over.
+        if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            continue;
+        }
+        match send_part(key, id, number, &bytes) {
+            Ok(etag) => sent.push((number, etag)),
+            Err(failure) => {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+            }
+        }
+    }
+}
+
+/// Sends one part; the mark that stands for it.
+fn send_part(key: &str, id: &str, number: u64, bytes: &[u8]) -> Outcome<String> {
+    let begun = Instant::now();
+    let query = [("partNumber", number.to_string()), ("uploadId", id.to_string())];
+    let request = Request { query: &query, body: Some(bytes), ..Request::new("PUT", key, Figure::Parts) };
+    let (head, _) = with_client(|client| client.ask(request))?;
+    counts::add(Figure::BytesOut, bytes.len() as u64);
+    counts::time(Timed::Put, begun.elapsed());
+    let missing = || Failure::new(Kind::System, format!("the store gave no mark for part {number} of {key}"));
+    head.header("etag").map(str::to_string).ok_or_else(missing)
+}

@@ -1,0 +1,545 @@
+//! Data sets and checkpoints in an object store: every format, every fault a store has, and nothing half written.
+
+mod program;
+mod store;
+
+use program::{Folder, command, stderr, stdout};
+use serde_json::Value;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use store::{BUCKET, Fault, KEY_ID, SECRET, Store, date};
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+const NO_TRAINING: &str = "++workload.workflow.train=false";
+
+/// A training of eight small objects in batches of two.
+fn small(more: &[&str]) -> Vec<String> {
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        "++workload.storage.storage_type=s3",
+        "++workload.storage.storage_root=bucket",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=8",
+        "++workload.dataset.record_length_bytes=10000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.reader.read_threads=2",
+        "++workload.train.epochs=2",
+        "++workload.train.computation_time=0.0001",
+        "++workload.workflow.checkpoint=false",
+    ];
+    typed.iter().chain(more).map(ToString::to_string).collect()
+}
+
+fn prepared(store: &Store, folder: &Folder, typed: &[&str]) -> Command {
+    let mut command = command(folder, typed);
+    command.envs(store.variables());
+    command
+}
+
+fn run(store: &Store, folder: &Folder, more: &[&str]) -> Output {
+    let typed = small(more);
+    prepared(store, folder, &typed.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap()
+}
+
+fn ran(store: &Store, folder: &Folder, more: &[&str]) -> Output {
+    let output = run(store, folder, more);
+    assert!(output.status.success(), "{more:?}: {}{}", stdout(&output), stderr(&output));
+    output
+}
+
+fn started(store: &Store, folder: &Folder, more: &[&str]) -> Child {
+    let typed = small(more);
+    let mut command = prepared(store, folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The figures of all epochs, summed.
+fn figure(folder: &Folder, name: &str) -> u64 {
+    let summary = folder.json("run/summary.json");
+    let of = |epoch: &Value| epoch["object"][name].as_u64().unwrap_or_else(|| panic!("{name}: {epoch}"));
+    summary["epoch"].as_array().unwrap().iter().map(of).sum()
+}
+
+/// Generated and read in each way; what is reported is what the store saw.
+fn whole_way(format: &str, more: &[&str]) {
+    let (store, folder) = (Store::start(), Folder::new(&format!("objects-{format}")));
+    let format = format!("++workload.dataset.format={format}");
+    let of = |words: &[&'static str]| -> Vec<String> {
+        [format.as_str()].iter().chain(more).chain(words).map(ToString::to_string).collect()
+    };
+    let typed = |words: &[&'static str]| of(words);
+    let words = typed(&[GENERATE, NO_TRAINING, "--verify"]);
+    ran(&store, &folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let train = store.keys().into_iter().filter(|key| key.starts_with("data/train/img_")).count();
+    assert!(train >= 8, "{:?}", store.keys());
+    for way in ["++workload.reader.read_threads=0", "++workload.reader.read_threads=2", "--ranks=2"] {
+        store.forget();
+        let words = typed(&[way]);
+        ran(&store, &folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(store.seen().iter().all(|seen| seen.method == "GET" || seen.method == "HEAD"), "{:?}", store.seen());
+        // Before the first epoch: how the objects were made, and whether they are there.
+        let data = |seen: &&store::Seen| seen.method == "GET" && !seen.key.contains("/.dlio/");
+        let gets = store.seen().iter().filter(data).count();
+        let bytes: usize = store.seen().iter().filter(data).map(|seen| seen.sent).sum();
+        assert_eq!(figure(&folder, "get_requests"), gets as u64, "{format} {way}");
+        assert_eq!(figure(&folder, "bytes_read"), bytes as u64, "{format} {way}");
+    }
+}
+
+#[test]
+fn npz() {
+    whole_way("npz", &[]);
+}
+
+#[test]
+fn npy_of_many_samples() {
+    whole_way("npy", &["++workload.dataset.num_samples_per_file=3"]);
+}
+
+#[test]
+fn images() {
+    whole_way("png", &[]);
+    whole_way("jpeg", &[]);
+}
+
+#[test]
+fn csv_compressed_and_not() {
+    whole_way("csv", &["++workload.dataset.record_length_bytes=400"]);
+    whole_way("csv", &["++workload.dataset.record_length_bytes=400", "++workload.dataset.compression=gzip"]);
+}
+
+#[test]
+fn hdf5_plain_and_in_chunks() {
+    whole_way("hdf5", &["++workload.dataset.num_samples_per_file=4", "++workload.dataset.record_length_bytes=90000"]);
+    whole_way("hdf5", &["++workload.dataset.compression=gzip"]);
+}
+
+#[test]
+fn indexed_binary_in_ranges() {
+    whole_way("indexed_binary", &["++workload.dataset.num_samples_per_file=5"]);
+}
+
+#[test]
+fn parquet_in_ranges() {
+    whole_way("parquet", &["++workload.dataset.num_samples_per_file=5"]);
+}
+
+#[test]
+fn tfrecord_as_one_stream_an_object() {
+    let tensorflow = ["++workload.framework=tensorflow", "++workload.reader.data_loader=tensorflow"];
+    let more = ["++workload.dataset.num_samples_per_file=40", "++workload.dataset.record_length_bytes=20000"];
+    whole_way("tfrecord", &[&tensorflow[..], &more].concat());
+    let (store, folder) = (Store::start(), Folder::new("objects-stream"));
+    let words = [&tensorflow[..], &more, &["++workload.dataset.format=tfrecord"]].concat();
+    ran(&store, &folder, &[&words[..], &[GENERATE]].concat());
+    store.forget();
+    ran(&store, &folder, &words);
+    // Each object is one request, however many records are in it.
+    assert_eq!(figure(&folder, "get_requests"), 2 * 8);
+}
+
+#[test]
+fn what_is_there_is_kept_and_what_is_made_otherwise_is_not() {
+    let (store, folder) = (Store::start(), Folder::new("objects-kept"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    let whole = store.object("data/train/img_3_of_8.npz").unwrap();
+    store.put("data/train/img_3_of_8.npz", whole[..500].to_vec());
+    store.forget();
+    let output = ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    assert!(stdout(&output).contains("7 were there already"), "{}", stdout(&output));
+    assert_eq!(store.count("PUT"), 1);
+    assert_eq!(store.object("data/train/img_3_of_8.npz").unwrap(), whole);
+    let other = "++workload.dataset.record_length_bytes=40000";
+    let refused = run(&store, &folder, &[other]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(stderr(&refused).contains("was made with record_dims"), "{}", stderr(&refused));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING, other]);
+    assert!(store.object("data/train/img_3_of_8.npz").unwrap().len() > 40_000);
+    ran(&store, &folder, &[other, "++workload.dataset.keep_files=false"]);
+    assert!(store.keys().iter().all(|key| !key.contains(TRAIN)), "{:?}", store.keys());
+}
+
+#[test]
+fn ten_thousand_names_need_no_list() {
+    let (store, folder) = (Store::start(), Folder::new("objects-names"));
+    let many = [
+        "++workload.dataset.format=npy",
+        "++workload.dataset.record_length_bytes=64",
+        "++workload.dataset.num_files_train=200",
+        "++workload.dataset.num_files_generated=10000",
+        "++workload.dataset.skip_listing=True",
+        "++workload.dataset.listing_validation_interval=10",
+        "++workload.reader.batch_size=10",
+        "++workload.train.epochs=1",
+    ];
+    ran(&store, &folder, &[&many[..], &[GENERATE]].concat());
+    assert!(store.object("data/train/img_00199_of_10000.npy").is_some());
+    store.forget();
+    ran(&store, &folder, &many);
+    assert!(store.seen().iter().all(|seen| !seen.key.is_empty()), "a list was asked for");
+    assert_eq!((store.count("HEAD"), figure(&folder, "get_requests")), (20, 200));
+}
+
+#[test]
+fn keys_are_plain_or_whole_uris() {
+    let (store, folder) = (Store::start(), Folder::new("objects-uris"));
+    let uris =
+        ["++workload.dataset.data_folder=s3://bucket", "++workload.storage.storage_options.use_full_object_uri=true"];
+    ran(&store, &folder, &[&uris[..], &[GENERATE]].concat());
+    assert!(store.object("s3://bucket/train/img_0_of_8.npz").is_some(), "{:?}", store.keys());
+    let output = ran(&store, &folder, &["++workload.dataset.data_folder=s3://s3://bucket/x y", GENERATE]);
+    assert!(stdout(&output).contains("is taken for s3://bucket/x y"), "{}", stdout(&output));
+    assert!(store.object("x y/train/img_0_of_8.npz").is_some());
+}
+
+#[test]
+fn checkpoints_are_streamed_in_parts_and_come_back() {
+    let (store, folder) = (Store::start(), Folder::new("objects-checkpoints"));
+    let model = [
+        "bench",
+        "workload=llama_7b",
+        "++workload.storage.storage_type=s3",
+        "++workload.storage.storage_root=bucket",
+        "++workload.model.num_layers=1",
+        "++workload.model.transformer.hidden_size=128",
+        "++workload.model.transformer.ffn_hidden_size=512",
+        "++workload.model.transformer.vocab_size=40000",
+        "++workload.checkpoint.checkpoint_folder=ckpt",
+        "++workload.checkpoint.num_checkpoints_write=2",
+        "++workload.checkpoint.num_checkpoints_read=2",
+        "++workload.checkpoint.time_between_checkpoints=0",
+        "++workload.storage.storage_options.part_size=5242880",
+        "++workload.storage.storage_options.multipart_threshold=5242880",
+        "++workload.storage.storage_options.create_bucket=true",
+        "++workload.storage.storage_options.verify_writes=true",
+    ];
+    for more in
+        [&["++workload.checkpoint.format=framework"][..], &["++workload.checkpoint.format=safetensors", "--ranks=2"]]
+    {
+        let output = prepared(&store, &folder, &[&model[..], more].concat()).output().unwrap();
+        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains("saved") && stdout(&output).contains("loaded"), "{}", stdout(&output));
+    }
+    assert!(store.seen().iter().any(|seen| seen.method == "PUT" && seen.key.is_empty()), "the bucket is made");
+    assert!(store.seen().iter().any(|seen| seen.query.contains("partNumber=2")), "in parts");
+    assert_eq!(store.uploads(), 0);
+    let key = store.keys().into_iter().find(|key| key.ends_with("optim_states.pt")).unwrap();
+    let mut bytes = store.object(&key).unwrap().to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    store.put(&key, bytes);
+    let read = ["++workload.checkpoint.num_checkpoints_write=0"];
+    let output = prepared(&store, &folder, &[&model[..], &read].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not what was written"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_checkpoint_goes_from_a_fast_disk_to_the_store() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tiers"));
+    let tiers = [
+        GENERATE,
+        "++workload.workflow.checkpoint=true",
+        "++workload.model.model_size_bytes=300000",
+        "++workload.checkpoint.checkpoint_folder=ckpt",
+        "++workload.checkpoint.checkpoint_after_epoch=1",
+        "++workload.checkpoint.fast_folder=fast",
+    ];
+    ran(&store, &folder, &tiers);
+    let there = store.keys().into_iter().filter(|key| key.starts_with("ckpt/")).count();
+    assert_eq!(there, 1, "{:?}", store.keys());
+}
+
+/// A training that meets a fault so many times and goes well all the same; `counted` is the figure that counts it.
+fn overcome(method: &'static str, words: &'static str, times: usize, fault: Fault, counted: &str) {
+    let (store, folder) = (Store::start(), Folder::new("objects-overcome"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    store.plan(method, words, times, fault.clone());
+    store.forget();
+    ran(&store, &folder, &[]);
+    assert_eq!(store.unmet(), 0, "{fault:?}");
+    assert_eq!(figure(&folder, counted), times as u64, "{fault:?}: {}", folder.json("run/summary.json")["epoch"]);
+    assert_eq!(figure(&folder, "get_requests"), (16 + times) as u64, "{fault:?}");
+    let summary = folder.json("run/summary.json");
+    let used: u64 =
+        summary["epoch"].as_array().unwrap().iter().map(|epoch| epoch["bytes_read"].as_u64().unwrap()).sum();
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
+    assert_eq!(used, 16 * size);
+    assert_eq!(figure(&folder, "bytes_read"), 16 * size, "{fault:?}: no byte twice");
+}
+
+const TRAIN: &str = "/train/img_";
+
+#[test]
+fn a_busy_store_is_asked_again_when_it_says() {
+    let begun = Instant::now();
+    overcome("GET", TRAIN, 3, Fault::Answer(503, "SlowDown", vec![("Retry-After", "1".into())]), "retries_throttled");
+    // Earlier than it asked for it is not asked: at least one request waited for its second.
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    overcome("GET", TRAIN, 2, Fault::Answer(429, "TooManyRequests", Vec::new()), "retries_throttled");
+    overcome("GET", TRAIN, 2, Fault::Answer(500, "InternalError", Vec::new()), "retries_server_errors");
+}
+
+#[test]
+fn a_connection_that_breaks_is_made_again() {
+    overcome("GET", TRAIN, 2, Fault::Reset, "retries_connection");
+}
+
+#[test]
+fn a_body_that_breaks_goes_on_from_the_byte_reached() {
+    for at in [0, 5_000, 9_999] {
+        overcome("GET", TRAIN, 2, Fault::CutAt(at), "resumed_bodies");
+    }
+}
+
+#[test]
+fn a_store_that_falls_silent_is_asked_again() {
+    let (store, folder) = (Store::start(), Folder::new("objects-silent"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    store.plan("GET", TRAIN, 1, Fault::Silent);
+    store.forget();
+    ran(&store, &folder, &["++workload.storage.storage_options.stall_timeout=1"]);
+    assert_eq!(store.unmet(), 0);
+    // On a machine that is busy enough others may have waited as long.
+    assert!(figure(&folder, "retries_stalled") >= 1);
+}
+
+#[test]
+fn requests_that_are_sent_on_are_followed() {
+    overcome("GET", TRAIN, 4, Fault::SentOn, "redirects");
+    let (store, folder) = (Store::start(), Folder::new("objects-sent-on"));
+    store.plan("PUT", TRAIN, 5, Fault::SentOn);
+    store.plan("POST", "uploads", 1, Fault::SentOn);
+    store.plan("PUT", "partNumber", 2, Fault::SentOn);
+    let parts = [
+        "++workload.dataset.record_length_bytes=12000000",
+        "++workload.dataset.num_files_train=2",
+        "++workload.storage.storage_options.part_size=5242880",
+        "++workload.storage.storage_options.multipart_threshold=5242880",
+    ];
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    ran(&store, &folder, &[&parts[..], &[GENERATE, NO_TRAINING, "--verify"]].concat());
+    assert_eq!(store.unmet(), 0);
+}
+
+/// A run that ends with one sentence; what it says.
+fn refused(store: &Store, more: &[&str], code: i32) -> String {
+    let folder = Folder::new("objects-refused");
+    let output = run(store, &folder, more);
+    let words = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{more:?}: {words}");
+    assert_eq!(words.matches("dlio: ").count(), 1, "{words}");
+    words
+}
+
+#[test]
+fn faults_that_stay_are_told_with_the_object() {
+    let fault = |fault: Fault| {
+        let (store, folder) = (Store::start(), Folder::new("objects-stays"));
+        ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+        store.plan("GET", "img_5_of_8", 1000, fault);
+        let words = refused(&store, &["++workload.storage.storage_options.s3_max_attempts=2"], 5);
+        assert!(words.contains("s3://bucket/data/train/img_5_of_8.npz"), "{words}");
+        words
+    };
+    fault(Fault::Short(100));
+    let changed = fault(Fault::ChangedAt(100));
+    assert!(changed.contains("was changed while it was read"), "{changed}");
+    let store = Store::start();
+    let indexed = ["++workload.dataset.format=indexed_binary", "++workload.dataset.num_samples_per_file=4"];
+    ran(&store, &Folder::new("objects-stays"), &[&indexed[..], &[GENERATE, NO_TRAINING]].concat());
+    store.plan("GET", ".indexed_binary", 1000, Fault::Whole);
+    let words = refused(&store, &indexed, 4);
+    assert!(words.contains("answers a range with the whole object"), "{words}");
+}
+
+#[test]
+fn who_is_refused_is_told_why_and_no_secret() {
+    let store = Store::start();
+    let wrong_secret = "++workload.storage.storage_options.secret_access_key=another-secret";
+    let key = "++workload.storage.storage_options.access_key_id=AKIDTESTSTORE";
+    for ranks in ["--ranks=1", "--ranks=3"] {
+        for generates in [GENERATE, "++workload.reader.read_threads=1"] {
+            let words = refused(&store, &[key, wrong_secret, generates, ranks], 4);
+            for word in ["SignatureDoesNotMatch", "…TORE", "us-east-1", &store.endpoint()] {
+                assert!(words.contains(word), "{word}: {words}");
+            }
+            assert!(!words.contains("another-secret") && !words.contains(KEY_ID), "{words}");
+        }
+    }
+    let unknown = "++workload.storage.storage_options.access_key_id=AKIDOTHER";
+    assert!(refused(&store, &[unknown, wrong_secret, GENERATE], 4).contains("InvalidAccessKeyId"));
+    let anonymous = "++workload.storage.storage_options.anonymous=true";
+    assert!(refused(&store, &[anonymous, GENERATE], 4).contains("a request without credentials"));
+    assert!(store.keys().is_empty());
+}
+
+#[test]
+fn a_wrong_clock_bucket_or_token_is_one_sentence() {
+    let skewed = |when, words: &str| {
+        let store = Store::start();
+        let headers = vec![("Date", date(when))];
+        store.plan("GET", "", 1000, Fault::Answer(403, "RequestTimeTooSkewed", headers));
+        let found = refused(&store, &[GENERATE], 4);
+        assert!(found.contains(words), "{found}");
+    };
+    skewed("1200 seconds ago", "min ahead of the store's");
+    skewed("1200 seconds", "min behind the store's");
+    let store = Store::start();
+    let bucket = ["++workload.storage.storage_root=no-such", GENERATE];
+    let words = refused(&store, &bucket, 3);
+    assert!(words.contains("there is no bucket no-such at") && words.contains("create_bucket=true"), "{words}");
+    store.plan("GET", "", 1000, Fault::Answer(400, "ExpiredToken", Vec::new()));
+    assert!(refused(&store, &[GENERATE], 4).contains("has expired"));
+}
+
+#[test]
+fn a_store_that_is_not_there_is_one_sentence() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let store = Store::start();
+    let nowhere = format!("++workload.storage.storage_options.endpoint_url=http://127.0.0.1:{port}");
+    let words = refused(&store, &[&nowhere, GENERATE, "++workload.storage.storage_options.s3_max_attempts=2"], 4);
+    assert!(words.contains(&format!("no connection to http://127.0.0.1:{port}")), "{words}");
+    let missing = refused(&store, &[], 3);
+    assert!(missing.contains("s3://bucket/data/train/img_0_of_8.npz is missing"), "{missing}");
+}
+
+#[test]
+fn without_endpoint_or_credentials_nothing_is_begun() {
+    let folder = Folder::new("objects-unsaid");
+    let typed = small(&[GENERATE]);
+    let mut command = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT"]
+    {
+        command.env_remove(name);
+    }
+    let output = command.output().unwrap();
+    let words = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    for word in ["no endpoint", "no credentials", "endpoint_url=http://HOST:PORT"] {
+        assert!(words.contains(word), "{words}");
+    }
+    let store = Store::start();
+    for (typed, word) in [
+        ("++workload.storage.storage_options.endpoint=x", "did you mean endpoint_url?"),
+        ("++workload.dataset.data_folder=/mnt/data", "a folder of this machine"),
+        ("++workload.dataset.data_folder=s3://other/x", "another bucket"),
+        ("++workload.dataset.format=mmap_indexed_binary", "use indexed_binary"),
+        ("++workload.reader.odirect=true", "is for files"),
+    ] {
+        assert!(refused(&store, &[typed], 2).contains(word), "{typed}");
+    }
+    assert!(store.seen().is_empty(), "{:?}", store.seen());
+}
+
+#[test]
+fn no_secret_is_in_anything_a_run_leaves() {
+    let (store, folder) = (Store::start(), Folder::new("objects-secret"));
+    let secret = format!("++workload.storage.storage_options.secret_access_key={SECRET}");
+    let key = format!("++workload.storage.storage_options.access_key_id={KEY_ID}");
+    let missing = run(&store, &folder, &[&secret, &key]);
+    let output = ran(&store, &folder, &[&secret, &key, GENERATE]);
+    for words in [stderr(&missing), stdout(&missing), stderr(&output), stdout(&output)] {
+        assert!(!words.contains(SECRET) && !words.contains(KEY_ID), "{words}");
+    }
+    let files = folder.files("run");
+    assert!(files.iter().any(|name| name.ends_with(".hydra/config.yaml")), "{files:?}");
+    for name in files {
+        let bytes = std::fs::read(folder.path().join(&name)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(SECRET) && !text.contains(KEY_ID), "{name}");
+    }
+    let config = std::fs::read_to_string(folder.path().join("run/.hydra/config.yaml")).unwrap();
+    assert!(config.contains("secret_access_key: '***'") || config.contains("secret_access_key: \"***\""), "{config}");
+}
+
+#[test]
+fn a_write_that_is_lost_is_no_success() {
+    let parts = [
+        GENERATE,
+        NO_TRAINING,
+        "++workload.dataset.record_length_bytes=12000000",
+        "++workload.dataset.num_files_train=1",
+        "++workload.reader.batch_size=1",
+        "++workload.storage.storage_options.part_size=5242880",
+        "++workload.storage.storage_options.multipart_threshold=5242880",
+        "++workload.storage.storage_options.verify_writes=true",
+    ];
+    let store = Store::start();
+    store.plan("POST", "uploadId", 1, Fault::LostPart);
+    let words = refused(&store, &parts, 4);
+    assert!(words.contains("12000000 bytes") || words.contains("bytes were written and"), "{words}");
+    let store = Store::start();
+    store.plan("POST", "uploadId", 1, Fault::ErrorInside);
+    assert!(refused(&store, &parts, 4).contains("InternalError"));
+    assert_eq!((store.uploads(), store.keys().iter().filter(|key| key.contains(TRAIN)).count()), (0, 0));
+    let store = Store::start();
+    store.plan("PUT", "partNumber=2", 1000, Fault::Answer(403, "AccessDenied", Vec::new()));
+    assert!(refused(&store, &parts, 4).contains("AccessDenied"));
+    assert_eq!(store.uploads(), 0, "the upload is given up");
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_generation_that_is_killed_leaves_nothing_half_written() {
+    let parts = [
+        GENERATE,
+        NO_TRAINING,
+        "++workload.dataset.record_length_bytes=12000000",
+        "++workload.dataset.num_files_train=2",
+        "++workload.reader.batch_size=1",
+        "++workload.reader.write_threads=1",
+        "++workload.storage.storage_options.part_size=5242880",
+        "++workload.storage.storage_options.multipart_threshold=5242880",
+    ];
+    for (name, whole) in [("KILL", false), ("INT", true), ("KILL", true)] {
+        let (store, folder) = (Store::start(), Folder::new("objects-killed"));
+        store.hold(Some("partNumber"));
+        let child = started(&store, &folder, &parts);
+        store.until(|seen| seen.query.contains("partNumber"));
+        // The writer alone, which its parent outlives, or all of them.
+        let writers = children(child.id());
+        assert_eq!(writers.len(), 1);
+        if whole {
+            signal(name, child.id());
+        }
+        writers.iter().for_each(|writer| signal(name, *writer));
+        store.hold(None);
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let objects: Vec<String> = store.keys().into_iter().filter(|key| key.contains(TRAIN)).collect();
+        assert!(objects.iter().all(|key| store.object(key).unwrap().len() > 11_900_000), "{objects:?}");
+        if (name, whole) != ("KILL", true) {
+            assert_eq!(store.uploads(), 0, "{name} {whole}: {}", stderr(&output));
+        }
+        // What nobody was left to give up is given up by the next.
+        ran(&store, &folder, &[&parts[..], &["--verify"]].concat());
+        assert_eq!(store.uploads(), 0);
+    }
+}
+
+#[test]
+fn aistore_is_asked_below_its_path_and_without_a_signature() {
+    let folder = Folder::new("objects-aistore");
+    let store = Store::start();
+    // Its face for S3 is below /s3, so the first word of the path is that and not the bucket.
+    let mut typed = small(&["++workload.storage.storage_type=aistore", GENERATE]);
+    typed.retain(|word| !word.contains("storage_type=s3"));
+    let endpoint = format!("++workload.storage.storage_options.endpoint_url={}", store.endpoint());
+    typed.push(endpoint);
+    let mut command = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    assert_eq!(store.seen()[0].key, format!("{BUCKET}/data/train/img_0_of_8.npz"));
+}

@@ -1,0 +1,217 @@
+//! Data sets in shards: tar files as webdataset's, and Mosaic's. What we write Python reads, what Python writes we read.
+
+mod program;
+mod store;
+
+use program::{Folder, command, dlio, stderr, stdout};
+use std::path::Path;
+use std::process::{Command, Output};
+use store::Store;
+
+const GENERATE: &str = "++workload.workflow.generate_data=true";
+
+/// Four shards of six samples.
+fn typed<'a>(format: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = [
+        "bench",
+        "workload=unet3d",
+        format,
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=4",
+        "++workload.dataset.num_samples_per_file=6",
+        "++workload.dataset.record_length_bytes=10000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=3",
+        "++workload.reader.read_threads=2",
+        "++workload.train.epochs=2",
+        "++workload.train.computation_time=0.0001",
+        "++workload.workflow.checkpoint=false",
+    ];
+    all.iter().chain(more).copied().collect()
+}
+
+const WEBDATASET: &str = "++workload.dataset.format=webdataset";
+const MDS: &str = "++workload.dataset.format=mds";
+
+fn ran(folder: &Folder, typed: &[&str]) -> Output {
+    let output = dlio(folder, typed);
+    assert!(output.status.success(), "{typed:?}: {}{}", stdout(&output), stderr(&output));
+    output
+}
+
+fn python(folder: &Folder, code: &str) {
+    let path = std::env::var_os("DLIO_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let output = Command::new(path).args(["-c", code]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(42), "{}{}", stdout(&output), stderr(&output));
+}
+
+fn bytes_read(folder: &Folder) -> Vec<u64> {
+    let summary = folder.json("run/summary.json");
+    summary["epoch"].as_array().unwrap().iter().map(|epoch| epoch["bytes_read"].as_u64().unwrap()).collect()
+}
+
+fn length(folder: &Folder, name: &str) -> u64 {
+    std::fs::metadata(folder.path().join(name)).unwrap().len()
+}
+
+#[test]
+fn shards_of_tar_are_read_by_pythons_tarfile() {
+    for pax in ["++workload.dataset.webdataset.pax=false", "++workload.dataset.webdataset.pax=true"] {
+        let folder = Folder::new("tar-out");
+        let extension = "++workload.dataset.webdataset.extension=jpg";
+        ran(&folder, &typed(WEBDATASET, &[GENERATE, pax, extension, "--verify", "++workload.workflow.train=false"]));
+        assert_eq!(folder.files("data/train").len(), 4);
+        python(
+            &folder,
+            "
+import glob, sys, tarfile
+keys = set()
+shards = sorted(glob.glob('data/train/img-??????.tar'))
+for name in shards:
+    with tarfile.open(name) as shard:
+        members = shard.getmembers()
+        assert len(members) == 12, members
+        for image, label in zip(members[::2], members[1::2]):
+            key = image.name.split('.')[0]
+            assert image.name == key + '.jpg' and label.name == key + '.cls', (image.name, label.name)
+            assert image.size == 10000 and shard.extractfile(label).read() == b'0'
+            keys.add((key, shard.extractfile(image).read()))
+assert len(shards) == 4 and len({key for key, _ in keys}) == len({data for _, data in keys}) == 24
+try:
+    import webdataset
+except ImportError:
+    sys.exit(42)
+samples = list(webdataset.WebDataset(shards, shardshuffle=False))
+assert [sample['__key__'] for sample in samples] == sorted(key for key, _ in keys)
+assert {(sample['__key__'], sample['jpg']) for sample in samples} == keys
+sys.exit(42)
+",
+        );
+    }
+}
+
+#[test]
+fn shards_that_python_wrote_are_read() {
+    for format in ["tarfile.PAX_FORMAT", "tarfile.GNU_FORMAT", "tarfile.USTAR_FORMAT"] {
+        let folder = Folder::new("tar-in");
+        // Long names, folders and members that are no samples among them.
+        python(
+            &folder,
+            &format!(
+                "
+import io, os, sys, tarfile
+os.makedirs('data/train')
+for number in range(4):
+    with tarfile.open(f'data/train/img-{{number:06d}}.tar', 'w', format={format}) as shard:
+        def put(name, data, kind=tarfile.REGTYPE):
+            member = tarfile.TarInfo(name)
+            member.size, member.type, member.mtime = len(data), kind, 1700000000.25
+            shard.addfile(member, io.BytesIO(data))
+        put('folder.d', b'', tarfile.DIRTYPE)
+        put('__meta__', b'nothing')
+        for sample in range(6):
+            key = 'folder.d/' + ('' if 'USTAR' in '{format}' else 'k' * 120) + f'{{number}}-{{sample}}'
+            put(key + '.CLS', b'7')
+            put(key + '.bin', bytes([sample]) * 10000)
+            put(key + '.meta.json', b'{{}}')
+sys.exit(42)
+"
+            ),
+        );
+        ran(&folder, &typed(WEBDATASET, &[]));
+        let all: u64 = folder.files("data/train").iter().map(|name| length(&folder, name)).sum();
+        // All of each shard but what is behind its last member.
+        for read in bytes_read(&folder) {
+            assert!(read <= all && read > all - 4 * 10_240, "{read} of {all}");
+        }
+    }
+}
+
+#[test]
+fn shards_are_streams_for_ranks_and_workers() {
+    for (format, more) in [
+        (WEBDATASET, &["++workload.reader.file_shuffle=seed", "++workload.reader.sample_shuffle=seed"][..]),
+        (MDS, &["++workload.reader.file_shuffle=seed", "++workload.reader.sample_shuffle=random"]),
+    ] {
+        let folder = Folder::new("shards");
+        ran(&folder, &typed(format, &[GENERATE, "--verify"]));
+        let names = folder.files("data/train");
+        let all: u64 =
+            names.iter().filter(|name| !name.ends_with("index.json")).map(|name| length(&folder, name)).sum();
+        for way in ["++workload.reader.read_threads=0", "++workload.reader.read_threads=2", "--ranks=2"] {
+            ran(&folder, &typed(format, &[more, &[way]].concat()));
+            for read in bytes_read(&folder) {
+                assert!(read <= all && read >= 24 * 10_000, "{format} {way}: {read} of {all}");
+            }
+            let output = folder.json("run/0_output.json");
+            let steps = output["1"]["load"]["block1"].as_array().unwrap().len();
+            assert_eq!(steps, if way == "--ranks=2" { 4 } else { 8 });
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_cut_or_short_is_named() {
+    let folder = Folder::new("cut");
+    ran(&folder, &typed(WEBDATASET, &[GENERATE]));
+    let path = folder.path().join("data/train/img-000002.tar");
+    let whole = std::fs::read(&path).unwrap();
+    for cut in [whole.len() / 2, 512, 0] {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let output = dlio(&folder, &typed(WEBDATASET, &[]));
+        assert_eq!(output.status.code(), Some(5), "{cut}: {}", stderr(&output));
+        assert!(stderr(&output).contains("img-000002.tar"), "{cut}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_index_of_mosaics_shards_is_that_of_the_files() {
+    let folder = Folder::new("mds-index");
+    let uneven = ["++workload.dataset.record_length_bytes_stdev=4000", "++workload.dataset.num_files_eval=2"];
+    ran(&folder, &typed(MDS, &[&uneven[..], &[GENERATE, "--verify"]].concat()));
+    for (split, files) in [("train", 4), ("valid", 2)] {
+        let index = folder.json(&format!("data/{split}/index.json"));
+        let shards = index["shards"].as_array().unwrap();
+        assert_eq!((shards.len(), index["version"].as_u64()), (files, Some(2)));
+        for (number, shard) in shards.iter().enumerate() {
+            let name = shard["raw_data"]["basename"].as_str().unwrap();
+            assert_eq!(name, format!("shard.{number:05}.mds"));
+            let bytes = std::fs::read(folder.path().join("data").join(split).join(name)).unwrap();
+            assert_eq!(shard["raw_data"]["bytes"].as_u64(), Some(bytes.len() as u64));
+            let number =
+                |place: usize| u32::from_le_bytes(bytes[4 * place..4 * place + 4].try_into().unwrap()) as usize;
+            assert_eq!((number(0), number(7)), (6, bytes.len()), "samples, and the end of the last");
+            assert_eq!(bytes[number(1)..][..4], ((number(2) - number(1) - 12) as u32).to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn shards_lie_in_a_store_as_on_a_disk() {
+    for (format, requests) in [(WEBDATASET, 4), (MDS, 24)] {
+        let (store, folder) = (Store::start(), Folder::new("shards-in-store"));
+        let more = ["++workload.storage.storage_type=s3", "++workload.storage.storage_root=bucket"];
+        let run = |words: &[&str]| {
+            let output =
+                command(&folder, &typed(format, &[&more[..], words].concat())).envs(store.variables()).output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        };
+        run(&[GENERATE, "--verify", "++workload.workflow.train=false"]);
+        let shard = if format == MDS { "data/train/shard.00003.mds" } else { "data/train/img-000003.tar" };
+        assert!(store.object(shard).is_some(), "{:?}", store.keys());
+        store.forget();
+        run(&["++workload.train.epochs=1", "++workload.reader.read_threads=1"]);
+        let gets = store.seen().iter().filter(|seen| seen.method == "GET" && !seen.key.contains(".dlio/")).count();
+        // A shard is one stream; of Mosaic's a sample is a range, besides the two for the offsets of each shard.
+        assert_eq!(gets, if format == MDS { requests + 4 * 2 } else { requests }, "{:?}", store.seen());
+    }
+}
+
+#[test]
+fn remarks_say_where_shards_go_unevenly() {
+    let folder = Folder::new("uneven");
+    let output = ran(&folder, &typed(WEBDATASET, &[GENERATE, "++workload.reader.read_threads=3"]));
+    assert!(stdout(&output).contains("4 shards"), "{}", stdout(&output));
+    assert!(Path::new(&folder.path().join("data/train/img-000000.tar")).exists());
+}
