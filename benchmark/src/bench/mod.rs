@@ -5,7 +5,8 @@
 //! request     everything typed; a sweep as a run for each combination
 //! prepare     from what was typed to runs that can begin
 //! data_set    the files a run asks for and those that are there
-//! run         a run on its ranks, and the folder they write into
+//! run         a run ready to begin, and the folder its ranks write into
+//! start       a run on its ranks
 //! rank        one rank: generate, verify, train or checkpoint, write
 //! closing     the lines and the table at the end
 //! ```
@@ -16,6 +17,7 @@ mod prepare;
 mod rank;
 mod request;
 mod run;
+mod start;
 
 pub use prepare::{configuration, configurations, prepare};
 pub use request::{Request, shared_folder};

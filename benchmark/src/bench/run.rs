@@ -1,17 +1,13 @@
-//! A run on its ranks, and the folder they write into.
+//! A run ready to begin, and the folder its ranks write into.
 
-use super::rank::Rank;
 use super::request::Request;
-use crate::agreement;
-use crate::communicator::{Communicator, Single};
 use crate::config::Config;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::fingerprint;
 use crate::generate;
 use crate::grammar::Override;
 use crate::keys;
 use crate::layout::Layout;
-use crate::local::Local;
 use crate::locate;
 use crate::outputs::RunFolder;
 use crate::store::settings;
@@ -91,40 +87,6 @@ impl Run {
         Ok(())
     }
 
-    /// Runs on all ranks, which are processes of this machine.
-    pub fn start(&mut self, request: &Request) -> Outcome<()> {
-        let (folder, foreign) = self.open(request)?;
-        let rank = Rank { run: self, request, folder, foreign };
-        if request.ranks <= 1 {
-            return rank.work(&mut Single);
-        }
-        let started = Local::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
-        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
-        let outcome = rank.work(local.communicator());
-        local.join(outcome)
-    }
-
-    /// Runs as one of the ranks that somebody else started.
-    pub fn start_as(&mut self, request: &Request, communicator: &mut dyn Communicator) -> Outcome<()> {
-        let first = communicator.rank() == 0;
-        let opened = if first { Some(self.open(request)) } else { None };
-        let own = opened.map(|opened| {
-            opened.map(|(folder, [train, valid])| {
-                format!("{}{}{}", u8::from(train), u8::from(valid), folder.path.display())
-            })
-        });
-        system::note_interrupts();
-        let text = agreement::broadcast(communicator, own)?;
-        let foreign = [0, 1].map(|split| text.as_bytes().get(split) == Some(&b'1'));
-        self.folder = PathBuf::from(text.get(2..).unwrap_or_default());
-        let folder = RunFolder { path: self.folder.clone() };
-        if !first {
-            // Another machine may have a folder of its own there.
-            folder.make()?;
-        }
-        Rank { run: self, request, folder, foreign }.work(communicator)
-    }
-
     /// The configuration that the ranks of a run must agree on.
     pub fn terms(&self) -> String {
         let mut config = self.config.clone();
@@ -134,7 +96,7 @@ impl Run {
     }
 
     /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
-    fn open(&mut self, request: &Request) -> Outcome<(RunFolder, [bool; 2])> {
+    pub(super) fn open(&mut self, request: &Request) -> Outcome<(RunFolder, [bool; 2])> {
         self.check_disk()?;
         system::note_interrupts();
         self.reserve_folder()?;
@@ -162,19 +124,5 @@ impl Run {
         let prepared = fingerprint::prepare(&layout, request.regenerate)?;
         self.notes.extend(prepared.words);
         Ok(prepared.foreign)
-    }
-}
-
-/// In a child nobody else prints what went wrong.
-fn code_of(outcome: &Outcome<()>) -> i32 {
-    match outcome {
-        Ok(()) => 0,
-        Err(failure) => {
-            // Without a word: rank 0 has said it.
-            if failure.kind != Kind::Interrupted && !failure.what.is_empty() {
-                terminal::warn(format_args!("dlio: {failure}"));
-            }
-            failure.exit_code()
-        }
     }
 }

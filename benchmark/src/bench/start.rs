@@ -1,0 +1,63 @@
+//! A run on its ranks: processes of this machine, or those that somebody else started.
+
+use super::rank::Rank;
+use super::request::Request;
+use super::run::Run;
+use crate::agreement;
+use crate::communicator::{Communicator, Single};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::local::Local;
+use crate::outputs::RunFolder;
+use crate::system;
+use crate::terminal;
+use std::path::PathBuf;
+
+impl Run {
+    /// Runs on all ranks, which are processes of this machine.
+    pub fn start(&mut self, request: &Request) -> Outcome<()> {
+        let (folder, foreign) = self.open(request)?;
+        let rank = Rank { run: self, request, folder, foreign };
+        if request.ranks <= 1 {
+            return rank.work(&mut Single);
+        }
+        let started = Local::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
+        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let outcome = rank.work(local.communicator());
+        local.join(outcome)
+    }
+
+    /// Runs as one of the ranks that somebody else started.
+    pub fn start_as(&mut self, request: &Request, communicator: &mut dyn Communicator) -> Outcome<()> {
+        let first = communicator.rank() == 0;
+        let opened = if first { Some(self.open(request)) } else { None };
+        let own = opened.map(|opened| {
+            opened.map(|(folder, [train, valid])| {
+                format!("{}{}{}", u8::from(train), u8::from(valid), folder.path.display())
+            })
+        });
+        system::note_interrupts();
+        let text = agreement::broadcast(communicator, own)?;
+        let foreign = [0, 1].map(|split| text.as_bytes().get(split) == Some(&b'1'));
+        self.folder = PathBuf::from(text.get(2..).unwrap_or_default());
+        let folder = RunFolder { path: self.folder.clone() };
+        if !first {
+            // Another machine may have a folder of its own there.
+            folder.make()?;
+        }
+        Rank { run: self, request, folder, foreign }.work(communicator)
+    }
+}
+
+/// In a child nobody else prints what went wrong.
+fn code_of(outcome: &Outcome<()>) -> i32 {
+    match outcome {
+        Ok(()) => 0,
+        Err(failure) => {
+            // Without a word: rank 0 has said it.
+            if failure.kind != Kind::Interrupted && !failure.what.is_empty() {
+                terminal::warn(format_args!("dlio: {failure}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
