@@ -33,14 +33,13 @@ fn exported(compression: Compression) -> Vec<u8> {
 
 fn records() -> Vec<Record> {
     let record = |i: u64| Record {
-        word: word(if i % 3 == 0 { Op::OPEN } else { Op::PREAD }, (i % 4) as u8, true, i * i),
-        start: 1 << 40 | i * 1000,
+        word: word(if i.is_multiple_of(3) { Op::OPEN } else { Op::PREAD }, (i % 4) as u8, true, i * i),
+        start: (1 << 40) | (i * 1000),
         fd: i as i32 % 9,
         file: i as u32 % 5,
         a: (i * 4096) as i64,
         b: 4096,
-        ret: if i % 7 == 0 { -2 } else { 4096 },
-        ..Record::default()
+        ret: if i.is_multiple_of(7) { -2 } else { 4096 },
     };
     (0..EVENTS_MAX as u64 / 8).map(record).collect()
 }

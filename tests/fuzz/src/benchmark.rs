@@ -13,7 +13,7 @@ use dlio_benchmark::safetensors_file;
 use dlio_benchmark::value::parse_yaml;
 use dlio_benchmark::workload::compose;
 
-pub const ENTRIES: &[(&str, fn(&[u8]))] = &[
+pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("overrides", overrides),
     ("yaml", yaml),
     ("workload", workload),

@@ -13,7 +13,7 @@ use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets::{mask, masked_text};
 use dlio_schemas::words::nearest;
 
-pub const ENTRIES: &[(&str, fn(&[u8]))] = &[
+pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("block", block),
     ("columns", columns),
     ("names", names),
@@ -90,7 +90,7 @@ fn look_through(image: &Image, bytes: &[u8]) {
             assert_even(&events);
         }
     }
-    (image.missing(), image.events(), image.last_tick());
+    let _ = (image.missing(), image.events());
     if let Some(clock) = image.clock() {
         clock.boot_ns(image.last_tick());
     }
@@ -136,7 +136,7 @@ pub fn ring(bytes: &[u8]) {
 /// The ring of a process that runs.
 pub fn live_ring(bytes: &[u8]) {
     if let Ok(live) = Live::look(bytes) {
-        (live.rows(bytes), live.names(bytes));
+        let _ = (live.rows(bytes), live.names(bytes));
         live.halves().for_each(|half| drop(half.records(bytes)));
     }
 }
