@@ -7,11 +7,13 @@ use crate::failure::{Failure, Outcome};
 use crate::keys;
 use crate::metrics::Excluded;
 use crate::pace::{Spread, seconds};
+use crate::profile::Profile;
 use crate::store::Settings;
 use crate::store::settings::Source;
 use crate::value::{Value, parse_yaml};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
@@ -79,6 +81,13 @@ pub struct Workflow {
 #[derive(Debug, Clone)]
 pub struct Dataset {
     pub format: String,
+    /// How names of files end; the format, unless the files only stand in for it.
+    pub suffix: String,
+    /// Sizes of files at evenly spaced shares; empty where they follow from their samples.
+    pub file_bytes: Vec<u64>,
+    /// Whether the files are those that are there, and by split which.
+    pub listing: bool,
+    pub listed: [Option<Arc<Vec<PathBuf>>>; 2],
     pub folder: PathBuf,
     pub prefix: String,
     pub files_train: u64,
@@ -232,6 +241,8 @@ pub struct Reading {
     pub direct: bool,
     /// Bytes of the array handed to the trainer for each sample; 0: none.
     pub handed_bytes: u64,
+    /// The calls by which samples are read, in place of the format's reader.
+    pub profile: Option<Profile>,
 }
 
 #[derive(Debug, Clone)]
@@ -385,23 +396,34 @@ impl Config {
         let checkpoint = checkpoints(&tree, &places);
         let dataset = dataset(&tree, &places);
         let framework = if tree.text("framework") == "pytorch" { Framework::PyTorch } else { Framework::TensorFlow };
+        let scale = tree.number("scale");
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(
+                Failure::refused(format!("workload.scale={scale} leaves nothing to do")).remedy("it is above 0")
+            );
+        }
+        let mut train = train(&tree)?;
+        train.steps_max = train.steps_max.map(|steps| times(steps, scale));
         Ok(Config {
             framework,
-            model: model(&tree),
+            model: Model { size_bytes: times(tree.count("model.model_size_bytes"), scale), ..model(&tree) },
             workflow: workflow(&tree, &checkpoint),
             storage_type: tree.text("storage.storage_type"),
             store: places.store,
             store_complaints: places.complaints.into_inner(),
             store_remarks: places.remarks.into_inner(),
-            dataset,
+            dataset: scaled(dataset, scale),
             reader: reading(&tree)?,
-            train: train(&tree)?,
+            train,
             evaluation: Evaluation {
                 time: tree.spread("evaluation.eval_time")?,
                 after_epoch: tree.count("evaluation.eval_after_epoch"),
                 every: tree.count("evaluation.epochs_between_evals"),
             },
-            checkpoint,
+            checkpoint: Checkpoints {
+                every_steps: checkpoint.every_steps.map(|steps| if steps == 0 { 0 } else { times(steps, scale) }),
+                ..checkpoint
+            },
             output: Output {
                 folder: tree.optional("output.folder").map(PathBuf::from),
                 log_file: tree.text("output.log_file"),
@@ -518,12 +540,22 @@ impl Places {
 }
 
 fn dataset(tree: &Tree, places: &Places) -> Dataset {
-    let format = tree.text("dataset.format");
+    let suffix = tree.text("dataset.format");
+    let file_bytes = tree.counts("dataset.file_bytes");
+    let format = if file_bytes.is_empty() { suffix.clone() } else { "raw".into() };
     let image = format == "jpeg" || format == "png";
     Dataset {
         // Images have one byte a pixel whatever the workload says.
-        element: if image { Element::UINT8 } else { Element::named(&tree.text("dataset.record_element_type")) },
+        element: if image || format == "raw" {
+            Element::UINT8
+        } else {
+            Element::named(&tree.text("dataset.record_element_type"))
+        },
         format,
+        suffix,
+        file_bytes,
+        listing: tree.flag("dataset.listing"),
+        listed: [None, None],
         folder: places.folder(tree, "dataset.data_folder"),
         prefix: tree.text("dataset.file_prefix"),
         files_train: tree.count("dataset.num_files_train"),
@@ -561,6 +593,31 @@ fn dataset(tree: &Tree, places: &Places) -> Dataset {
     }
 }
 
+/// So many times a number; what there is at all stays.
+fn times(number: u64, scale: f64) -> u64 {
+    if number == 0 || scale == 1.0 { number } else { ((number as f64 * scale).round() as u64).max(1) }
+}
+
+/// A data set of so many times the samples: fewer files, and where one is left, fewer samples in it.
+fn scaled(mut dataset: Dataset, scale: f64) -> Dataset {
+    if scale == 1.0 {
+        return dataset;
+    }
+    let samples = dataset.files_train as f64 * dataset.samples_per_file as f64 * scale;
+    dataset.files_train = times(dataset.files_train, scale);
+    dataset.files_eval = times(dataset.files_eval, scale);
+    let whole = dataset.samples_per_file;
+    let each = (samples / dataset.files_train.max(1) as f64).round() as u64;
+    dataset.samples_per_file =
+        if dataset.files_train > 1 { whole } else { each.clamp(u64::from(whole > 0), whole.max(each)) };
+    let part = dataset.samples_per_file as f64 / whole.max(1) as f64;
+    dataset.file_bytes.iter_mut().for_each(|bytes| *bytes = times(*bytes, part));
+    dataset.subfolders_train = dataset.subfolders_train.min(dataset.files_train);
+    dataset.subfolders_eval = dataset.subfolders_eval.min(dataset.files_eval);
+    dataset.named = [dataset.files_train, dataset.files_eval];
+    dataset
+}
+
 fn reading(tree: &Tree) -> Outcome<Reading> {
     let loader_name = tree.text("reader.data_loader");
     let loader = match loader_name.as_str() {
@@ -595,6 +652,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         map: !tree.flag("reader.dont_use_mmap"),
         direct: tree.flag("reader.odirect") || tree.text("storage.storage_type") == "direct_fs",
         handed_bytes: handed_bytes(tree),
+        profile: Profile::read(&tree.value("reader.profile"))?,
     })
 }
 
@@ -674,6 +732,22 @@ mod tests {
         );
         assert!(config.checkpoint.fsync && config.checkpoint.rank_shift && config.reader.keep_open);
         assert_eq!(config.dataset.chunk_bytes, 4096);
+    }
+
+    #[test]
+    fn a_scaled_workload_keeps_its_samples_and_has_fewer_of_them() {
+        let scaled = |dataset: &str, scale: f64| {
+            let config =
+                config(&format!("{{scale: {scale}, dataset: {{{dataset}}}, train: {{total_training_steps: 150}}}}"));
+            let Dataset { files_train, samples_per_file, file_bytes, .. } = config.dataset;
+            (files_train, samples_per_file, file_bytes, config.train.steps_max)
+        };
+        let many = "num_files_train: 1000, num_samples_per_file: 8, file_bytes: [400, 800]";
+        assert_eq!(scaled(many, 0.1), (100, 8, vec![400, 800], Some(15)));
+        let one = "num_files_train: 1, num_samples_per_file: 1000, file_bytes: [50000]";
+        assert_eq!(scaled(one, 0.1), (1, 100, vec![5000], Some(15)));
+        assert_eq!(scaled(one, 2.0), (2, 1000, vec![50000], Some(300)));
+        assert_eq!(scaled(one, 1.0), (1, 1000, vec![50000], Some(150)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Fingerprint {
                 // Sizes come out of one sequence, the training files' first.
                 set("num_files_train", json!(layout.named(Split::Train)));
             }
-        } else {
+        } else if dataset.file_bytes.is_empty() {
             // Lengths with the same root make the same files.
             set("record_dims", json!(layout.shapes().at(0)));
         }

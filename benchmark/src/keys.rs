@@ -56,6 +56,7 @@ pub const NOTHING: &str = "nothing";
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
+    key("scale", Number, "1", "how large the workload is against what is written: files, then samples in each, steps and checkpoints become so many times as many or as large; samples, reads and times stay (not a key of DLIO)", "data set, training, checkpoint"),
     key("framework", Choice(&["tensorflow", "pytorch"]), "tensorflow", "the framework whose loading and checkpoints are imitated", "default checkpoint files, checks of the loader"),
 
     key("model.name", Text, "default", "label of the model", "the name of the run folder"),
@@ -106,6 +107,8 @@ pub const KEYS: &[Key] = &[
     key("dataset.num_subfolders_eval", Whole, "0", "subfolders of valid/ if more than 1", "data set"),
     key("dataset.file_prefix", Text, "img", "first part of file names", "data set"),
     key("dataset.format", Format, "tfrecord", "file format", "data set, reader"),
+    key("dataset.file_bytes", Wholes, "[]", "sizes of files at evenly spaced shares, smallest first; then they hold bytes and nothing else, whatever their format, and reader.profile reads them (not a key of DLIO)", "generation"),
+    key("dataset.listing", Flag, "false", "read the files that are in data_folder and below it, whatever they are called (not a key of DLIO)", "data set"),
     key("dataset.compression", Choice(&["none", "gzip", "lzf", "bz2", "zip", "xz"]), "none", "npz: zip; hdf5: gzip, lzf; csv: gzip, bz2, zip, xz; parquet: none", "generation, reader"),
     key("dataset.compression_level", Whole, "4", "level of the compressor", "generation"),
     key("dataset.enable_chunking", Flag, "false", "hdf5: store in chunks of chunk_size bytes", "generation"),
@@ -150,6 +153,8 @@ pub const KEYS: &[Key] = &[
     key("reader.odirect", Flag, "false", "read past the page cache (npz, npy, indexed_binary)", "loading"),
     key("reader.transformed_record_dims", Wholes, "[]", "shape of the array handed to the trainer", "loading"),
     key("reader.transformed_record_element_type", Choice(ELEMENT_TYPES), "uint8", "element type of that array", "loading"),
+
+    key("reader.profile", Free, "{}", "the calls by which a sample is read, where no reader of a format does what a program does: {opening: [{call: stat}], sample: [{call: read, at: place, bytes: 65536}, {call: read, bytes: rest}]}. at: next, place, bytes from the start, or before the end (negative); bytes: a number, rest, or sizes to draw from; repeat: times, or sample (not a key of DLIO)", "loading"),
 
     key("train.epochs", Whole, "1", "passes over the data set", "training"),
     key("train.computation_time", Time, "0", "time of a step's computation", "training, AU"),

@@ -8,7 +8,8 @@
 //! ```
 
 use crate::config::{Dataset, Element};
-use crate::random::{NumpyLegacy, mixed};
+use crate::profile::Sizes;
+use crate::random::{NumpyLegacy, Permutation, mixed};
 use crate::store;
 use std::path::PathBuf;
 
@@ -99,21 +100,21 @@ impl Layout {
 
     /// The text before and behind the number in the names of a split.
     pub fn name_ends(&self, split: Split) -> (String, String) {
-        let Dataset { prefix, format, .. } = &self.dataset;
+        let Dataset { prefix, suffix, .. } = &self.dataset;
         let total = self.named(split);
-        match format.as_str() {
+        match suffix.as_str() {
             // Shards are called as their own writers call them.
             "webdataset" => return (format!("{prefix}-"), ".tar".into()),
             "mds" => return ("shard.".into(), ".mds".into()),
             _ => {}
         }
-        (format!("{prefix}_"), format!("_of_{total}.{format}{}", self.compressed_suffix()))
+        (format!("{prefix}_"), format!("_of_{total}.{suffix}{}", self.compressed_suffix()))
     }
 
     /// The smallest data set in the folder that is named as this one and has more files: how many.
     pub fn larger_set(&self, split: Split) -> Option<u64> {
-        let Dataset { prefix, format, .. } = &self.dataset;
-        let (first, last) = (format!("{prefix}_"), format!(".{format}{}", self.compressed_suffix()));
+        let Dataset { prefix, suffix, .. } = &self.dataset;
+        let (first, last) = (format!("{prefix}_"), format!(".{suffix}{}", self.compressed_suffix()));
         // Of objects no list is made: `num_files_generated` says it.
         let folder =
             std::fs::read_dir(self.folders_of(split).first().filter(|folder| !store::is_object(folder))?).ok()?;
@@ -178,6 +179,9 @@ impl Layout {
     }
 
     pub fn path(&self, split: Split, number: u64) -> PathBuf {
+        if let Some(path) = self.dataset.listed[split as usize].as_ref().and_then(|files| files.get(number as usize)) {
+            return path.clone();
+        }
         self.dataset.folder.join(self.folder(split, number)).join(self.file_name(split, number))
     }
 
@@ -248,7 +252,7 @@ impl Layout {
     pub fn payload_bytes(&self) -> u64 {
         let samples = self.dataset.samples_per_file * self.dataset.element.bytes;
         let mut shapes = self.shapes();
-        if shapes.legacy.is_none() {
+        if shapes.legacy.is_none() && shapes.sizes.is_none() {
             return shapes.at(0).iter().product::<u64>() * samples * self.total_files();
         }
         (0..self.total_files()).map(|number| shapes.at(number).iter().product::<u64>() * samples).sum()
@@ -268,6 +272,8 @@ impl Layout {
 /// goes forward; it needs no memory for the files it has passed.
 pub struct Shapes {
     fixed: Vec<u64>,
+    /// Sizes of files, the order in which they come, and into how many samples each is divided.
+    sizes: Option<(Sizes, Permutation, u64)>,
     legacy: Option<NumpyLegacy>,
     deviation: f64,
     next: u64,
@@ -281,7 +287,13 @@ impl Shapes {
         let side = dataset.record_bytes.sqrt() as u64;
         let explicit = !dataset.record_dims.is_empty();
         let spread = dataset.record_bytes_stdev > 0.0 && !explicit;
+        let files = dataset.named[0] + dataset.named[1];
+        let sized = (!dataset.file_bytes.is_empty()).then(|| {
+            let order = Permutation::new(files.max(1), u64::from(SIZE_SEED));
+            (Sizes::new(dataset.file_bytes.clone()), order, dataset.samples_per_file.max(1))
+        });
         Shapes {
+            sizes: sized,
             fixed: if explicit { dataset.record_dims.clone() } else { vec![side, side] },
             legacy: spread.then(|| NumpyLegacy::new(SIZE_SEED)),
             deviation: dataset.record_bytes_stdev / 2.0 / dataset.record_bytes.sqrt(),
@@ -290,6 +302,10 @@ impl Shapes {
     }
 
     pub fn at(&mut self, number: u64) -> Vec<u64> {
+        if let Some((sizes, order, samples)) = &self.sizes {
+            let share = order.at(number) as f64 / (order.length() - 1).max(1) as f64;
+            return vec![(sizes.at(share) / samples).max(1)];
+        }
         let Some(legacy) = &mut self.legacy else { return self.fixed.clone() };
         assert!(number >= self.next, "a cursor over drawn sizes only goes forward");
         let mean = self.fixed[0] as f64;

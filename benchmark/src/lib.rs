@@ -6,14 +6,15 @@
 //! keys, workload              the table of keys; the workloads compiled in
 //! config, rules               what it means; what cannot be
 //! layout, content, formats    names, sizes and bytes of a data set; one file a format
+//! listing                     the names of one that is there
 //! fingerprint                 how the files that are there were made
 //! generate                    writes it
 //! store                       objects in the place of files
-//! loader                      order, workers, batches
+//! loader, profile             order, workers, batches; samples read by the calls of a profile
 //! training, checkpoint        the loop
 //! communicator, activity      ranks that wait for each other, and what each is doing
 //! metrics, results, outputs   the numbers, and the files that say them
-//! bench                       a run from request to results
+//! bench, sweep                a run from request to results; many of them, for the values of a key
 //! terminal                    what is said meanwhile, whether or not anybody listens
 //! ```
 //!
@@ -45,6 +46,7 @@ pub mod keys;
 pub mod launched;
 pub mod launcher;
 pub mod layout;
+pub mod listing;
 pub mod loader;
 pub mod local;
 pub mod locate;
@@ -53,6 +55,7 @@ pub mod metrics;
 pub mod outputs;
 pub mod pace;
 pub mod page_cache;
+pub mod profile;
 pub mod progress;
 pub mod random;
 pub mod remarks;
@@ -66,6 +69,7 @@ pub mod spans;
 pub mod star;
 pub mod store;
 pub mod submission;
+pub mod sweep;
 pub mod system;
 pub mod tensor_file;
 pub mod terminal;

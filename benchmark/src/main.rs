@@ -12,13 +12,14 @@ use dlio_benchmark::launched::Launched;
 use dlio_benchmark::launcher::World;
 use dlio_benchmark::loader::WorkerKind;
 use dlio_benchmark::submission::{self, Asked};
+use dlio_benchmark::sweep::{self, Knob};
 use dlio_benchmark::training;
 use dlio_benchmark::{catalog, completion, launcher, locate, manual, report, terminal, trace, traced};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[derive(Parser)]
 #[command(name = "dlio", version, about = "The I/O of deep-learning training: reproduced, traced, explained")]
@@ -156,12 +157,21 @@ struct Options {
     /// A folder with workload/NAME.yaml files of one's own
     #[arg(long, visible_alias = "cd", value_name = "DIR")]
     config_dir: Option<PathBuf>,
+    /// Read the files of this folder and those below it, whatever they are called, instead of generated ones
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Print the configuration instead of running (`job`, as Hydra says it)
     #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job", value_parser = kind)]
     cfg: Option<String>,
     /// Run once for each combination of values given as a,b,c
     #[arg(long, short = 'm')]
     multirun: bool,
+    /// Run once for each value of KEY, several times over in random order, and say which is best: KEY=a,b,c or KEY=64K..8M
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["multirun", "trace", "cfg"])]
+    sweep: Vec<String>,
+    /// How often each setting of a sweep is run
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "sweep", value_parser = clap::value_parser!(u16).range(1..=100))]
+    repeat: u16,
     /// Go on without keys that nobody knows, with a warning
     #[arg(long)]
     lenient: bool,
@@ -298,6 +308,16 @@ fn act(verb: Verb) -> Outcome<i32> {
 }
 
 impl Options {
+    /// What was typed, with what `--data` stands for. The word after a bare `-c` is the first override.
+    fn overrides(&self) -> Vec<String> {
+        let data = |folder: &PathBuf| {
+            let folder = folder.display().to_string().replace('"', "\\\"");
+            [format!("++workload.dataset.data_folder=\"{folder}\""), "++workload.dataset.listing=true".into()]
+        };
+        let typed = self.cfg.iter().filter(|word| word.contains('=')).chain(&self.overrides).cloned();
+        typed.chain(self.data.iter().flat_map(data)).collect()
+    }
+
     /// The request to all ranks, as rank 0 understands it; the others print nothing.
     fn request(&self, as_original: bool, world: Option<&World>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
@@ -305,8 +325,7 @@ impl Options {
         let quiet = self.quiet || !is_first(world);
         Request {
             called: [program].into_iter().chain(verb).collect(),
-            // The word after a bare `-c` is the first override.
-            overrides: self.cfg.iter().filter(|word| word.contains('=')).chain(&self.overrides).cloned().collect(),
+            overrides: self.overrides(),
             config_dir: self.config_dir.clone(),
             lenient: self.lenient,
             training: training::Options {
@@ -333,6 +352,9 @@ fn is_first(world: Option<&World>) -> bool {
 }
 
 fn run(options: &Options, as_original: bool) -> Outcome<i32> {
+    if !options.sweep.is_empty() {
+        return sweep(options, as_original);
+    }
     let world = launcher::world(options.ranks)?;
     let request = options.request(as_original, world.as_ref());
     if options.cfg.is_some() {
@@ -345,6 +367,20 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     let outcome = agreement::all_prepared(&mut launched.star, prepared, terms)
         .and_then(|runs| run_all(runs, options, &request, Some(&mut launched)));
     launched.part(outcome)
+}
+
+/// Below the folder that runs have anyway, in one of its own.
+fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
+    if launcher::world(options.ranks)?.is_some() {
+        return Err(Failure::refused("--sweep starts its ranks itself").remedy("give --ranks instead of a launcher"));
+    }
+    let knobs: Vec<Knob> = options.sweep.iter().map(|typed| Knob::parse(typed)).collect::<Outcome<_>>()?;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seed = since.as_nanos() as u64;
+    let folder = PathBuf::from(format!("hydra_log/sweep-{}-{}", since.as_secs(), std::process::id()));
+    sweep::run(&options.request(as_original, None), &knobs, usize::from(options.repeat), seed, &folder)?;
+    terminal::line(format_args!("results: {}", folder.join("sweep.json").display()));
+    Ok(0)
 }
 
 fn answer(text: &str, world: Option<&World>) -> Outcome<i32> {

@@ -89,6 +89,10 @@ impl Permutation {
         Permutation { length, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
     pub fn at(&self, index: u64) -> u64 {
         debug_assert!(index < self.length);
         let mut value = self.rounds(index);

@@ -183,6 +183,17 @@ fn dataset(config: &Config, list: &mut List) {
         "workload.dataset.webdataset.extension is that of the member with a sample's bytes",
         "bin, jpg, npy or another; the label has cls",
     );
+    let in_store = config.store.is_some() && (config.reader.profile.is_some() || dataset.listing);
+    list.refuse(
+        in_store,
+        "workload.reader.profile and dataset.listing read files of a file system, and the data are objects",
+        "use storage_type=local_fs, with the bucket mounted",
+    );
+    list.refuse(
+        !dataset.file_bytes.is_empty() && config.reader.profile.is_none() && dataset.suffix != "raw",
+        format!("workload.dataset.file_bytes makes files of bytes that no reader of {} takes", dataset.suffix),
+        "say how they are read in workload.reader.profile, or leave the sizes out",
+    );
     hdf5(config, list);
 }
 

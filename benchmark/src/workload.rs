@@ -26,6 +26,8 @@ pub const WORKLOADS: &[(&str, &str)] = compiled_in![
     "resnet50_tf", "resnet50_v100", "resnet50_a100", "resnet50_h100", "resnet50_datagen",
     "cosmoflow_v100", "cosmoflow_a100", "cosmoflow_h100", "cosmoflow_datagen",
     "bert_v100", "dlrm", "megatron_deepspeed_LLNL",
+    "cosmic_tagger", "dffn", "cosmoflow_theta", "candle", "frnn", "imagenet_theta", "climate_segmentation", "l2hmc",
+    "tf_micro_jpeg", "alexnet_caltech101", "tf_checkpoint", "burst_buffer_checkpoint",
     "llama_7b", "llama_7b_zero3", "llama_8b_zero3", "llama_70b", "llama_70b_zero3", "llama_405b", "llama_1t",
     "llama3_8b", "llama3_70b", "llama3_405b", "llama3_1t",
 ];
@@ -56,7 +58,7 @@ pub struct Found {
 }
 
 pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
-    if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)) {
+    if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
         let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("reading", &file, error))?;
         let tree = parse_yaml(&file.display().to_string(), &text)?;
         return Ok(Found { name: name.to_string(), alias: None, tree });
@@ -71,6 +73,12 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
         }),
         None => Err(unknown(name, config_dir)),
     }
+}
+
+/// A workload that is named by its file: `job.yaml`, `./job`, `/home/me/job.yaml`.
+fn own_file(name: &str) -> Option<PathBuf> {
+    let is_path = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
+    is_path.then(|| PathBuf::from(name))
 }
 
 fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {

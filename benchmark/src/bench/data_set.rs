@@ -118,6 +118,7 @@ impl Run {
         }
         let mut config = Config { workflow: self.config.workflow.clone(), ..Config::read(&self.composed.workload)? };
         config.dataset.named = self.config.dataset.named;
+        config.dataset.listed = self.config.dataset.listed.clone();
         self.config = config;
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::config::{Config, LoaderKind};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::{self, Override};
 use crate::interpolation;
+use crate::listing;
 use crate::locate;
 use crate::rules;
 use crate::store::{self, settings};
@@ -65,6 +66,7 @@ fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Con
 fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let (composed, mut config) = composed(request, &overrides)?;
     store::enter(config.store.as_ref());
+    let listed = listing::list(&mut config)?;
     let mut complaints = rules::complaints(&config, request.ranks);
     if !complaints.is_empty() {
         return Err(joined(&mut complaints));
@@ -73,7 +75,7 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     config.workflow.generate |= generate_first;
     let (folder, own_folder) = run_folder(&config, &composed)?;
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
-    let notes = ignored.chain(config.store_remarks.clone()).collect();
+    let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
     let mut run =
         Run { config, composed, overrides, folder, own_folder, notes, generate_first, called: request.command() };
     if run.answer().is_none() {

@@ -12,6 +12,7 @@ mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod raw;
 mod synthetic;
 mod tar;
 mod tfrecord;
@@ -100,6 +101,7 @@ pub const ALL: &[&dyn Format] = &[
     &indexed::Indexed { map: true },
     &webdataset::Webdataset,
     &mds::Mds,
+    &raw::Raw,
     &synthetic::Synthetic,
 ];
 

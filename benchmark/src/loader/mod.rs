@@ -4,6 +4,7 @@
 //! Not here: how a sample is read (`formats`), what the order is (`order`).
 
 pub mod order;
+mod replay;
 pub mod source;
 mod workers;
 

@@ -1,6 +1,7 @@
 //! Reads the samples of a run of positions, one after another: what a worker does all day.
 
 use super::order::{Order, SampleId};
+use super::replay::Replay;
 use crate::buffer::SharedSlots;
 use crate::config::Reading;
 use crate::failure::{Failure, Outcome};
@@ -55,7 +56,11 @@ impl Source {
             keep_open: reading.keep_open,
             check: false,
         };
-        let reader = formats::find(&supply.layout.dataset.format)?.reader(&supply.layout.dataset, access);
+        let dataset = &supply.layout.dataset;
+        let reader: Box<dyn Reader> = match &reading.profile {
+            Some(profile) => Box::new(Replay::new(profile.clone(), dataset.samples_per_file, worker)),
+            None => formats::find(&dataset.format)?.reader(dataset, access),
+        };
         let preprocess = Pace::new(reading.preprocess, mixed(&[worker, 77]), false);
         Ok(Source { reader, open: None, preprocess, supply })
     }
