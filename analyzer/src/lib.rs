@@ -3,7 +3,7 @@
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
 //! Reading order: [`catalog`], [`names`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all
-//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`command`] (the command line). Only
+//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`behaviour`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`command`] (the command line). Only
 //! `tables` and `command` know DataFusion.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ macro_rules! notice {
 
 pub mod amount;
 pub mod batch;
+pub mod behaviour;
 pub mod cache;
 pub mod catalog;
 pub mod command;
@@ -29,8 +30,10 @@ pub mod load;
 pub mod names;
 pub mod scan;
 pub mod schema;
+pub mod similarity;
 pub mod summary;
 pub mod tables;
 pub mod top;
 pub mod unit;
 pub mod viewer;
+pub mod workload;

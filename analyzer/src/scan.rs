@@ -33,6 +33,33 @@ pub trait Consumer: Send {
     fn part_done(&mut self, part: usize, horizon: i64);
 }
 
+/// Two that see the same batches.
+pub struct Both<A, B>(pub A, pub B);
+
+impl<A: Consumer, B: Consumer> Consumer for Both<A, B> {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.0.batch(batch);
+        self.1.batch(batch);
+    }
+
+    fn unit_done(&mut self, unit: &Unit) {
+        self.0.unit_done(unit);
+        self.1.unit_done(unit);
+    }
+
+    fn part_done(&mut self, part: usize, horizon: i64) {
+        self.0.part_done(part, horizon);
+        self.1.part_done(part, horizon);
+    }
+}
+
+/// Nobody: sees every batch and keeps nothing.
+impl Consumer for () {
+    fn batch(&mut self, _: &mut Batch) {}
+
+    fn part_done(&mut self, _: usize, _: i64) {}
+}
+
 /// Runs of units of about [`PART_EVENTS`] events each.
 pub fn parts(units: &[Unit]) -> Vec<&[Unit]> {
     let mut parts = Vec::new();

@@ -76,6 +76,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
+    /// Derive a workload of `dlio bench` that does the same I/O, each value with what tells it; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "view", "shell", "fail_if"])]
+    pub workload: Option<PathBuf>,
+
     /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
@@ -140,6 +144,11 @@ pub struct Arguments {
     /// the one before; several runs a side know how much runs differ: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
+
+    /// Say how alike both runs are in their I/O: a cosine of the features of DLIO's paper, each feature's own difference, and
+    /// distances of whole distributions; one trace a side, text or JSON
+    #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
+    pub similarity: bool,
 
     /// True if the side of --compare was typed first.
     #[arg(skip)]

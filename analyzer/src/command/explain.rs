@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 
 use crate::compare::metrics;
+use crate::similarity::{self, features};
 use crate::summary::report::SECTIONS;
 
 const COMPARING: &str = "\
@@ -30,7 +31,8 @@ pub fn sql(section: &str) -> &'static str {
 /// The meaning of every section, and of what is compared.
 pub fn explanation() -> String {
     let paragraphs: Vec<_> = SECTIONS.iter().map(|section| section.meaning).collect();
-    paragraphs.join("\n\n") + "\n\n" + COMPARING + &metrics::listing()
+    let comparing = [COMPARING, &metrics::listing(), "\n", similarity::MEANING, &features::listing()].concat();
+    paragraphs.join("\n\n") + "\n\n" + &comparing
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::complaint::complaint;
 use crate::load::errors::LoadError;
 use crate::tables::output::Format;
 use crate::viewer::serve;
+use crate::workload::Refusal;
 
 /// Why an invocation failed.
 #[derive(Debug)]
@@ -43,6 +44,12 @@ pub enum Failure {
     Format(Format),
     /// The comparison cannot be written in this format, or the limits alone cannot.
     ComparisonFormat(Format),
+    /// How alike runs are cannot be written in this format.
+    SimilarityFormat(Format),
+    /// More than one run a side, where two are held against each other.
+    TwoRuns,
+    /// No workload can be made of a trace.
+    NoWorkload(String, Refusal),
     /// One page is asked for of so many runs that are held against limits.
     PageOfSeveral(usize),
     /// A file that is no trace and no report either.
@@ -103,6 +110,13 @@ impl std::fmt::Display for Failure {
                     "a comparison cannot be written as {format:?}; use text, json or markdown (limits alone: text or json)"
                 )
             }
+            Failure::SimilarityFormat(format) => {
+                write!(f, "a similarity cannot be written as {format:?}; use text or json")
+            }
+            Failure::TwoRuns => {
+                write!(f, "--similarity holds two runs against each other; give one trace, and one to --compare")
+            }
+            Failure::NoWorkload(typed, why) => write!(f, "{typed}: no workload can be made of it: {why}"),
             Failure::PageOfSeveral(runs) => write!(
                 f,
                 "{runs} runs are held against limits, and --html makes a page of one run or of two sides: give one, or --compare"

@@ -19,10 +19,12 @@ mod progress;
 mod run;
 mod runs;
 mod shell;
+mod similarity;
 pub mod size;
 mod stdout;
 pub mod when;
 mod window;
+mod workload;
 
 use std::ffi::OsString;
 use std::io::Write;

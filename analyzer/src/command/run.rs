@@ -9,7 +9,9 @@ use super::failure::Failure;
 use super::input::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
 use super::stdout::WatchedStdout;
-use super::{answer, comparison, explain, exports, html, limits, listing, no_events, period, progress};
+use super::{
+    answer, comparison, explain, exports, html, limits, listing, no_events, period, progress, similarity, workload,
+};
 use crate::cache::Cache;
 use crate::draft::Output;
 use crate::findings;
@@ -57,6 +59,12 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     }
     if arguments.traces.is_empty() {
         arguments.traces.push(DEFAULT_TRACE.into());
+    }
+    if let Some(file) = &arguments.workload {
+        return workload::run(arguments, file, out);
+    }
+    if arguments.similarity {
+        return similarity::run(arguments, out);
     }
     if arguments.wants_comparison() {
         return comparison::run(arguments, out);

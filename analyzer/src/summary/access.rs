@@ -45,7 +45,7 @@ pub enum Relation {
 pub const RELATIONS: usize = 6;
 
 impl Relation {
-    fn of(pos: i64, (start, end): (i64, i64)) -> Relation {
+    pub fn of(pos: i64, (start, end): (i64, i64)) -> Relation {
         match pos {
             _ if pos == end => Relation::Consecutive,
             _ if pos > end => Relation::Forward,

@@ -35,7 +35,7 @@ pub mod unordered;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::scan::{Progress, scan};
+use crate::scan::{Both, Consumer, Progress, scan};
 use analysis::Analysis;
 use count::{Counter, LENGTHS_MAX};
 use counted::Counted;
@@ -49,12 +49,25 @@ const NAMES_TOGETHER: &str = "it has more different names of events than --memor
 
 /// Counts all events that pass a filter.
 pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progress) -> std::io::Result<Analysis> {
+    analyse_beside(trace, filter, threads, progress, || ()).map(|(analysis, _)| analysis)
+}
+
+/// The same, while others see the events too: one a thread.
+pub fn analyse_beside<C: Consumer>(
+    trace: &Trace,
+    filter: &Filter,
+    threads: usize,
+    progress: &Progress,
+    other: impl Fn() -> C + Sync,
+) -> std::io::Result<(Analysis, Vec<C>)> {
     let sweep = SharedSweep::new(&trace.catalog);
     let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
     tallies.add_intervals(&sweep);
-    let counter = || Counter::new(&trace.catalog, &sweep).keeping_lengths();
-    let mut counters = scan(trace, &sieve, Wanted::default(), threads, progress, counter)?;
+    let both = || Both(Counter::new(&trace.catalog, &sweep).keeping_lengths(), other());
+    let both = scan(trace, &sieve, Wanted::default(), threads, progress, both)?;
+    let (mut counters, others): (Vec<_>, Vec<_>) =
+        both.into_iter().map(|Both(counter, other)| (counter, other)).unzip();
     if trace.catalog.lacks_names() {
         trace.remark(NAMES_TOGETHER);
     }
@@ -70,5 +83,5 @@ pub fn analyse(trace: &Trace, filter: &Filter, threads: usize, progress: &Progre
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
         precise::refine_by(&lengths, &mut analysis);
     }
-    Ok(analysis)
+    Ok((analysis, others))
 }

@@ -35,15 +35,21 @@ pub fn bucket(value: u64) -> usize {
     ((octave as u64 * FINE) + (value >> octave)) as usize
 }
 
-/// The middle of a bucket.
-fn middle(bucket: usize) -> f64 {
+/// The smallest and the largest value of a bucket.
+fn ends(bucket: usize) -> (f64, f64) {
     let bucket = bucket as u64;
     if bucket < 2 * FINE {
-        return bucket as f64;
+        return (bucket as f64, bucket as f64);
     }
     let octave = bucket / FINE - 1;
     let low = (bucket - octave * FINE) << octave;
-    low as f64 + ((1u64 << octave) - 1) as f64 / 2.0
+    (low as f64, low as f64 + ((1u64 << octave) - 1) as f64)
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> f64 {
+    let (low, high) = ends(bucket);
+    low + (high - low) / 2.0
 }
 
 /// Events of one kind whose buckets are listed: with more of them a count for every bucket takes no more than they do.
@@ -105,6 +111,29 @@ impl Histogram {
         few.sort_unstable();
         let few = few.chunk_by(|a, b| a == b).map(|run| (run[0] as usize, run.len() as u64));
         few.chain(self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0)).collect()
+    }
+
+    /// Values and how often each came, in ascending order, as far as buckets tell them apart.
+    pub fn values(&self) -> Vec<(f64, u64)> {
+        let (min, max) = (self.min as f64, self.max as f64);
+        self.steps().into_iter().map(|(bucket, count)| (middle(bucket).clamp(min, max), count)).collect()
+    }
+
+    /// The same by the lower ends of buckets: round numbers are themselves.
+    pub fn floors(&self) -> Vec<(f64, u64)> {
+        let (min, max) = (self.min as f64, self.max as f64);
+        self.steps().into_iter().map(|(bucket, count)| (ends(bucket).0.clamp(min, max), count)).collect()
+    }
+
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.count.max(1) as f64
+    }
+
+    /// Standard deviation.
+    pub fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let squares: f64 = self.values().iter().map(|(value, count)| (value - mean).powi(2) * *count as f64).sum();
+        (squares / self.count.max(1) as f64).sqrt()
     }
 
     /// Values that were counted elsewhere, in steps; their sum and ends are known better than the steps tell.

@@ -1,0 +1,72 @@
+//! Which files belong together: those of one suffix, what is trained on apart from what is evaluated on.
+
+use std::path::Path;
+
+/// Files of one suffix below one part of a data set.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Family {
+    /// Lower case and without its dot; that of a packed file with what it packs (`csv.gz`). Empty where there is none.
+    pub suffix: String,
+    /// Whether a folder on the way to it is called what data for evaluation is called.
+    pub evaluates: bool,
+}
+
+/// Folders with data for evaluation.
+const EVALUATION: [&str; 6] = ["valid", "validation", "val", "eval", "evaluation", "test"];
+
+/// Suffixes that say how a file is packed, and not what it holds.
+const PACKED: [&str; 6] = ["gz", "bz2", "xz", "zst", "lz4", "lzma"];
+
+/// A longer one is part of the name.
+const SUFFIX_MAX: usize = 16;
+
+impl Family {
+    pub fn of(path: &str) -> Family {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let evaluates = folder.split('/').any(|part| EVALUATION.iter().any(|word| part.eq_ignore_ascii_case(word)));
+        Family { suffix: suffix(name), evaluates }
+    }
+
+    /// As it is told: `.npy files`.
+    pub fn told(&self) -> String {
+        let what =
+            if self.suffix.is_empty() { "files without a suffix".into() } else { format!(".{} files", self.suffix) };
+        if self.evaluates { format!("{what} for evaluation") } else { what }
+    }
+}
+
+fn suffix(name: &str) -> String {
+    let is_one = |text: &&str| {
+        let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        !text.is_empty() && text.len() <= SUFFIX_MAX && is_word && !text.bytes().all(|c| c.is_ascii_digit())
+    };
+    let Some(last) = Path::new(name).extension().and_then(|it| it.to_str()).filter(is_one) else {
+        return String::new();
+    };
+    let last = last.to_ascii_lowercase();
+    let stem = &name[..name.len() - last.len() - 1];
+    match Path::new(stem).extension().and_then(|it| it.to_str()).filter(is_one) {
+        Some(packed) if PACKED.contains(&last.as_str()) => format!("{}.{last}", packed.to_ascii_lowercase()),
+        _ => last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_suffix_are_one_family() {
+        let family = |path: &str| {
+            let Family { suffix, evaluates } = Family::of(path);
+            (suffix, evaluates)
+        };
+        assert_eq!(family("/data/train/img_1_of_8.NPZ"), ("npz".into(), false));
+        assert_eq!(family("/data/Val/cat/1.jpeg"), ("jpeg".into(), true));
+        assert_eq!(family("a/table.csv.gz"), ("csv.gz".into(), false));
+        assert_eq!(family("/data/train-00001-of-01024"), (String::new(), false));
+        assert_eq!(family("/data/part.0007"), (String::new(), false));
+        assert_eq!(family(".bashrc"), (String::new(), false));
+        assert_eq!(family("/data/validated/x.bin"), ("bin".into(), false));
+    }
+}

@@ -1,0 +1,53 @@
+//! `--workload FILE`: the workload that does what the trace did.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::outcome::Outcome;
+use super::similarity::observed;
+use crate::draft::Output;
+use crate::workload::entry::Confidence;
+use crate::workload::{Workload, derive};
+
+/// Derives it, writes it, says how to run it.
+pub fn run(arguments: &Arguments, file: &Path, mut out: Output) -> Result<Outcome, Failure> {
+    if file.exists() && !arguments.force && file.is_file() {
+        return Err(Failure::Exists(file.to_path_buf()));
+    }
+    let failed = |error| Failure::Output(file.to_path_buf(), error);
+    let to_stdout = file == Path::new("-");
+    let draft = if to_stdout { None } else { Some(crate::draft::Draft::new(file).map_err(failed)?) };
+    let mut lacking = false;
+    let (trace, behaviour) = observed(arguments, &arguments.traces, &mut lacking)?;
+    let named = file.display().to_string();
+    let workload = derive(&behaviour, &trace, &arguments.traces, &named)
+        .map_err(|refusal| Failure::NoWorkload(arguments.traces.join(" "), refusal))?;
+    let said = match draft {
+        None => workload.yaml(),
+        Some(draft) => {
+            draft.file().write_all(workload.yaml().as_bytes()).map_err(failed)?;
+            draft.commit().map_err(failed)?;
+            told(&workload, &named)
+        }
+    };
+    out.write_all(said.as_bytes()).and_then(|()| out.finish()).map_err(Failure::Write)?;
+    Ok(Outcome { lacking, nothing_passed: false, limits: None })
+}
+
+fn told(workload: &Workload, file: &str) -> String {
+    let count = |confidence: Confidence| workload.entries.iter().filter(|entry| entry.confidence == confidence).count();
+    let guessed: Vec<_> =
+        workload.entries.iter().filter(|entry| entry.confidence == Confidence::Guess).map(|entry| entry.key).collect();
+    let guesses = match guessed.len() {
+        0 => String::new(),
+        _ => format!("Nothing tells {}: look at them.\n", guessed.join(", ")),
+    };
+    format!(
+        "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench workload={file}\n",
+        count(Confidence::Certain),
+        count(Confidence::Likely),
+        count(Confidence::Guess)
+    )
+}

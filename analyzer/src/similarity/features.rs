@@ -1,0 +1,69 @@
+//! Single figures of a run, by name.
+
+use super::{FeatureOfBoth, Side};
+use crate::behaviour::moves::Moves;
+use crate::compare::metrics::Unit;
+use crate::summary::quantiles::Quantiles;
+
+/// A figure of a run, where it has one.
+pub struct Feature {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub unit: Unit,
+    of: fn(&Side) -> Option<f64>,
+}
+
+const fn feature(name: &'static str, meaning: &'static str, unit: Unit, of: fn(&Side) -> Option<f64>) -> Feature {
+    Feature { name, meaning, unit, of }
+}
+
+fn size(moves: &Moves, of: fn(Quantiles) -> f64) -> Option<f64> {
+    moves.sizes.quantiles().map(of)
+}
+
+/// Of reads and of writes apart: programs that read what others write are not alike.
+pub const FEATURES: &[Feature] = &[
+    feature("io.s", "something was in I/O on files", Unit::Seconds, |side| Some(side.io_ns as f64 / 1e9)),
+    feature("files", "files with data", Unit::Count, |side| Some(side.files as f64)),
+    feature("read.bytes", "read from them", Unit::Bytes, |side| Some(side.read.bytes as f64)),
+    feature("read.size.min", "the smallest read", Unit::Bytes, |side| size(&side.read, |it| it.min)),
+    feature("read.size.median", "the median read", Unit::Bytes, |side| size(&side.read, |it| it.median)),
+    feature("read.size.mean", "a read on average", Unit::Bytes, |side| size(&side.read, |it| it.mean)),
+    feature("read.size.max", "the largest read", Unit::Bytes, |side| size(&side.read, |it| it.max)),
+    feature("read.bandwidth", "bytes a second while in reads", Unit::Bytes, |side| side.read.bandwidth()),
+    feature("read.sequential", "reads that are first of their pass or begin further on", Unit::Share, |side| {
+        side.read.sequential()
+    }),
+    feature("read.consecutive", "reads that begin where the one before ended", Unit::Share, |side| {
+        side.read.consecutive()
+    }),
+    feature("write.bytes", "written to them", Unit::Bytes, |side| Some(side.written.bytes as f64)),
+    feature("write.size.min", "the smallest write", Unit::Bytes, |side| size(&side.written, |it| it.min)),
+    feature("write.size.median", "the median write", Unit::Bytes, |side| size(&side.written, |it| it.median)),
+    feature("write.size.mean", "a write on average", Unit::Bytes, |side| size(&side.written, |it| it.mean)),
+    feature("write.size.max", "the largest write", Unit::Bytes, |side| size(&side.written, |it| it.max)),
+    feature("write.bandwidth", "bytes a second while in writes", Unit::Bytes, |side| side.written.bandwidth()),
+    feature("write.sequential", "writes that are first of their pass or begin further on", Unit::Share, |side| {
+        side.written.sequential()
+    }),
+    feature("write.consecutive", "writes that begin where the one before ended", Unit::Share, |side| {
+        side.written.consecutive()
+    }),
+];
+
+impl Feature {
+    /// `None` where it is zero, or not there, in both.
+    pub fn of_both(&self, before: &Side, after: &Side) -> Option<FeatureOfBoth> {
+        let (a, b) = ((self.of)(before).unwrap_or(0.0), (self.of)(after).unwrap_or(0.0));
+        let larger = a.max(b);
+        let scale = if self.unit == Unit::Share { 1.0 } else { larger };
+        let difference = (a - b).abs() / scale;
+        (larger > 0.0).then(|| FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference })
+    }
+}
+
+/// For `--explain`.
+pub fn listing() -> String {
+    let width = FEATURES.iter().map(|feature| feature.name.len()).max().unwrap_or(0);
+    FEATURES.iter().map(|feature| format!("  {:<width$}  {}\n", feature.name, feature.meaning)).collect()
+}

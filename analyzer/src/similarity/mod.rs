@@ -1,0 +1,237 @@
+//! How alike two runs are in their I/O: what a benchmark is to a program it stands for.
+//!
+//! [`features`] are single figures of each run, those by which the paper on DLIO holds its benchmark against eight
+//! applications; [`distance`] holds whole distributions against each other, so that a high cosine cannot hide a wrong shape;
+//! [`text`] prints.
+//!
+//! Only files that carry data count: families of files with a hundredth of the bytes of a run or more. Logs and settings,
+//! which are many and small, would else decide how many files two runs have.
+
+pub mod distance;
+pub mod features;
+pub mod text;
+
+use serde::Serialize;
+
+use crate::behaviour::Behaviour;
+use crate::behaviour::family::Family;
+use crate::behaviour::moves::Moves;
+use crate::compare::metrics::Unit;
+use crate::load::Trace;
+use crate::summary::quantiles::Histogram;
+use crate::summary::report::Section;
+use crate::summary::report::time::Time;
+use features::FEATURES;
+
+pub const SCHEMA: &str = "dlio-similarity";
+pub const VERSION: u32 = 1;
+
+/// Families with a smaller part of a run's bytes carry no data.
+const CARRIES: f64 = 0.01;
+
+/// What is looked at of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub trace: String,
+    pub io_ns: i64,
+    /// Files that carry data.
+    pub files: u64,
+    pub read: Moves,
+    pub written: Moves,
+    /// What is left out.
+    pub small_files: u64,
+    pub small_bytes: u64,
+    pub events: u64,
+    pub lost: u64,
+}
+
+impl Side {
+    /// With a filter on files, all that pass it carry data: somebody has chosen.
+    pub fn of(typed: &str, behaviour: &Behaviour, trace: &Trace) -> Side {
+        let Behaviour { analysis, observed } = behaviour;
+        let all: u64 = observed.families.values().map(|used| used.read.bytes + used.written.bytes).sum();
+        let chosen = !analysis.filter.files.is_empty();
+        let carries = |bytes: u64| chosen || bytes as f64 >= CARRIES * all as f64 && bytes > 0;
+        let mut side = Side {
+            trace: typed.into(),
+            io_ns: Time::values(analysis, trace).io_ns,
+            events: analysis.events(),
+            lost: analysis.counted.processes.iter().map(|process| process.lost).sum(),
+            ..Side::default()
+        };
+        let mut carried: Vec<&Family> = Vec::new();
+        for (family, used) in &observed.families {
+            let bytes = used.read.bytes + used.written.bytes;
+            if carries(bytes) {
+                carried.push(family);
+                side.read.merge(&used.read);
+                side.written.merge(&used.written);
+            } else {
+                side.small_bytes += bytes;
+            }
+        }
+        let carried: Vec<Option<u32>> = carried.into_iter().map(|family| observed.place(family)).collect();
+        for (file, count) in analysis.counted.files.iter().enumerate() {
+            let place = observed.family_of.get(file).copied();
+            match count.bytes_read + count.bytes_written > 0 && place.is_some() && carried.contains(&place) {
+                true => side.files += 1,
+                false if count.events > 0 => side.small_files += 1,
+                false => {}
+            }
+        }
+        side
+    }
+}
+
+/// One figure of both runs.
+#[derive(Serialize, Clone, Debug)]
+pub struct FeatureOfBoth {
+    pub feature: &'static str,
+    pub unit: Unit,
+    pub before: f64,
+    pub after: f64,
+    /// By how much they differ, as a part of the larger one; of shares, as they are.
+    pub difference: f64,
+}
+
+/// How far two distributions lie apart.
+#[derive(Serialize, Clone, Debug)]
+pub struct Distance {
+    pub distribution: &'static str,
+    /// From 0 (the same) to 1 (nothing in common), see [`distance`].
+    pub distance: f64,
+    pub before_calls: u64,
+    pub after_calls: u64,
+}
+
+/// A run, and what of it was left out.
+#[derive(Serialize, Clone, Debug)]
+pub struct Head {
+    pub trace: String,
+    pub events: u64,
+    pub lost: u64,
+    pub files: u64,
+    pub small_files: u64,
+    pub small_bytes: u64,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Similarity {
+    pub schema: &'static str,
+    pub version: u32,
+    /// Of the features, each but shares divided by the larger of both.
+    pub cosine: f64,
+    pub before: Head,
+    pub after: Head,
+    pub features: Vec<FeatureOfBoth>,
+    pub distances: Vec<Distance>,
+}
+
+/// Holds two runs against each other.
+pub fn similarity(before: &Side, after: &Side) -> Similarity {
+    let features: Vec<_> = FEATURES.iter().filter_map(|feature| feature.of_both(before, after)).collect();
+    let head = |side: &Side| Head {
+        trace: side.trace.clone(),
+        events: side.events,
+        lost: side.lost,
+        files: side.files,
+        small_files: side.small_files,
+        small_bytes: side.small_bytes,
+    };
+    Similarity {
+        schema: SCHEMA,
+        version: VERSION,
+        cosine: cosine(&features),
+        before: head(before),
+        after: head(after),
+        features,
+        distances: distances(before, after),
+    }
+}
+
+/// Of the vectors of all features, in which each is divided by the larger of both: none weighs more for its unit. Shares have
+/// none, and two that are next to nothing are alike.
+fn cosine(features: &[FeatureOfBoth]) -> f64 {
+    let scaled = features.iter().map(|feature| {
+        let scale = if feature.unit == Unit::Share { 1.0 } else { feature.before.max(feature.after) };
+        (feature.before / scale, feature.after / scale)
+    });
+    let (dot, a, b) = scaled.fold((0.0, 0.0, 0.0), |(dot, a, b), (x, y)| (dot + x * y, a + x * x, b + y * y));
+    if a * b > 0.0 { dot / (a * b).sqrt() } else { 0.0 }
+}
+
+type Distribution = (&'static str, fn(&Side) -> &Histogram);
+
+const DISTRIBUTIONS: [Distribution; 6] = [
+    ("read.size", |side| &side.read.sizes),
+    ("read.arrival", |side| &side.read.arrivals),
+    ("read.latency", |side| &side.read.latency),
+    ("write.size", |side| &side.written.sizes),
+    ("write.arrival", |side| &side.written.arrivals),
+    ("write.latency", |side| &side.written.latency),
+];
+
+fn distances(before: &Side, after: &Side) -> Vec<Distance> {
+    let measured = |(distribution, of): &Distribution| {
+        let (a, b) = (of(before), of(after));
+        (a.count + b.count > 0).then(|| Distance {
+            distribution,
+            distance: distance::normalised(&a.values(), &b.values()),
+            before_calls: a.count,
+            after_calls: b.count,
+        })
+    };
+    DISTRIBUTIONS.iter().filter_map(measured).collect()
+}
+
+/// For `--explain`.
+pub const MEANING: &str = "\
+    Similarity (--compare OTHER --similarity): how alike two runs are in their I/O. The cosine is that of the vectors of \
+    the features below, each divided by the larger of both (shares are parts of one already); 1 is the same. A \
+    difference is the part of the larger one by which the smaller one lacks it, of shares the difference itself. Distances hold whole distributions against each other: Wasserstein's, \
+    divided by the sum of both means, which is 0 for the same and 1 where nothing is in common. An arrival is the time \
+    from the beginning of one call to the beginning of the next on the same thread. Counted are files that carry data: of \
+    families (one suffix, training or evaluation) with 1 % of a run's bytes or more; with --file, all that pass. \
+    The features:\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::access::Relation;
+
+    fn side(sizes: &[u64], ns: u64) -> Side {
+        let mut side = Side { files: 4, io_ns: 1000, ..Side::default() };
+        sizes.iter().for_each(|size| side.read.add(*size, ns, Some(2 * ns), Relation::First));
+        side
+    }
+
+    #[test]
+    fn a_run_is_like_itself() {
+        let a = side(&[10, 20, 30], 5);
+        let found = similarity(&a, &a);
+        assert!((found.cosine - 1.0).abs() < 1e-12);
+        assert!(found.features.iter().all(|feature| feature.difference == 0.0));
+        assert!(found.distances.iter().all(|distance| distance.distance == 0.0));
+    }
+
+    #[test]
+    fn what_only_one_run_does_is_a_difference_of_all_of_it() {
+        let (a, mut b) = (side(&[100; 8], 5), side(&[100; 8], 5));
+        b.written.add(50, 5, None, Relation::First);
+        let found = similarity(&a, &b);
+        let written = found.features.iter().find(|feature| feature.feature == "write.bytes").unwrap();
+        assert_eq!((written.before, written.after, written.difference), (0.0, 50.0, 1.0));
+        assert!(found.cosine < 0.95);
+        assert!(
+            found.distances.iter().any(|distance| distance.distribution == "write.size" && distance.distance == 1.0)
+        );
+    }
+
+    #[test]
+    fn the_cosine_is_that_of_scaled_vectors() {
+        let feature = |before, after| FeatureOfBoth { feature: "", unit: Unit::Count, before, after, difference: 0.0 };
+        // (1, 1) and (1/2, 1).
+        let found = cosine(&[feature(1000.0, 500.0), feature(3.0, 3.0)]);
+        assert!((found - 1.5 / (2.0f64 * 1.25).sqrt()).abs() < 1e-12);
+    }
+}

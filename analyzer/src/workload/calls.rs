@@ -1,0 +1,209 @@
+//! The calls by which samples are read: a reader of DLIO's where one does the same, a profile where none does.
+
+use super::entry::Entries;
+use super::job::DataSet;
+use super::shape::{Habit, Shape, fixed_places};
+use crate::behaviour::passes::{PLACES, Place, Use};
+use crate::summary::quantiles::Histogram;
+
+/// What most of a kind do.
+const MOST: f64 = 0.9;
+
+/// Sizes that stand for a distribution of reads, and of files: of fewer files each.
+const READ_SIZES: usize = 33;
+pub const FILE_SIZES: usize = 257;
+
+/// Formats of files that are read whole, in one read or in reads of one size.
+const WHOLE: [&str; 4] = ["npz", "npy", "jpeg", "png"];
+
+/// Whether a reader of this format does what was seen; then with which size of reads, 0 for all at once.
+pub fn known_reader(set: &DataSet, shape: &Shape, format: &str) -> Option<u64> {
+    let used = set.used;
+    match shape.habit {
+        Habit::Opened if WHOLE.contains(&format) => {
+            let single = used.passes.reads.quantiles().is_some_and(|reads| reads.max <= 1.0);
+            let to_end = used.passes.places.first().is_some_and(|place| place.to_end == place.reads && is_next(place));
+            if single && to_end { Some(0) } else { one_size(used) }
+        }
+        Habit::Streamed | Habit::Loaded | Habit::Opened if format == "tfrecord" => one_size(used),
+        _ => None,
+    }
+}
+
+/// The size that reads ask for, where all do that follow one another.
+fn one_size(used: &Use) -> Option<u64> {
+    let goes_on = used.read.consecutive().unwrap_or(0.0) + first(used) >= 0.95;
+    let size = used.read.sizes.max;
+    // The last read of a file may ask for less.
+    let others = used.asked.all - used.asked.count(size as i64);
+    (goes_on && others <= used.opens).then_some(size)
+}
+
+fn first(used: &Use) -> f64 {
+    let sequential = used.read.sequential().unwrap_or(0.0);
+    sequential - used.read.consecutive().unwrap_or(0.0)
+}
+
+fn is_next(place: &Place) -> bool {
+    place.next as f64 >= MOST * place.reads as f64
+}
+
+/// The calls that are done once a file, and those for each sample: flow maps of YAML.
+pub struct Profile {
+    opening: Vec<String>,
+    sample: Vec<String>,
+}
+
+impl Profile {
+    pub fn of(set: &DataSet, shape: &Shape) -> Profile {
+        let used = set.used;
+        match shape.habit {
+            Habit::Opened => Profile { opening: vec![], sample: pass(used, shape.samples_per_file.value) },
+            Habit::Loaded => {
+                let rest = "{call: read, bytes: rest, repeat: sample}".to_string();
+                Profile { opening: pass(used, 1), sample: vec![rest] }
+            }
+            Habit::Streamed => {
+                let bytes = asked(used);
+                Profile { opening: vec![], sample: vec![format!("{{call: read, bytes: {bytes}, repeat: sample}}")] }
+            }
+            Habit::Visited => Profile { opening: opening(used), sample: visit(used) },
+        }
+    }
+
+    /// As lines of YAML below its key.
+    pub fn yaml(&self) -> String {
+        let list = |name: &str, calls: &[String]| match calls.is_empty() {
+            true => String::new(),
+            false => format!("\n{name}:{}", calls.iter().map(|call| format!("\n  - {call}")).collect::<String>()),
+        };
+        list("opening", &self.opening) + &list("sample", &self.sample)
+    }
+
+    pub fn add(&self, entries: &mut Entries, evidence: String) {
+        entries.certain("reader.profile", self.yaml(), evidence);
+    }
+}
+
+/// One pass from opening to closing.
+fn pass(used: &Use, samples: u64) -> Vec<String> {
+    let passes = &used.passes;
+    let per_pass = |count: u64| (count as f64 / passes.whole.max(1) as f64).round() as usize;
+    // Opening one asks for its size once already.
+    let stats = per_pass(passes.stats).saturating_sub(1);
+    let mut calls = vec!["{call: stat}".to_string(); stats];
+    calls.extend(vec!["{call: seek}".to_string(); per_pass(passes.seeks)]);
+    // Small files need fewer reads: those at their end find nothing.
+    let places = passes.places.iter().take_while(|place| place.reads * 4 >= passes.whole);
+    let reads: Vec<String> = places.map(|place| read(place, samples)).collect();
+    let many = reads.len() == PLACES;
+    calls.extend(together(reads));
+    if many {
+        calls.push(format!("{{call: read, bytes: {}, repeat: sample}}", asked(used)));
+    }
+    calls
+}
+
+/// Reads that are the same become one that is repeated.
+fn together(reads: Vec<String>) -> Vec<String> {
+    let runs = reads.chunk_by(|a, b| a == b && !a.contains("at:"));
+    runs.map(|run| match run.len() {
+        1 => run[0].clone(),
+        times => format!("{}, repeat: {times}}}", run[0].trim_end_matches('}')),
+    })
+    .collect()
+}
+
+/// A read at one place of a pass.
+fn read(place: &Place, samples: u64) -> String {
+    let reaches_end = place.to_end as f64 >= MOST * place.reads as f64;
+    let bytes = match place.asked.most(MOST) {
+        Some(asked) => asked.to_string(),
+        None if reaches_end => "rest".into(),
+        None => sizes(&place.sizes),
+    };
+    let at = match (is_next(place), place.from_start.most(MOST), place.from_end.most(MOST)) {
+        (true, _, _) => None,
+        (_, Some(start), _) => Some(start.to_string()),
+        (_, None, Some(end)) if end > 0 => Some(format!("-{end}")),
+        _ if samples > 1 => Some("place".into()),
+        // It goes on somewhere behind: what lies between is not read.
+        _ => None,
+    };
+    match at {
+        None => format!("{{call: read, bytes: {bytes}}}"),
+        Some(at) => format!("{{call: read, at: {at}, bytes: {bytes}}}"),
+    }
+}
+
+/// What is read of a file before its samples: the same in all of them.
+fn opening(used: &Use) -> Vec<String> {
+    used.passes.places.iter().take(fixed_places(used)).map(|place| read(place, 1)).collect()
+}
+
+/// A jump to a place, and what is read there.
+fn visit(used: &Use) -> Vec<String> {
+    let runs = &used.runs;
+    let reads = runs.reads.quantiles().map_or(1.0, |reads| reads.median).round().max(1.0);
+    let bytes = match runs.asked.most(MOST) {
+        Some(asked) => asked.to_string(),
+        None if reads <= 1.0 => sizes(&runs.bytes),
+        None => asked(used),
+    };
+    let mut calls = vec![format!("{{call: read, at: place, bytes: {bytes}}}")];
+    if reads > 1.0 {
+        calls.push(format!("{{call: read, bytes: {bytes}, repeat: {}}}", reads - 1.0));
+    }
+    calls
+}
+
+/// What reads ask for: one size, or sizes to draw from.
+fn asked(used: &Use) -> String {
+    used.asked.most(MOST).map_or_else(|| sizes(&used.read.sizes), |size| size.to_string())
+}
+
+/// Sizes at evenly spaced shares.
+fn sizes(histogram: &Histogram) -> String {
+    let values = quantiles(&histogram.floors(), READ_SIZES);
+    format!("[{}]", values.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Of values in ascending order with their counts, at most so many at evenly spaced shares; one where all are the same.
+pub fn quantiles(values: &[(f64, u64)], most: usize) -> Vec<u64> {
+    let all: u64 = values.iter().map(|(_, count)| count).sum();
+    if values.len() == 1 {
+        return vec![values[0].0 as u64];
+    }
+    let shares = most.min(all as usize).max(2);
+    let at = |share: usize| {
+        let rank = (share as f64 / (shares - 1) as f64 * all.saturating_sub(1) as f64).round() as u64;
+        let mut seen = 0;
+        let holds = |(_, count): &&(f64, u64)| {
+            seen += count;
+            seen > rank
+        };
+        values.iter().find(holds).map_or(0, |(value, _)| *value as u64)
+    };
+    (0..shares).map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_told_by_its_shares() {
+        assert_eq!(quantiles(&[(7.0, 100)], 33), [7]);
+        assert_eq!(quantiles(&[(1.0, 1), (2.0, 1), (3.0, 1)], 33), [1, 2, 3]);
+        let many: Vec<(f64, u64)> = (0..=320).map(|value| (value as f64, 1)).collect();
+        let found = quantiles(&many, 33);
+        assert_eq!((found.len(), found[0], found[16], found[32]), (33, 0, 160, 320));
+    }
+
+    #[test]
+    fn reads_that_are_the_same_are_repeated() {
+        let read = |bytes: u64| format!("{{call: read, bytes: {bytes}}}");
+        let found = together(vec![read(1), read(2), read(2), read(2)]);
+        assert_eq!(found, ["{call: read, bytes: 1}", "{call: read, bytes: 2, repeat: 3}"]);
+    }
+}

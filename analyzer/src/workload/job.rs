@@ -1,0 +1,184 @@
+//! What of a trace is the job: which files are its data set, which its checkpoints, who trains and who reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::behaviour::Behaviour;
+use crate::behaviour::family::Family;
+use crate::behaviour::marks::{Mark, What};
+use crate::behaviour::observer::Observed;
+use crate::behaviour::passes::Use;
+use crate::catalog::{Origin, Process};
+use crate::load::Trace;
+use crate::summary::analysis::Analysis;
+use crate::summary::counted::FileCount;
+use crate::summary::groups::training::{RankGroup, rank_groups};
+
+/// One file of a data set.
+#[derive(Clone, Debug)]
+pub struct DataFile {
+    pub number: u32,
+    pub path: Arc<str>,
+    pub count: FileCount,
+}
+
+/// Files that are read for training, or for evaluation.
+#[derive(Debug)]
+pub struct DataSet<'a> {
+    pub family: Family,
+    /// As marks name the family.
+    pub place: u32,
+    pub used: &'a Use,
+    /// In order of their paths.
+    pub files: Vec<DataFile>,
+}
+
+impl DataSet<'_> {
+    pub fn bytes_read(&self) -> u64 {
+        self.files.iter().map(|file| file.count.bytes_read).sum()
+    }
+
+    pub fn paths(&self) -> Vec<&str> {
+        self.files.iter().map(|file| file.path.as_ref()).collect()
+    }
+
+    pub fn folders(&self) -> BTreeSet<&str> {
+        self.files.iter().filter_map(|file| crate::summary::analysis::directory(&file.path)).collect()
+    }
+}
+
+/// See the module.
+pub struct Job<'a> {
+    pub analysis: &'a Analysis,
+    pub observed: &'a Observed,
+    pub train: Option<DataSet<'a>>,
+    pub valid: Option<DataSet<'a>>,
+    /// Of families that are written, without the data set: files, in order of time.
+    pub saved: Vec<(Family, &'a Use, Vec<DataFile>)>,
+    pub groups: Vec<RankGroup>,
+    pub processes: Vec<Process>,
+    /// How often spans of samples came.
+    pub samples: u64,
+    /// Spans of preparing a sample: how often, and how long each on average.
+    pub prepared: Option<(u64, f64, f64)>,
+    pub lost: u64,
+}
+
+/// Suffixes that checkpoints have, and hardly a data set.
+const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl", "distcp", "index", "meta"];
+
+impl<'a> Job<'a> {
+    pub fn of(behaviour: &'a Behaviour, trace: &Trace) -> Job<'a> {
+        let Behaviour { analysis, observed } = behaviour;
+        let files = files_by_family(analysis, observed, trace);
+        let (train, valid) = data_sets(observed, &files);
+        let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
+        let saved = saved(observed, &files, &taken);
+        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured.lanes);
+        let kinds = trace.catalog.kinds();
+        let spans = |named: &'static [&'static str]| {
+            analysis
+                .rows(&kinds)
+                .filter(move |(_, kind, _)| kind.origin == Origin::Span && named.contains(&&*kind.name))
+        };
+        let samples = spans(&["reader.read", "item"]).map(|(_, _, count)| count.durations.count).sum();
+        let prepared = spans(&["preprocess"]).map(|(_, _, count)| &count.durations);
+        let prepared = prepared.map(|it| (it.count, it.mean(), it.deviation())).next();
+        let lost = |process: &Process| process.lost.saturating_sub(process.aggregated);
+        let processes = trace.catalog.processes();
+        let lost = processes.iter().map(lost).sum();
+        Job { analysis, observed, train, valid, saved, groups, processes, samples, prepared, lost }
+    }
+
+    /// Marks of one kind in order of time.
+    pub fn marks(&self, what: What) -> impl Iterator<Item = &'a Mark> {
+        self.observed.marks_of(what)
+    }
+
+    /// Trainers; one where nothing tells.
+    pub fn ranks(&self) -> u64 {
+        let numbered: BTreeSet<i32> = self.processes.iter().filter_map(|process| process.rank).collect();
+        (self.groups.len() as u64).max(numbered.len() as u64).max(1)
+    }
+}
+
+fn files_by_family(analysis: &Analysis, observed: &Observed, trace: &Trace) -> BTreeMap<u32, Vec<DataFile>> {
+    let mut found: BTreeMap<u32, Vec<DataFile>> = BTreeMap::new();
+    let numbered = (0u32..).zip(trace.catalog.files()).zip(&analysis.counted.files);
+    for ((number, path), count) in numbered.filter(|(_, count)| count.events > 0) {
+        if let Some(place) = observed.family_of.get(number as usize) {
+            found.entry(*place).or_default().push(DataFile { number, path, count: *count });
+        }
+    }
+    found.values_mut().for_each(|files| files.sort_by(|a, b| a.path.cmp(&b.path)));
+    found
+}
+
+/// The family of which most is read, and its twin for evaluation. Files that the job writes itself are no data set, unless
+/// there are no others.
+fn data_sets<'a>(
+    observed: &'a Observed,
+    files: &BTreeMap<u32, Vec<DataFile>>,
+) -> (Option<DataSet<'a>>, Option<DataSet<'a>>) {
+    let read_only = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written == 0;
+    let made_before = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written > 0;
+    let all = |takes: &dyn Fn(&&DataFile) -> bool, checkpoints: bool| -> Vec<DataSet<'a>> {
+        let places = (0u32..).zip(&observed.families);
+        let sets = places.filter(|(_, (family, _))| checkpoints || !CHECKPOINTS.contains(&family.suffix.as_str()));
+        let set = |(place, (family, used)): (u32, (&Family, &'a Use))| {
+            let files: Vec<DataFile> = files.get(&place)?.iter().filter(|it| takes(it)).cloned().collect();
+            (!files.is_empty()).then(|| DataSet { family: family.clone(), place, used, files })
+        };
+        sets.filter_map(set).collect()
+    };
+    // Where spans tell of checkpoints, what is read back is one.
+    let saves = observed.marks.iter().any(|mark| matches!(mark.what, What::Save | What::Restore));
+    let mut sets = all(&read_only, !saves);
+    if sets.is_empty() {
+        sets = all(&made_before, false);
+    }
+    let most = |sets: &[DataSet], evaluates: bool| {
+        let its = sets.iter().enumerate().filter(|(_, set)| set.family.evaluates == evaluates);
+        its.max_by_key(|(_, set)| set.bytes_read()).map(|(at, set)| (at, set.bytes_read()))
+    };
+    // A whole job below a folder called test evaluates nothing.
+    let chosen = match (most(&sets, false), most(&sets, true)) {
+        (Some((at, bytes)), Some((_, evaluated))) if bytes * 20 >= evaluated => at,
+        (_, Some((at, _))) | (Some((at, _)), None) => at,
+        (None, None) => return (None, None),
+    };
+    let train = sets.swap_remove(chosen);
+    let twin = sets.iter().position(|set| set.family.evaluates && set.family.suffix == train.family.suffix);
+    let valid = twin.filter(|_| !train.family.evaluates).map(|at| sets.swap_remove(at));
+    (Some(train), valid)
+}
+
+/// A file of which less is written is a log, or a setting.
+const SAVED_MIN: u64 = 1 << 20;
+
+fn saved<'a>(
+    observed: &'a Observed,
+    files: &BTreeMap<u32, Vec<DataFile>>,
+    taken: &[&Family],
+) -> Vec<(Family, &'a Use, Vec<DataFile>)> {
+    let spans = observed.marks_of(What::Save).next().is_some();
+    let mut found = Vec::new();
+    for ((place, (family, used)), is_data) in (0u32..).zip(&observed.families).map(|it| (it, taken.contains(&it.1.0))) {
+        let is_checkpoint = CHECKPOINTS.contains(&family.suffix.as_str());
+        let least = if is_checkpoint || spans && !is_data { 1 } else { SAVED_MIN };
+        let mut its: Vec<DataFile> = files.get(&place).cloned().unwrap_or_default();
+        its.retain(|file| file.count.bytes_written >= least && !(is_data && file.count.bytes_read > 0));
+        its.sort_by_key(|file| file.count.first_ts);
+        if !its.is_empty() {
+            found.push((family.clone(), used, its));
+        }
+    }
+    // Beside checkpoints everything else that is written is small, or it is one itself.
+    let most = found.iter().map(|(_, _, files)| written(files)).max().unwrap_or(0);
+    found.retain(|(_, _, files)| written(files) * 20 >= most);
+    found
+}
+
+pub fn written(files: &[DataFile]) -> u64 {
+    files.iter().map(|file| file.count.bytes_written).sum()
+}

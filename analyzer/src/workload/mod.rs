@@ -1,0 +1,180 @@
+//! From a trace to a workload of the benchmark that does the same I/O: every value with what tells it, and how sure that is.
+//!
+//! [`job`] says what of the trace is the job, [`shape`] how its data set is gone through, [`beat`] how a job that says nothing
+//! of itself paces its reads, [`peek`] what the files say that are still there; [`dataset`], [`calls`], [`rhythm`] and
+//! [`saving`] make keys of it, [`yaml`] prints them.
+//!
+//! Where DLIO's model cannot say what the job does (a header before each sample, tables at the end of a file, places drawn at
+//! random), the calls themselves become a profile: the workload keeps all its knobs, and reads by these calls.
+
+pub mod beat;
+pub mod calls;
+pub mod dataset;
+pub mod entry;
+pub mod job;
+pub mod peek;
+pub mod rhythm;
+pub mod saving;
+pub mod shape;
+pub mod yaml;
+
+use std::path::Path;
+
+use crate::behaviour::Behaviour;
+use crate::load::Trace;
+use crate::summary::report::Section;
+use crate::summary::report::runs::Runs;
+use crate::summary::units::{grouped, many};
+use entry::{Confidence, Entries, Entry};
+use job::Job;
+use shape::Shape;
+
+/// Why there is none.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Refusal {
+    /// Several jobs lie in one folder.
+    Mixed(usize),
+    /// Nothing was read that could be a data set, nor written that could be a checkpoint.
+    Nothing,
+    /// Events were counted and not recorded: no order, no time.
+    Counted,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Mixed(runs) => {
+                write!(f, "{runs} runs lie together, and a workload is one job: choose one with --run N or --run last")
+            }
+            Refusal::Nothing => write!(
+                f,
+                "no file is read that could be a data set, and none written that could be a checkpoint; with filters, fewer of \
+                 them, and what a traced program reads from Python's packages is left out unless --all was given"
+            ),
+            Refusal::Counted => write!(
+                f,
+                "its events were counted and not recorded (--mode summary), which tells neither order nor time; record a shorter \
+                 run in full"
+            ),
+        }
+    }
+}
+
+/// A workload: what stands above it, and its keys.
+#[derive(Debug)]
+pub struct Workload {
+    pub head: Vec<String>,
+    pub entries: Vec<Entry>,
+}
+
+impl Workload {
+    pub fn yaml(&self) -> String {
+        yaml::print(&self.head, &self.entries)
+    }
+}
+
+/// Derives the workload of a trace; `file` is where it will be written, as the command that runs it says it.
+pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str) -> Result<Workload, Refusal> {
+    let runs = Runs::values(&behaviour.analysis, trace).len();
+    if runs > 1 {
+        return Err(Refusal::Mixed(runs));
+    }
+    let job = Job::of(behaviour, trace);
+    let name = name(&job);
+    let mut entries = Entries::default();
+    let shape = job.train.as_ref().map(|set| Shape::of(&job, set));
+    let mut framework = ("pytorch", "nothing tells of TensorFlow's loader");
+    if let (Some(set), Some(shape)) = (&job.train, &shape) {
+        let means = dataset::add(&job, set, shape, &name, &mut entries);
+        if rhythm::add(&job, set, shape, &means, &mut entries) == "tensorflow" {
+            framework = ("tensorflow", "its loader goes through files as streams");
+        }
+    }
+    let steps = shape.as_ref().map(|shape| shape.steps.as_ref().map_or(1, |steps| steps.value));
+    let saves = saving::add(&job, steps, &name, &mut entries);
+    if shape.is_none() && !saves {
+        let counted = behaviour.analysis.tally.is_some() && behaviour.analysis.events() == 0;
+        return Err(if counted { Refusal::Counted } else { Refusal::Nothing });
+    }
+    entries.likely("framework", framework.0, framework.1);
+    entries.certain("model.name", yaml::quoted(&name), "the program's name");
+    workflow(&job, saves, &mut entries);
+    let lacking = lacking(&job, &mut entries);
+    // What takes several lines stands behind what takes one.
+    entries.0.sort_by_key(|entry| entry.value.contains('\n'));
+    Ok(Workload { head: head(&job, typed, file, lacking), entries: entries.0 })
+}
+
+fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
+    entries.certain("workflow.generate_data", false, "data are generated where there are none");
+    let trains = job.train.is_some();
+    entries.certain("workflow.train", trains, if trains { "it reads a data set" } else { "it reads none" });
+    entries.certain(
+        "workflow.evaluation",
+        job.valid.is_some(),
+        match job.valid.is_some() {
+            true => "files below a folder for evaluation are read too",
+            false => "no files below a folder for evaluation are read",
+        },
+    );
+    entries.certain("workflow.checkpoint", saves, if saves { "it writes checkpoints" } else { "it writes none" });
+}
+
+/// What the trace lacks, which makes everything less sure.
+fn lacking(job: &Job, entries: &mut Entries) -> Vec<String> {
+    let mut said = Vec::new();
+    let recorded = job.analysis.events();
+    if job.lost > 0 {
+        said.push(format!(
+            "{} lost beside {} recorded: nothing below is certain.",
+            many(job.lost, "event is", "events are"),
+            grouped(recorded)
+        ));
+        entries.limit(if job.lost * 10 > recorded { Confidence::Guess } else { Confidence::Likely });
+    }
+    if job.observed.unmarked > 0 {
+        said.push("It is so long that times between samples were taken from a part of it.".into());
+    }
+    let unknown = job.train.as_ref().is_some_and(|set| set.used.read.consecutive().is_none());
+    if unknown && job.train.is_some() {
+        said.push("It does not say where reads began: order and sizes of files are inferred.".into());
+    }
+    said
+}
+
+fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<String> {
+    let ranks = job.ranks();
+    let option = if ranks > 1 { format!(" --ranks={ranks}") } else { String::new() };
+    let mut head = vec![
+        format!("The I/O of {}, derived from its trace {}.", name(job), typed.join(" ")),
+        String::new(),
+        format!("  dlio bench workload={file}{option} --trace=bench-trace"),
+        format!("  dlio-analyze {} --compare bench-trace --similarity", typed.join(" ")),
+        String::new(),
+        "Behind each value stands what tells it: certain (counted, or said by spans), likely (inferred), or a guess."
+            .into(),
+    ];
+    if let Some(set) = &job.train {
+        let folder = set.files.first().and_then(|it| crate::summary::analysis::directory(&it.path)).unwrap_or(".");
+        head.push(format!("On the original's files: --data {folder}"));
+        let used = set.used;
+        let habits = [("stat", used.stats), ("list", used.lists), ("open", used.opens), ("mmap", used.maps)];
+        let counted: Vec<_> =
+            habits.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {}", grouped(*n))).collect();
+        head.push(format!("Calls on its {} files beside reads: {}.", set.files.len(), counted.join(", ")));
+        if used.maps > 0 {
+            head.push("Files are mapped into memory: what is read there by touching pages nobody sees.".into());
+        }
+    }
+    head.extend(lacking);
+    head
+}
+
+/// What the trainer, or the program that reads, is called.
+fn name(job: &Job) -> String {
+    let trainer = job.groups.first().map(|group| group.trainer.clone());
+    let program = job.processes.first().and_then(|process| process.program.clone());
+    let name = trainer.or(program).unwrap_or_else(|| "job".into());
+    let stem = Path::new(&name).file_stem().map_or("job".into(), |stem| stem.to_string_lossy().into_owned());
+    stem.chars().map(|c| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' }).collect()
+}

@@ -1,0 +1,283 @@
+//! How a data set is gone through: files opened one after another, streams, or places in files that stay open; how often; and
+//! how many samples are in a file.
+
+use super::beat::{Beat, beat};
+use super::entry::Confidence;
+use super::job::{DataSet, Job};
+use super::peek::{Peek, peek};
+use crate::behaviour::family::Family;
+use crate::behaviour::marks::{Mark, What};
+use crate::behaviour::moves::Moves;
+use crate::behaviour::passes::{Place, Use};
+use crate::summary::access::Relation;
+
+/// What is done with a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Habit {
+    /// It is opened, read and closed for each sample, with few calls.
+    Opened,
+    /// It is read whole when it is opened, and its samples come from memory.
+    Loaded,
+    /// It is read from its beginning to its end, through one sample after another.
+    Streamed,
+    /// It stays open, and reading jumps from place to place.
+    Visited,
+}
+
+/// A figure with what tells it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub value: u64,
+    pub confidence: Confidence,
+    pub evidence: String,
+}
+
+impl Told {
+    fn new(value: u64, confidence: Confidence, evidence: impl Into<String>) -> Told {
+        Told { value, confidence, evidence: evidence.into() }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shape {
+    pub habit: Habit,
+    pub epochs: Told,
+    /// Files, seen or spoken of by their names.
+    pub files: Told,
+    pub samples_per_file: Told,
+    /// Samples of an epoch, on all ranks.
+    pub samples: f64,
+    /// Steps of an epoch on one rank.
+    pub steps: Option<Told>,
+    /// Pauses between samples and batches, where no span says it.
+    pub beat: Option<Beat>,
+    pub peek: Option<Peek>,
+    /// The part of the samples that are for training.
+    pub trained: f64,
+}
+
+/// The part of the reads that go on where the one before ended from which on a file is streamed.
+const STREAMED: f64 = 0.8;
+
+impl Shape {
+    pub fn of(job: &Job, set: &DataSet) -> Shape {
+        let epochs = epochs(job, set);
+        let files = files(set);
+        let peek = peek(&set.paths(), &set.family.suffix);
+        let valid = job.valid.as_ref().map_or(0, |valid| valid.files.len());
+        let trained = set.files.len() as f64 / (set.files.len() + valid) as f64;
+        let mut habit = habit(set);
+        let fetched = fetched(job, &epochs);
+        let per_file =
+            |all: f64| ((all * trained / epochs.value as f64 / set.files.len() as f64).round() as u64).max(1);
+        let opened = set.used.passes.whole.max(set.used.opens.saturating_sub(set.used.passes.unread)) as f64;
+        let opened = opened / epochs.value as f64;
+        // One that takes more steps than it opens files has several samples in each.
+        let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64 * trained);
+        if habit == Habit::Opened && steps > opened * 1.5 {
+            habit = match (held(job, set), is_streamed(&set.used.read)) {
+                (false, _) => Habit::Loaded,
+                (true, true) => Habit::Streamed,
+                (true, false) => Habit::Visited,
+            };
+        }
+        let records =
+            peek.as_ref().and_then(|peek| peek.records).filter(|_| matches!(habit, Habit::Loaded | Habit::Streamed));
+        let samples_per_file = match (job.samples, records) {
+            (1.., _) => Told::new(
+                per_file(job.samples as f64),
+                Confidence::Certain,
+                format!(
+                    "{} spans of samples in {} epochs of {} files",
+                    job.samples,
+                    epochs.value,
+                    set.files.len() + valid
+                ),
+            ),
+            (0, Some(records)) => {
+                Told::new(records, Confidence::Certain, "records in the files themselves, which are still there")
+            }
+            (0, None) => by_calls(set, habit, &epochs, (opened, steps)),
+        };
+        let spoken = samples_per_file.value as f64 * set.files.len() as f64;
+        let samples = if job.samples > 0 { job.samples as f64 * trained / epochs.value as f64 } else { spoken };
+        let beat = if fetched.is_none() { rhythm(job, set, habit) } else { None };
+        let steps = fetched.or_else(|| beaten(job, set, habit, &epochs, samples, beat));
+        Shape { habit, epochs, files, samples_per_file, samples, steps, beat, peek, trained }
+    }
+}
+
+fn habit(set: &DataSet) -> Habit {
+    let passes = &set.used.passes;
+    // Some libraries open a file several times to find out what it is: bytes tell what it is opened for.
+    let few = passes.few_bytes * 2 >= set.used.read.bytes;
+    let read = set.used.opens.saturating_sub(passes.unread);
+    if few && passes.whole * 2 >= read && !is_wild(&passes.places) {
+        return Habit::Opened;
+    }
+    if is_streamed(&set.used.read) { Habit::Streamed } else { Habit::Visited }
+}
+
+/// Whether most reads of a pass begin anywhere, and not at places that all passes have.
+fn is_wild(places: &[Place]) -> bool {
+    const MOST: f64 = 0.9;
+    let wild = |place: &&Place| {
+        let is_placed = place.from_start.most(MOST).is_some() || place.from_end.most(MOST).is_some();
+        place.next * 2 < place.reads && !is_placed
+    };
+    places.iter().filter(wild).count() * 2 > places.len()
+}
+
+/// Whether files stay open from step to step.
+fn held(job: &Job, set: &DataSet) -> bool {
+    let passes: Vec<&Mark> = job.marks(What::Pass).filter(|mark| mark.family == set.place).collect();
+    let fetches: Vec<i64> = job.marks(What::Fetch).map(|mark| mark.start).collect();
+    let within = |pass: &&&Mark| {
+        let begun = fetches.partition_point(|start| *start <= pass.start);
+        fetches.get(begun).is_some_and(|next| *next < pass.end)
+    };
+    passes.iter().filter(within).count() * 2 > passes.len()
+}
+
+/// Reads that each file begins with, at the same place and of the same size in all of them: tables of its format.
+pub fn fixed_places(used: &Use) -> usize {
+    const MOST: f64 = 0.9;
+    let passes = &used.passes;
+    if passes.whole * 2 < used.opens.saturating_sub(passes.unread) || passes.whole == 0 {
+        return 0;
+    }
+    let usual = used.runs.asked.most(MOST);
+    let is_fixed = |place: &&Place| {
+        let asked = place.asked.most(MOST);
+        place.from_start.most(MOST).is_some() && asked.is_some() && asked != usual
+    };
+    passes.places.iter().take_while(is_fixed).count()
+}
+
+fn is_streamed(read: &Moves) -> bool {
+    let of = |relation: Relation| read.relations[relation as usize];
+    let jumps = of(Relation::Forward) + of(Relation::Backward) + of(Relation::Repeated);
+    let on = of(Relation::Consecutive);
+    // Where nobody knows where reads began, most things are read from front to back.
+    on + jumps == 0 || on as f64 >= STREAMED * (on + jumps) as f64
+}
+
+fn epochs(job: &Job, set: &DataSet) -> Told {
+    if let Some(epochs) = job.groups.iter().map(|group| group.epochs).max().filter(|epochs| *epochs > 0) {
+        return Told::new(epochs, Confidence::Certain, "spans number them");
+    }
+    let sizes: i64 = set.files.iter().map(|file| file.count.size.max(0)).sum();
+    let times = set.bytes_read() as f64 / (sizes.max(1) as f64);
+    let evidence = format!("all files together are read {times:.2} times");
+    let confidence = if times < 0.9 { Confidence::Guess } else { Confidence::Likely };
+    Told::new((times.round() as u64).max(1), confidence, evidence)
+}
+
+/// Names like `img_07_of_16.npz` say how many there are.
+fn files(set: &DataSet) -> Told {
+    let seen = set.files.len() as u64;
+    let spoken = |path: &str| -> Option<u64> {
+        let (_, last) = path.rsplit_once("_of_").or_else(|| path.rsplit_once("-of-"))?;
+        last.split('.').next()?.parse().ok()
+    };
+    let first = set.files.first().and_then(|file| spoken(&file.path));
+    match first.filter(|files| *files >= seen && set.files.iter().all(|file| spoken(&file.path) == Some(*files))) {
+        Some(files) => Told::new(files, Confidence::Certain, format!("their names say so; {seen} were read")),
+        None => Told::new(seen, Confidence::Certain, format!("so many {} were read", Family::told(&set.family))),
+    }
+}
+
+/// Steps of an epoch on one rank, as spans tell them.
+fn fetched(job: &Job, epochs: &Told) -> Option<Told> {
+    let group = job.groups.iter().max_by_key(|group| group.batches).filter(|group| group.batches > 0)?;
+    let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
+    let batches = match job.observed.unmarked {
+        0 => job.marks(What::Fetch).filter(own).count() as u64,
+        _ => group.batches,
+    };
+    let computed = job.marks(What::Compute).filter(own).count() as u64;
+    // A loop asks once more than there are batches, to learn that there are none.
+    let asked_in_vain = computed > 0 && computed + epochs.value == batches;
+    let all = if asked_in_vain { computed } else { batches };
+    let steps = (all as f64 / epochs.value as f64).round() as u64;
+    let evidence = format!("{all} waits for batches in {} epochs", epochs.value);
+    Some(Told::new(steps.max(1), Confidence::Certain, evidence))
+}
+
+fn by_calls(set: &DataSet, habit: Habit, epochs: &Told, (opened, steps): (f64, f64)) -> Told {
+    let files = set.files.len() as f64;
+    let rounded = |all: f64| ((all / files).round() as u64).max(1);
+    match habit {
+        Habit::Opened => Told::new(
+            rounded(opened),
+            Confidence::Likely,
+            "a file is opened so often in an epoch, for a sample each time",
+        ),
+        Habit::Streamed | Habit::Loaded => {
+            let reads = set.used.read.calls() as f64 / epochs.value as f64;
+            Told::new(
+                rounded(reads.max(steps)),
+                Confidence::Guess,
+                "nothing tells how many samples are in a file: one to each read or step",
+            )
+        }
+        Habit::Visited => {
+            let tables = set.used.passes.places.iter().take(fixed_places(set.used)).enumerate();
+            let jumps = tables.filter(|(at, place)| *at == 0 || place.next * 2 < place.reads).count() as u64;
+            let tables = (jumps * set.used.passes.whole) as f64;
+            let runs = (set.used.runs.reads.count as f64 - tables) / epochs.value as f64;
+            Told::new(
+                rounded(runs.max(steps)),
+                Confidence::Likely,
+                "reading jumps to so many places of a file in an epoch",
+            )
+        }
+    }
+}
+
+/// Threads that read the data set, with how many marks each has.
+pub fn reading_lanes(job: &Job, set: &DataSet) -> std::collections::BTreeMap<(u32, i32), u64> {
+    let mut lanes = std::collections::BTreeMap::new();
+    let its = job.observed.marks.iter().filter(|mark| mark.family == set.place);
+    its.for_each(|mark| *lanes.entry((mark.proc, mark.tid)).or_default() += 1);
+    lanes
+}
+
+/// Pauses of whoever reads alone, or of a trainer that takes what others read.
+fn rhythm(job: &Job, set: &DataSet, habit: Habit) -> Option<Beat> {
+    let pauses = |marks: &mut dyn Iterator<Item = &Mark>| -> Vec<(f64, u64)> {
+        marks.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect()
+    };
+    if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
+        let own = |mark: &&Mark| mark.proc == group.proc;
+        return beat(&pauses(&mut job.marks(What::Take).filter(own)));
+    }
+    if reading_lanes(job, set).len() > 1 {
+        return None;
+    }
+    match habit {
+        Habit::Streamed => beat(&set.used.read.arrivals.values()),
+        Habit::Opened | Habit::Loaded => {
+            beat(&pauses(&mut job.marks(What::Pass).filter(|mark| mark.family == set.place)))
+        }
+        Habit::Visited => beat(&pauses(&mut job.marks(What::Run).filter(|mark| mark.family == set.place))),
+    }
+}
+
+/// Steps by the rhythm.
+fn beaten(job: &Job, set: &DataSet, habit: Habit, epochs: &Told, samples: f64, beat: Option<Beat>) -> Option<Told> {
+    let beat = beat?;
+    let epochs = epochs.value as f64;
+    let units = match habit {
+        _ if job.groups.iter().any(|group| !group.readers.is_empty()) => {
+            let group = job.groups.iter().find(|group| !group.readers.is_empty())?;
+            job.marks(What::Take).filter(|mark| mark.proc == group.proc).count() as f64 / epochs
+        }
+        Habit::Opened | Habit::Loaded => samples,
+        Habit::Visited => set.used.runs.reads.count as f64 / epochs,
+        Habit::Streamed => set.used.read.calls() as f64 / epochs,
+    };
+    let steps = (units / beat.every).round().max(1.0) as u64;
+    Some(Told::new(steps, Confidence::Likely, "no span tells: long pauses between short ones"))
+}

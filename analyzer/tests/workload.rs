@@ -1,0 +1,281 @@
+//! From traces told event by event to workloads: every time in them is known, so every value can be.
+
+mod generator;
+mod support;
+
+use std::collections::BTreeMap;
+
+use generator::told::Told;
+use generator::{Plan, generate, generate_counted};
+use serde_json::Value;
+use support::Folder;
+use support::program::{analyze, printed, text};
+
+const MIB: i64 = 1 << 20;
+
+/// Keys with their values and what is said of how sure they are.
+fn derived(folder: &Folder, more: &[&str]) -> BTreeMap<String, (String, String)> {
+    let trace = folder.path().display().to_string();
+    let yaml = printed(&[&[&*trace, "--workload", "-"], more].concat());
+    let (mut section, mut found) = (String::new(), BTreeMap::new());
+    for line in yaml.lines().filter(|line| !line.starts_with('#')) {
+        let (said, told) = line.split_once(" # ").unwrap_or((line, ""));
+        let Some((key, value)) = said.split_once(':') else { continue };
+        let sure = told.split(':').next().unwrap_or_default().to_string();
+        match line.starts_with(' ') {
+            true => drop(found.insert(format!("{section}.{}", key.trim()), (value.trim().to_string(), sure))),
+            false => {
+                section = key.to_string();
+                found.insert(section.clone(), (value.trim().to_string(), sure));
+            }
+        }
+    }
+    found
+}
+
+fn values(found: &BTreeMap<String, (String, String)>, expected: &[(&str, &str)]) {
+    for (key, expected) in expected {
+        let value = found.get(*key).map(|(value, _)| value.as_str());
+        assert_eq!(value, Some(*expected), "{key} of {found:#?}");
+    }
+}
+
+/// A file that is not there any more, so that nothing but the trace tells of it.
+fn file(number: u64, suffix: &str) -> String {
+    format!("/no-such-data/sample-{number:03}.{suffix}")
+}
+
+#[test]
+fn a_program_without_spans_is_told_by_its_pauses() {
+    let folder = Folder::new("pauses");
+    let mut program = Told::new(100, 1);
+    for epoch in 0..2 {
+        for number in 0..32 {
+            program.load(&file(number, "npy"), MIB + 128, 300).rest(200);
+            if number % 8 == 7 || epoch == 2 {
+                program.rest(50_000);
+            }
+        }
+    }
+    program.write_to(folder.path());
+    let found = derived(&folder, &[]);
+    values(
+        &found,
+        &[
+            ("dataset.format", "npy"),
+            ("dataset.num_files_train", "32"),
+            ("dataset.num_samples_per_file", "1"),
+            ("dataset.record_length_bytes", "1048576"),
+            ("reader.batch_size", "8"),
+            ("reader.read_threads", "0"),
+            ("reader.file_shuffle", "off"),
+            ("train.epochs", "2"),
+            ("train.computation_time", "0.05"),
+            ("workflow.train", "true"),
+            ("workflow.checkpoint", "false"),
+        ],
+    );
+    assert!(!found.contains_key("reader.profile") && !found.contains_key("dataset.file_bytes"), "{found:#?}");
+    assert_eq!(found["dataset.num_files_train"].1, "certain");
+    assert_eq!(found["reader.batch_size"].1, "likely");
+}
+
+#[test]
+fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
+    let folder = Folder::new("places");
+    let mut program = Told::new(100, 1);
+    program.open(&file(0, "h5"), 5).read(&file(0, "h5"), 0, 8, 5);
+    for epoch in 0..2 {
+        for step in 0..16 {
+            let begun = program.now();
+            for sample in 0..4 {
+                let place = (step * 4 + sample) * 37 % 64;
+                program.read(&file(0, "h5"), 2048 + place * 40_000, 40_000, 100).rest(50);
+            }
+            let took = program.now() - begun;
+            program.span_at(begun, took, "fetch", "data", (epoch + 1, step as i32));
+            program.span("train", "compute", 20_000);
+        }
+    }
+    program.close(&file(0, "h5"), 2);
+    program.write_to(folder.path());
+    let found = derived(&folder, &[]);
+    values(
+        &found,
+        &[
+            ("dataset.format", "hdf5"),
+            ("dataset.num_files_train", "1"),
+            ("dataset.num_samples_per_file", "64"),
+            ("dataset.file_bytes", "[2562048]"),
+            ("reader.batch_size", "4"),
+            ("reader.sample_shuffle", "seed"),
+            ("reader.read_type", "memory"),
+            ("train.epochs", "2"),
+            ("train.computation_time", "0.02"),
+        ],
+    );
+    assert_eq!(found["train.computation_time"].1, "certain");
+    let yaml = printed(&[&folder.path().display().to_string(), "--workload", "-"]);
+    assert!(yaml.contains("- {call: read, at: place, bytes: 40000}"), "{yaml}");
+}
+
+#[test]
+fn checkpoints_are_told_with_their_period() {
+    let folder = Folder::new("saved");
+    let mut program = Told::new(100, 1);
+    for step in 0..20 {
+        program.load(&file(step as u64, "npy"), MIB, 300);
+        let now = program.now();
+        program.span_at(now, 100, "fetch", "data", (1, step)).at(now + 100);
+        program.span("train", "compute", 10_000);
+        if step % 5 == 4 {
+            let begun = program.now();
+            let path = format!("/no-such-data/out/model-{step}.pt");
+            program.open(&path, 5).write(&path, 0, 3 * MIB, 900).call(
+                dlio_schemas::ops::Op::FSYNC,
+                &path,
+                50,
+                (0, 0, 0),
+            );
+            program.close(&path, 2);
+            let took = program.now() - begun;
+            program.span_at(begun, took, "save", "checkpoint", (1, step));
+        }
+    }
+    program.write_to(folder.path());
+    values(
+        &derived(&folder, &[]),
+        &[
+            ("workflow.checkpoint", "true"),
+            ("model.model_size_bytes", "3145728"),
+            ("checkpoint.steps_between_checkpoints", "5"),
+            ("checkpoint.fsync", "true"),
+            ("dataset.num_files_train", "20"),
+        ],
+    );
+}
+
+#[test]
+fn lost_events_make_everything_less_sure() {
+    let folder = Folder::new("lost");
+    let mut program = Told::new(100, 1);
+    (0..32).for_each(|number| {
+        program.load(&file(number, "npy"), MIB, 300);
+    });
+    program.lost = 9;
+    program.write_to(folder.path());
+    let found = derived(&folder, &[]);
+    assert!(found.values().all(|(_, sure)| sure != "certain"), "{found:#?}");
+    let yaml = printed(&[&folder.path().display().to_string(), "--workload", "-"]);
+    assert!(yaml.contains("# 9 events are lost"), "{yaml}");
+}
+
+#[test]
+fn what_is_no_job_is_refused_with_a_way_out() {
+    let refused = |folder: &Folder, more: &[&str]| {
+        let trace = folder.path().display().to_string();
+        let output = analyze(&[&[&*trace, "--workload", "-"], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let idle = Folder::new("idle");
+    let mut program = Told::new(100, 1);
+    program
+        .open("/no-such-data/log.txt", 5)
+        .write("/no-such-data/log.txt", 0, 100, 5)
+        .close("/no-such-data/log.txt", 1);
+    program.write_to(idle.path());
+    let said = refused(&idle, &[]);
+    assert!(said.contains("no file is read that could be a data set"), "{said}");
+    let counted = Folder::new("counted");
+    generate_counted(counted.path(), 20).unwrap();
+    let said = refused(&counted, &[]);
+    assert!(said.contains("no workload can be made of it"), "{said}");
+    let several = Folder::new("several");
+    let plan = Plan { events: 1000, ..Plan::default() };
+    generate(several.path(), &plan, &|_, _, _| ()).unwrap();
+    let later = Plan { after_ns: 3_600_000_000_000, seed: 2, ..plan };
+    generate(&several.path().join("later"), &later, &|_, _, _| ()).unwrap();
+    let said = refused(&several, &[]);
+    assert!(said.contains("2 runs lie together") && said.contains("--run last"), "{said}");
+    derived(&several, &["--run", "last"]);
+}
+
+#[test]
+fn a_file_that_is_there_is_not_replaced_unasked() {
+    let folder = Folder::new("there");
+    let mut program = Told::new(100, 1);
+    (0..32).for_each(|number| {
+        program.load(&file(number, "npy"), MIB, 300);
+    });
+    let trace = folder.path().join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    program.write_to(&trace);
+    let (trace, job) = (trace.display().to_string(), folder.path().join("job.yaml"));
+    std::fs::write(&job, "mine").unwrap();
+    let named = job.display().to_string();
+    let output = analyze(&[&trace, "--workload", &named]);
+    assert_eq!((output.status.code(), std::fs::read_to_string(&job).unwrap().as_str()), (Some(1), "mine"));
+    let said = printed(&[&trace, "--workload", &named, "--force"]);
+    assert!(
+        said.contains("dlio bench workload=") && std::fs::read_to_string(&job).unwrap().contains("num_files_train: 32")
+    );
+}
+
+// ---- how alike ------------------------------------------------------------------------------------------------------
+
+fn run(name: &str, size: i64, files: u64) -> Folder {
+    let folder = Folder::new(name);
+    let mut program = Told::new(100, 1);
+    (0..files).for_each(|number| {
+        program.load(&file(number, "npy"), size, 300).rest(100);
+    });
+    program.write_to(folder.path());
+    folder
+}
+
+fn similarity(a: &Folder, b: &Folder, more: &[&str]) -> Value {
+    let (a, b) = (a.path().display().to_string(), b.path().display().to_string());
+    let typed = [&[&*a, "--compare", &*b, "--similarity", "--format", "json"], more].concat();
+    serde_json::from_str(&printed(&typed)).unwrap()
+}
+
+#[test]
+fn a_run_is_like_itself_and_unlike_one_of_other_sizes() {
+    let (a, same, other) = (run("a", MIB, 64), run("same", MIB, 64), run("other", MIB / 4, 64));
+    let found = similarity(&a, &same, &[]);
+    assert_eq!(
+        (&found["schema"], found["cosine"].as_f64().map(|it| (it * 1e9).round())),
+        (&"dlio-similarity".into(), Some(1e9))
+    );
+    assert!(found["distances"].as_array().unwrap().iter().all(|it| it["distance"] == 0.0), "{found}");
+    let found = similarity(&a, &other, &[]);
+    let of =
+        |name: &str| found["features"].as_array().unwrap().iter().find(|it| it["feature"] == name).unwrap().clone();
+    assert_eq!(
+        (&of("read.size.mean")["before"], &of("read.size.mean")["after"]),
+        (&1_048_576.0.into(), &262_144.0.into())
+    );
+    assert_eq!((&of("read.bytes")["difference"], &of("files")["difference"]), (&0.75.into(), &0.0.into()));
+    let sizes = found["distances"].as_array().unwrap().iter().find(|it| it["distribution"] == "read.size").unwrap();
+    assert!((sizes["distance"].as_f64().unwrap() - 0.6).abs() < 1e-9, "{sizes}");
+    let said =
+        printed(&[&a.path().display().to_string(), "--compare", &other.path().display().to_string(), "--similarity"]);
+    assert!(said.contains("By more than 15 % differ") && said.contains("read.size.mean (75 %)"), "{said}");
+}
+
+#[test]
+fn similarity_takes_one_trace_a_side_and_no_other_form() {
+    let (a, b) = (run("one", MIB, 8), run("two", MIB, 8));
+    let (a, b) = (a.path().display().to_string(), b.path().display().to_string());
+    for (typed, said) in [
+        (vec![&*a, &*b, "--compare", &*b, "--similarity"], "one trace, and one to --compare"),
+        (vec![&*a, "--compare", &*b, "--similarity", "--format", "csv"], "use text or json"),
+        (vec![&*a, "--similarity"], "--compare"),
+        (vec![&*a, "--compare", "/no/such/trace", "--similarity"], "/no/such/trace"),
+    ] {
+        let output = analyze(&typed);
+        assert!(!output.status.success() && text(&output.stderr).contains(said), "{typed:?}: {}", text(&output.stderr));
+    }
+    assert!(printed(&["--explain"]).contains("read.size.median"));
+}
