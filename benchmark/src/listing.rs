@@ -29,7 +29,8 @@ const DEPTH_MAX: usize = 16;
 /// Finds the files, and says how many there are where that is not what the workload says.
 pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
     let mut notes = Vec::new();
-    if !config.dataset.listing {
+    // Of objects no list is made: the rules say so.
+    if !config.dataset.listing || config.store.is_some() {
         return Ok(notes);
     }
     let folder = config.dataset.folder.clone();
