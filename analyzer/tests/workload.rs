@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use generator::told::Told;
+use generator::script::Script;
 use generator::{Plan, generate, generate_counted};
 use serde_json::Value;
 use support::Folder;
@@ -48,7 +48,7 @@ fn file(number: u64, suffix: &str) -> String {
 #[test]
 fn a_program_without_spans_is_told_by_its_pauses() {
     let folder = Folder::new("pauses");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     for epoch in 0..2 {
         for number in 0..32 {
             program.load(&file(number, "npy"), MIB + 128, 300).rest(200);
@@ -83,7 +83,7 @@ fn a_program_without_spans_is_told_by_its_pauses() {
 #[test]
 fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
     let folder = Folder::new("places");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     program.open(&file(0, "h5"), 5).read(&file(0, "h5"), 0, 8, 5);
     for epoch in 0..2 {
         for step in 0..16 {
@@ -122,7 +122,7 @@ fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
 #[test]
 fn checkpoints_are_told_with_their_period() {
     let folder = Folder::new("saved");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     for step in 0..20 {
         program.load(&file(step as u64, "npy"), MIB, 300);
         let now = program.now();
@@ -158,7 +158,7 @@ fn checkpoints_are_told_with_their_period() {
 #[test]
 fn lost_events_make_everything_less_sure() {
     let folder = Folder::new("lost");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
         program.load(&file(number, "npy"), MIB, 300);
     });
@@ -179,7 +179,7 @@ fn what_is_no_job_is_refused_with_a_way_out() {
         text(&output.stderr)
     };
     let idle = Folder::new("idle");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     program
         .open("/no-such-data/log.txt", 5)
         .write("/no-such-data/log.txt", 0, 100, 5)
@@ -204,7 +204,7 @@ fn what_is_no_job_is_refused_with_a_way_out() {
 #[test]
 fn a_file_that_is_there_is_not_replaced_unasked() {
     let folder = Folder::new("there");
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
         program.load(&file(number, "npy"), MIB, 300);
     });
@@ -226,7 +226,7 @@ fn a_file_that_is_there_is_not_replaced_unasked() {
 
 fn run(name: &str, size: i64, files: u64) -> Folder {
     let folder = Folder::new(name);
-    let mut program = Told::new(100, 1);
+    let mut program = Script::new(100, 1);
     (0..files).for_each(|number| {
         program.load(&file(number, "npy"), size, 300).rest(100);
     });

@@ -58,7 +58,7 @@ impl Feature {
         let larger = a.max(b);
         let scale = if self.unit == Unit::Share { 1.0 } else { larger };
         let difference = (a - b).abs() / scale;
-        (larger > 0.0).then(|| FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference })
+        (larger > 0.0).then_some(FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference })
     }
 }
 

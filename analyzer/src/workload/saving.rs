@@ -73,7 +73,7 @@ fn period(
     let gaps: Vec<f64> = at.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     let gap = median(gaps).unwrap_or(at[0] as f64) as u64;
     let said = format!("checkpoints after steps {}", list(&at));
-    if at[0] % steps == 0 && gap % steps == 0 && gap > 0 {
+    if at[0].is_multiple_of(steps) && gap.is_multiple_of(steps) && gap > 0 {
         entries.add("checkpoint.checkpoint_after_epoch", (at[0] / steps).max(1), confidence, &*said);
         entries.add("checkpoint.epochs_between_checkpoints", (gap / steps).max(1), confidence, "from one to the next");
     } else {

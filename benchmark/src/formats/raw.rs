@@ -56,7 +56,7 @@ impl Reader for RawReader {
 
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let Some(input) = &mut self.input else { return Ok(()) };
-        let bytes = input.length() / self.samples;
+        let bytes = input.length()? / self.samples;
         let start = input.read_part(index * bytes, bytes as usize, &mut self.buffer)?;
         self.last = (start, bytes as usize);
         self.moved += input.take_moved();
