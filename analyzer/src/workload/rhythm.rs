@@ -69,6 +69,9 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
     let exact = shape.samples / (steps.value * job.ranks()) as f64;
     // A last batch that is not full makes the others seem smaller.
     let batch = if (exact - exact.round()).abs() < 0.01 * exact { exact.round() } else { exact.ceil() }.max(1.0) as u64;
+    // Pauses tell it about; of the sizes that fit, the one that leaves out fewest samples is meant.
+    let batch =
+        if steps.confidence == Confidence::Certain { batch } else { filling(batch, shape.samples, job.ranks()) };
     let confidence = steps.confidence.min(shape.samples_per_file.confidence);
     let evidence = format!("{:.0} samples of an epoch in {} steps ({})", shape.samples, steps.value, steps.evidence);
     entries.add("reader.batch_size", batch, confidence, evidence);
@@ -78,9 +81,18 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
     batch
 }
 
+/// Of batches about as large as this, the one whose whole steps leave out fewest samples; the nearest of several.
+fn filling(batch: u64, samples: f64, ranks: u64) -> u64 {
+    const ABOUT: f64 = 0.25;
+    let samples = samples.round() as u64;
+    let (least, most) = ((batch as f64 * (1.0 - ABOUT)).floor(), (batch as f64 * (1.0 + ABOUT)).ceil());
+    let sizes = (least.max(1.0) as u64)..=(most as u64);
+    sizes.min_by_key(|size| (samples % (size * ranks), size.abs_diff(batch))).unwrap_or(batch)
+}
+
 /// Where whole batches do not say how many steps there are.
 fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
-    let Some(steps) = &shape.steps else { return };
+    let Some(steps) = shape.steps.as_ref().filter(|steps| steps.confidence == Confidence::Certain) else { return };
     let all = shape.files.value * shape.samples_per_file.value;
     let possible = all / batch.max(1) / job.ranks();
     if steps.value + 1 < possible {
@@ -274,4 +286,19 @@ fn unsaid(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Ent
     let pause = median(its.filter_map(|mark| mark.busy_before).map(|ns| ns as f64).collect());
     let evidence = "the pause between samples: nothing tells computing from preparing";
     entries.guess("train.computation_time", seconds(pause.unwrap_or(0.0) * batch as f64), evidence);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_is_told_by_pauses_leaves_out_as_few_samples_as_can_be() {
+        assert_eq!(filling(5, 64.0, 1), 4);
+        assert_eq!(filling(8, 64.0, 1), 8);
+        assert_eq!(filling(40, 64.0, 1), 32);
+        assert_eq!(filling(4, 6.0, 1), 3);
+        assert_eq!(filling(1, 7.0, 1), 1);
+        assert_eq!(filling(5, 64.0, 2), 4);
+    }
 }
