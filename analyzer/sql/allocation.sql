@@ -6,8 +6,8 @@ select
   (select count(*) from processes where ended = 'killed') as killed,
   (select count(*) from (select distinct host, pid, tid from events)) as threads,
   (select count(*) from (select distinct host, pid, tid from events
-     where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync')
-       and (file is null or file not like '<%'))) as io_threads,
+     where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync') and (file is null or file not like '<%')
+       or layer = 'app' and cat = 'object')) as io_threads,
   (select count(*) from (select distinct host, pid, tid from events
      where layer = 'app' and class = 'compute')) as compute_threads,
   (select count(*) from events) as events,

@@ -12,6 +12,7 @@ parts as (
       when layer = 'app' and class in ('read', 'write') then 'app_io'
       when layer <> 'app' and class in ('read', 'write', 'metadata', 'sync')
         and (file is null or file not like '<%') then 'io'
+      when layer = 'app' and cat = 'object' then 'io'
     end as part
   from events cross join known
 ),

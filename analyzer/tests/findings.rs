@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use dlio_analyzer::findings::rules::RULES;
 use dlio_schemas::ops::Op;
-use generator::runs::{Loader, MIB, sample, scenarios, slow_storage};
+use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
 use generator::script::Script;
 use serde_json::Value;
 use support::Folder;
@@ -88,6 +88,17 @@ fn worth_is_the_time_that_was_waited() {
     assert!((bound["worth_share"].as_f64().unwrap() - 0.5).abs() < 0.01, "{bound}");
     let measure = &bound["measures"][0];
     assert_eq!((measure["value"].as_f64(), measure["limit"].as_f64()), (Some(0.5), Some(0.05)));
+}
+
+#[test]
+fn requests_to_a_store_are_storage_that_training_waits_for() {
+    let trace = written("store", slow_store(&Loader::starved()));
+    let report = report(&trace, &[]);
+    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage"), "{}", report["verdict"]);
+    let asked = analyze(&trace, &["--sql", include_str!("../sql/time.sql"), "--format", "json"]);
+    let asked: Value = serde_json::from_str(&asked).unwrap();
+    assert!(report["time"]["io_ns"].as_i64().unwrap() > 9_000_000_000, "{}", report["time"]);
+    assert_eq!(asked[0]["io_ns"], report["time"]["io_ns"]);
 }
 
 #[test]

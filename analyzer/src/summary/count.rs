@@ -268,6 +268,10 @@ impl Counter<'_> {
             Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
             _ => {}
         }
+        if traits.requests {
+            self.lanes.push(self.lane, Track::Io, interval);
+            thread.does_io = true;
+        }
         if traits.communicates {
             self.lanes.push(self.lane, Track::Comm, interval);
         }

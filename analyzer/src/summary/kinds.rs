@@ -24,6 +24,8 @@ pub(super) struct KindTraits {
     pub(super) above: bool,
     /// Is a span of communication.
     pub(super) communicates: bool,
+    /// Is a span of a request to an object store: I/O, though no call on a file.
+    pub(super) requests: bool,
     /// Whose times are measured, and which stream its bytes belong to.
     pub(super) timed: Timed,
     pub(super) stream: u8,
@@ -54,6 +56,7 @@ impl KindTraits {
             idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
+            requests: kind.origin == Origin::Span && *kind.cat == *OBJECT,
             timed: match kind.class {
                 Class::Read => Timed::Read,
                 Class::Write => Timed::Write,
@@ -103,6 +106,9 @@ pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)
 }
+
+/// The category of requests to object stores.
+pub const OBJECT: &str = "object";
 
 /// Categories of spans in which ranks talk to one another begin so.
 pub fn communicates(category: &str) -> bool {

@@ -74,6 +74,14 @@ pub fn slow_storage(loader: &Loader) -> Vec<Script> {
     loader.processes(load(loader.step_us() - 1000))
 }
 
+/// The same of an object store: requests are spans, and no call on a file is made.
+pub fn slow_store(loader: &Loader) -> Vec<Script> {
+    let us = loader.step_us() - 1000;
+    loader.processes(|worker, _, _| {
+        worker.span("object.get", "object", us);
+    })
+}
+
 /// One process without any span.
 fn plain(work: impl FnOnce(&mut Script)) -> Vec<Script> {
     let mut program = Script::new(100, 1);
