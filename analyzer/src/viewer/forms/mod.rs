@@ -1,7 +1,6 @@
 //! The forms of exports, and the walk over what an [`Export`] holds that all of them share.
 //!
-//! To add one: a file here with its [`Kind`], and its lines below. What writes it is an
-//! [`Exporter`](dlio_schemas::export::Exporter).
+//! To add one: a file here with its [`Kind`], and its lines below. What writes it is an [`Exporter`].
 
 mod bundle;
 mod chrome;
