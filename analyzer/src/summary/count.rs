@@ -271,6 +271,7 @@ impl Counter<'_> {
         if traits.requests {
             self.lanes.push(self.lane, Track::Io, interval);
             thread.does_io = true;
+            thread.requests += 1;
         }
         if traits.communicates {
             self.lanes.push(self.lane, Track::Comm, interval);

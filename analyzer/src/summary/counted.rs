@@ -79,6 +79,8 @@ pub struct ThreadCount {
     pub computes: bool,
     /// Read from files.
     pub bytes_read: u64,
+    /// Requests to object stores.
+    pub requests: u64,
     /// Messages taken from pipes and sockets, and handed to them.
     pub taken: u64,
     pub handed: u64,
@@ -99,6 +101,7 @@ impl Default for ThreadCount {
             does_io: false,
             computes: false,
             bytes_read: 0,
+            requests: 0,
             taken: 0,
             handed: 0,
             batches: 0,
@@ -116,6 +119,7 @@ impl ThreadCount {
         self.does_io |= other.does_io;
         self.computes |= other.computes;
         self.bytes_read += other.bytes_read;
+        self.requests += other.requests;
         self.taken += other.taken;
         self.handed += other.handed;
         self.batches += other.batches;

@@ -191,12 +191,16 @@ impl Scene<'_> {
 
     /// Whom a process reads files for: the one that made it, of the same program, to whom it hands what it made.
     fn hands_over_to(&self, proc: u32) -> Option<u32> {
-        let reads = self.sum(proc, |thread| thread.bytes_read) > 0;
+        let reads = self.sum(proc, |thread| thread.bytes_read + thread.requests) > 0;
         let (taken, handed) = (self.sum(proc, |thread| thread.taken), self.sum(proc, |thread| thread.handed));
         // One that is given tasks may hand over few batches; one that knows its share from the start hands over many.
         let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
         let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
         (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
+    }
+
+    fn requests(&self, lane: LaneId) -> bool {
+        self.thread(lane).requests > 0
     }
 
     /// True if a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
@@ -263,7 +267,8 @@ impl Scene<'_> {
         lanes.filter_map(|(_, lane)| lane.with.get(&trainer)?[basis as usize].after_last_hand).min()
     }
 
-    /// Threads below a trainer, and beside it, that read files; and itself, if it reads as much as they do.
+    /// Threads below a trainer, and beside it, that read files or ask an object store; and itself, if it reads as much as
+    /// they do.
     fn readers(&self, trainer: LaneId, trainers: &BTreeSet<u32>, basis: Basis) -> Vec<Reading> {
         let is_its = |proc: u32| {
             let nearest = self.above(proc).into_iter().find(|above| trainers.contains(above));
@@ -285,14 +290,15 @@ impl Scene<'_> {
                 // Whoever ended before the training began read for something else.
                 is_its(lane.proc) && overlap.alive() > 0
             };
-            let takes_part = *lane != trainer && bytes > 0 && is_reader;
+            let takes_part = *lane != trainer && (bytes > 0 || self.requests(*lane)) && is_reader;
             takes_part.then_some(Reading { lane: *lane, bytes, overlap })
         };
         let mut found: Vec<Reading> = self.lanes.iter().filter_map(reading).collect();
         let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
-        found.retain(|reader| reader.bytes as f64 >= most * READER_MIN);
+        found.retain(|reader| reader.bytes as f64 >= most * READER_MIN || self.requests(reader.lane));
         let own = self.thread(trainer).bytes_read;
-        if own > 0 && own >= found.iter().map(|reader| reader.bytes).sum() {
+        let reads_itself = own > 0 || self.requests(trainer) && found.is_empty();
+        if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
             let overlap =
                 self.lanes[&trainer].with.get(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
             let overlap = Overlap { since_ready: None, since_end: None, ..overlap };
