@@ -89,7 +89,7 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
          exit 0",
     );
     assert_eq!(left.exit, "0", "{}", left.message);
-    assert!(scene.file("said").contains("5002 events are lost"), "{}", scene.file("said"));
+    assert!(scene.file("message").contains("5002 events are lost"), "{}", scene.file("message"));
     assert!(scene.file("names").contains(".lost-5002.ring"), "{}", scene.file("names"));
     for name in ["report", "page", "strict", "export", "filtered"] {
         let text = scene.file(name).replace('\n', " ");
@@ -112,7 +112,7 @@ fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
          $dlio trace -o small/trace -- true 2> later; ls spool > after; ls small/trace > names",
     );
     assert_eq!(left.exit, "0", "{}", left.message);
-    let (message, killed) = (scene.file("said"), format!("-{}-", scene.file("pid").trim()));
+    let (message, killed) = (scene.file("message"), format!("-{}-", scene.file("pid").trim()));
     assert!(
         scene.file("stranded").contains(&killed)
             && message.contains("killed or found no room, and the events recorded lie in"),
@@ -160,7 +160,7 @@ fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
             ),
         );
         assert_eq!(left.exit, "0", "{name}: {}", left.message);
-        let (message, status) = (scene.file("said"), scene.file("status"));
+        let (message, status) = (scene.file("message"), scene.file("status"));
         assert_eq!(status.trim(), "1", "{option}: {message}");
         assert_eq!(scene.file("content"), "old\n", "{option}");
         holds_only(&scene.file("names"), [name, "other"]);
@@ -186,7 +186,7 @@ fn a_folder_of_parquet_that_finds_no_room_is_not_left_half() {
             ),
         );
         assert_eq!(left.exit, "0", "{folder}: {}", left.message);
-        let message = scene.file("said");
+        let message = scene.file("message");
         assert_eq!(scene.file("status").trim(), "1", "{folder}: {message}");
         assert_eq!((scene.file("left").as_str(), scene.file("names").as_str()), ("", ""), "{folder}");
         let sentence = message.lines().find(|line| line.contains("No space left on device"));

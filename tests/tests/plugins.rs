@@ -15,7 +15,8 @@ const PLUGINS: &[(&str, &str, &[&str])] = &[
     ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
     ("analyzer", "findings/rules", &[]),
     // An .npz is a zip of .npy; zips and HDF5 files are those of checkpoints and of the library too.
-    ("benchmark", "formats", &["npy", "zip", "hdf5", "hdf5_head", "hdf5_chunks"]),
+    // Shards are tars, and streams are read through a window.
+    ("benchmark", "formats", &["npy", "zip", "hdf5", "hdf5_head", "hdf5_chunks", "tar", "window"]),
 ];
 
 fn root() -> PathBuf {
