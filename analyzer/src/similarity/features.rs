@@ -55,10 +55,8 @@ impl Feature {
     /// `None` where it is zero, or not there, in both.
     pub fn of_both(&self, before: &Side, after: &Side) -> Option<FeatureOfBoth> {
         let (a, b) = ((self.of)(before).unwrap_or(0.0), (self.of)(after).unwrap_or(0.0));
-        let larger = a.max(b);
-        let scale = if self.unit == Unit::Share { 1.0 } else { larger };
-        let difference = (a - b).abs() / scale;
-        (larger > 0.0).then_some(FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference })
+        let both = FeatureOfBoth { feature: self.name, unit: self.unit, before: a, after: b, difference: 0.0 };
+        (a.max(b) > 0.0).then(|| FeatureOfBoth { difference: (a - b).abs() / both.scale(), ..both })
     }
 }
 

@@ -94,6 +94,13 @@ pub struct FeatureOfBoth {
     pub difference: f64,
 }
 
+impl FeatureOfBoth {
+    /// The larger of both; shares are parts of one already.
+    pub fn scale(&self) -> f64 {
+        if self.unit == Unit::Share { 1.0 } else { self.before.max(self.after) }
+    }
+}
+
 /// How far two distributions lie apart.
 #[derive(Serialize, Clone, Debug)]
 pub struct Distance {
@@ -153,7 +160,7 @@ pub fn similarity(before: &Side, after: &Side) -> Similarity {
 /// none, and two that are next to nothing are alike.
 fn cosine(features: &[FeatureOfBoth]) -> f64 {
     let scaled = features.iter().map(|feature| {
-        let scale = if feature.unit == Unit::Share { 1.0 } else { feature.before.max(feature.after) };
+        let scale = feature.scale();
         (feature.before / scale, feature.after / scale)
     });
     let (dot, a, b) = scaled.fold((0.0, 0.0, 0.0), |(dot, a, b), (x, y)| (dot + x * y, a + x * x, b + y * y));
