@@ -537,10 +537,6 @@ impl Reader for Hdf5Reader {
         self.buffer.bytes(self.length)
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

@@ -233,10 +233,6 @@ impl Reader for ImageReader {
         &self.pixels
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.pixels.clone()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

@@ -214,10 +214,6 @@ impl Reader for IndexedReader {
         &self.buffer.bytes(self.start + self.length)[self.start..]
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

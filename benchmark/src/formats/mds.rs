@@ -173,10 +173,6 @@ impl Reader for MdsReader {
         &self.buffer.bytes(self.place.end)[self.place.start..]
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

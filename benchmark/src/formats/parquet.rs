@@ -368,10 +368,6 @@ impl Reader for ParquetReader {
         &self.row
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.row.clone()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

@@ -68,10 +68,6 @@ impl Reader for RawReader {
         &self.buffer.bytes(start + bytes)[start..]
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

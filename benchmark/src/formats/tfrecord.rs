@@ -284,10 +284,6 @@ impl Reader for RecordReader {
         image_in(self.window.passed(self.whole - HEAD, self.record)).unwrap_or_default()
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }

@@ -253,10 +253,6 @@ impl Reader for ShardReader {
         &self.bytes
     }
 
-    fn content(&self, _: u64) -> Vec<u8> {
-        self.bytes.clone()
-    }
-
     fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)
     }
