@@ -18,11 +18,12 @@ pub mod wall;
 
 use serde::Serialize;
 
+use crate::summary::quantiles::median;
 use align::{FindingChange, Row};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
 use run::Run;
-use statistics::{Interval, Location, Weighted, block, bootstrap, discoveries, median, median_of_ratios, u_test};
+use statistics::{Interval, Location, Weighted, block, bootstrap, discoveries, median_of_ratios, u_test};
 use wall::Wall;
 
 pub const SCHEMA: &str = "dlio-comparison";
@@ -167,7 +168,7 @@ impl Sides {
     pub fn change(&self, named: &Named) -> MetricChange {
         let of = |runs: &[Run]| -> Option<Vec<f64>> { runs.iter().map(|run| named.of(run)).collect() };
         let (before, after) = (of(&self.before), of(&self.after));
-        let (a, b) = (before.as_deref().and_then(median), after.as_deref().and_then(median));
+        let (a, b) = (before.clone().and_then(median), after.clone().and_then(median));
         let mut change = MetricChange {
             metric: named.name(),
             unit: named.unit(),

@@ -248,13 +248,6 @@ pub fn discoveries(probabilities: &[f64]) -> Vec<bool> {
     found
 }
 
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some((sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,13 +348,5 @@ mod tests {
         assert_eq!(discoveries(&[0.01, 0.04, 0.03, 0.5]), [true, false, false, false]);
         assert_eq!(discoveries(&[0.012, 0.02, 0.03, 0.5]), [true, true, true, false]);
         assert_eq!(discoveries(&[]), [false; 0]);
-    }
-
-    #[test]
-    fn medians_of_even_numbers_lie_between() {
-        assert_eq!(
-            (median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0]), median(&[])),
-            (Some(2.0), Some(2.5), None)
-        );
     }
 }

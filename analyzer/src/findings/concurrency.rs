@@ -5,7 +5,7 @@
 //! The slope of log X over log L says which, if L was ever different.
 
 use super::case::Case;
-use super::loader::median;
+use crate::summary::quantiles::median;
 
 /// Stretches that a run is cut into, and calls that one of them needs to be counted.
 const STRETCHES: usize = 200;

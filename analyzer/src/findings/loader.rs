@@ -68,24 +68,3 @@ pub fn busiest(case: &Case) -> Vec<String> {
     };
     readers.iter().take(EVIDENCE_MAX).map(row).collect()
 }
-
-/// The middle of some values.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some((low + high) / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(
-            (median(vec![3.0]), median(vec![1.0, 9.0, 2.0]), median(vec![1.0, 2.0])),
-            (Some(3.0), Some(2.0), Some(1.5))
-        );
-    }
-}

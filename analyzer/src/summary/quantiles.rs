@@ -222,6 +222,13 @@ impl Histogram {
     }
 }
 
+/// The middle of values in any order; of an even number of them, between the two.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
+}
+
 /// Quantiles of values in ascending order, each with its count; between two values by their distance, as SQL's
 /// `percentile_cont`, numpy and pandas do.
 pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128) -> Option<Quantiles> {
@@ -386,6 +393,20 @@ mod tests {
         let steps = counts.sorted();
         let sum = values.iter().map(|value| *value as u128).sum();
         quantiles(steps.iter().map(|(_, value, n)| (*value as f64, *n)), values.len() as u64, sum).unwrap()
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(
+            (median(vec![3.0]), median(vec![1.0, 9.0, 2.0]), median(vec![1.0, 2.0])),
+            (Some(3.0), Some(2.0), Some(1.5))
+        );
+        assert_eq!(
+            (median(vec![3.0, 1.0, 2.0]), median(vec![4.0, 1.0, 2.0, 3.0]), median(vec![])),
+            (Some(2.0), Some(2.5), None)
+        );
+        assert_eq!(median(vec![3.0, 1.0, 2.0, 10.0]), Some(2.5));
     }
 
     #[test]

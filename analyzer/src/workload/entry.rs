@@ -73,13 +73,6 @@ pub fn seconds(ns: f64) -> String {
     if text.is_empty() { "0".into() } else { text.into() }
 }
 
-/// The middle one of values.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +80,5 @@ mod tests {
     #[test]
     fn seconds_have_the_digits_that_tell() {
         assert_eq!([1.5e9, 0.0, 323_000_000.0, 1e9].map(seconds), ["1.5", "0", "0.323", "1"]);
-        assert_eq!(median(vec![3.0, 1.0, 2.0, 10.0]), Some(2.5));
     }
 }

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::dataset::Means;
-use super::entry::{Confidence, Entries, median, seconds};
+use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataSet, Job};
 use super::shape::{Habit, Shape, reading_lanes};
 use crate::behaviour::marks::{Mark, What};
 use crate::summary::groups::training::RankGroup;
+use crate::summary::quantiles::median;
 
 /// Adds them; returns the framework whose loader it is.
 pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut Entries) -> &'static str {

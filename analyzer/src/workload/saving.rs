@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::entry::{Confidence, Entries, median, seconds};
+use super::entry::{Confidence, Entries, seconds};
 use super::job::{Job, written};
 use super::yaml::quoted;
 use crate::behaviour::marks::{Mark, What};
+use crate::summary::quantiles::median;
 use crate::summary::units::bytes;
 
 /// Whether anything is written that is taken for checkpoints.

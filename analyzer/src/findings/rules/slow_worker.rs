@@ -1,9 +1,10 @@
 //! One reader is slower than the others, and everybody waits for its turn.
 
 use super::super::case::{Case, Judgement, Waited};
-use super::super::loader::{busiest, busy_ns, largest_turn, median};
+use super::super::loader::{busiest, busy_ns, largest_turn};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::groups::training::RankGroup;
+use crate::summary::quantiles::median;
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {

@@ -1,8 +1,8 @@
 //! One rank waits longer than the others.
 
 use super::super::case::{Case, Judgement, Worth, named};
-use super::super::loader::median;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::quantiles::median;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
 
