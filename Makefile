@@ -1,6 +1,6 @@
 # Thin: each target is a script or a cargo call. `make demo` and `make test` install what they miss.
 
-# Outside the clone, so that dependencies are built once for all clones: DataFusion alone takes a quarter of an hour.
+# Outside the clone, so that dependencies are built once for all clones: DataFusion takes most of half an hour.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
 export DLIO_DIST := $(CARGO_TARGET_DIR)/dist
 # The Python that reads what we write, made by tests/setup.sh.
@@ -43,7 +43,7 @@ test-mlpstorage: build
 
 # Before anything else, so that nobody waits for they know not what.
 say-test:
-	@echo "make test: about half an hour on two cores, after a first build of a quarter of an hour."
+	@echo "make test: about half an hour on two cores, after a first build of about as long."
 	@echo "  In turn: format and clippy, build, documents of the code, unit tests and small traced programs (most of the"
 	@echo "  time), the examples, the Python package, instructions a call, the Perfetto UI in a browser. It stops at the"
 	@echo "  first that fails. What it needs is installed first; nothing outside the build and cache folders is changed."
