@@ -380,6 +380,13 @@ pub fn forget_files() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// The table and the count of children belong to the process: one test at a time has them.
+    fn alone() -> MutexGuard<'static, ()> {
+        static TESTS: Mutex<()> = Mutex::new(());
+        TESTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 
     fn advance(fd: i32, moved: i64) -> i64 {
         description(fd).map_or(POS_UNKNOWN, |description| description.advance(moved))
@@ -387,6 +394,7 @@ mod tests {
 
     #[test]
     fn duplicates_share_a_position_and_outlive_each_other() {
+        let _alone = alone();
         opened(200, 5, 0);
         duplicated(200, 201);
         assert_eq!((advance(200, 10), advance(201, 10), position(200)), (0, 10, 20));
@@ -398,6 +406,7 @@ mod tests {
 
     #[test]
     fn a_number_opened_again_while_a_duplicate_lives_begins_anew() {
+        let _alone = alone();
         for _ in 0..3 {
             opened(210, 5, 0);
             duplicated(210, 211);
@@ -413,6 +422,7 @@ mod tests {
 
     #[test]
     fn a_shared_description_is_unknown_until_a_seek() {
+        let _alone = alone();
         opened(300, 5, 0);
         shared_with_child();
         assert_eq!(advance(300, 10), POS_UNKNOWN);
@@ -423,6 +433,7 @@ mod tests {
 
     #[test]
     fn numbers_beyond_every_table_are_passed_over() {
+        let _alone = alone();
         for fd in [-1, i32::MAX, DESCRIPTORS as i32] {
             opened(fd, 5, 0);
             assert_eq!(position(fd), POS_UNKNOWN);
