@@ -1,4 +1,4 @@
-//! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none] [LEVEL]`
+//! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none]`
 //!
 //! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace,
 //! OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
@@ -328,7 +328,7 @@ fn cpu_ns() -> u64 {
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, shape, stem, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: known_trace mixed|spans|hosts OUT [EVENTS] [deflate|zstd|none] [LEVEL]");
+        eprintln!("usage: known_trace mixed|spans|hosts OUT [EVENTS] [deflate|zstd|none]");
         std::process::exit(2);
     };
     let events = rest.first().map_or(1000, |n| n.parse().expect("a number of events"));
@@ -337,7 +337,6 @@ fn main() {
         Some("none") => Compression::None,
         _ => Compression::Deflate,
     };
-    let level = rest.get(2).map(|level| level.parse().expect("a level"));
     if shape == "hosts" {
         return hosts(stem, events);
     }
@@ -355,7 +354,7 @@ fn main() {
         out.extend_from_slice(bytes);
         Ok(())
     };
-    let writer = Writer::new(&mut sink, &Options { compression, level, ..Options::default() }).expect("memory");
+    let writer = Writer::new(&mut sink, &Options { compression, ..Options::default() }).expect("memory");
     let summary = export(&image, &native, Box::new(writer)).expect("memory");
     let took = cpu_ns() - began;
     let began = cpu_ns();

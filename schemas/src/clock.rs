@@ -5,6 +5,8 @@
 //! CLOCK_REALTIME. Afterwards ticks become boot time by interpolation between neighbouring anchors. Boot time becomes Unix
 //! time by one offset for a whole host, so that a step of the wall clock moves nothing against anything else.
 
+use std::ops::Range;
+
 /// One moment on three clocks.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -64,23 +66,27 @@ impl Clock {
     /// Boot times of many ticks; neighbours usually share a span, which is then not searched for again.
     pub fn convert(&self, ticks: &[u64], into: &mut Vec<i64>) {
         into.clear();
-        into.reserve(ticks.len());
-        let mut at = 0;
-        for &tick in ticks {
-            if !self.holds(at, tick) {
-                at = self.spans.partition_point(|span| span.ticks <= tick).saturating_sub(1);
+        let (mut span, mut held) = (self.spans[0], 0..0);
+        into.extend(ticks.iter().map(|tick| {
+            if !held.contains(tick) {
+                (span, held) = self.around(*tick);
             }
-            into.push(self.spans[at].boot_ns(tick) as i64);
-        }
+            span.boot_ns(*tick) as i64
+        }));
+    }
+
+    /// The span of a tick, and its ticks. The last tick there is belongs to none of them, and is found each time.
+    #[cold]
+    fn around(&self, tick: u64) -> (Span, Range<u64>) {
+        let after = self.spans.partition_point(|span| span.ticks <= tick);
+        let at = after.saturating_sub(1);
+        let first = if at == 0 { 0 } else { self.spans[at].ticks };
+        (self.spans[at], first..self.spans.get(at + 1).map_or(u64::MAX, |next| next.ticks))
     }
 
     /// Length of a duration that began at `start`. Zero where a damaged anchor makes time go backwards.
     pub fn duration_ns(&self, start: u64, duration: u64) -> u64 {
         self.boot_ns(start.saturating_add(duration)).saturating_sub(self.boot_ns(start))
-    }
-
-    fn holds(&self, at: usize, tick: u64) -> bool {
-        (at == 0 || self.spans[at].ticks <= tick) && self.spans.get(at + 1).is_none_or(|next| tick < next.ticks)
     }
 }
 

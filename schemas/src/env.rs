@@ -94,9 +94,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: LAYERS,
-        values: "posix,stdio,process,app,wait",
+        values: "posix,stdio,process,app,wait,object",
         default: "all",
-        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep.",
+        meaning: "Record only these layers. wait are calls that wait for others and move nothing: poll, waitpid, pthread_cond_wait, sleep; object are requests to object stores.",
     },
     Variable {
         name: MIN_US,

@@ -12,9 +12,11 @@
 
 pub mod chrome;
 pub mod clock;
+mod deflate;
 pub mod dftracer;
 pub mod env;
 pub mod export;
+mod huffman;
 mod json;
 pub mod native;
 pub mod ops;

@@ -24,6 +24,8 @@ pub enum Layer {
     Process,
     App,
     Wait,
+    /// Requests to object stores, told by whoever makes them: see `dlio_tracer::io`.
+    Object,
 }
 
 /// The purpose of the call; the column `class`.
@@ -100,10 +102,10 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 5] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait];
+    pub const ALL: [Layer; 6] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app", "wait"][self as usize]
+        ["posix", "stdio", "process", "app", "wait", "object"][self as usize]
     }
 
     pub fn from_name(name: &str) -> Option<Layer> {
@@ -403,6 +405,24 @@ operations! {
         403 META "meta" Other None None Status;
         // Calls of this thread that found no room: `a` says how many.
         404 LOST "lost" Other Count None Status;
+    }
+    // Requests to object stores, each attempt one, from the first byte sent to the last received. `file` is the object's URL;
+    // what else is known of them is metadata before them, as of a span.
+    Object {
+        420 OBJECT_GET "object.get" Read Position Size Bytes;
+        421 OBJECT_PUT "object.put" Write Position Size Bytes;
+        // One part of an object that is written in several; it is there when the upload is complete.
+        422 OBJECT_PART "object.part" Write Position Size Bytes;
+        423 OBJECT_HEAD "object.head" Metadata None None Status;
+        424 OBJECT_LIST "object.list" Metadata None None Status;
+        425 OBJECT_DELETE "object.delete" Metadata None None Status;
+        426 OBJECT_COPY "object.copy" Metadata None None Status;
+        427 OBJECT_BEGIN "object.begin" Metadata None None Status;
+        428 OBJECT_COMPLETE "object.complete" Sync None None Status;
+        429 OBJECT_ABORT "object.abort" Metadata None None Status;
+        430 OBJECT_OTHER "object.other" Metadata None None Status;
+        // A connection that could not be made: no request was sent.
+        431 OBJECT_CONNECT "object.connect" Metadata None None Status;
     }
 }
 

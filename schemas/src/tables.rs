@@ -69,7 +69,7 @@ pub const EVENTS: &[Column] = &[
         "layer",
         Type::Name,
         false,
-        "posix, stdio, mpiio, process or wait for a call; app for what the program says itself",
+        "posix, stdio, mpiio, process, wait or object for a call; app for what the program says itself",
     ),
     column("host", Type::Name, true, "name of the machine"),
     column("pid", Type::Int32, false, "process id; see proc for a key"),

@@ -55,6 +55,16 @@ pub struct Activity {
     series: [Series; 4],
     /// By process and descriptor.
     descriptors: BTreeMap<(u64, i32), Descriptor>,
+    /// The bin of the last call: most are in the same.
+    near: Bin,
+}
+
+/// A bin and its time.
+#[derive(Clone, Copy, Default, Debug)]
+struct Bin {
+    number: usize,
+    first_ns: u64,
+    end_ns: u64,
 }
 
 /// The events of one number of a descriptor.
@@ -97,7 +107,7 @@ impl Activity {
         let width_ns = last_ns.saturating_sub(first_ns).div_ceil(BINS as u64).max(WIDTH_MIN_NS);
         let empty = Series { inside: vec![0.0; BINS], change: vec![0.0; BINS] };
         let series = [empty.clone(), empty.clone(), empty.clone(), empty];
-        Activity { first_ns, width_ns, series, descriptors: BTreeMap::new() }
+        Activity { first_ns, width_ns, series, descriptors: BTreeMap::new(), near: Bin::default() }
     }
 
     /// Adds one call of a process. Calls on pipes and sockets are not given: they are no files.
@@ -108,29 +118,39 @@ impl Activity {
         if !matches!(class, Class::Read | Class::Write | Class::Metadata | Class::Sync) {
             return;
         }
+        let bins = match self.near.first_ns <= begin && end < self.near.end_ns {
+            true => (self.near.number, self.near.number),
+            false => (self.bin(begin), self.bin(end)),
+        };
         // A failed call moves nothing, opens nothing, closes nothing.
         if ret >= 0 {
+            let bytes = ret as f64 * 1e9;
             match class {
-                Class::Read if info.ret == Ret::Bytes => self.spread(Counter::ReadRate, begin, end, ret as f64 * 1e9),
-                Class::Write if info.ret == Ret::Bytes => self.spread(Counter::WriteRate, begin, end, ret as f64 * 1e9),
+                Class::Read if info.ret == Ret::Bytes => self.spread(Counter::ReadRate, bins, begin, end, bytes),
+                Class::Write if info.ret == Ret::Bytes => self.spread(Counter::WriteRate, bins, begin, end, bytes),
                 _ if matches!(op, Op::FDOPEN | Op::FDOPENDIR) => (),
                 _ if info.ret == Ret::Fd => self.open((process, ret as i32), op, end),
                 _ if matches!(op, Op::CLOSE | Op::FCLOSE | Op::CLOSEDIR) => self.close((process, fd), end),
                 _ => (),
             }
         }
-        self.spread(Counter::InFlight, begin, end, end.saturating_sub(begin) as f64);
+        self.spread(Counter::InFlight, bins, begin, end, end.saturating_sub(begin) as f64);
     }
 
-    /// Spreads an amount over a time.
-    #[inline]
-    fn spread(&mut self, counter: Counter, begin: u64, end: u64, amount: f64) {
-        let (from, to) = (self.bin(begin), self.bin(end));
+    /// Spreads an amount over a time, which lies in these bins.
+    #[inline(always)]
+    fn spread(&mut self, counter: Counter, (from, to): (usize, usize), begin: u64, end: u64, amount: f64) {
         let series = &mut self.series[counter as usize];
         if from == to {
             series.inside[from] += amount;
-            return;
+        } else {
+            self.spread_over(counter, (from, to), begin, end, amount);
         }
+    }
+
+    #[inline(never)]
+    fn spread_over(&mut self, counter: Counter, (from, to): (usize, usize), begin: u64, end: u64, amount: f64) {
+        let series = &mut self.series[counter as usize];
         let (first_ns, width) = (self.first_ns, self.width_ns);
         let rate = amount / (end - begin) as f64;
         let left = (first_ns + (from as u64 + 1) * width).saturating_sub(begin) as f64;
@@ -175,8 +195,23 @@ impl Activity {
         change
     }
 
-    fn bin(&self, at: u64) -> usize {
-        ((at.saturating_sub(self.first_ns) / self.width_ns) as usize).min(BINS - 1)
+    #[inline(always)]
+    fn bin(&mut self, at: u64) -> usize {
+        if !(self.near.first_ns..self.near.end_ns).contains(&at) {
+            self.near = self.bin_around(at);
+        }
+        self.near.number
+    }
+
+    #[inline(never)]
+    fn bin_around(&self, at: u64) -> Bin {
+        let number = ((at.saturating_sub(self.first_ns) / self.width_ns) as usize).min(BINS - 1);
+        let edge = |number: usize| self.first_ns.saturating_add(number as u64 * self.width_ns);
+        Bin {
+            number,
+            first_ns: if number == 0 { 0 } else { edge(number) },
+            end_ns: if number == BINS - 1 { u64::MAX } else { edge(number + 1) },
+        }
     }
 
     /// The counter over time: where it changes, and zero at the end. Empty where nothing ever happened.

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::lanes::{Lanes, Place};
-use super::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid};
+use super::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid, layer_index};
 use super::owner::{Head, Process, SNAPSHOT_NS, put_packet};
+use super::pack::Packer;
 use super::proto::{Message, field, value};
+use super::template::{Part, Parts, Shape, Short, Templates, Width};
 use crate::export::{Call, Meta};
 use crate::native::names::Names;
 use crate::ops::{Arg, Layer, OpInfo, Ret};
@@ -32,6 +34,7 @@ pub(super) struct State {
     /// Counters, by the ids of their names.
     pub(super) counters: Numbers,
     pub(super) lanes: Numbers,
+    pub(super) templates: Templates,
 }
 
 /// A set of numbers, most of them small.
@@ -45,6 +48,14 @@ pub(super) struct Numbers {
 pub(super) const FAR: u64 = 1 << 22;
 
 impl Numbers {
+    #[inline(always)]
+    pub(super) fn has(&self, number: u64) -> bool {
+        match self.near.get((number >> 6) as usize) {
+            Some(word) => word >> (number & 63) & 1 != 0,
+            None => number >= FAR && self.far.contains(&number),
+        }
+    }
+
     /// True if the number is new.
     #[inline(always)]
     pub(super) fn insert(&mut self, number: u64) -> bool {
@@ -129,7 +140,7 @@ pub(super) fn put_counter(out: &mut Message, process: &Process, thread: &mut Thr
         });
     }
     let iids = intern(out, head, state, call, names);
-    put_event(out, head, state, call.begin, value::COUNTER, |event| {
+    put_event(out, &mut Short, head, state, call.begin, value::COUNTER, |event, _| {
         event.number(field::event::CATEGORY_IIDS, iids.category);
         event.number(field::event::NAME_IID, iids.name);
         event.number(field::event::TRACK, uuid);
@@ -141,16 +152,16 @@ pub(super) fn put_counter(out: &mut Message, process: &Process, thread: &mut Thr
 pub(super) fn put_instant(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
-    put_event(out, thread.head, state, call.begin, value::INSTANT, |event| {
+    put_event(out, &mut Short, thread.head, state, call.begin, value::INSTANT, |event, width| {
         event.number(field::event::CATEGORY_IIDS, iids.category);
         event.number(field::event::NAME_IID, iids.name);
-        put_arguments(event, call, flows);
+        put_arguments(event, width, call, flows);
     });
 }
 
 #[inline]
 pub(super) fn put_slice(
-    out: &mut Message,
+    packer: &mut Packer,
     owner: &Process,
     thread: &mut Thread,
     call: &Call,
@@ -160,20 +171,83 @@ pub(super) fn put_slice(
     let place = thread.lanes.place(call.begin, call.end, call.depth);
     let lane = match place {
         Place::Track => None,
-        Place::Lane(lane) => Some(lane_track(out, owner, thread, lane)),
-        Place::Nowhere => return put_homeless(out, thread, call, flows, names),
+        Place::Lane(lane) => Some(lane_track(packer.out(), owner, thread, lane)),
+        Place::Nowhere => return put_homeless(packer.out(), thread, call, flows, names),
     };
     let state = thread.state.as_mut().expect("introduced");
+    if lane.is_none()
+        && flows.is_empty()
+        && call.metadata.is_empty()
+        && let Some((shape, parts)) = Shape::of(call, call.begin.wrapping_sub(state.last_ns))
+        && put_by_template(packer, thread.head, state, call, shape, &parts, names)
+    {
+        return;
+    }
+    let out = packer.out();
     let iids = intern(out, thread.head, state, call, names);
-    put_event(out, thread.head, state, call.begin, value::SLICE_BEGIN, |event| {
-        event.number(field::event::CATEGORY_IIDS, iids.category);
-        event.number(field::event::NAME_IID, iids.name);
-        if let Some(uuid) = lane {
+    put_pair(out, &mut Short, thread.head, state, call, &Beside { iids, lane, flows });
+}
+
+/// Writes a call like the last one of its shape. `false` where there are too many shapes.
+#[inline(always)]
+fn put_by_template(
+    packer: &mut Packer,
+    head: Head,
+    state: &mut State,
+    call: &Call,
+    shape: Shape,
+    parts: &Parts,
+    names: &Names,
+) -> bool {
+    let mut known = state.templates.find(shape);
+    if known.is_none() || call.file != 0 && !state.strings.has(call.file as u64) {
+        known = prepare(packer.out(), head, state, call, shape, names);
+    }
+    let Some(template) = known else { return false };
+    state.templates.put(template, parts, packer);
+    state.last_ns = call.end;
+    true
+}
+
+/// Makes sure that a template is there, and that the sequence knows every string of the call.
+#[inline(never)]
+fn prepare(
+    out: &mut Message,
+    head: Head,
+    state: &mut State,
+    call: &Call,
+    shape: Shape,
+    names: &Names,
+) -> Option<usize> {
+    let iids = intern(out, head, state, call, names);
+    state.templates.find(shape).or_else(|| {
+        let (last_ns, mut templates) = (state.last_ns, std::mem::take(&mut state.templates));
+        let beside = Beside { iids, lane: None, flows: &[] };
+        let made = templates.make(shape, |out, width| put_pair(out, width, head, state, call, &beside));
+        (state.templates, state.last_ns) = (templates, last_ns);
+        made
+    })
+}
+
+/// What the packets of a call say beside it.
+struct Beside<'a> {
+    iids: Iids,
+    lane: Option<u64>,
+    flows: &'a [u64],
+}
+
+/// Beginning and end of a call.
+#[inline(always)]
+fn put_pair(out: &mut Message, width: &mut impl Width, head: Head, state: &mut State, call: &Call, beside: &Beside) {
+    put_event(out, width, head, state, call.begin, value::SLICE_BEGIN, |event, width| {
+        event.number(field::event::CATEGORY_IIDS, beside.iids.category);
+        event.number(field::event::NAME_IID, beside.iids.name);
+        if let Some(uuid) = beside.lane {
             event.number(field::event::TRACK, uuid);
         }
-        put_arguments(event, call, flows);
+        put_arguments(event, width, call, beside.flows);
     });
-    put_end(out, thread.head, state, call.end, lane);
+    put_end(out, width, head, state, call.end, beside.lane);
 }
 
 /// A call that overlaps with too many others: a moment with its duration as an argument.
@@ -181,10 +255,10 @@ pub(super) fn put_slice(
 pub(super) fn put_homeless(out: &mut Message, thread: &mut Thread, call: &Call, flows: &[u64], names: &Names) {
     let state = thread.state.as_mut().expect("introduced");
     let iids = intern(out, thread.head, state, call, names);
-    put_event(out, thread.head, state, call.begin, value::INSTANT, |event| {
+    put_event(out, &mut Short, thread.head, state, call.begin, value::INSTANT, |event, width| {
         event.number(field::event::CATEGORY_IIDS, iids.category);
         event.number(field::event::NAME_IID, iids.name);
-        put_arguments(event, call, flows);
+        put_arguments(event, width, call, flows);
         put_number(event, Key::Dur, (call.end - call.begin) as i64);
     });
 }
@@ -208,32 +282,40 @@ pub(super) fn lane_track(out: &mut Message, owner: &Process, thread: &mut Thread
 }
 
 #[inline(always)]
-pub(super) fn put_event(
+pub(super) fn put_event<W: Width>(
     out: &mut Message,
+    width: &mut W,
     head: Head,
     state: &mut State,
     time: u64,
     kind: u64,
-    fill: impl FnOnce(&mut Message),
+    fill: impl FnOnce(&mut Message, &mut W),
 ) {
     let since = time.wrapping_sub(state.last_ns);
     state.last_ns = time;
     put_packet(out, head, |packet| {
-        packet.number(field::packet::TIMESTAMP, since);
+        width.put(packet, field::packet::TIMESTAMP, Part::Begin, since);
         packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
         packet.nested(field::packet::TRACK_EVENT, |event| {
             event.number(field::event::TYPE, kind);
-            fill(event);
+            fill(event, width);
         });
     });
 }
 
 #[inline(always)]
-pub(super) fn put_end(out: &mut Message, head: Head, state: &mut State, time: u64, lane: Option<u64>) {
+pub(super) fn put_end(
+    out: &mut Message,
+    width: &mut impl Width,
+    head: Head,
+    state: &mut State,
+    time: u64,
+    lane: Option<u64>,
+) {
     let since = time.wrapping_sub(state.last_ns);
     state.last_ns = time;
     put_packet(out, head, |packet| {
-        packet.number(field::packet::TIMESTAMP, since);
+        width.put(packet, field::packet::TIMESTAMP, Part::End, since);
         packet.nested(field::packet::TRACK_EVENT, |event| {
             event.number(field::event::TYPE, value::SLICE_END);
             if let Some(uuid) = lane {
@@ -323,7 +405,7 @@ pub(super) fn category_of(call: &Call) -> (u64, CategoryName) {
         return (CATEGORY_NAMES + call.fd as u64, CategoryName::Given(call.fd as u32));
     }
     let layer = call.info.map_or(Layer::App, |info| info.layer);
-    (1 + layer as u64, CategoryName::Of(layer))
+    (layer_index(layer), CategoryName::Of(layer))
 }
 
 pub(super) fn text_of(category: CategoryName, names: &Names) -> Vec<u8> {
@@ -354,21 +436,21 @@ pub(super) fn target_of(call: &Call) -> Option<u32> {
 }
 
 #[inline(always)]
-pub(super) fn put_arguments(event: &mut Message, call: &Call, flows: &[u64]) {
+pub(super) fn put_arguments(event: &mut Message, width: &mut impl Width, call: &Call, flows: &[u64]) {
     let Some(info) = call.info else {
         return put_all(event, call);
     };
     if call.names_itself() {
         put_steps(event, call.a);
     } else {
-        put_file(event, call);
+        put_file(event, width, call);
         if let (Some(key), Some(a)) = (Key::of(info.a, false), call.a) {
-            put_value(event, key, a);
+            put_value(event, width, key, Part::A, a);
         }
         if let Some(key) = Key::of(info.b, true) {
-            put_value(event, key, call.b);
+            put_value(event, width, key, Part::B, call.b);
         }
-        put_result(event, info, call);
+        put_result(event, width, info, call);
     }
     if call.unfinished {
         put_number(event, Key::Unfinished, 1);
@@ -380,34 +462,32 @@ pub(super) fn put_arguments(event: &mut Message, call: &Call, flows: &[u64]) {
 /// An operation this version does not know: nothing is left out.
 #[cold]
 pub(super) fn put_all(event: &mut Message, call: &Call) {
-    put_file(event, call);
+    put_file(event, &mut Short, call);
     put_number(event, Key::Count, call.a.unwrap_or(POS_UNKNOWN));
     put_number(event, Key::Second, call.b);
     put_number(event, Key::Ret, call.ret);
 }
 
 #[inline(always)]
-pub(super) fn put_file(event: &mut Message, call: &Call) {
+pub(super) fn put_file(event: &mut Message, width: &mut impl Width, call: &Call) {
     if call.file != 0 {
-        event.nested(field::event::ANNOTATIONS, |annotation| {
-            annotation.number(field::annotation::NAME_IID, Key::File as u64);
-            annotation.number(field::annotation::STRING_IID, call.file as u64);
-        });
+        put_annotation(event, width, Key::File, field::annotation::STRING_IID, Part::File, call.file as u64);
     }
     if call.fd != -1 {
-        put_number(event, Key::Fd, call.fd as i64);
+        put_value(event, width, Key::Fd, Part::Fd, call.fd as i64);
     }
 }
 
 /// What is as it has to be (zero, the descriptor that `fd` says) is left out.
 #[inline(always)]
-pub(super) fn put_result(event: &mut Message, info: &OpInfo, call: &Call) {
+pub(super) fn put_result(event: &mut Message, width: &mut impl Width, info: &OpInfo, call: &Call) {
+    let mut put = |key, number| put_value(event, width, key, Part::Result, number);
     match (call.ret, info.ret) {
-        (ret, _) if ret < 0 => put_number(event, Key::Errno, ret.wrapping_neg()),
-        (ret, Ret::Bytes) => put_number(event, Key::Bytes, ret),
+        (ret, _) if ret < 0 => put(Key::Errno, ret.wrapping_neg()),
+        (ret, Ret::Bytes) => put(Key::Bytes, ret),
         (ret, Ret::Fd) if ret == call.fd as i64 => (),
         (0, Ret::Status) => (),
-        (ret, _) => put_number(event, Key::Ret, ret),
+        (ret, _) => put(Key::Ret, ret),
     }
 }
 
@@ -421,7 +501,7 @@ pub(super) fn put_steps(event: &mut Message, packed: Option<i64>) {
 }
 
 #[inline(always)]
-pub(super) fn put_value(event: &mut Message, key: Key, number: i64) {
+pub(super) fn put_value(event: &mut Message, width: &mut impl Width, key: Key, part: Part, number: i64) {
     let as_kind = match key {
         Key::Target | Key::Source => field::annotation::STRING_IID,
         // Shown in hexadecimal.
@@ -429,9 +509,14 @@ pub(super) fn put_value(event: &mut Message, key: Key, number: i64) {
         _ => field::annotation::INT,
     };
     let number = if as_kind == field::annotation::STRING_IID { number as u32 as u64 } else { number as u64 };
+    put_annotation(event, width, key, as_kind, part, number);
+}
+
+#[inline(always)]
+fn put_annotation(event: &mut Message, width: &mut impl Width, key: Key, kind: u32, part: Part, number: u64) {
     event.nested(field::event::ANNOTATIONS, |annotation| {
         annotation.number(field::annotation::NAME_IID, key as u64);
-        annotation.number(as_kind, number);
+        width.put(annotation, kind, part, number);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key};
+use super::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key, layer_index};
 use super::proto::{Walk, field};
 use crate::ops::{Layer, Op};
 
@@ -130,7 +130,7 @@ fn operation(iid: u64, text: &[u8]) -> Option<Op> {
 
 fn category(iid: u64, text: &[u8], id: u32) -> Category {
     let index = iid >> DEPTH_BITS;
-    let layer = Layer::ALL.into_iter().find(|layer| 1 + *layer as u64 == index && layer.name().as_bytes() == text);
+    let layer = Layer::ALL.into_iter().find(|layer| layer_index(*layer) == index && layer.name().as_bytes() == text);
     Category { id, layer, depth: (iid & ((1 << DEPTH_BITS) - 1)) as u8 }
 }
 

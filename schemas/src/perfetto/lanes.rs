@@ -45,6 +45,14 @@ impl Lanes {
     #[inline]
     pub fn place(&mut self, begin: u64, end: u64, depth: u8) -> Place {
         let depth = depth as usize;
+        // Nearly all: one after another, and nothing within.
+        if let [level] = &mut self.levels[..]
+            && depth == 0
+            && level.ended <= begin
+        {
+            *level = Level { began: level.began.min(begin), ended: end };
+            return Place::Track;
+        }
         if self.levels.len() <= depth {
             self.levels.resize(depth + 1, EMPTY);
         }

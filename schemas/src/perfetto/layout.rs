@@ -12,7 +12,7 @@
 //!
 //! | interned | number |
 //! |---|---|
-//! | category | `index << 5 | depth`; index 1.. = [`Layer::ALL`], behind [`CATEGORY_NAMES`] the name id of a span's category |
+//! | category | `index << 5 | depth`; of a layer [`layer_index`], behind [`CATEGORY_NAMES`] the name id of a span's category |
 //! | event name | up to [`OP_MAX`] the operation, above it [`EVENT_NAMES`] + the name id |
 //! | annotation name | up to [`ANNOTATION_NAMES`] a [`Key`], above it the name id |
 //! | annotation text | the name id |
@@ -24,12 +24,19 @@ use crate::ops::{Arg, Layer, OP_MAX};
 pub const LAYOUT: u64 = 1;
 
 pub const DEPTH_BITS: u32 = 5;
-/// Names count from 1, so this number itself is the last that a layer can have. It stands in files: a sixth layer has to find
-/// another place.
+/// Names count from 1, so this number itself is the last that one of the first layers can have. It stands in files.
 pub const CATEGORY_NAMES: u64 = 5;
-const _: () = assert!(Layer::ALL.len() as u64 <= CATEGORY_NAMES);
+/// Layers that came later stand behind all names.
+const LATER_LAYERS: u64 = CATEGORY_NAMES + (1 << 32);
 pub const EVENT_NAMES: u64 = OP_MAX as u64 + 1;
 pub const ANNOTATION_NAMES: u64 = 64;
+
+/// The number of a layer among categories.
+#[inline(always)]
+pub const fn layer_index(layer: Layer) -> u64 {
+    let number = 1 + layer as u64;
+    if number <= CATEGORY_NAMES { number } else { LATER_LAYERS + number }
+}
 
 /// Ids of processes and threads of the second host of a file and on are written this much larger for each host before:
 /// viewers take equal ids for one process. Linux gives none as large.
@@ -179,6 +186,14 @@ mod tests {
             assert_eq!(key as usize, i + 1);
             assert_eq!(Key::from_name(key.name().as_bytes()), Some(key));
         }
+    }
+
+    #[test]
+    fn layers_and_names_never_share_a_number() {
+        let numbers = Layer::ALL.map(layer_index);
+        let is_name = |number: u64| (CATEGORY_NAMES + 1..=CATEGORY_NAMES + u32::MAX as u64).contains(&number);
+        assert!(numbers.is_sorted() && !numbers.into_iter().any(is_name));
+        assert!(numbers.iter().all(|number| number << DEPTH_BITS >> DEPTH_BITS == *number));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
 //! [`activity`] (counters), [`pack`] (compression), [`mod@write`] (the exporter; what it writes of
-//! processes is in `owner`, of threads in `event`), [`select`] (less than everything),
+//! processes is in `owner`, of threads in `event`, calls like the one before by `template`), [`select`] (less than everything),
 //! [`bundle`] (several hosts); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
 
 pub mod activity;
@@ -17,4 +17,5 @@ pub mod pack;
 pub mod proto;
 pub mod read;
 pub mod select;
+mod template;
 pub mod write;

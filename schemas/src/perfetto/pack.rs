@@ -10,6 +10,7 @@
 use std::io;
 
 use super::proto::{Message, field};
+use crate::deflate::{Deflate, REACH};
 
 /// Packets gathered before they are compressed. Larger ones gain less than 1 % and cost memory in the traced process.
 pub const GATHERED: usize = 256 << 10;
@@ -28,9 +29,12 @@ pub enum Compression {
 /// Takes bytes; returns an error that ends the export.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
+/// Measured: a fast level, for a traced program may wait.
+const ZSTD_LEVEL: i32 = 1;
+
 enum Codec {
     None,
-    Deflate(libdeflater::Compressor),
+    Deflate(Box<Deflate>),
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
@@ -39,27 +43,53 @@ pub struct Packer<'a> {
     sink: &'a mut Sink<'a>,
     codec: Codec,
     gathered: Message,
+    /// How often the packets before were handed over.
+    rounds: u64,
     compressed: Vec<u8>,
     pub written: u64,
 }
 
+/// The place where bytes were written last, and the time: of an earlier round they are gone.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    round: u64,
+    at: usize,
+}
+
+impl Origin {
+    pub const NOWHERE: Origin = Origin { round: u64::MAX, at: 0 };
+}
+
 impl<'a> Packer<'a> {
-    pub fn new(sink: &'a mut Sink<'a>, compression: Compression, level: i32) -> io::Result<Packer<'a>> {
+    pub fn new(sink: &'a mut Sink<'a>, compression: Compression) -> io::Result<Packer<'a>> {
         let codec = match compression {
             Compression::None => Codec::None,
-            Compression::Deflate => Codec::Deflate(libdeflater::Compressor::new(
-                libdeflater::CompressionLvl::new(level).unwrap_or_default(),
-            )),
-            Compression::Zstd => Codec::Zstd(zstd::bulk::Compressor::new(level)?),
+            Compression::Deflate => Codec::Deflate(Box::default()),
+            Compression::Zstd => Codec::Zstd(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
         };
         let gathered = Message(Vec::with_capacity(GATHERED + (GATHERED >> 3)));
-        Ok(Packer { sink, codec, gathered, compressed: Vec::new(), written: 0 })
+        Ok(Packer { sink, codec, gathered, rounds: 0, compressed: Vec::new(), written: 0 })
     }
 
     /// The place of the next packet.
     #[inline(always)]
     pub fn out(&mut self) -> &mut Message {
         &mut self.gathered
+    }
+
+    /// Appends whole packets that were written before, at `origin`, but for some bytes: `changes` are the places of eight
+    /// bytes, in order, and what they are different in.
+    #[inline(always)]
+    pub fn repeat(&mut self, packets: &[u8], origin: &mut Origin, changes: &[(usize, u64)]) {
+        let at = self.gathered.0.len();
+        self.gathered.0.extend_from_slice(packets);
+        let before = std::mem::replace(origin, Origin { round: self.rounds, at });
+        let Codec::Deflate(deflate) = &mut self.codec else { return };
+        let distance = at.wrapping_sub(before.at);
+        if before.round != self.rounds || distance > REACH {
+            return;
+        }
+        deflate.repeat(&self.gathered.0, packets.len(), distance, changes);
     }
 
     /// To be called between packets; hands over what is enough.
@@ -71,10 +101,15 @@ impl<'a> Packer<'a> {
     /// Hands over what has been gathered as it is; for the few packets a reader should find without decompressing.
     pub fn flush_raw(&mut self) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.gathered.0);
-        self.hand_over(&bytes)?;
+        let handed_over = self.hand_over(&bytes);
         self.gathered.0 = bytes;
+        self.clear();
+        handed_over
+    }
+
+    fn clear(&mut self) {
         self.gathered.0.clear();
-        Ok(())
+        self.rounds += 1;
     }
 
     /// Compresses and hands over what has been gathered.
@@ -85,11 +120,8 @@ impl<'a> Packer<'a> {
         let field = match &mut self.codec {
             Codec::None => return self.flush_raw(),
             Codec::Deflate(deflate) => {
-                self.compressed.resize(deflate.zlib_compress_bound(self.gathered.0.len()), 0);
-                let used = deflate
-                    .zlib_compress(&self.gathered.0, &mut self.compressed)
-                    .map_err(|_| io::Error::other("deflate had too little room"))?;
-                self.compressed.truncate(used);
+                self.compressed.clear();
+                self.compressed.extend_from_slice(deflate.finish(&self.gathered.0));
                 field::packet::DEFLATED
             }
             Codec::Zstd(zstd) => {
@@ -99,7 +131,7 @@ impl<'a> Packer<'a> {
                 field::packet::ZSTD
             }
         };
-        self.gathered.0.clear();
+        self.clear();
         let head = packet_head(field, self.compressed.len());
         let compressed = std::mem::take(&mut self.compressed);
         self.hand_over(&head)?;

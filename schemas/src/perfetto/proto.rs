@@ -171,7 +171,7 @@ impl Message {
     }
 
     #[inline(always)]
-    fn tag(&mut self, field: u32, wire: u32) {
+    pub(super) fn tag(&mut self, field: u32, wire: u32) {
         self.varint((field << 3 | wire) as u64);
     }
 

@@ -65,6 +65,11 @@ impl Slots {
         if self.present != 0 {
             into.extend(named.map(|key| self.named[key as usize].metadata(time)));
         }
+        self.fill_others(time, into);
+    }
+
+    /// Annotations that our writer has no key for.
+    pub(super) fn fill_others(&self, time: u64, into: &mut Vec<Record>) {
         into.extend(self.others.iter().map(|slot| slot.metadata(time)));
     }
 

@@ -8,7 +8,7 @@ use super::{NameIds, Reader, Take, name_id};
 use crate::native::columns::EVENTS_MAX;
 use crate::native::names::{NameKind, Names};
 use crate::native::ring::OpenSpan;
-use crate::ops::Op;
+use crate::ops::{Layer, Op};
 use crate::record::{DEPTH_MAX, MetaKind, Record, STEP_NONE, pack_steps, word};
 
 /// Slices open at once on a track; deeper ones are passed over.
@@ -110,7 +110,14 @@ impl Reader {
                 }
                 self.slots.fill_span(&mut record, event.counter)
             }
-            op => self.slots.fill_call(&mut record, op.info()),
+            op => {
+                let is_told = op.info().is_some_and(|info| info.layer == Layer::Object);
+                if is_told && !self.without_metadata {
+                    self.slots.fill_others(time, &mut metadata);
+                    metadata.iter_mut().for_each(|meta| self.retype_text(meta));
+                }
+                self.slots.fill_call(&mut record, op.info())
+            }
         };
         record.word = word(op, depth, known, 0);
         Open { record, metadata, unfinished: self.slots.has(Key::Unfinished) }

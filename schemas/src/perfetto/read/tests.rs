@@ -183,6 +183,49 @@ fn everything_recorded_comes_back_from_every_compression() {
     }
 }
 
+/// Calls of more shapes than templates are kept for, with numbers of every width and of more than a template has room for.
+#[test]
+fn calls_of_any_shape_and_width_come_back() {
+    let mut image = image();
+    image.leftovers.clear();
+    image.open_spans.clear();
+    let mut random = 88172645463325252u64;
+    let mut below = |end: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % end
+    };
+    let ops = [Op::PREAD, Op::OPEN, Op::CLOSE, Op::LSEEK, Op::FSTAT, Op::WRITE, Op::FORK, Op::FCNTL];
+    for tid in [42, 77, 43] {
+        let (mut events, mut start) = (Events::default(), 1_000_000);
+        for i in 0..20_000 {
+            let number = |random: u64, width: u64| (random & ((1 << width) - 1)) as i64;
+            let (duration, width) = (number(below(u64::MAX), 8 + below(24)), 1 + below(50));
+            start += 1 + below(1 << 12) + if i % 997 == 0 { 1 << 30 } else { 0 };
+            let failed = below(10) == 0;
+            events.push(&Record {
+                word: word(ops[below(8) as usize], below(3) as u8, below(4) > 0, duration as u64),
+                start,
+                file: below(4) as u32,
+                fd: below(200) as i32 - 1,
+                a: number(below(u64::MAX), width),
+                b: number(below(u64::MAX), width.min(40)),
+                ret: if failed { -2 } else { number(below(u64::MAX), width.min(33)) },
+            });
+            start += duration as u64;
+        }
+        image.leftovers.push(Leftover { tid, events, ..Leftover::default() });
+    }
+    let mut expected = native_rows(&image);
+    expected.sort_by_key(|row| row.tid);
+    for compression in [Compression::None, Compression::Deflate] {
+        let (batches, reader) = read_all(&exported(&image, compression));
+        assert_eq!(reader.skipped, 0);
+        assert!(all_rows(&batches, &reader) == expected);
+    }
+}
+
 #[test]
 fn the_process_comes_back_with_every_field() {
     let image = image();
