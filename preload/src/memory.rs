@@ -45,27 +45,71 @@ unsafe impl dlmalloc::Allocator for Kernel {
 
 /// Nothing allocates while a call is recorded, so a lock that spins is held by nobody for long; and only the start and
 /// the end of a process allocate, neither of which can be entered twice.
+///
+/// What the start of a process takes comes from one page, that of the lock, and is not given back: a heap would touch three
+/// more, and most processes end without having needed one.
+#[repr(C, align(4096))]
 struct Own {
     taken: AtomicBool,
-    heap: UnsafeCell<dlmalloc::Dlmalloc<Kernel>>,
+    early: UnsafeCell<Early>,
 }
 
-// SAFETY: the heap is used under `taken` only.
+const EARLY_SIZE: usize = 4096 - 2 * size_of::<usize>();
+
+struct Early {
+    used: usize,
+    bytes: [u8; EARLY_SIZE],
+}
+
+impl Early {
+    fn take(&mut self, layout: Layout) -> Option<*mut u8> {
+        let base = self.bytes.as_mut_ptr();
+        let at = self.used + base.wrapping_add(self.used).align_offset(layout.align());
+        let end = at.checked_add(layout.size()).filter(|end| *end <= EARLY_SIZE)?;
+        self.used = end;
+        Some(base.wrapping_add(at))
+    }
+
+    fn has(&self, memory: *const u8) -> bool {
+        self.bytes.as_ptr_range().contains(&memory)
+    }
+}
+
+struct Heap(UnsafeCell<dlmalloc::Dlmalloc<Kernel>>);
+
+// SAFETY: both are used under `taken` only.
 unsafe impl Sync for Own {}
+// SAFETY: as above.
+unsafe impl Sync for Heap {}
 
 #[global_allocator]
-static HEAP: Own =
-    Own { taken: AtomicBool::new(false), heap: UnsafeCell::new(dlmalloc::Dlmalloc::new_with_allocator(Kernel)) };
+static OWN: Own =
+    Own { taken: AtomicBool::new(false), early: UnsafeCell::new(Early { used: 0, bytes: [0; EARLY_SIZE] }) };
+static HEAP: Heap = Heap(UnsafeCell::new(dlmalloc::Dlmalloc::new_with_allocator(Kernel)));
 
 impl Own {
     fn with<T>(&self, work: impl FnOnce(&mut dlmalloc::Dlmalloc<Kernel>) -> T) -> T {
+        // SAFETY: `taken` makes this the only reference.
+        self.alone(|| work(unsafe { &mut *HEAP.0.get() }))
+    }
+
+    fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
         while self.taken.swap(true, Acquire) {
             yield_now();
         }
-        // SAFETY: `taken` makes this the only reference.
-        let result = work(unsafe { &mut *self.heap.get() });
+        let result = work();
         self.taken.store(false, Release);
         result
+    }
+
+    fn take_early(&self, layout: Layout) -> Option<*mut u8> {
+        // SAFETY: as above.
+        self.alone(|| unsafe { (*self.early.get()).take(layout) })
+    }
+
+    fn is_early(&self, memory: *const u8) -> bool {
+        // SAFETY: only the place is looked at, which never changes.
+        unsafe { (*self.early.get()).has(memory) }
     }
 }
 
@@ -75,12 +119,16 @@ unsafe impl GlobalAlloc for Own {
     /// As the trait has it.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the trait demands of the caller.
-        self.with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) })
+        let from_heap = || self.with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) });
+        self.take_early(layout).unwrap_or_else(from_heap)
     }
 
     /// # Safety
     /// As the trait has it.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if self.is_early(memory) {
+            return;
+        }
         // SAFETY: as the trait demands of the caller.
         self.with(|heap| unsafe { heap.free(memory, layout.size(), layout.align()) })
     }
@@ -88,6 +136,16 @@ unsafe impl GlobalAlloc for Own {
     /// # Safety
     /// As the trait has it.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if self.is_early(memory) {
+            // SAFETY: as the trait demands of the caller; the new place is no part of the old one.
+            unsafe {
+                let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                if !moved.is_null() {
+                    std::ptr::copy_nonoverlapping(memory, moved, layout.size().min(size));
+                }
+                return moved;
+            }
+        }
         // SAFETY: as the trait demands of the caller.
         self.with(|heap| unsafe { heap.realloc(memory, layout.size(), layout.align(), size) })
     }
@@ -100,7 +158,7 @@ const ALIGNMENT: usize = 16;
 #[unsafe(no_mangle)]
 extern "C" fn dlio_allocate(size: usize) -> *mut u8 {
     // SAFETY: any size is allowed; failure is a null pointer.
-    HEAP.with(|heap| unsafe { heap.malloc(size, ALIGNMENT) })
+    OWN.with(|heap| unsafe { heap.malloc(size, ALIGNMENT) })
 }
 
 /// Called by `memory.c`.
@@ -110,7 +168,7 @@ extern "C" fn dlio_allocate(size: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlio_release(memory: *mut u8, size: usize) {
     // SAFETY: memory and size of a piece that `dlio_allocate` gave.
-    HEAP.with(|heap| unsafe { heap.free(memory, size, ALIGNMENT) })
+    OWN.with(|heap| unsafe { heap.free(memory, size, ALIGNMENT) })
 }
 
 /// Has the linker take `memory.c` in.
@@ -124,5 +182,5 @@ pub fn link() {
 
 /// In a forked child, where the thread that held the lock may not exist.
 pub fn after_fork_in_child() {
-    HEAP.taken.store(false, Release);
+    OWN.taken.store(false, Release);
 }

@@ -14,6 +14,12 @@
  * In C++ `dlio::Span step("step", "compute");` ends with its scope, and so does `dlio::Span step(site);`. A span belongs to the thread that began it; one ended
  * on another thread is counted as misuse and not recorded. Compile with -ldl where dlsym is not in the C library.
  */
+/* I/O that a library does without calls on files, such as a request to an object store, is told when it is over:
+ *
+ *     dlio_io get = dlio_io_begun(DLIO_OBJECT_GET, dlio_now(), 0, length);
+ *     ...
+ *     dlio_io_done(&get, "s3://bucket/key", bytes, error);
+ */
 #ifndef DLIOTRACE_H
 #define DLIOTRACE_H
 
@@ -48,6 +54,30 @@ typedef struct {
     uintptr_t line;
 } dlio_open_span;
 
+/* I/O that a library did without calls on files, such as a request to an object store. */
+typedef struct {
+    uint32_t op;         /* DLIO_OBJECT_GET and its kin */
+    int32_t error;       /* 0, or the errno that says why it failed */
+    uint64_t start, end; /* of dlio_now() */
+    int64_t pos;         /* -1 where there is none */
+    int64_t requested, moved;
+} dlio_io;
+
+enum {
+    DLIO_OBJECT_GET = 420,
+    DLIO_OBJECT_PUT,
+    DLIO_OBJECT_PART,
+    DLIO_OBJECT_HEAD,
+    DLIO_OBJECT_LIST,
+    DLIO_OBJECT_DELETE,
+    DLIO_OBJECT_COPY,
+    DLIO_OBJECT_BEGIN, /* of an upload in parts */
+    DLIO_OBJECT_COMPLETE,
+    DLIO_OBJECT_ABORT,
+    DLIO_OBJECT_OTHER,
+    DLIO_OBJECT_CONNECT
+};
+
 typedef struct {
     uint32_t version, size;
     const volatile uint32_t *on;
@@ -60,6 +90,9 @@ typedef struct {
     void (*counter)(uint32_t name, uint32_t category, double value);
     void (*describe)(const char *key, size_t key_length, const char *text, size_t length);
     void (*start)(void);
+    /* An engine older than these is smaller: see dlio_io_engine. */
+    uint64_t (*now)(void);
+    void (*io_done)(const dlio_io *io, const char *name, size_t length, const dlio_meta *meta, size_t count);
 } dlio_engine;
 
 typedef struct {
@@ -191,6 +224,41 @@ static inline void dlio_counter(const char *name, double value) {
 static inline void dlio_describe(const char *key, const char *text) {
     const dlio_engine *engine = dlio_recording();
     if (engine) engine->describe(key, strlen(key), text, strlen(text));
+}
+
+/* The engine if it is one that records the I/O of libraries, else NULL. */
+static inline const dlio_engine *dlio_io_engine(void) {
+    const dlio_engine *engine = dlio_find_engine();
+    return engine && engine->size >= offsetof(dlio_engine, io_done) + sizeof engine->io_done ? engine : NULL;
+}
+
+/* A moment for the start or the end of I/O; 0 while nothing is recorded. */
+static inline uint64_t dlio_now(void) {
+    const dlio_engine *engine = dlio_io_engine();
+    return engine ? engine->now() : 0;
+}
+
+/* I/O that began at `start` and ends now, on the thing of a URL: one event, as of a call on a file. Any number may be under
+ * way at once, and it may be told on another thread than it began on. */
+static inline dlio_io dlio_io_begun(uint32_t op, uint64_t start, int64_t pos, int64_t requested) {
+    dlio_io io = {op, 0, start, 0, pos, requested, 0};
+    return io;
+}
+
+static inline void dlio_io_done_with(dlio_io *io, const char *url, int64_t moved, int error, const dlio_meta *meta,
+                                     size_t count) {
+    const dlio_engine *engine = dlio_io_engine();
+    if (engine && io->start) {
+        io->end = engine->now();
+        io->moved = moved;
+        io->error = error;
+        engine->io_done(io, url, strlen(url), meta, count);
+        io->start = 0;
+    }
+}
+
+static inline void dlio_io_done(dlio_io *io, const char *url, int64_t moved, int error) {
+    dlio_io_done_with(io, url, moved, error, NULL, 0);
 }
 
 #ifdef __cplusplus

@@ -1,16 +1,16 @@
-//! Spans, instants and counters on their way into the ring: the engine's side of the span API.
+//! Spans, instants, counters and the I/O of libraries on their way into the ring: the engine's side of the span API.
 //!
 //! A span that has begun stands in the thread's segment, so that a killed process shows what it was doing; when it ends it
 //! becomes one event. Its metadata goes right before it, one event a pair, and is joined again when the trace is read.
 
 use dlio_schemas::native::ring::segment;
 use dlio_schemas::ops::{Layer, Op};
-use dlio_schemas::record::{MetaKind, STEP_NONE, pack_steps};
+use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, pack_steps};
 
 use crate::engine::{self, Done};
 use crate::local::local;
 use crate::thread_state::Thread;
-use crate::{clock, header_page, image, ring};
+use crate::{clock, header_page, image, names, paths, ring};
 
 /// A pair of metadata: `key` is a name's number, and so is `value` where the kind is text.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,44 @@ pub fn counter(name: u32, category: u32, value: f64) {
         let done = Done { start: clock::ticks(), duration: 0 };
         done.record(Op::COUNTER, name, category as i32, (value.to_bits() as i64, true), 0, 0);
     }
+}
+
+/// I/O that a library did: see [`crate::io`]. The clock of `start` and `end` is [`now`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LibraryIo {
+    /// Number of an operation of the layer `object`.
+    pub op: u32,
+    /// Zero, or why it failed.
+    pub errno: i32,
+    pub start: u64,
+    pub end: u64,
+    /// Less than zero where there is none.
+    pub pos: i64,
+    pub requested: i64,
+    pub moved: i64,
+}
+
+/// A moment for the beginning or the end of I/O; zero while that is not recorded.
+pub fn now() -> u64 {
+    if engine::records(Layer::Object) { clock::ticks() } else { 0 }
+}
+
+/// Records I/O on the thing of a name. What began while nothing was recorded, and what is no such operation, is passed over.
+pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
+    let op = Op(io.op as u16);
+    let is_told = op.info().is_some_and(|info| info.layer == Layer::Object);
+    if io.start == 0 || !is_told || !engine::records(Layer::Object) {
+        return;
+    }
+    let file = paths::of_url(name);
+    if file == names::FILTERED {
+        return header_page::count_filtered();
+    }
+    put_meta(meta, io.start);
+    let done = Done { start: io.start, duration: io.end.saturating_sub(io.start) };
+    let ret = if io.errno > 0 { -(io.errno as i64) } else { io.moved.max(0) };
+    done.record(op, file, -1, (io.pos.max(POS_UNKNOWN), io.pos >= 0), io.requested.max(0), ret);
 }
 
 fn put_meta(meta: &[Meta], start: u64) {

@@ -11,7 +11,7 @@ use dlio_schemas::ops::Layer;
 
 use crate::filter::Filter;
 use crate::path_buffer::{PATH_MAX, PathBuffer};
-use crate::sys;
+use crate::{sys, variables};
 
 /// The form of file that a process leaves when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,13 +224,13 @@ fn complain(name: &str, value: &[u8], allowed: &str) {
 }
 
 fn complain_of_unknown() {
-    let unknown = |name: &OsStr| {
-        let name = name.to_str()?;
-        let ours = name.starts_with(env::PREFIX);
-        (ours && !env::VARIABLES.iter().any(|variable| variable.name == name)).then(|| name.to_string())
+    let unknown = |text: &'static [u8]| {
+        let name = text.starts_with(env::PREFIX.as_bytes()).then(|| text.split(|&byte| byte == b'=').next())??;
+        let name = std::str::from_utf8(name).ok()?;
+        (!env::VARIABLES.iter().any(|variable| variable.name == name)).then_some(name)
     };
-    for name in std::env::vars_os().filter_map(|(name, _)| unknown(&name)) {
-        match env::suggestion(&name) {
+    for name in variables::all().filter_map(unknown) {
+        match env::suggestion(name) {
             Some(known) => {
                 sys::say(&[name.as_bytes(), b" is not a variable of mine; did you mean ", known.as_bytes(), b"?"])
             }
@@ -315,7 +315,7 @@ fn layers() -> u32 {
         match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
             Some(layer) => bits |= 1 << layer as u32,
             None if name == b"all" => bits = ALL,
-            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait or all"),
+            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait, object or all"),
         }
     }
     if bits == 0 { ALL } else { bits }

@@ -329,12 +329,13 @@ pub fn end(ending: Ending) {
     if mode & !STARTED != 0 {
         BEFORE_END.store(mode, Relaxed);
         set_mode(CLOSED);
+        // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
         if finish::is_needed() {
             stack::with_room(|| finish::finish(ending));
+            image::forget();
+            descriptors::forget_files();
+            mappings::forget_files();
         }
-        image::forget();
-        descriptors::forget_files();
-        mappings::forget_files();
     }
     match ending {
         Ending::Exit(_) => ENDING.store(ENDED, Release),

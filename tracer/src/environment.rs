@@ -9,7 +9,7 @@ use dlio_schemas::env;
 
 use crate::config::Config;
 use crate::path_buffer::PathBuffer;
-use crate::{programs, stack, sys};
+use crate::{programs, stack, sys, variables};
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -34,10 +34,10 @@ pub fn remember(config: &Config) {
         // SAFETY: this runs while the library starts, before the program has threads of its own.
         unsafe { std::env::set_var(env::DIR, dir) };
     }
-    let wanted = |name: &str| name == PRELOAD || name.starts_with(env::PREFIX);
-    let all = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(wanted));
-    let pairs = all.filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok());
-    let mut variables: Vec<CString> = pairs.collect();
+    let is_preload = |text: &[u8]| text.strip_prefix(PRELOAD.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
+    let wanted = |text: &&[u8]| text.starts_with(env::PREFIX.as_bytes()) || is_preload(text);
+    let mut variables: Vec<CString> =
+        variables::all().filter(wanted).filter_map(|text| CString::new(text).ok()).collect();
     variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
 }

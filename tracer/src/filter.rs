@@ -97,7 +97,8 @@ impl Filter {
         if !self.include.is_empty() {
             return !matched(&self.include);
         }
-        !self.all && is_program_part(path)
+        // A URL is data, whatever it ends in.
+        !self.all && path.starts_with(b"/") && is_program_part(path)
     }
 }
 
@@ -192,23 +193,49 @@ fn is_shared_object(name: &[u8]) -> bool {
     })
 }
 
-/// `*` and `?` stay within a component, `**` crosses them; a pattern that names a folder takes what lies below it too.
+/// `*` and `?` stay within a component, `**` crosses them, `**/` stands for any number of whole ones; a pattern that names a
+/// folder takes what lies below it too. Of each kind of star only the last one is tried again: those before it have no choice
+/// that it could not make up for. So this takes neither stack nor more than a moment, whatever the pattern.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    match (pattern.first(), path.first()) {
-        (None, None) => true,
-        (None, Some(b'/')) => true,
-        (None, Some(_)) => false,
-        (Some(b'*'), _) if pattern.starts_with(b"**") => {
-            let rest = pattern[2..].strip_prefix(b"/").unwrap_or(&pattern[2..]);
-            (0..=path.len()).any(|skipped| matches(rest, &path[skipped..]))
+    let (mut next, mut at) = (0, 0);
+    // Behind the star, and where what follows it was tried last.
+    let mut star: Option<(usize, usize)> = None;
+    let mut stars: Option<(usize, usize, bool)> = None;
+    loop {
+        let rest = &pattern[next..];
+        if rest.starts_with(b"**") {
+            let whole = rest.get(2) == Some(&b'/') && (next == 0 || pattern[next - 1] == b'/');
+            next += if whole { 3 } else { 2 };
+            (star, stars) = (None, Some((next, at, whole)));
+            continue;
         }
-        (Some(b'*'), _) => {
-            let component = path.iter().position(|&byte| byte == b'/').unwrap_or(path.len());
-            (0..=component).any(|skipped| matches(&pattern[1..], &path[skipped..]))
+        if rest.first() == Some(&b'*') {
+            next += 1;
+            star = Some((next, at));
+            continue;
         }
-        (Some(b'?'), Some(&byte)) if byte != b'/' => matches(&pattern[1..], &path[1..]),
-        (Some(expected), Some(found)) if expected == found => matches(&pattern[1..], &path[1..]),
-        _ => false,
+        let fits = match (rest.first(), path.get(at)) {
+            (None, None | Some(b'/')) => return true,
+            (Some(b'?'), Some(byte)) => *byte != b'/',
+            (Some(expected), Some(found)) => expected == found,
+            _ => false,
+        };
+        if fits {
+            (next, at) = (next + 1, at + 1);
+        } else if let Some((behind, tried)) =
+            star.filter(|(_, tried)| path.get(*tried).is_some_and(|&byte| byte != b'/'))
+        {
+            (next, at) = (behind, tried + 1);
+            star = Some((behind, at));
+        } else {
+            let Some((behind, tried, whole)) = stars else { return false };
+            let component = || path[tried..].iter().position(|&byte| byte == b'/').map(|slash| tried + slash + 1);
+            let Some(later) = (if whole { component() } else { (tried < path.len()).then_some(tried + 1) }) else {
+                return false;
+            };
+            (next, at) = (behind, later);
+            (star, stars) = (None, Some((behind, at, whole)));
+        }
     }
 }
 
@@ -227,6 +254,9 @@ mod tests {
             ("/data/*.npz", "/data/x/a.npz", false),
             ("/data/**", "/data/x/y/a.npz", true),
             ("/data/**/a.npz", "/data/a.npz", true),
+            ("/data/**/a.npz", "/data/x/y/a.npz", true),
+            ("/data/**/a.npz", "/data/xa.npz", false),
+            ("/data/x**/a", "/data/x1/2/a", true),
             ("/data", "/data/x/a.npz", true),
             ("/data", "/database", false),
             ("/data/img_??", "/data/img_07", true),
@@ -234,6 +264,57 @@ mod tests {
         ];
         for (pattern, path, expected) in cases {
             assert_eq!(matches(pattern.as_bytes(), path.as_bytes()), expected, "{pattern} {path}");
+        }
+    }
+
+    /// What a pattern means, tried in every way there is.
+    fn means(pattern: &[u8], path: &[u8], begins: bool) -> bool {
+        let on = |used: usize, taken: usize| {
+            means(&pattern[used..], &path[taken..], path.get(taken.wrapping_sub(1)) == Some(&b'/'))
+        };
+        match (pattern, path) {
+            ([], []) | ([], [b'/', ..]) => true,
+            ([b'*', b'*', b'/', ..], _) if begins => {
+                let starts = |at: &usize| *at == 0 || path[at - 1] == b'/';
+                (0..=path.len()).filter(starts).any(|at| means(&pattern[3..], &path[at..], true))
+            }
+            ([b'*', b'*', ..], _) => (0..=path.len()).any(|at| means(&pattern[2..], &path[at..], false)),
+            ([b'*', ..], _) => {
+                let component = path.iter().position(|&byte| byte == b'/').unwrap_or(path.len());
+                (0..=component).any(|at| means(&pattern[1..], &path[at..], false))
+            }
+            ([b'?', ..], [byte, ..]) if *byte != b'/' => on(1, 1),
+            ([expected, ..], [found, ..]) if expected == found => on(1, 1),
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_they_would_if_everything_were_tried() {
+        let mut state = 1u64;
+        let mut word = |letters: &[u8], longest: u64| -> Vec<u8> {
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) % below
+            };
+            (0..random(longest)).map(|_| letters[random(letters.len() as u64) as usize]).collect()
+        };
+        let mut matched = 0;
+        for _ in 0..100_000 {
+            let (pattern, path) = (word(b"/a*?*b/", 9), word(b"/ab/", 10));
+            let expected = means(&pattern, &path, true);
+            let shown = || format!("{} {}", String::from_utf8_lossy(&pattern), String::from_utf8_lossy(&path));
+            assert_eq!(matches(&pattern, &path), expected, "{}", shown());
+            matched += u32::from(expected);
+        }
+        assert!(matched > 1000, "{matched} of them matched");
+    }
+
+    #[test]
+    fn no_pattern_takes_long() {
+        let path = [b'a'; 4095];
+        for part in ["*a", "**a", "*a**a"] {
+            assert!(!matches((part.repeat(200) + "b").as_bytes(), &path));
         }
     }
 

@@ -154,7 +154,7 @@ fn parse(number: &[u8]) -> Option<i32> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The number of an absolute path, or [`names::FILTERED`].
+/// The number of an absolute path or a URL, or [`names::FILTERED`].
 fn intern_path(path: &[u8]) -> u32 {
     let hash = names::hash(path, ABSOLUTE);
     names::find(hash).unwrap_or_else(|| new_name(path, hash))
@@ -221,6 +221,14 @@ fn ask_for_name(fd: i32) -> u32 {
         Some(kind) => object(kind),
         None if text.is_empty() => names::NONE,
         None => intern_path(folders::without_mark(text)),
+    }
+}
+
+/// The number of something that is named by a URL, as an object of a store; or [`names::FILTERED`].
+pub fn of_url(url: &[u8]) -> u32 {
+    match url {
+        [] => names::NONE,
+        _ => intern_path(&url[..url.len().min(PATH_MAX)]),
     }
 }
 

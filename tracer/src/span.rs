@@ -116,11 +116,17 @@ pub fn mark(name: &str, category: &str, meta: &[(&str, Value)]) {
 }
 
 fn mark_as(table: &Table, name: u32, category: u32, meta: &[(&str, Value)]) {
+    let (steps, meta) = pairs(meta);
+    // SAFETY: a list and its length.
+    unsafe { (table.instant)(name, category, steps, meta.as_ptr(), meta.len()) };
+}
+
+/// Metadata as the engine takes it: epoch and step, and all else.
+pub(crate) fn pairs(meta: &[(&str, Value)]) -> (i64, Vec<Meta>) {
     let mut marked = Span { open: OpenSpan::NONE, meta: Vec::new() };
     let mut steps = NO_STEPS;
     meta.iter().for_each(|(key, value)| marked.add(&mut steps, key, value.clone()));
-    // SAFETY: a list and its length.
-    unsafe { (table.instant)(name, category, steps, marked.meta.as_ptr(), marked.meta.len()) };
+    (steps, std::mem::take(&mut marked.meta))
 }
 
 /// Lasts until it is dropped, on the thread it began on: it cannot be sent to another.

@@ -5,11 +5,12 @@
 //! [`engines`]), if the environment asks for a trace; C without any engine records nothing.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 use dlio_schemas::native::names::NameKind;
 
-use crate::app::{self, Meta, OpenSpan};
+use crate::app::{self, LibraryIo, Meta, OpenSpan};
 use crate::{engine, engines, image, names};
 
 /// Raise this when a field changes its meaning; new ones go at the end, and `size` tells whether they are there.
@@ -38,6 +39,19 @@ pub struct Table {
     pub describe: unsafe extern "C" fn(key: *const u8, key_length: usize, text: *const u8, length: usize),
     /// Starts an engine that is not preloaded, if the environment asks for a trace. Later calls do nothing.
     pub start: extern "C" fn(),
+    // What follows came later: ask `size` for it, as [`Table::io`] does.
+    /// A moment for the beginning or the end of I/O; zero while that is not recorded.
+    pub now: extern "C" fn() -> u64,
+    /// Notes I/O that a library did on the thing of a name.
+    pub io_done:
+        unsafe extern "C" fn(io: *const LibraryIo, name: *const u8, length: usize, meta: *const Meta, count: usize),
+}
+
+impl Table {
+    /// The functions for the I/O of libraries, where the engine is not too old for them.
+    pub fn io(&self) -> Option<&Table> {
+        (self.size as usize >= offset_of!(Table, io_done) + size_of::<usize>()).then_some(self)
+    }
 }
 
 // SAFETY: the pointers lead to statics of the engine.
@@ -57,6 +71,8 @@ pub static OWN: Table = Table {
     counter,
     describe,
     start: start_linked,
+    now,
+    io_done,
 };
 
 static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -79,7 +95,7 @@ fn find() -> &'static Table {
     let table = exported.map_or_else(engines::first, |table| table());
     // SAFETY: a table is a static of the program or library it comes from.
     let table = unsafe { table.as_ref() }.filter(|table| table.version == VERSION).unwrap_or(&OWN);
-    if table.size as usize >= size_of::<Table>() {
+    if table.size as usize >= offset_of!(Table, start) + size_of::<usize>() {
         (table.start)();
     }
     FOUND.store(std::ptr::from_ref(table).cast_mut(), Release);
@@ -129,6 +145,17 @@ unsafe extern "C" fn instant(name: u32, category: u32, steps: i64, meta: *const 
 /// None: the table takes functions of this kind.
 unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
     app::counter(name, category, value);
+}
+
+extern "C" fn now() -> u64 {
+    app::now()
+}
+
+/// # Safety
+/// `io` is one; `name` has `length` bytes and `meta` has `count` entries.
+unsafe extern "C" fn io_done(io: *const LibraryIo, name: *const u8, length: usize, meta: *const Meta, count: usize) {
+    // SAFETY: by the caller's word.
+    unsafe { app::io_done(&*io, bytes(name, length), list(meta, count)) };
 }
 
 /// # Safety
