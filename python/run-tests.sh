@@ -2,7 +2,8 @@
 # Builds the wheel, installs it into a fresh virtual environment and runs the tests there, without Rust on the PATH.
 # dlio-analyze is taken from DLIO_BIN_DIR, else from the PATH. DLIO_WHEEL=FILE tests a wheel that is there already.
 #
-# PyTorch's own tests run where `make test-torch` has installed it; `run-tests.sh --torch` runs only these.
+# PyTorch's own tests run where `make test-torch` has installed it; `run-tests.sh --torch` runs only these. Those of clients of
+# object stores run where `make test-stores` has; `--stores` runs only these.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 folder="$(mktemp -d "${TMPDIR:-/tmp}/dliotrace-tests.XXXXXX")"
@@ -20,12 +21,28 @@ if [ "${1:-}" = --torch ]; then
     set -- test_torch test_verdicts.TorchVerdicts "$@"
 fi
 
+stores="${DLIO_STORES_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-stores-venv}"
+if [ "${1:-}" = --stores ]; then
+    [ -e "$stores/.installed" ] || { echo "$stores has no clients: \`make test-stores\` installs them" >&2; exit 1; }
+    base=python3
+    shift
+    set -- test_objects "$@"
+fi
+
 wheel="${DLIO_WHEEL:-$(DLIO_WHEEL_PROGRAMS=0 "$here/build-wheel.sh" "$folder")}"
 "$base" -m venv "$folder/venv"
 python="$folder/venv/bin/python"
 # PyTorch is found where it is; nothing is installed there.
 [ "$base" = python3 ] || "$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+if [ -e "$stores/.installed" ]; then
+    "$stores/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+        > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stores.pth"
+    # The store they ask.
+    cargo build --quiet --release --workspace --exclude dlio-preload --example test_store --manifest-path "$here/../Cargo.toml"
+    DLIO_TEST_STORE="${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}/release/examples/test_store"
+    export DLIO_TEST_STORE
+fi
 find "$folder/venv" | grep -v __pycache__ | sort > "$folder/before"
 
 # A library in Rust that brings an engine of its own into the process.
@@ -37,6 +54,7 @@ export DLIO_TEST_RUST_LIBRARY
 cd "$here/tests"
 PATH="$folder/venv/bin:/usr/bin:/bin" DLIO_BIN_DIR="${DLIO_BIN_DIR:-$(dirname "$(command -v dlio-analyze || echo ./none)")}" \
     "$python" -B -m unittest "$@"
+[ -e "$stores/.installed" ] || echo "skipped: the tests with boto3, s3fs and others; \`make test-stores\` installs them and runs them"
 [ "$base" != python3 ] || echo "skipped: the tests with PyTorch; \`make test-torch\` installs it (some 6 GB) and runs them"
 
 "$python" -m pip uninstall --quiet --yes dliotrace

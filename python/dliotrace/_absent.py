@@ -49,5 +49,13 @@ def describe(key, value, /):
     return None
 
 
+def now():
+    return 0
+
+
+def io_done(operation, url, /, start, *, end=0, pos=None, requested=0, moved=0, errno=0, **args):
+    return None
+
+
 def enabled():
     return False

@@ -4,6 +4,7 @@
 //! ```text
 //! with span / @traced / traced_iter          span.rs, direct.rs, traced.rs, iterate.rs
 //! PyTorch's loaders, modules, checkpoints    loader.rs, phase.rs, ask.rs
+//! I/O of libraries                           library_io.rs
 //!            |  name, category, metadata     template.rs
 //!            v
 //!       table of the engine                  engine.rs: the preloaded library's, else the one linked here, else nothing
@@ -22,6 +23,7 @@ mod value;
 mod ask;
 mod direct;
 mod iterate;
+mod library_io;
 mod loader;
 mod span;
 mod traced;
@@ -85,5 +87,7 @@ fn _engine(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(instant, module)?)?;
     module.add_function(wrap_pyfunction!(counter, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
+    module.add_function(wrap_pyfunction!(library_io::now, module)?)?;
+    module.add_function(wrap_pyfunction!(library_io::io_done, module)?)?;
     module.add_function(wrap_pyfunction!(enabled, module)?)
 }

@@ -27,6 +27,13 @@ with span("outer", cat="pipeline"):
         self.assertGreaterEqual(trace.count(within), 1)
         self.assertEqual(trace.count("name = 'inner' and epoch = 1 and step = 3"), 1)
 
+    def test_submodules_are_there_without_an_import_of_their_own(self):
+        self.trace("""
+import dliotrace
+assert callable(dliotrace.torch.instrument) and callable(dliotrace.objects.install)
+assert not hasattr(dliotrace, "tensorflow")
+""")
+
     def test_metadata_of_every_type_arrives(self):
         trace = self.trace("""
 class Awkward:
