@@ -60,6 +60,11 @@ impl Board {
     }
 }
 
+/// The rank of this process, or of the one that made it, where there are several.
+pub fn own_rank() -> Option<u64> {
+    Some(RANK.load(Ordering::Relaxed)).filter(|rank| *rank != NONE)
+}
+
 /// A span has begun in this process.
 #[inline]
 pub fn note(name: &str, values: &[(&'static str, u64)]) {

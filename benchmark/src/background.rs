@@ -10,6 +10,7 @@
 use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, copy};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::socket::{Message, Socket};
+use crate::spans;
 use crate::star::{LOOK, kind_of};
 use crate::system;
 use std::collections::VecDeque;
@@ -45,16 +46,17 @@ pub struct Background {
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Background {
-    /// Only for a process with one thread.
-    pub fn start(streamed: Streamed, shards: &[Shard]) -> Outcome<Background> {
+    /// Only for a process with one thread. It copies no more than `rate` bytes a second.
+    pub fn start(streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> Outcome<Background> {
         let failed = |error: io::Error| Failure::new(Kind::System, format!("starting the writer beside: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let (mut socket, mut theirs) = (Some(Socket::Unix(ours)), Socket::Unix(theirs));
         let process = system::fork(|| {
             system::leave_interrupts_to_parent();
+            spans::name_rank();
             // Only the rank holds this end, so that its end is seen.
             drop(socket.take());
-            serve(&mut theirs, streamed, shards)
+            serve(&mut theirs, streamed, shards, rate)
         });
         let socket = socket.ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
         Ok(Background { socket, process: process.map_err(failed)?, given: VecDeque::new(), hidden: Hidden::default() })
@@ -138,13 +140,13 @@ fn gone(error: &io::Error) -> Failure {
 }
 
 /// The life of the process: one work after another, until nobody gives any.
-fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard]) -> i32 {
+fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> i32 {
     while let Some(Message::Bytes(text)) = heard(socket) {
         let text = String::from_utf8_lossy(&text).into_owned();
         let begun = Instant::now();
         let done = match text.split_once('\n') {
             None => streamed.save(Path::new(&text), shards),
-            Some((from, to)) => copy(Path::new(from), Path::new(to), shards),
+            Some((from, to)) => copy(Path::new(from), Path::new(to), shards, rate),
         };
         let seconds = begun.elapsed().as_secs_f64();
         let answer = match done {

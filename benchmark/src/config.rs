@@ -10,6 +10,7 @@ use crate::pace::{Spread, seconds};
 use crate::profile::Profile;
 use crate::store::Settings;
 use crate::store::settings::Source;
+use crate::store::tier::{self, Evict};
 use crate::value::{Value, parse_yaml};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub struct Config {
     /// Errors in the store's keys, and notes on what was mended in them.
     pub store_complaints: Vec<Failure>,
     pub store_remarks: Vec<String>,
+    /// The tier before the store.
+    pub cache: Option<tier::Settings>,
     pub dataset: Dataset,
     pub reader: Reading,
     pub train: Train,
@@ -169,21 +172,38 @@ pub struct Datatype {
     /// The storage class of such numbers in PyTorch.
     pub storage: &'static str,
     pub safetensors: &'static str,
+    /// The number of the type in TensorFlow's messages.
+    pub tensorflow: u8,
     /// The number one.
     pub one: &'static [u8],
 }
 
 const DATATYPES: &[Datatype] = &[
-    Datatype { name: "int8", bytes: 1, storage: "CharStorage", safetensors: "I8", one: &[1] },
-    Datatype { name: "uint8", bytes: 1, storage: "ByteStorage", safetensors: "U8", one: &[1] },
-    Datatype { name: "fp16", bytes: 2, storage: "HalfStorage", safetensors: "F16", one: &[0, 0x3c] },
-    Datatype { name: "bf16", bytes: 2, storage: "BFloat16Storage", safetensors: "BF16", one: &[0x80, 0x3f] },
-    Datatype { name: "fp32", bytes: 4, storage: "FloatStorage", safetensors: "F32", one: &[0, 0, 0x80, 0x3f] },
+    Datatype { name: "int8", bytes: 1, storage: "CharStorage", safetensors: "I8", tensorflow: 6, one: &[1] },
+    Datatype { name: "uint8", bytes: 1, storage: "ByteStorage", safetensors: "U8", tensorflow: 4, one: &[1] },
+    Datatype { name: "fp16", bytes: 2, storage: "HalfStorage", safetensors: "F16", tensorflow: 19, one: &[0, 0x3c] },
+    Datatype {
+        name: "bf16",
+        bytes: 2,
+        storage: "BFloat16Storage",
+        safetensors: "BF16",
+        tensorflow: 14,
+        one: &[0x80, 0x3f],
+    },
+    Datatype {
+        name: "fp32",
+        bytes: 4,
+        storage: "FloatStorage",
+        safetensors: "F32",
+        tensorflow: 1,
+        one: &[0, 0, 0x80, 0x3f],
+    },
     Datatype {
         name: "fp64",
         bytes: 8,
         storage: "DoubleStorage",
         safetensors: "F64",
+        tensorflow: 2,
         one: &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
     },
 ];
@@ -234,6 +254,10 @@ pub struct Reading {
     pub sample_shuffle: Shuffle,
     pub shuffle_size: u64,
     pub file_access: String,
+    /// Every read is one of all ranks.
+    pub collective: bool,
+    /// Ranks take their batches in turn.
+    pub strided: bool,
     pub keep_open: bool,
     pub transfer_size: u64,
     pub preprocess: Spread,
@@ -261,6 +285,17 @@ pub struct Evaluation {
     pub every: u64,
 }
 
+/// The format of checkpoint files, as it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saving {
+    /// That of the framework.
+    Framework,
+    PyTorch,
+    Safetensors,
+    TensorFlow,
+    Raw,
+}
+
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     pub folder: PathBuf,
@@ -277,7 +312,13 @@ pub struct Checkpoints {
     pub rank_sync: bool,
     pub subset: bool,
     pub random: bool,
-    pub safetensors: bool,
+    pub format: Saving,
+    /// Sizes of files of bytes in the place of a model.
+    pub file_bytes: Vec<u64>,
+    /// They are written and read past the page cache.
+    pub direct: bool,
+    /// Bytes a second that a rank copies at most from the fast place.
+    pub drain_rate: Option<f64>,
     /// Bytes that are read are checked against the checksums of what was written.
     pub verify: bool,
     /// Training goes on while they are written.
@@ -412,6 +453,7 @@ impl Config {
             store: places.store,
             store_complaints: places.complaints.into_inner(),
             store_remarks: places.remarks.into_inner(),
+            cache: cache(&tree),
             dataset: scaled(dataset, scale),
             reader: reading(&tree)?,
             train,
@@ -487,6 +529,21 @@ fn workflow(tree: &Tree, checkpoint: &Checkpoints) -> Workflow {
         profile: tree.flag("workflow.profiling"),
         query: tree.optional("workflow.query"),
     }
+}
+
+fn cache(tree: &Tree) -> Option<tier::Settings> {
+    Some(tier::Settings {
+        folder: PathBuf::from(tree.optional("storage.cache.folder")?),
+        size: tree.count("storage.cache.size"),
+        block: (tree.text("storage.cache.unit") == "block").then(|| tree.count("storage.cache.block_size")),
+        by_rank: tree.text("storage.cache.share") == "rank",
+        evict: match tree.text("storage.cache.evict").as_str() {
+            "lru" => Evict::Lru,
+            "fifo" => Evict::Fifo,
+            _ => Evict::Nothing,
+        },
+        keep: tree.flag("storage.cache.keep"),
+    })
 }
 
 /// The places of folders: below a folder of a file system, or in a bucket.
@@ -634,6 +691,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         LoaderKind::Plain | LoaderKind::Synthetic => 0,
         _ => threads.max(1),
     };
+    let collective = matches!(tree.text("reader.file_access").as_str(), "collective" | "mpio");
     Ok(Reading {
         loader,
         loader_name,
@@ -645,11 +703,13 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         file_shuffle: tree.shuffle("reader.file_shuffle"),
         sample_shuffle: tree.shuffle("reader.sample_shuffle"),
         shuffle_size: tree.count("reader.shuffle_size"),
+        collective,
+        strided: tree.text("reader.rank_access") == "strided",
         file_access: tree.text("reader.file_access"),
         keep_open: tree.text("reader.read_type") == "memory",
         transfer_size: tree.count("reader.transfer_size"),
         preprocess: tree.spread("reader.preprocess_time")?,
-        map: !tree.flag("reader.dont_use_mmap"),
+        map: !tree.flag("reader.dont_use_mmap") && !collective,
         direct: tree.flag("reader.odirect") || tree.text("storage.storage_type") == "direct_fs",
         handed_bytes: handed_bytes(tree),
         profile: Profile::read(&tree.value("reader.profile"))?,
@@ -676,6 +736,16 @@ fn train(tree: &Tree) -> Outcome<Train> {
     })
 }
 
+fn saving(word: &str) -> Saving {
+    match word {
+        "pytorch" => Saving::PyTorch,
+        "safetensors" => Saving::Safetensors,
+        "tensorflow" => Saving::TensorFlow,
+        "raw" => Saving::Raw,
+        _ => Saving::Framework,
+    }
+}
+
 fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
     Checkpoints {
         folder: places.folder_anywhere(tree, "checkpoint.checkpoint_folder"),
@@ -691,7 +761,10 @@ fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
         rank_sync: tree.flag("checkpoint.rank_sync"),
         subset: tree.text("checkpoint.mode") == "subset",
         random: tree.flag("checkpoint.randomize_tensor"),
-        safetensors: tree.text("checkpoint.format") == "safetensors",
+        format: saving(&tree.text("checkpoint.format")),
+        file_bytes: tree.counts("checkpoint.file_bytes"),
+        direct: tree.flag("checkpoint.odirect"),
+        drain_rate: Some(tree.number("checkpoint.drain_rate")).filter(|rate| *rate > 0.0),
         verify: tree.flag("checkpoint.verify"),
         asynchronous: tree.flag("checkpoint.asynchronous"),
         fast_folder: tree.optional("checkpoint.fast_folder").map(|folder| match &places.store {

@@ -4,6 +4,8 @@
 
 use crate::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::mpi;
+use crate::store::tier::Tiered;
 use crate::store::{self, Body, Ranges};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,6 +23,8 @@ pub struct Access {
     pub keep_open: bool,
     /// Compare checksums also where that costs a pass over the sample.
     pub check: bool,
+    /// Every read is one of all ranks, by MPI-IO.
+    pub collective: bool,
 }
 
 /// Bytes that can be read at any offset: of a file, or of an object.
@@ -80,6 +84,8 @@ enum Bytes {
         length: Option<u64>,
         stream: Option<Box<Body>>,
     },
+    /// An object that is kept on this machine, a piece at a time.
+    Tiered(Box<Tiered>),
 }
 
 impl Input {
@@ -87,12 +93,11 @@ impl Input {
     pub fn open(path: &Path, access: Access) -> Outcome<Input> {
         let path_kept = path.to_path_buf();
         if store::is_object(path) {
-            return Ok(Input {
-                bytes: Bytes::Object { length: None, stream: None },
-                path: path_kept,
-                access,
-                moved: 0,
-            });
+            let bytes = match Tiered::of(path) {
+                Some(tiered) => Bytes::Tiered(Box::new(tiered)),
+                None => Bytes::Object { length: None, stream: None },
+            };
+            return Ok(Input { bytes, path: path_kept, access, moved: 0 });
         }
         let mut options = OpenOptions::new();
         options.read(true);
@@ -121,7 +126,7 @@ impl Input {
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File { file, .. } => Some(file),
-            Bytes::Object { .. } => None,
+            Bytes::Object { .. } | Bytes::Tiered(_) => None,
         }
     }
 
@@ -129,6 +134,7 @@ impl Input {
         match &mut self.bytes {
             Bytes::File { length, .. } => Ok(*length),
             Bytes::Object { length: Some(length), .. } => Ok(*length),
+            Bytes::Tiered(tiered) => tiered.length(),
             Bytes::Object { length, .. } => {
                 let missing = || Failure::new(Kind::MissingData, format!("{} is not there", self.path.display()));
                 let there = store::length(&self.path)?.ok_or_else(missing)?;
@@ -167,9 +173,16 @@ impl Input {
 
     /// An object in one request, straight into the buffer.
     fn receive_whole(&mut self, buffer: &mut AlignedBuffer) -> Outcome<usize> {
-        let mut body = Body::open(&self.path, 0, None)?;
-        let length = body.total() as usize;
-        body.fill(&mut buffer.space(length)[..length])?;
+        let length = if let Bytes::Tiered(tiered) = &mut self.bytes {
+            let length = tiered.length()? as usize;
+            tiered.fill(0, &mut buffer.space(length)[..length])?;
+            length
+        } else {
+            let mut body = Body::open(&self.path, 0, None)?;
+            let length = body.total() as usize;
+            body.fill(&mut buffer.space(length)[..length])?;
+            length
+        };
         self.moved += length as u64;
         Ok(length)
     }
@@ -177,6 +190,10 @@ impl Input {
     /// Exactly `into.len()` bytes from `offset`; of an object, a request for this range. Not for O_DIRECT, whose offsets
     /// are pages.
     pub fn read_exact_at(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
+        if let Bytes::Tiered(tiered) = &mut self.bytes {
+            self.moved += into.len() as u64;
+            return tiered.fill(offset, into);
+        }
         let Bytes::File { length, .. } = &self.bytes else {
             if !into.is_empty() {
                 Body::open(&self.path, offset, Some(into.len() as u64))?.fill(into)?;
@@ -227,6 +244,11 @@ impl Input {
 
     /// Reads until the buffer is full or the file ends.
     fn transfers(&mut self, offset: u64, into: &mut [u8]) -> Outcome<usize> {
+        if self.access.collective {
+            let done = mpi::read_together(&self.path, offset, into)?;
+            self.moved += done as u64;
+            return Ok(done);
+        }
         let size = if self.access.transfer == 0 { into.len() } else { self.access.transfer };
         let size = if self.access.direct { size.next_multiple_of(ALIGNMENT) } else { size }.max(1);
         let Bytes::File { file, .. } = &self.bytes else { return Ok(0) };

@@ -6,17 +6,19 @@
 //!
 //! ```text
 //! rank r -> 0    a greeting: rank, size, process, its machine, and the word of the file
-//! rank 0 -> r    when all are there: its process, its machine, where the board of activities is
+//! rank 0 -> r    when all are there: its process, its machine, where the board of activities and the gate are
 //! ```
 
 use crate::activity::Board;
 use crate::communicator::Communicator;
 use crate::draft;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::gate::Gate;
 use crate::launcher::World;
+use crate::processes::{Process, Processes};
 use crate::random::mixed;
 use crate::socket::{Message, Socket};
-use crate::star::{LOOK, Peers, Star, ended, killed};
+use crate::star::{LOOK, Star, ended, killed};
 use crate::system;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
@@ -34,50 +36,10 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// Between two tries to find rank 0.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// A process of a rank, and the machine on which its number means something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Process {
-    number: u32,
-    machine: String,
-}
-
-impl Process {
-    fn own() -> Process {
-        Process { number: std::process::id(), machine: machine() }
-    }
-}
-
-/// This start of this machine, and the processes that see the same numbers for processes as this one.
-fn machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    format!("{} {}", boot.trim(), space.display())
-}
-
-/// The processes of the other ranks of this machine; of those of other machines nothing is known but what they say.
-struct Processes(Vec<Option<u32>>);
-
-impl Peers for Processes {
-    fn has_ended(&mut self, rank: u64) -> bool {
-        self.0.get(rank as usize).copied().flatten().is_some_and(|process| !system::lives(process))
-    }
-
-    fn code_of(&mut self, _: u64) -> Option<i32> {
-        None
-    }
-
-    fn lost(&mut self) -> Option<u64> {
-        if !system::lost_child() {
-            return None;
-        }
-        (0..self.0.len() as u64).find(|rank| self.has_ended(*rank))
-    }
-}
-
 /// A rank among others that a launcher started.
 pub struct Launched {
     pub star: Star,
-    processes: Vec<Option<u32>>,
+    processes: Processes,
 }
 
 impl Launched {
@@ -85,17 +47,21 @@ impl Launched {
     pub fn meet(world: &World, shared: &Path, patience: Duration) -> Outcome<Launched> {
         let rendezvous =
             Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
-        let (sockets, processes, board) = match world.rank {
+        let Met { sockets, processes, board, gate } = match world.rank {
             0 => rendezvous.wait_for_all()?,
             _ => rendezvous.come()?,
         };
         if let Some(board) = board {
             board.join(world.rank);
         }
-        let local: Vec<u32> = processes.iter().flatten().copied().collect();
-        system::look_at(local);
-        let peers = Box::new(Processes(processes.clone()));
-        Ok(Launched { star: Star::new(world.rank, world.size, sockets, peers, patience), processes })
+        let processes = Processes::watched(processes);
+        let mut star = Star::new(world.rank, world.size, sockets, Box::new(processes.clone()), patience);
+        // One that all can see, or none.
+        let seen = star.exchange(&[u8::from(gate.is_some())])?;
+        if let Some(gate) = gate.filter(|_| seen.iter().all(|seen| *seen == [1])) {
+            star.meet_at(gate);
+        }
+        Ok(Launched { star, processes })
     }
 
     /// Ends this rank's part of the run: rank 0 does so last, and knows how the others ended.
@@ -106,12 +72,15 @@ impl Launched {
             let _ = socket.send_farewell(code);
         }
         if self.star.rank() > 0 {
+            if outcome.is_err() {
+                self.let_first_finish();
+            }
             return outcome;
         }
         let until = outcome.is_err().then(|| Instant::now() + GRACE);
         let mut failed = None;
         for (socket, rank) in self.star.sockets.iter_mut().zip(1..) {
-            let process = self.processes[rank as usize];
+            let process = self.processes.of(rank);
             match code_at_the_end(socket, process, until) {
                 Some(0) => {}
                 Some(code) => failed = failed.or(Some(ended(rank, code))),
@@ -120,6 +89,15 @@ impl Launched {
             }
         }
         outcome.and_then(|code| failed.map_or(Ok(code), Err))
+    }
+}
+
+impl Launched {
+    /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say: it says farewell when
+    /// it has.
+    fn let_first_finish(&mut self) {
+        let first = self.processes.of(0);
+        code_at_the_end(&mut self.star.sockets[0], first, Some(Instant::now() + GRACE));
     }
 }
 
@@ -177,7 +155,15 @@ enum Listener {
     Port(TcpListener),
 }
 
-type Joined = (Vec<Socket>, Vec<Option<u32>>, Option<Board>);
+/// What a rank has of the others once all are there.
+struct Met {
+    sockets: Vec<Socket>,
+    /// By rank, as far as they are of this machine.
+    processes: Vec<Option<u32>>,
+    board: Option<Board>,
+    /// Of those that are on the machine of rank 0.
+    gate: Option<Gate>,
+}
 
 struct Rendezvous<'a> {
     world: &'a World,
@@ -187,7 +173,7 @@ struct Rendezvous<'a> {
 }
 
 impl Rendezvous<'_> {
-    fn wait_for_all(&self) -> Outcome<Joined> {
+    fn wait_for_all(&self) -> Outcome<Met> {
         let word = secret();
         let (listener, _file) = self.listen(&word)?;
         let mut others: Vec<Option<(Socket, Process)>> = (1..self.world.size).map(|_| None).collect();
@@ -209,16 +195,19 @@ impl Rendezvous<'_> {
         let (mut sockets, processes): (Vec<Socket>, Vec<Process>) = others.into_iter().flatten().unzip();
         let own = Process::own();
         let board = Board::public(self.world.size).ok();
+        let gate = Gate::public(self.world.size).ok();
         let path = board.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
+        let gate_path = gate.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
         for (socket, rank) in sockets.iter_mut().zip(1..) {
-            let welcome = format!("{}\n{}\n{path}", own.number, own.machine);
+            let welcome = format!("{}\n{}\n{path}\n{gate_path}", own.number, own.machine);
             socket
                 .send(welcome.as_bytes())
                 .map_err(|error| Failure::new(Kind::System, format!("rank {rank} went away: {error}")))?;
         }
         let near = |process: &Process| (process.machine == own.machine).then_some(process.number);
         let processes = [None].into_iter().chain(processes.iter().map(near)).collect();
-        Ok((sockets, processes, board.map(|(board, _)| board)))
+        let (board, gate) = (board.map(|(board, _)| board), gate.map(|(gate, _)| gate));
+        Ok(Met { sockets, processes, board, gate })
     }
 
     fn go_on(&self, others: &[Option<(Socket, Process)>]) -> Outcome<()> {
@@ -279,7 +268,7 @@ impl Rendezvous<'_> {
     }
 
     /// Finds rank 0, however late it comes.
-    fn come(&self) -> Outcome<Joined> {
+    fn come(&self) -> Outcome<Met> {
         loop {
             if system::interrupted() {
                 return Err(Failure::interrupted());
@@ -314,7 +303,7 @@ impl Rendezvous<'_> {
         }
     }
 
-    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Joined> {
+    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Met> {
         let own = Process::own();
         let World { rank, size, .. } = self.world;
         let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
@@ -328,11 +317,13 @@ impl Rendezvous<'_> {
         let Ok(Message::Bytes(welcome)) = socket.receive() else { return None };
         let welcome = String::from_utf8(welcome).ok()?;
         let lines: Vec<&str> = welcome.split('\n').collect();
-        let [number, machine, board] = lines[..] else { return None };
+        let [number, machine, board, gate] = lines[..] else { return None };
         let near = machine == own.machine;
-        let board = (near && !board.is_empty()).then(|| Board::at(Path::new(board), *size).ok()).flatten();
+        let shared = |path: &'_ str| (near && !path.is_empty()).then(|| PathBuf::from(path));
+        let board = shared(board).and_then(|path| Board::at(&path, *size).ok());
+        let gate = shared(gate).and_then(|path| Gate::at(&path, *size).ok());
         let root = if near { number.parse().ok() } else { None };
-        Some((vec![socket], vec![root], board))
+        Some(Met { sockets: vec![socket], processes: vec![root], board, gate })
     }
 }
 

@@ -13,6 +13,8 @@ pub struct World {
     pub here: bool,
     /// The name that the processes of this start have in common, and others have not.
     pub job: String,
+    /// Where an MPI can join them.
+    pub door: Option<Door>,
 }
 
 /// The variables of a launcher: which one of how many, and how many of them are on this machine.
@@ -59,6 +61,24 @@ const JOBS: &[&str] = &[
     "MASTER_PORT",
 ];
 
+/// The way in which an MPI finds whoever started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    Pmi,
+    Pmix,
+}
+
+/// torchrun's workers are no ranks of the MPI that may have started it, though they have its variables.
+fn door(environment: Environment, launcher: &Launcher) -> Option<Door> {
+    let has = |name: &str| environment(name).is_some();
+    match launcher.name {
+        "torchrun" => None,
+        _ if has("PMIX_RANK") => Some(Door::Pmix),
+        _ if has("PMI_FD") || has("PMI_PORT") => Some(Door::Pmi),
+        _ => None,
+    }
+}
+
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The rank a launcher made of this process, if one did; `ranks` is what was typed.
@@ -87,7 +107,8 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Worl
     };
     let job = JOBS.iter().filter_map(|name| Some(format!("{name}={}\n", environment(name)?))).collect();
     let here = environment(launcher.here).is_some_and(|count| all_here(&count, size));
-    Ok(Some(World { rank, size, launcher: name, here, job }))
+    let door = door(environment, launcher);
+    Ok(Some(World { rank, size, launcher: name, here, job, door }))
 }
 
 fn number(environment: Environment, name: &str) -> Option<u64> {
@@ -166,6 +187,17 @@ mod tests {
         assert_eq!(found(&script, Some(8)), Ok(None));
         assert!(found(&script, None).is_err());
         assert_eq!(found(&[("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")], None), Ok(None));
+    }
+
+    #[test]
+    fn an_mpi_joins_whom_its_own_kind_started() {
+        let door = |variables: &[(&str, &str)]| found(variables, None).unwrap().unwrap().door;
+        let open = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")];
+        let mpich = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
+        assert_eq!((door(&open), door(&open[..2])), (Some(Door::Pmix), None));
+        assert_eq!((door(&mpich), door(&mpich[..2])), (Some(Door::Pmi), None));
+        let torchrun = [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"), ("PMIX_RANK", "0")];
+        assert_eq!(door(&torchrun), None);
     }
 
     #[test]

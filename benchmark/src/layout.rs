@@ -8,7 +8,7 @@
 //! ```
 
 use crate::config::{Dataset, Element};
-use crate::profile::Sizes;
+use crate::profile::Distribution;
 use crate::random::{NumpyLegacy, Permutation, mixed};
 use crate::store;
 use std::path::PathBuf;
@@ -272,8 +272,8 @@ impl Layout {
 /// goes forward; it needs no memory for the files it has passed.
 pub struct Shapes {
     fixed: Vec<u64>,
-    /// Sizes of files, the order in which they come, and into how many samples each is divided.
-    sizes: Option<(Sizes, Permutation, u64)>,
+    /// Distribution of files, the order in which they come, and into how many samples each is divided.
+    sizes: Option<(Distribution, Permutation, u64)>,
     legacy: Option<NumpyLegacy>,
     deviation: f64,
     next: u64,
@@ -290,7 +290,7 @@ impl Shapes {
         let files = dataset.named[0] + dataset.named[1];
         let sized = (!dataset.file_bytes.is_empty()).then(|| {
             let order = Permutation::new(files.max(1), u64::from(SIZE_SEED));
-            (Sizes::new(dataset.file_bytes.clone()), order, dataset.samples_per_file.max(1))
+            (Distribution::new(dataset.file_bytes.clone()), order, dataset.samples_per_file.max(1))
         });
         Shapes {
             sizes: sized,

@@ -12,9 +12,10 @@
 //! store                       objects in the place of files
 //! loader, profile             order, workers, batches; samples read by the calls of a profile
 //! training, checkpoint        the loop
-//! communicator, activity      ranks that wait for each other, and what each is doing
+//! communicator, activity      ranks that wait for each other, and what each is doing: local (our own processes), launched
+//!                             (sockets), mpi; joined chooses
 //! metrics, results, outputs   the numbers, and the files that say them
-//! bench, sweep                a run from request to results; many of them, for the values of a key
+//! bench, sweep, layouts       a run from request to results; many of them, for the values of a key, or as files and as shards
 //! terminal                    what is said meanwhile, whether or not anybody listens
 //! ```
 //!
@@ -27,34 +28,42 @@ pub mod bench;
 pub mod buffer;
 pub mod catalog;
 pub mod checkpoint;
+pub mod checksum;
 pub mod communicator;
 pub mod completion;
 pub mod config;
 pub mod content;
 pub mod devices;
+pub mod direct;
 pub mod draft;
 pub mod explain;
 pub mod failure;
 pub mod fingerprint;
 pub mod formats;
+pub mod gate;
 pub mod generate;
 pub mod grammar;
 pub mod host;
 pub mod input;
 pub mod interpolation;
+pub mod joined;
 pub mod keys;
 pub mod launched;
 pub mod launcher;
 pub mod layout;
+pub mod layouts;
 pub mod listing;
 pub mod loader;
 pub mod local;
 pub mod locate;
 pub mod manual;
+pub mod meeting;
 pub mod metrics;
+pub mod mpi;
 pub mod outputs;
 pub mod pace;
 pub mod page_cache;
+pub mod processes;
 pub mod profile;
 pub mod progress;
 pub mod random;
@@ -65,6 +74,7 @@ pub mod results;
 pub mod rules;
 pub mod safetensors_file;
 pub mod socket;
+pub mod sorted_table;
 pub mod spans;
 pub mod star;
 pub mod store;
@@ -72,6 +82,7 @@ pub mod submission;
 pub mod sweep;
 pub mod system;
 pub mod tensor_file;
+pub mod tensorflow_file;
 pub mod terminal;
 pub mod tiers;
 pub mod torch_file;

@@ -3,6 +3,7 @@
 use crate::activity;
 use crate::communicator::Communicator;
 use crate::failure::Outcome;
+use crate::gate::Gate;
 use crate::socket::Socket;
 use crate::star::{Peers, Star, ended};
 use crate::system;
@@ -48,11 +49,12 @@ impl Local {
     /// Forks `size - 1` times; every process returns from here, each with its own rank. `body` runs in the children.
     pub fn spawn(size: u64, patience: Duration, body: &dyn Fn(&mut dyn Communicator) -> i32) -> io::Result<Local> {
         let (mut sockets, mut children) = (Vec::new(), Vec::new());
-        let board = activity::Board::new(size)?;
+        let (board, gate) = (activity::Board::new(size)?, Gate::new(size)?);
         for rank in 1..size {
             let (ours, theirs) = UnixStream::pair()?;
             sockets.push(Socket::Unix(ours));
             let mut child = Star::new(rank, size, vec![Socket::Unix(theirs)], Box::new(Children(Vec::new())), patience);
+            child.meet_at(gate);
             children.push(system::fork(|| {
                 // Only rank 0 holds these, so that its end is seen by all.
                 sockets.clear();
@@ -62,7 +64,8 @@ impl Local {
         }
         board.join(0);
         system::watch_children(&children);
-        let star = Star::new(0, size, sockets, Box::new(Children(children.clone())), patience);
+        let mut star = Star::new(0, size, sockets, Box::new(Children(children.clone())), patience);
+        star.meet_at(gate);
         Ok(Local { star, children })
     }
 

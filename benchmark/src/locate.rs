@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub const LIBRARY: &str = "libdliotrace.so";
+pub const MPI_LIBRARY: &str = "libdlio_mpi.so";
 
 fn own_folder() -> Option<PathBuf> {
     env::current_exe().ok()?.parent().map(Path::to_path_buf)
@@ -12,10 +13,19 @@ fn own_folder() -> Option<PathBuf> {
 
 /// The tracing library: what DLIO_LIB names (a file or a folder), or one beside the program or in ../lib.
 pub fn library() -> Option<PathBuf> {
-    let named = env::var_os("DLIO_LIB").map(PathBuf::from);
+    library_called(LIBRARY, "DLIO_LIB")
+}
+
+/// What talks to an MPI: what DLIO_MPI_LIB names, or one in the same places.
+pub fn mpi_library() -> Option<PathBuf> {
+    library_called(MPI_LIBRARY, "DLIO_MPI_LIB")
+}
+
+fn library_called(name: &str, variable: &str) -> Option<PathBuf> {
+    let named = env::var_os(variable).map(PathBuf::from);
     let own = own_folder();
-    let places = named.iter().flat_map(|place| [place.clone(), place.join(LIBRARY)]);
-    let beside = own.iter().flat_map(|own| [own.join(LIBRARY), own.join("../lib").join(LIBRARY)]);
+    let places = named.iter().flat_map(|place| [place.clone(), place.join(name)]);
+    let beside = own.iter().flat_map(|own| [own.join(name), own.join("../lib").join(name)]);
     places.chain(beside).find(|file| file.is_file()).and_then(|file| file.canonicalize().ok())
 }
 

@@ -6,11 +6,14 @@
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dlio_benchmark::agreement;
 use dlio_benchmark::bench::{self, Request, Run};
-use dlio_benchmark::communicator::Communicator;
-use dlio_benchmark::failure::{Failure, Outcome};
-use dlio_benchmark::launched::Launched;
+use dlio_benchmark::communicator::{Communicator, Single};
+use dlio_benchmark::failure::{Failure, Kind, Outcome};
+use dlio_benchmark::joined::{Joined, Talk};
 use dlio_benchmark::launcher::World;
+use dlio_benchmark::layouts;
 use dlio_benchmark::loader::WorkerKind;
+use dlio_benchmark::local::Local;
+use dlio_benchmark::meeting;
 use dlio_benchmark::submission::{self, Asked};
 use dlio_benchmark::sweep::{self, Knob};
 use dlio_benchmark::training;
@@ -78,6 +81,7 @@ enum Verb {
   dlio bench report hydra_log/unet3d/2026-11-21-00-08-48
   dlio bench check hydra_log/unet3d/2026-11-21-00-08-48
   dlio bench size workload=unet3d --accelerators 4 --memory 64
+  dlio bench ranks --ranks 8
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
 5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole
@@ -132,6 +136,58 @@ enum BenchWhat {
         #[arg(long)]
         json: bool,
     },
+    /// Say who the ranks of a run would be, by what they talk, and what a barrier costs them
+    #[command(after_help = "Examples:
+  dlio bench ranks --ranks 64
+  mpirun -n 4 dlio bench ranks")]
+    Ranks {
+        #[command(flatten)]
+        ranks: RanksOptions,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// More processes than any machine has use for.
+const RANKS_MAX: u64 = 4096;
+
+/// Who the ranks are, and how they talk.
+#[derive(Args)]
+struct RanksOptions {
+    /// Simulated accelerators, each a process; where mpirun, srun or torchrun started several of this, those are the ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ranks: Option<u64>,
+    /// By what ranks that a launcher started talk: by its MPI where libdlio_mpi.so is installed, or by sockets of their own
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "mpi", "sockets"])]
+    communicator: String,
+    /// After this long at a barrier, say which rank is missing and what it last did, and wait on
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    barrier_timeout: u64,
+}
+
+impl RanksOptions {
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.barrier_timeout)
+    }
+
+    fn talk(&self) -> Talk {
+        match self.communicator.as_str() {
+            "mpi" => Talk::Mpi,
+            "sockets" => Talk::Sockets,
+            _ => Talk::Auto,
+        }
+    }
+
+    /// The launcher's rank, if it made one of this process.
+    fn world(&self) -> Outcome<Option<World>> {
+        let world = launcher::world(self.ranks)?;
+        if world.is_none() && self.talk() == Talk::Mpi {
+            return Err(Failure::refused("--communicator=mpi, and no launcher started several processes")
+                .remedy("start it with mpirun; ranks of --ranks N need no MPI"));
+        }
+        Ok(world)
+    }
 }
 
 fn gibibytes(text: &str) -> Result<f64, String> {
@@ -172,15 +228,15 @@ struct Options {
     /// How often each setting of a sweep is run
     #[arg(long, value_name = "N", default_value_t = 3, requires = "sweep", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: u16,
+    /// Generate and read the same samples as a file each and in SHARDS shards (20), on the file system and, where the workload
+    /// names one, in an object store, and print one table
+    #[arg(long, value_name = "SHARDS", num_args = 0..=1, require_equals = true, default_missing_value = "20", conflicts_with_all = ["multirun", "trace", "cfg", "sweep"], value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    compare_layouts: Option<u64>,
     /// Go on without keys that nobody knows, with a warning
     #[arg(long)]
     lenient: bool,
-    /// Simulated accelerators, each a process; where mpirun, srun or torchrun started several of this, those are the ranks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    ranks: Option<u64>,
-    /// After this long at a barrier, say which rank is missing and what it last did, and wait on
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    barrier_timeout: u64,
+    #[command(flatten)]
+    ranks: RanksOptions,
     /// Empty the page cache before each epoch
     #[arg(long)]
     drop_caches: bool,
@@ -288,6 +344,7 @@ fn act(verb: Verb) -> Outcome<i32> {
                 let config = bench::configuration(overrides, config_dir)?;
                 submission::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
             }
+            Some(BenchWhat::Ranks { ranks: options, json }) => ranks(&options, json),
             None => run(&verb.options, false),
         },
         Verb::Trace(options) => trace::run(&options),
@@ -318,6 +375,11 @@ impl Options {
         typed.chain(self.data.iter().flat_map(data)).collect()
     }
 
+    /// True if the run is to be traced and this process is not: it starts itself again.
+    fn starts_again(&self) -> bool {
+        self.trace.is_some() && !locate::is_traced()
+    }
+
     /// The request to all ranks, as rank 0 understands it; the others print nothing.
     fn request(&self, as_original: bool, world: Option<&World>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
@@ -338,8 +400,8 @@ impl Options {
             workers: if self.workers == "threads" { WorkerKind::Threads } else { WorkerKind::Processes },
             verify: self.verify,
             regenerate: self.regenerate,
-            ranks: world.map_or(self.ranks.unwrap_or(1), |world| world.size),
-            barrier_timeout: Duration::from_secs(self.barrier_timeout),
+            ranks: world.map_or(self.ranks.ranks.unwrap_or(1), |world| world.size),
+            barrier_timeout: self.ranks.patience(),
             multirun: self.multirun,
             as_original,
             quiet,
@@ -355,23 +417,51 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     if !options.sweep.is_empty() {
         return sweep(options, as_original);
     }
-    let world = launcher::world(options.ranks)?;
+    if let Some(shards) = options.compare_layouts {
+        return compare_layouts(options, shards, as_original);
+    }
+    let world = options.ranks.world()?;
     let request = options.request(as_original, world.as_ref());
     if options.cfg.is_some() {
         return answer(&bench::configurations(&request)?.concat(), world.as_ref());
     }
     let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
-    let mut launched = Launched::meet(&world, &bench::shared_folder(&request), request.barrier_timeout)?;
+    // A process joins an MPI once, and the traced run is another process.
+    let talk = if options.starts_again() { Talk::Sockets } else { options.ranks.talk() };
+    let mut joined = Joined::meet(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
     let prepared = bench::prepare(&request);
     let terms = |runs: &Vec<Run>| runs.iter().map(Run::terms).collect::<String>();
-    let outcome = agreement::all_prepared(&mut launched.star, prepared, terms)
-        .and_then(|runs| run_all(runs, options, &request, Some(&mut launched)));
-    launched.part(outcome)
+    let outcome = agreement::all_prepared(joined.ranks(), prepared, terms)
+        .and_then(|runs| run_all(runs, options, &request, Some(&mut joined)));
+    joined.part(outcome)
+}
+
+/// Who the ranks are, on processes of this machine or on those that a launcher started.
+fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
+    let Some(world) = options.world()? else {
+        let count = options.ranks.unwrap_or(1);
+        if count == 1 {
+            return meeting::report(&mut Single, "itself", as_json).map(|()| 0);
+        }
+        if count > RANKS_MAX {
+            return Err(Failure::refused(format!("--ranks={count}: {RANKS_MAX} are the most")));
+        }
+        let name = "shared memory and sockets";
+        let body = |ranks: &mut dyn Communicator| code_of(meeting::report(ranks, name, as_json).map(|()| 0));
+        let started = Local::spawn(count, options.patience(), &body);
+        let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
+        let outcome = meeting::report(local.communicator(), name, as_json);
+        return local.join(outcome).map(|()| 0);
+    };
+    let mut joined = Joined::meet(&world, &PathBuf::from("."), options.patience(), options.talk())?;
+    let name = joined.name();
+    let outcome = meeting::report(joined.ranks(), &name, as_json).map(|()| 0);
+    joined.part(outcome)
 }
 
 /// Below the folder that runs have anyway, in one of its own.
 fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
-    if launcher::world(options.ranks)?.is_some() {
+    if options.ranks.world()?.is_some() {
         return Err(Failure::refused("--sweep starts its ranks itself").remedy("give --ranks instead of a launcher"));
     }
     let knobs: Vec<Knob> = options.sweep.iter().map(|typed| Knob::parse(typed)).collect::<Outcome<_>>()?;
@@ -379,7 +469,21 @@ fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     let seed = since.as_nanos() as u64;
     let folder = PathBuf::from(format!("hydra_log/sweep-{}-{}", since.as_secs(), std::process::id()));
     sweep::run(&options.request(as_original, None), &knobs, usize::from(options.repeat), seed, &folder)?;
-    terminal::line(format_args!("results: {}", folder.join("sweep.json").display()));
+    let folder = folder.display();
+    terminal::line(format_args!("results: {folder}/sweep.json; as a page: {folder}/sweep.html"));
+    Ok(0)
+}
+
+/// Below the folder that runs have anyway, in one of its own.
+fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome<i32> {
+    if options.ranks.world()?.is_some() {
+        let refused = Failure::refused("--compare-layouts starts its ranks itself");
+        return Err(refused.remedy("give --ranks instead of a launcher"));
+    }
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let folder = PathBuf::from(format!("hydra_log/layouts-{}-{}", since.as_secs(), std::process::id()));
+    layouts::run(&options.request(as_original, None), shards, &folder)?;
+    terminal::line(format_args!("results: {}/layouts.json", folder.display()));
     Ok(0)
 }
 
@@ -388,17 +492,17 @@ fn answer(text: &str, world: Option<&World>) -> Outcome<i32> {
 }
 
 /// One run after another, alone or as a rank that a launcher started.
-fn run_all(runs: Vec<Run>, options: &Options, request: &Request, mut launched: Option<&mut Launched>) -> Outcome<i32> {
+fn run_all(runs: Vec<Run>, options: &Options, request: &Request, mut joined: Option<&mut Joined>) -> Outcome<i32> {
     for mut run in runs {
         if let Some(text) = run.answer() {
-            if launched.as_ref().is_none_or(|launched| launched.star.rank() == 0) {
+            if joined.as_mut().is_none_or(|joined| joined.ranks().rank() == 0) {
                 terminal::answer(&format!("{text}\n"))?;
             }
             continue;
         }
         run.introduce(request);
-        let ranks = launched.as_mut().map(|launched| &mut launched.star as &mut dyn Communicator);
-        if let Some(folder) = options.trace.as_ref().filter(|_| !locate::is_traced()) {
+        let ranks = joined.as_mut().map(|joined| joined.ranks());
+        if let Some(folder) = options.trace.as_ref().filter(|_| options.starts_again()) {
             let code = traced::run(&mut run, folder.as_deref(), ranks)?;
             if code != 0 {
                 return Ok(code);

@@ -12,7 +12,8 @@
 //!
 //! A read begins at a byte counted from the start, at one counted from the end (negative), at the sample's `place`, or
 //! where the last one ended (`next`). It asks for a number of bytes, for the `rest` of the file, or for a number drawn from a
-//! list of sizes at evenly spaced shares. `repeat` says how often: a number of times, or until the end of the `sample`.
+//! list of sizes at evenly spaced shares. `repeat` says how often: a number of times, or until the end of the `sample`. `think`
+//! is a pause before each, in seconds or drawn from a list of them.
 //!
 //! Not here: the reading itself (`loader::replay`).
 
@@ -29,7 +30,7 @@ pub struct Profile {
 pub enum Call {
     Stat,
     Seek,
-    Read { at: At, bytes: Amount, repeat: Repeat },
+    Read { at: At, bytes: Amount, repeat: Repeat, think: Option<Distribution> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +46,7 @@ pub enum At {
 pub enum Amount {
     Exactly(u64),
     Rest,
-    Drawn(Sizes),
+    Drawn(Distribution),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,20 +56,20 @@ pub enum Repeat {
     Sample,
 }
 
-/// Sizes at evenly spaced shares, from the smallest to the largest.
+/// Distribution at evenly spaced shares, from the smallest to the largest: bytes, or nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sizes(Vec<u64>);
+pub struct Distribution(Vec<u64>);
 
 /// One read asks for no more: memory is taken for it.
 const READ_MAX: u64 = 1 << 32;
 
-impl Sizes {
-    pub fn new(mut sizes: Vec<u64>) -> Sizes {
-        sizes.sort_unstable();
-        Sizes(sizes)
+impl Distribution {
+    pub fn new(mut values: Vec<u64>) -> Distribution {
+        values.sort_unstable();
+        Distribution(values)
     }
 
-    /// The size below which this share of all lies.
+    /// The value below which this share of all lies.
     pub fn at(&self, share: f64) -> u64 {
         let Some(last) = self.0.len().checked_sub(1) else { return 0 };
         let place = share.clamp(0.0, 1.0) * last as f64;
@@ -108,7 +109,7 @@ fn wrong(why: &str) -> Failure {
 }
 
 fn call(value: &Value) -> Outcome<Call> {
-    const PARTS: [&str; 4] = ["call", "at", "bytes", "repeat"];
+    const PARTS: [&str; 5] = ["call", "at", "bytes", "repeat", "think"];
     if let Some((key, _)) = value.entries().iter().find(|(key, _)| !PARTS.contains(&key.as_str())) {
         return Err(wrong(&format!("a call has no `{key}`, but {}", PARTS.join(", "))));
     }
@@ -119,6 +120,7 @@ fn call(value: &Value) -> Outcome<Call> {
             at: at(value.get("at"))?,
             bytes: amount(value.get("bytes"))?,
             repeat: repeat(value.get("repeat"))?,
+            think: value.get("think").map(think).transpose()?,
         }),
         _ => Err(wrong("a call is read, stat or seek")),
     }
@@ -143,7 +145,7 @@ fn amount(value: Option<&Value>) -> Outcome<Amount> {
     match value {
         Some(Value::Text(word)) if word == "rest" => Ok(Amount::Rest),
         Some(Value::List(sizes)) if !sizes.is_empty() => {
-            Ok(Amount::Drawn(Sizes::new(sizes.iter().map(size).collect::<Outcome<_>>()?)))
+            Ok(Amount::Drawn(Distribution::new(sizes.iter().map(size).collect::<Outcome<_>>()?)))
         }
         Some(one) => size(one).map(Amount::Exactly),
         None => Err(wrong("a read needs bytes: a number, rest, or a list of sizes")),
@@ -156,6 +158,29 @@ fn repeat(value: Option<&Value>) -> Outcome<Repeat> {
         Some(Value::Int(times)) if *times > 0 => Ok(Repeat::Times(*times as u64)),
         Some(Value::Text(word)) if word == "sample" => Ok(Repeat::Sample),
         Some(other) => Err(wrong(&format!("repeat={} is neither a number of times nor sample", other.inline()))),
+    }
+}
+
+/// Longer pauses are a slip of the keyboard.
+const THINK_MAX: f64 = 3600.0;
+
+fn think(value: &Value) -> Outcome<Distribution> {
+    let pause = |value: &Value| {
+        let seconds = match value {
+            Value::Int(seconds) => Some(*seconds as f64),
+            Value::Float(seconds) => Some(*seconds),
+            _ => None,
+        };
+        let seconds = seconds.filter(|seconds| (0.0..=THINK_MAX).contains(seconds));
+        seconds
+            .map(|seconds| (seconds * 1e9) as u64)
+            .ok_or_else(|| wrong(&format!("think={} is no pause in seconds", value.inline())))
+    };
+    match value {
+        Value::List(pauses) if !pauses.is_empty() => {
+            Ok(Distribution::new(pauses.iter().map(pause).collect::<Outcome<_>>()?))
+        }
+        one => Ok(Distribution::new(vec![pause(one)?])),
     }
 }
 
@@ -172,16 +197,17 @@ mod tests {
     fn calls_are_read_as_they_are_written() {
         let text = "{opening: [{call: stat}, {call: read, at: -22, bytes: 22}], \
                      sample: [{call: read, at: place, bytes: [9, 5, 1]}, {call: read, bytes: rest}, \
-                              {call: read, at: 0, bytes: 4, repeat: sample}]}";
+                              {call: read, at: 0, bytes: 4, repeat: sample, think: [0.002, 1e-6]}]}";
         let found = profile(text).unwrap().unwrap();
-        let read = |at, bytes, repeat| Call::Read { at, bytes, repeat };
+        let read = |at, bytes, repeat| Call::Read { at, bytes, repeat, think: None };
+        let think = Some(Distribution(vec![1000, 2_000_000]));
         assert_eq!(found.opening, [Call::Stat, read(At::End(22), Amount::Exactly(22), Repeat::Times(1))]);
         assert_eq!(
             found.sample,
             [
-                read(At::Place, Amount::Drawn(Sizes(vec![1, 5, 9])), Repeat::Times(1)),
+                read(At::Place, Amount::Drawn(Distribution(vec![1, 5, 9])), Repeat::Times(1)),
                 read(At::Next, Amount::Rest, Repeat::Times(1)),
-                read(At::Start(0), Amount::Exactly(4), Repeat::Sample),
+                Call::Read { at: At::Start(0), bytes: Amount::Exactly(4), repeat: Repeat::Sample, think },
             ]
         );
         assert_eq!(profile("{}").unwrap(), None);
@@ -198,6 +224,8 @@ mod tests {
             ("{sample: [{call: read, bytes: 1, at: end}]}", "no place"),
             ("{sample: [{call: read, bytes: 1, repeat: 0}]}", "repeat"),
             ("{sample: [{call: read, byte: 1}]}", "no `byte`"),
+            ("{sample: [{call: read, bytes: 1, think: -1}]}", "no pause"),
+            ("{sample: [{call: read, bytes: 1, think: []}]}", "no pause"),
             ("7", "lists of calls"),
         ] {
             let failure = profile(text).unwrap_err();
@@ -207,8 +235,8 @@ mod tests {
 
     #[test]
     fn sizes_between_two_are_interpolated() {
-        let sizes = Sizes::new(vec![30, 10, 20]);
+        let sizes = Distribution::new(vec![30, 10, 20]);
         assert_eq!([0.0, 0.25, 0.5, 1.0].map(|share| sizes.at(share)), [10, 15, 20, 30]);
-        assert_eq!(Sizes::new(vec![7]).at(0.3), 7);
+        assert_eq!(Distribution::new(vec![7]).at(0.3), 7);
     }
 }

@@ -1,6 +1,7 @@
 //! A file of a checkpoint read back, front to back and once: what is read is held against the checksums that were noted
 //! when it was written, while it is in the cache.
 
+use crate::checksum::Checksum;
 use crate::system;
 use std::io::{self, Read};
 
@@ -21,11 +22,11 @@ pub struct Whole {
     pub damaged: Option<String>,
 }
 
-/// Reads a whole file through `piece`; parts do not overlap.
-pub fn read(file: &mut impl Read, mut parts: Vec<Part>, piece: &mut [u8]) -> io::Result<Whole> {
+/// Reads a whole file through `piece`; parts do not overlap, and their checksums are all of one kind.
+pub fn read(file: &mut impl Read, mut parts: Vec<Part>, kind: Checksum, piece: &mut [u8]) -> io::Result<Whole> {
     parts.retain(|part| part.crc.is_some() && part.bytes > 0);
     parts.sort_by_key(|part| part.at);
-    let mut check = Check { parts: parts.into_iter().peekable(), sum: crc32fast::Hasher::new(), damaged: None };
+    let mut check = Check { parts: parts.into_iter().peekable(), kind, sum: 0, damaged: None };
     let mut at = 0;
     loop {
         match file.read(piece) {
@@ -43,7 +44,8 @@ pub fn read(file: &mut impl Read, mut parts: Vec<Part>, piece: &mut [u8]) -> io:
 
 struct Check {
     parts: std::iter::Peekable<std::vec::IntoIter<Part>>,
-    sum: crc32fast::Hasher,
+    kind: Checksum,
+    sum: u32,
     damaged: Option<String>,
 }
 
@@ -53,7 +55,7 @@ impl Check {
         let end = at + bytes.len() as u64;
         while let Some(part) = self.parts.peek().filter(|part| part.at < end) {
             let (from, to) = (part.at.max(at), (part.at + part.bytes).min(end));
-            self.sum.update(&bytes[(from - at) as usize..(to - at) as usize]);
+            self.sum = self.kind.append(self.sum, &bytes[(from - at) as usize..(to - at) as usize]);
             if to < part.at + part.bytes {
                 return;
             }
@@ -62,7 +64,7 @@ impl Check {
     }
 
     fn close(&mut self) {
-        let sum = std::mem::take(&mut self.sum).finalize();
+        let sum = std::mem::take(&mut self.sum);
         if let Some(part) = self.parts.next().filter(|part| part.crc != Some(sum)) {
             self.damaged.get_or_insert(part.name);
         }
@@ -97,14 +99,15 @@ mod tests {
                 let mut bytes = bytes.clone();
                 changed.into_iter().for_each(|at| bytes[at] ^= 1);
                 std::fs::write(&path, bytes).unwrap();
-                read(&mut File::open(&path).unwrap(), parts.clone(), &mut vec![0; piece]).unwrap()
+                read(&mut File::open(&path).unwrap(), parts.clone(), Checksum::Crc32, &mut vec![0; piece]).unwrap()
             };
             assert_eq!(read_back(None), Whole { bytes: 1000, damaged: None }, "{piece}");
             for (at, name) in [(10, Some("a")), (99, Some("a")), (100, Some("b")), (899, Some("c")), (900, None)] {
                 assert_eq!(read_back(Some(at)).damaged.as_deref(), name, "{piece}, {at}");
             }
             std::fs::write(&path, &bytes[..300]).unwrap();
-            let cut = read(&mut File::open(&path).unwrap(), parts.clone(), &mut vec![0; piece]).unwrap();
+            let cut =
+                read(&mut File::open(&path).unwrap(), parts.clone(), Checksum::Crc32, &mut vec![0; piece]).unwrap();
             assert_eq!(cut, Whole { bytes: 300, damaged: Some("c".into()) });
         }
     }

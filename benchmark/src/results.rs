@@ -6,10 +6,12 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::host::{self, Host};
 use crate::layout::{Layout, Split};
 use crate::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
-use crate::store::counts::Counts;
+use crate::store::counts::{Counts, Figure};
 use crate::system::{host_name, local_time};
 use serde_json::{Map, Value, json};
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Instant;
 
 /// A moment on both clocks: one to tell, one to subtract.
@@ -218,7 +220,7 @@ impl Results {
             "error": self.status.reason(),
             "missing": self.missing(config),
             "epochs": self.epochs.len(),
-            "epoch": self.epochs.iter().map(epoch_facts).collect::<Vec<_>>(),
+            "epoch": self.epochs.iter().map(|epoch| epoch_facts(epoch, config.reader.batch)).collect::<Vec<_>>(),
             "failed_samples": self.failed,
             "failures": self.failures,
             "interrupted": self.status == Status::Interrupted,
@@ -350,13 +352,23 @@ impl Results {
     }
 }
 
+/// What a run left, as it is read again.
+pub fn summary_in(folder: &Path) -> Outcome<Value> {
+    let path = folder.join("summary.json");
+    let text = fs::read_to_string(&path).map_err(|error| Failure::io("reading", &path, error))?;
+    serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))
+}
+
 /// Facts of an epoch that DLIO's files do not have.
-fn epoch_facts(epoch: &Epoch) -> Value {
+fn epoch_facts(epoch: &Epoch, batch: u64) -> Value {
     let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
     let seconds = epoch.ended.since(&epoch.started);
+    let samples = epoch.steps().count() as u64 * batch * epoch.ranks.len() as u64;
     let mut facts = json!({
         "epoch": epoch.number,
         "seconds": seconds,
+        "samples": samples,
+        "samples_per_second": samples as f64 / seconds.max(f64::MIN_POSITIVE),
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),
@@ -364,6 +376,9 @@ fn epoch_facts(epoch: &Epoch) -> Value {
     });
     if let Some(requests) = &epoch.requests {
         facts["object"] = requests.facts(seconds);
+        let asked = requests.of(Figure::BytesIn) as f64;
+        facts["object"]["read_amplification"] =
+            json!((epoch.bytes_all_ranks > 0).then(|| asked / epoch.bytes_all_ranks as f64));
     }
     facts
 }

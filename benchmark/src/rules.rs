@@ -6,6 +6,9 @@ use crate::config::{Config, Element, Framework, LoaderKind};
 use crate::failure::Failure;
 use crate::formats::hdf5;
 use crate::layout::{Layout, Split};
+use crate::locate;
+use crate::mpi;
+use crate::store;
 use crate::value::Value;
 use std::path::Path;
 
@@ -125,10 +128,28 @@ fn storage(config: &Config, list: &mut List) {
 
 /// What only files can do.
 fn objects(config: &Config, list: &mut List) {
+    if let Some(cache) = &config.cache {
+        let (what, here) = ("workload.storage.cache", config.store.is_some());
+        list.refuse(!here, format!("{what} is a tier before an object store, and the data are files"), "leave it out");
+        list.refuse(
+            is_url(&cache.folder),
+            format!("{what}.folder is a folder of this machine"),
+            "name one of a fast disk",
+        );
+        list.refuse(cache.block == Some(0), format!("{what}.block_size must be at least 1"), "");
+        let by_ranges = config.dataset.format == "hdf5";
+        list.refuse(
+            by_ranges,
+            format!("{what} does not serve hdf5, which is read past it"),
+            "use another format, or none",
+        );
+    }
     if config.store.is_none() {
         return;
     }
     list.refuse(config.reader.direct, "workload.reader.odirect is for files, and the data are objects", "leave it out");
+    let sent = config.checkpoint.direct && store::is_object(&config.checkpoint.folder);
+    list.refuse(sent, "workload.checkpoint.odirect is for files, and checkpoints are objects", "leave it out");
     list.refuse(
         config.dataset.format == "mmap_indexed_binary",
         "workload.dataset.format=mmap_indexed_binary maps files, and the data are objects",
@@ -293,11 +314,7 @@ fn reading(config: &Config, list: &mut List) {
         "tfrecord has no PyTorch reader",
         "set ++workload.framework=tensorflow ++workload.reader.data_loader=tensorflow",
     );
-    list.refuse(
-        matches!(reader.file_access.as_str(), "collective" | "mpio"),
-        format!("workload.reader.file_access={} needs MPI", reader.file_access),
-        "use multi",
-    );
+    collective(config, list);
     list.refuse(
         reader.direct
             && !matches!(
@@ -313,6 +330,27 @@ fn reading(config: &Config, list: &mut List) {
             && config.dataset.compression == "lzf",
         "hdf5 has no lzf of float16",
         "use gzip",
+    );
+}
+
+/// What all ranks read together is one file, sample by sample, and by an MPI.
+fn collective(config: &Config, list: &mut List) {
+    let Config { reader, dataset, .. } = config;
+    if !reader.collective {
+        return;
+    }
+    let word = format!("workload.reader.file_access={}", reader.file_access);
+    // A run that is to be traced joins when it starts itself again.
+    let by_mpi = mpi::is_joined() || (mpi::is_offered() && !locate::is_traced());
+    let remedy = "start it with mpirun, with libdlio_mpi.so beside dlio (make build-mpi); or use multi";
+    list.refuse(!by_mpi, format!("{word} needs MPI"), remedy);
+    let indexed = matches!(dataset.format.as_str(), "indexed_binary" | "mmap_indexed_binary");
+    let what = format!("{word} is for one shared file of indexed_binary");
+    let several = dataset.files_train > 1 || dataset.files_eval > 1 || reader.profile.is_some();
+    list.refuse(
+        !indexed || several || reader.direct || config.store.is_some(),
+        what,
+        "set ++workload.dataset.format=indexed_binary ++workload.dataset.num_files_train=1, without odirect or a store",
     );
 }
 

@@ -11,7 +11,7 @@
 
 use crate::input::ReadAt;
 use crate::tensor_file::TensorFile;
-use crate::torch_file::{Entry, State};
+use crate::torch_file::State;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub struct SafetensorsFile {
 
 impl SafetensorsFile {
     pub fn new(state: &State) -> SafetensorsFile {
-        let names = names(state);
+        let names = state.names(".");
         let mut header = String::from("{\"__metadata__\":{");
         let mut sums = Vec::new();
         for (place, name) in names.iter().enumerate() {
@@ -54,24 +54,6 @@ impl SafetensorsFile {
         let head = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
         let sizes = state.tensors.iter().map(|numbers| numbers * state.datatype.bytes).collect();
         SafetensorsFile { head, sizes, sums }
-    }
-}
-
-/// The keys on the way to each tensor, between dots. One with several places has the name of the first.
-fn names(state: &State) -> Vec<String> {
-    let mut names = vec![String::new(); state.tensors.len()];
-    name_below("", &state.entries, &mut names);
-    names
-}
-
-fn name_below(before: &str, entries: &[(String, Entry)], names: &mut [String]) {
-    for (key, entry) in entries {
-        let name = format!("{before}{key}");
-        match entry {
-            Entry::Tensor(number) if names[*number].is_empty() => names[*number] = name,
-            Entry::Tensor(_) => {}
-            Entry::Dictionary(below) => name_below(&format!("{name}."), below, names),
-        }
     }
 }
 
@@ -139,6 +121,7 @@ pub fn tensors(file: &dyn ReadAt) -> Option<Vec<Found>> {
 mod tests {
     use super::*;
     use crate::config::Datatype;
+    use crate::torch_file::Entry;
     use std::fs::File;
 
     #[test]

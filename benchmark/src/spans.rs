@@ -9,8 +9,9 @@
 //! | compute | compute |
 //! | reader | reader.open, reader.read, reader.close |
 //! | checkpoint | checkpoint.save, checkpoint.load, checkpoint.drain (the end waits for what is written beside) |
-//! | object | object.get, object.put and their kin (a request until the head of its answer), object.receive (its body) |
 //! | communication | barrier (ranks wait for each other after a step, before a checkpoint) |
+//!
+//! Requests to an object store are no spans but I/O: `store::told`.
 
 pub const PIPELINE: &str = "pipeline";
 pub const DATA: &str = "data";
@@ -18,19 +19,16 @@ pub const COMPUTE: &str = "compute";
 pub const READER: &str = "reader";
 pub const CHECKPOINT: &str = "checkpoint";
 pub const COMMUNICATION: &str = "communication";
-pub const OBJECT: &str = "object";
 
 use crate::activity;
 
 pub use dlio_tracer::span::Span;
 
-/// Begins a span of a request to the object store, or of its body. `name` is only made where the process is traced.
-pub fn of_object(kind: &str, name: impl FnOnce() -> String) -> Span {
-    let mut span = Span::begin(kind, OBJECT);
-    if dlio_tracer::span::is_recorded() {
-        span.set("object", name());
+/// Says in the trace of this process whose it is: a rank's, or a worker's of it.
+pub fn name_rank() {
+    if let Some(rank) = activity::own_rank().filter(|_| dlio_tracer::span::is_recorded()) {
+        dlio_tracer::span::describe_process("rank", rank);
     }
-    span
 }
 
 /// Begins a span of this thread, which lasts until it is dropped. Costs two loads unless the process is traced.

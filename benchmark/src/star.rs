@@ -1,4 +1,5 @@
-//! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all.
+//! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all. A barrier needs no
+//! words where all are on one machine: there they meet at a [`Gate`].
 //!
 //! Nobody waits for ever for one that is gone. Sockets do not tell it: workers of a rank hold copies of its own. So whoever
 //! waits looks again and again whether those it waits for are alive, as far as [`Peers`] know.
@@ -6,6 +7,7 @@
 use crate::activity;
 use crate::communicator::Communicator;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::gate::Gate;
 use crate::socket::{Message, Socket};
 use crate::system;
 use crate::terminal;
@@ -32,6 +34,8 @@ pub struct Star {
     peers: Box<dyn Peers>,
     /// After this long rank 0 says which ranks it is waiting for.
     patience: Duration,
+    /// The barrier of ranks that are all on one machine.
+    gate: Option<Gate>,
 }
 
 /// The time between two looks of a waiting rank at whether those it waits for are alive.
@@ -39,7 +43,12 @@ pub const LOOK: Duration = Duration::from_millis(250);
 
 impl Star {
     pub fn new(rank: u64, size: u64, sockets: Vec<Socket>, peers: Box<dyn Peers>, patience: Duration) -> Star {
-        Star { rank, size, sockets, peers, patience }
+        Star { rank, size, sockets, peers, patience, gate: None }
+    }
+
+    /// From now on this is the barrier. All ranks have the same one.
+    pub fn meet_at(&mut self, gate: Gate) {
+        self.gate = Some(gate);
     }
 
     fn socket(&mut self, rank: u64) -> &mut Socket {
@@ -91,13 +100,69 @@ impl Star {
     }
 
     fn find_dead(&mut self, missing: &[u64]) -> Outcome<()> {
-        let dead = missing.iter().find(|rank| self.peers.has_ended(**rank)).copied();
+        let dead = missing.iter().filter(|rank| **rank > 0).find(|rank| self.peers.has_ended(**rank)).copied();
         match dead {
             // What it gave before it ended is there by now, if it gave anything.
             Some(rank) if !system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
                 Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into()))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Waits where all ranks are on one machine. Rank 0 looks after the others, and they after it.
+    fn pass(&mut self, gate: Gate) -> Outcome<()> {
+        let turn = gate.come(self.rank);
+        let (mut begun, patience) = (Instant::now(), self.patience);
+        while !gate.is_open(turn) {
+            gate.wait(turn, LOOK.min(patience));
+            // A signal wakes too; whether the gate is open is asked first, for whoever opened it may be gone by now.
+            if gate.is_open(turn) {
+                break;
+            }
+            if system::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if self.rank > 0 {
+                self.look_after_first()?;
+                continue;
+            }
+            let missing = gate.missing(turn);
+            self.hear_farewells(&missing)?;
+            self.find_dead(&missing)?;
+            if begun.elapsed() >= patience {
+                missing.iter().for_each(|rank| terminal::warn(activity::missing(*rank, patience)));
+                begun = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever has not come to a barrier has nothing to say but that it never will.
+    fn hear_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
+        for rank in missing {
+            if system::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
+                return Err(match self.socket(*rank).receive() {
+                    Ok(Message::Farewell(code)) => ended(*rank, code),
+                    Ok(Message::Bytes(_)) => self.lost(*rank, &io::ErrorKind::InvalidData.into()),
+                    Err(error) => self.lost(*rank, &error),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_first(&mut self) -> Outcome<()> {
+        if system::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
+            return Err(match self.sockets[0].receive() {
+                Ok(Message::Farewell(code)) => said_elsewhere(kind_of(code)),
+                _ if system::interrupted() => Failure::interrupted(),
+                _ => said_elsewhere(Kind::System),
+            });
+        }
+        match self.peers.has_ended(0) {
+            true => Err(Failure::new(Kind::System, "rank 0 is gone")),
+            false => Ok(()),
         }
     }
 
@@ -117,6 +182,21 @@ impl Star {
             Err(_) if system::interrupted() => Err(Failure::interrupted()),
             Err(_) => Err(said_elsewhere(Kind::System)),
         }
+    }
+}
+
+/// A launcher hears from the connections of a process that it is dying, a little before the process is gone.
+const DYING: Duration = Duration::from_millis(300);
+
+/// What is found now or in a little while.
+pub fn soon(mut find: impl FnMut() -> Option<u64>) -> Option<u64> {
+    let until = Instant::now() + DYING;
+    loop {
+        let found = find();
+        if found.is_some() || Instant::now() >= until {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -205,14 +285,20 @@ impl Communicator for Star {
         Ok(all)
     }
 
+    fn barrier(&mut self) -> Outcome<()> {
+        match self.gate {
+            Some(gate) => self.pass(gate),
+            None => self.exchange(&[]).map(drop),
+        }
+    }
+
     /// Launchers stop all ranks when one is gone; that one is the reason.
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
         if !stopped || self.rank > 0 {
             return outcome;
         }
-        let gone: Vec<u64> = (1..self.size).filter(|rank| self.peers.has_ended(*rank)).collect();
-        match gone.into_iter().find(|rank| !self.has_said_farewell(*rank)) {
+        match soon(|| (1..self.size).find(|rank| self.peers.has_ended(*rank) && !self.has_said_farewell(*rank))) {
             Some(rank) => Err(killed(rank)),
             None => outcome,
         }

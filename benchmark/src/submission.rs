@@ -1,4 +1,4 @@
-//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2), held against a run's own files, and
+//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2, with the models of version 3), held against a run's own files, and
 //! how much data they ask for.
 //!
 //! ```text
@@ -29,7 +29,11 @@ const CHECKPOINTS: i64 = 10;
 const FILES_IN_A_FOLDER: u64 = 10_000;
 
 /// Least utilization, as a fraction, of the models that are trained.
-const MODELS: &[(&str, f64)] = &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7)];
+const MODELS: &[(&str, f64)] =
+    &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7), ("retinanet", 0.85), ("flux", 0.9)];
+
+/// Accelerators they are published for.
+const ACCELERATORS: [&str; 4] = ["a100", "h100", "b200", "mi355"];
 
 /// Names of the models whose checkpoints are written, and how many processes a whole one takes.
 const LANGUAGE_MODELS: &[(&[&str], u64)] = &[
@@ -253,7 +257,7 @@ impl Past {
 
     /// Checks that what a workload fixes is as published, whichever file it came from.
     fn published(&self) -> Option<Judged> {
-        let accelerators = ["a100", "h100"].map(|accelerator| format!("{}_{accelerator}", self.config.model.name));
+        let accelerators = ACCELERATORS.map(|accelerator| format!("{}_{accelerator}", self.config.model.name));
         let published: Vec<(String, Config)> = accelerators.into_iter().filter_map(published).collect();
         let own = fixed(&self.config);
         let same = published.iter().find(|(_, config)| fixed(config) == own);
@@ -346,7 +350,7 @@ impl Past {
         for rule in rules {
             let _ = writeln!(text, "  {:<8} {:<12} {}", rule.verdict.name(), rule.rule, rule.why);
         }
-        text.push_str("by the rules of MLPerf Storage 2.0, as far as one run shows them\n");
+        text.push_str("by the rules of MLPerf Storage 2.0 (and the models of 3.0), as far as one run shows them\n");
         text
     }
 }

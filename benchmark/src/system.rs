@@ -33,7 +33,7 @@ pub fn monotonic_millis() -> i64 {
     monotonic_nanos() / 1_000_000
 }
 
-fn monotonic_nanos() -> i64 {
+pub fn monotonic_nanos() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the one timespec it is given; safe in a signal handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -404,6 +404,29 @@ impl SharedNumbers {
         } else {
             Ok(SharedNumbers { start: raw.cast(), count })
         }
+    }
+
+    /// Sleeps while a number is `value`, until somebody wakes those who sleep on it; at most so long, and less where a
+    /// signal comes.
+    pub fn sleep_on(&self, place: usize, value: u64, limit: Duration) {
+        let time = libc::timespec {
+            tv_sec: limit.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(limit.subsec_nanos() as i32),
+        };
+        // SAFETY: the kernel reads the low half of the number, which lives as long as the mapping, and the one timespec.
+        unsafe { libc::syscall(libc::SYS_futex, self.low_half(place), libc::FUTEX_WAIT, value as u32, &time) };
+    }
+
+    /// Wakes all who sleep on a number, in whatever process.
+    pub fn wake(&self, place: usize) {
+        // SAFETY: an address inside the mapping, which the kernel only looks up.
+        unsafe { libc::syscall(libc::SYS_futex, self.low_half(place), libc::FUTEX_WAKE, libc::c_int::MAX) };
+    }
+
+    /// The kernel sleeps on four bytes: those of a number that change first.
+    fn low_half(&self, place: usize) -> *const u32 {
+        let number = self.at(place).as_ptr().cast::<u32>();
+        if cfg!(target_endian = "big") { number.wrapping_add(1) } else { number }
     }
 
     pub fn at(&self, place: usize) -> &AtomicU64 {

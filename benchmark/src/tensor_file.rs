@@ -1,5 +1,7 @@
 //! A file of tensors as it is written front to back: what stands around the tensors, whose bytes somebody else streams.
 
+use crate::checksum::Checksum;
+
 /// One layout of such a file, and where its parts are.
 pub trait TensorFile {
     /// The bytes before everything of the first tensor.
@@ -14,6 +16,11 @@ pub trait TensorFile {
 
     fn set_crc(&mut self, _tensor: usize, _crc: u32) {}
 
+    /// The kind that `set_crc` takes.
+    fn checksum(&self) -> Checksum {
+        Checksum::Crc32
+    }
+
     /// The place and bytes that are only known when a tensor has been written and stand before it. A checksum, mostly.
     fn afterwards(&self, _: usize) -> Option<(u64, Vec<u8>)> {
         None
@@ -24,6 +31,12 @@ pub trait TensorFile {
         Vec::new()
     }
 
+    /// The bytes of a second file, which says what is in this one.
+    fn index(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Of this file, without its index.
     fn file_bytes(&self) -> u64;
 }
 

@@ -13,6 +13,7 @@ use crate::background::{Background, Hidden, Work};
 use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, is_full};
 use crate::config::Checkpoints;
 use crate::failure::{Failure, Outcome};
+use crate::tensorflow_file::NEWEST;
 use crate::terminal;
 use std::collections::VecDeque;
 use std::fs;
@@ -34,9 +35,11 @@ pub struct Tiered {
 impl Tiered {
     /// Only for a process with one thread, where something is done beside.
     pub fn new(config: &Checkpoints, shards: &[Shard]) -> Outcome<Tiered> {
-        let streamed = Streamed { fsync: config.fsync, random: config.random, verify: config.verify };
+        let Checkpoints { fsync, random, verify, direct, .. } = *config;
+        let streamed = Streamed { fsync, random, verify, direct };
         let beside = config.fast_folder.is_some() || config.asynchronous;
-        let background = if beside { Some(Background::start(streamed.clone(), shards)?) } else { None };
+        let background =
+            if beside { Some(Background::start(streamed.clone(), shards, config.drain_rate)?) } else { None };
         Ok(Tiered {
             streamed,
             slow: config.folder.clone(),
@@ -74,9 +77,9 @@ impl Tiered {
     fn thin_out(&mut self, left: usize) {
         while self.spare.len() > left {
             let Some(folder) = self.spare.pop_front() else { return };
-            for shard in &self.shards {
+            for name in self.shards.iter().flat_map(Shard::names).chain([NEWEST.to_string()]) {
                 // It may be gone already; the slow place has it.
-                let _ = fs::remove_file(folder.join(shard.name()));
+                let _ = fs::remove_file(folder.join(name));
             }
             // As long as other ranks have files in it, it stays.
             let _ = fs::remove_dir(folder);
@@ -112,8 +115,8 @@ impl Tiered {
     }
 
     fn remove_what_is_there(&self, fast: &Path, shards: &[Shard]) {
-        for shard in shards {
-            let _ = fs::remove_file(fast.join(shard.name()));
+        for name in shards.iter().flat_map(Shard::names) {
+            let _ = fs::remove_file(fast.join(name));
         }
     }
 
@@ -150,10 +153,10 @@ impl Mechanism for Tiered {
         let mut all = Moved::default();
         for shard in shards {
             let one = std::slice::from_ref(shard);
-            let place = if fast.join(shard.name()).exists() { &fast } else { folder };
+            let place = if fast.join(shard.last_name()).exists() { &fast } else { folder };
             let moved = match self.streamed.load(place, one) {
                 // It went between the two looks, since the slow place has it.
-                Err(_) if !fast.join(shard.name()).exists() => self.streamed.load(folder, one)?,
+                Err(_) if !fast.join(shard.last_name()).exists() => self.streamed.load(folder, one)?,
                 done => done?,
             };
             all.bytes += moved.bytes;

@@ -50,6 +50,24 @@ impl State {
         }
         state
     }
+
+    /// The keys on the way to each tensor, with `between` between them. One with several places has the name of the first.
+    pub fn names(&self, between: &str) -> Vec<String> {
+        let mut names = vec![String::new(); self.tensors.len()];
+        name_below("", between, &self.entries, &mut names);
+        names
+    }
+}
+
+fn name_below(before: &str, between: &str, entries: &[(String, Entry)], names: &mut [String]) {
+    for (key, entry) in entries {
+        let name = format!("{before}{key}");
+        match entry {
+            Entry::Tensor(number) if names[*number].is_empty() => names[*number] = name,
+            Entry::Tensor(_) => {}
+            Entry::Dictionary(below) => name_below(&format!("{name}{between}"), between, below, names),
+        }
+    }
 }
 
 pub struct TorchFile {

@@ -30,6 +30,7 @@ pub const WORKLOADS: &[(&str, &str)] = compiled_in![
     "tf_micro_jpeg", "alexnet_caltech101", "tf_checkpoint", "burst_buffer_checkpoint",
     "llama_7b", "llama_7b_zero3", "llama_8b_zero3", "llama_70b", "llama_70b_zero3", "llama_405b", "llama_1t",
     "llama3_8b", "llama3_70b", "llama3_405b", "llama3_1t",
+    "unet3d_b200", "retinanet_b200", "retinanet_mi355", "retinanet_datagen", "flux_b200", "flux_mi355", "flux_datagen",
 ];
 
 /// The name people type, and the variant for the newest accelerator.
@@ -37,6 +38,8 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("unet3d", "unet3d_h100"),
     ("resnet50", "resnet50_h100"),
     ("cosmoflow", "cosmoflow_h100"),
+    ("retinanet", "retinanet_b200"),
+    ("flux", "flux_b200"),
     ("bert", "bert_v100"),
     ("megatron", "megatron_deepspeed_LLNL"),
     ("llama", "llama_8b_zero3"),

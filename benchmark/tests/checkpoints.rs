@@ -62,6 +62,62 @@ fn what_was_written_is_read_and_what_was_changed_is_not() {
     }
 }
 
+const TENSORFLOW: &str = "++workload.checkpoint.format=tensorflow";
+
+#[test]
+fn tensorflow_has_data_and_an_index_that_knows_them() {
+    let folder = Folder::new("ckpt-tensorflow");
+    assert!(run(&folder, 1, 1, &[TENSORFLOW, FAST]).status.success());
+    for place in ["slow", "fast"] {
+        let files = folder.files(place);
+        let endings = [".data-00000-of-00001", ".index", "/checkpoint"];
+        let counts = endings.map(|ending| files.iter().filter(|file| file.ends_with(ending)).count());
+        assert_eq!((counts, files.len()), ([2, 2, 1], 5), "{files:?}");
+    }
+    let files = folder.files("slow");
+    let newest = std::fs::read_to_string(folder.path().join(&files[0])).unwrap();
+    assert!(newest.contains("model_checkpoint_path: \"zero_pp_rank_0_mp_rank_0_optim_states.pb-1\""), "{newest}");
+    let changed = |file: &String, at: usize, change: &dyn Fn(&mut Vec<u8>, usize)| {
+        let path = folder.path().join(file);
+        let whole = std::fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        change(&mut bytes, at % whole.len());
+        std::fs::write(&path, &bytes).unwrap();
+        let output = run(&folder, -1, 1, &[TENSORFLOW]);
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{file}");
+        stderr(&output)
+    };
+    let flipped = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 1;
+    let cut = |bytes: &mut Vec<u8>, at: usize| bytes.truncate(at);
+    let (data, index) = (&files[1], &files[2]);
+    assert!(changed(data, 100_000, &flipped).contains("is not what was written"));
+    assert!(changed(data, 100_000, &cut).contains("no complete checkpoint"));
+    assert!(changed(index, 20, &flipped).contains("no complete checkpoint"));
+    assert!(changed(index, 20, &cut).contains("no complete checkpoint"));
+    assert!(run(&folder, -1, 1, &[TENSORFLOW]).status.success());
+}
+
+#[test]
+fn files_of_given_sizes_and_bytes_alone_come_back() {
+    let five = ["++workload.checkpoint.file_bytes=[1024,1024,4096,65536,4194304]", "--ranks=2"];
+    let direct = ["++workload.checkpoint.format=raw", "++workload.checkpoint.odirect=true"];
+    for (more, count) in [(&five, 5), (&direct, 2)] {
+        let folder = Folder::new("ckpt-raw");
+        let output = run(&folder, 1, 1, more);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let files = folder.files("slow");
+        assert!(files.len() == count && files.iter().all(|file| file.ends_with(".bin")), "{files:?}");
+        let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+        let total: u64 = files.iter().map(length).sum();
+        let said = folder.json("run/summary.json")["metric"]["checkpoint_size_GB"].as_f64().unwrap();
+        assert_eq!((said * (1u64 << 30) as f64).round() as u64, total);
+        let last = folder.path().join(&files[count - 1]);
+        std::fs::File::options().write(true).open(last).unwrap().set_len(7).unwrap();
+        assert_eq!(run(&folder, -1, 1, more).status.code(), Some(5));
+    }
+}
+
 #[test]
 fn another_parallelism_than_the_one_that_was_written_is_told() {
     let folder = Folder::new("ckpt-mismatch");
@@ -142,6 +198,20 @@ fn a_training_goes_on_while_its_checkpoint_is_written() {
         assert!(files.iter().all(|file| length(file) > 1_000_000), "{files:?}");
         std::fs::remove_dir_all(folder.path().join("slow")).unwrap();
     }
+}
+
+#[test]
+fn a_slow_place_is_hidden_by_the_fast_one_as_long_as_training_goes_on() {
+    let folder = Folder::new("ckpt-slow");
+    // A checkpoint of 24 MB is copied in 0.9 seconds, and another is due after two.
+    let more = [FAST, "++workload.checkpoint.drain_rate=26000000", "++workload.checkpoint.time_between_checkpoints=2"];
+    assert!(run(&folder, 2, -1, &more).status.success());
+    let summary = folder.json("run/summary.json");
+    let beside = &summary["metric"]["background_checkpoint"];
+    let number = |key: &str| beside[key].as_f64().unwrap();
+    assert!(number("seconds") >= 1.8 && number("hidden_seconds") >= 0.8, "{beside}");
+    // Only the last one is waited for.
+    assert!(number("waited_seconds") >= 0.8, "{beside}");
 }
 
 #[test]
@@ -226,13 +296,33 @@ fn as_many_syncs_are_counted_as_are_made() {
     assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], made);
 }
 
-#[test]
-fn the_libraries_of_the_formats_load_them() {
-    let named = std::env::var_os("DLIO_TORCH_PYTHON").map(PathBuf::from);
+/// The Python that a variable names, or that of an environment in the cache.
+fn python(variable: &str, environment: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let python = named.or_else(|| Some(cache?.join("dlio-torch-venv/bin/python"))).filter(|python| python.exists());
-    let Some(python) = python else {
+    named.or_else(|| Some(cache?.join(environment).join("bin/python"))).filter(|python| python.exists())
+}
+
+#[test]
+fn tensorflow_loads_them() {
+    let Some(python) = python("DLIO_TENSORFLOW_PYTHON", "dlio-tensorflow-venv") else {
+        println!(
+            "without TensorFlow only what it would read is known: name a Python that has it in DLIO_TENSORFLOW_PYTHON"
+        );
+        return;
+    };
+    let folder = Folder::new("ckpt-load-tensorflow");
+    assert!(run(&folder, 1, -1, &[TENSORFLOW, "++workload.model.model_datatype=bf16"]).status.success());
+    let script = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark/load_tensorflow.py");
+    let place = folder.path().join("slow/global_epoch1_step1");
+    let output = Command::new(&python).arg(&script).arg(place).output().unwrap();
+    assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
+}
+
+#[test]
+fn the_libraries_of_the_formats_load_them() {
+    let Some(python) = python("DLIO_TORCH_PYTHON", "dlio-torch-venv") else {
         println!("without PyTorch and safetensors only what they would read is known: make setup-torch");
         return;
     };

@@ -52,6 +52,10 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
             let head = br#"{"a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]},"__metadata__":{"x":"y"}}"#;
             vec![[&(head.len() as u64).to_le_bytes()[..], head, &[7; 12]].concat()]
         }
+        "store_answer" => texts(&[
+            "<Error><Code>SlowDown</Code><Message>a &lt;b&gt;</Message></Error>",
+            "<ListBucketResult><Contents><Key>a&amp;b</Key></Contents><IsTruncated>true</IsTruncated></ListBucketResult>",
+        ]),
         format => vec![written(format)],
     }
 }

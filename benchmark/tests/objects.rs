@@ -182,6 +182,114 @@ fn ten_thousand_names_need_no_list() {
     assert_eq!((store.count("HEAD"), figure(&folder, "get_requests")), (20, 200));
 }
 
+/// A figure of one epoch.
+fn of_epoch(folder: &Folder, epoch: usize, name: &str) -> u64 {
+    let summary = folder.json("run/summary.json");
+    let figure = &summary["epoch"][epoch]["object"][name];
+    figure.as_u64().unwrap_or_else(|| panic!("{name}: {}", summary["epoch"][epoch]))
+}
+
+const CACHE: &str = "++workload.storage.cache.folder=tier";
+
+#[test]
+fn a_tier_asks_the_store_once() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tier"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
+    for more in [
+        &["++workload.reader.read_threads=0"][..],
+        &["--ranks=2"],
+        &["--ranks=2", "++workload.storage.cache.share=rank"],
+    ] {
+        let shared = !more.contains(&"++workload.storage.cache.share=rank");
+        ran(
+            &store,
+            &folder,
+            &[&[CACHE, "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"], more].concat(),
+        );
+        let first = ["get_requests", "tier_misses", "tier_hits"].map(|name| of_epoch(&folder, 0, name));
+        assert_eq!(first, [8, 8, 0], "{more:?}");
+        assert_eq!(of_epoch(&folder, 0, "tier_bytes_in"), 8 * size);
+        let again =
+            ["get_requests", "bytes_read", "tier_hits", "tier_bytes_out"].map(|name| of_epoch(&folder, 1, name));
+        assert_eq!(again, [0, 0, 8, 8 * size], "{more:?} {shared}");
+        let amplification = &folder.json("run/summary.json")["epoch"];
+        assert_eq!(
+            (
+                amplification[0]["object"]["read_amplification"].as_f64(),
+                amplification[1]["object"]["read_amplification"].as_f64()
+            ),
+            (Some(1.0), Some(0.0))
+        );
+        assert!(folder.files("tier").is_empty(), "{:?}", folder.files("tier"));
+    }
+    // What is kept serves the next run.
+    for run in 0..2 {
+        ran(&store, &folder, &[CACHE, "++workload.storage.cache.keep=true"]);
+        assert_eq!(of_epoch(&folder, 0, "tier_misses"), if run == 0 { 8 } else { 0 });
+    }
+    let other = ["++workload.dataset.num_samples_per_file=2", CACHE, "++workload.storage.cache.keep=true"];
+    ran(&store, &folder, &[&other[..], &[GENERATE, "--regenerate"]].concat());
+    assert_eq!(of_epoch(&folder, 0, "tier_misses"), 8, "other data are not those that were kept");
+}
+
+#[test]
+fn a_tier_that_is_full_gives_up_what_it_may() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tier-full"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len();
+    let room = format!("++workload.storage.cache.size={}", 3 * size + 10);
+    // In the order of names, one after another: each pass finds what the last one left.
+    let plain = [
+        CACHE,
+        &room,
+        "++workload.reader.read_threads=0",
+        "++workload.reader.file_shuffle=off",
+        "++workload.reader.sample_shuffle=off",
+    ];
+    for (evict, hits, evictions) in [("lru", 0, 13), ("fifo", 0, 13), ("none", 3, 0)] {
+        let evict = format!("++workload.storage.cache.evict={evict}");
+        ran(&store, &folder, &[&plain[..], &[&evict]].concat());
+        let found = (figure(&folder, "tier_hits"), figure(&folder, "tier_evictions"));
+        assert_eq!(found, (hits, evictions), "{evict}");
+        assert_eq!(figure(&folder, "tier_misses"), 16 - hits, "{evict}");
+    }
+}
+
+#[test]
+fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tier-blocks"));
+    let packed = [
+        "++workload.dataset.format=indexed_binary",
+        "++workload.dataset.num_samples_per_file=10",
+        "++workload.dataset.num_files_train=2",
+        "++workload.reader.read_threads=4",
+    ];
+    ran(&store, &folder, &[&packed[..], &[GENERATE, NO_TRAINING, "--verify"]].concat());
+    store.forget();
+    let blocks = [CACHE, "++workload.storage.cache.unit=block", "++workload.storage.cache.block_size=4096"];
+    ran(&store, &folder, &[&packed[..], &blocks].concat());
+    let data = |seen: &&store::Seen| seen.method == "GET" && seen.key.ends_with(".indexed_binary");
+    let ranges: Vec<String> = store.seen().iter().filter(data).map(|seen| seen.range.clone()).collect();
+    assert!(ranges.iter().all(|range| range.starts_with("bytes=") && range.len() > 8), "{ranges:?}");
+    let mut once = ranges.clone();
+    once.sort();
+    once.dedup();
+    // Two objects of 100 kB in blocks of 4 KiB, however many workers ask: each block of each object once.
+    assert_eq!(ranges.len(), 2 * once.len(), "{ranges:?}");
+    assert_eq!(of_epoch(&folder, 1, "get_requests"), 0);
+    assert!(of_epoch(&folder, 1, "tier_hits") > 0);
+    for (more, words) in [
+        (
+            &["++workload.storage.storage_type=local_fs", "++workload.storage.storage_root=./"][..],
+            "a tier before an object store",
+        ),
+        (&["++workload.dataset.format=hdf5"], "does not serve hdf5"),
+    ] {
+        assert!(refused(&store, &[&[CACHE], more].concat(), 2).contains(words));
+    }
+}
+
 #[test]
 fn keys_are_plain_or_whole_uris() {
     let (store, folder) = (Store::start(), Folder::new("objects-uris"));
@@ -353,6 +461,34 @@ fn faults_that_stay_are_told_with_the_object() {
     store.plan("GET", ".indexed_binary", 1000, Fault::Whole);
     let words = refused(&store, &indexed, 4);
     assert!(words.contains("answers a range with the whole object"), "{words}");
+}
+
+#[test]
+fn a_store_that_encrypts_is_known_by_its_certificate() {
+    let (store, folder) = (Store::start_with_tls(), Folder::new("objects-tls"));
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/tls/authority.pem");
+    let option = format!("++workload.storage.storage_options.ca_bundle={authority}");
+    ran(&store, &folder, &[GENERATE, &option, "--verify"]);
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
+    assert_eq!((figure(&folder, "get_requests"), figure(&folder, "bytes_read")), (16, 16 * size));
+    let typed = small(&[]);
+    let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
+    let by_variable = prepared(&store, &folder, &typed).env("AWS_CA_BUNDLE", authority).output().unwrap();
+    assert!(by_variable.status.success(), "{}", stderr(&by_variable));
+    // Bodies broken, sent on and refused are what they are without.
+    store.plan("GET", TRAIN, 1, Fault::CutAt(5_000));
+    store.plan("GET", TRAIN, 1, Fault::Answer(503, "SlowDown", Vec::new()));
+    ran(&store, &folder, &[&option]);
+    assert_eq!((store.unmet(), figure(&folder, "resumed_bodies"), figure(&folder, "bytes_read")), (0, 1, 16 * size));
+    let unknown = refused(&store, &["++workload.storage.storage_options.s3_max_attempts=1"], 4);
+    assert!(unknown.to_lowercase().contains("certificate"), "{unknown}");
+    let missing = refused(&store, &["++workload.storage.storage_options.ca_bundle=/nowhere.pem"], 2);
+    assert!(missing.contains("/nowhere.pem"), "{missing}");
+    // What it asks for is not sent on to a server that does not encrypt.
+    let plain = Store::start();
+    store.plan("GET", TRAIN, 1000, Fault::SentTo(plain.endpoint()));
+    assert!(refused(&store, &[&option], 4).contains("is not encrypted"));
+    assert!(plain.seen().is_empty());
 }
 
 #[test]

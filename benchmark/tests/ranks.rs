@@ -2,32 +2,11 @@
 
 mod program;
 
+use program::launchers::{LAUNCHERS, MPIRUN_MISSING, Variables, mpi_library, mpirun};
 use program::{Folder, SOON, command, dlio, stderr, stdout, until};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
-
-/// Variables of launchers for one rank of many; all on one machine or, as far as they say, on several.
-type Variables = fn(u64, u64) -> Vec<(&'static str, String)>;
-
-const LAUNCHERS: &[(&str, Variables)] = &[
-    ("Open MPI", |rank, size| {
-        let of = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", size), ("OMPI_COMM_WORLD_LOCAL_SIZE", size)];
-        of.map(|(name, value)| (name, value.to_string())).into()
-    }),
-    ("MPICH on several machines", |rank, size| {
-        [("PMI_RANK", rank), ("PMI_SIZE", size)].map(|(name, value)| (name, value.to_string())).into()
-    }),
-    ("Slurm", |rank, size| {
-        let of = [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", size), ("SLURM_STEP_TASKS_PER_NODE", size)];
-        of.map(|(name, value)| (name, value.to_string())).into_iter().chain([("SLURM_JOB_ID", "7".into())]).collect()
-    }),
-    ("torchrun", |rank, size| {
-        let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("LOCAL_WORLD_SIZE", size)];
-        let place = [("MASTER_ADDR", "localhost".into()), ("MASTER_PORT", "29500".into())];
-        of.map(|(name, value)| (name, value.to_string())).into_iter().chain(place).collect()
-    }),
-];
 
 fn small(samples: u64, batch: u64, more: &[&str]) -> Vec<String> {
     let files = format!("++workload.dataset.num_files_train={samples}");
@@ -189,19 +168,165 @@ fn a_launched_rank_that_is_killed_ends_the_run_and_is_named() {
     }
 }
 
+/// How ranks under mpirun talk: by its MPI, and by sockets.
+const TALKS: [&str; 2] = ["--communicator=auto", "--communicator=sockets"];
+
+fn words(typed: &[String]) -> Vec<&str> {
+    typed.iter().map(String::as_str).collect()
+}
+
 #[test]
 fn under_mpirun_a_run_is_that_of_ranks_of_ones_own() {
-    if Command::new("mpirun").arg("--version").output().is_err() {
-        println!("without mpirun its own start is not tried: apt-get install openmpi-bin");
-        return;
+    for (samples, batch, ranks) in [(13, 4, 1), (13, 4, 2), (24, 4, 3), (25, 4, 5), (145, 16, 8)] {
+        let own = Folder::new("ranks-own-mpirun");
+        let typed = small(samples, batch, &[GENERATE]);
+        let with_ranks = [&typed[..], &[format!("--ranks={ranks}")]].concat();
+        assert!(dlio(&own, &words(&with_ranks)).status.success());
+        for talk in TALKS {
+            let folder = Folder::new("ranks-mpirun");
+            let typed = [&words(&typed)[..], &[talk, "++hydra.run.dir=run"]].concat();
+            let Some(mut mpirun) = mpirun(&folder, ranks, &typed) else { return println!("{MPIRUN_MISSING}") };
+            let output = mpirun.output().unwrap();
+            assert!(output.status.success(), "{talk}, {ranks} ranks: {}", stderr(&output));
+            assert_eq!(left(&folder, ranks), left(&own, ranks), "{talk}");
+        }
     }
-    let (own, folder) = (Folder::new("ranks-own-mpirun"), Folder::new("ranks-mpirun"));
-    let typed = small(24, 4, &[GENERATE]);
-    let with_ranks = [&typed[..], &["--ranks=3".to_string()]].concat();
-    assert!(dlio(&own, &with_ranks.iter().map(String::as_str).collect::<Vec<_>>()).status.success());
-    let mut mpirun = Command::new("mpirun");
-    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", "3", env!("CARGO_BIN_EXE_dlio")]);
-    let output = mpirun.args(&typed).arg("++hydra.run.dir=run").current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(left(&folder, 3), left(&own, 3));
+}
+
+/// The processes below one that have a program of this name.
+fn below(process: u32, name: &str) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let children: Vec<u32> = text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+    let named = |id: &u32| std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|comm| comm.trim() == name);
+    children.into_iter().filter(named).collect()
+}
+
+/// What a process was told it is.
+fn rank_of(process: u32) -> Option<u64> {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let text = String::from_utf8_lossy(&environment).into_owned();
+    text.split('\0').find_map(|variable| variable.strip_prefix("OMPI_COMM_WORLD_RANK=")?.parse().ok())
+}
+
+#[test]
+fn a_rank_of_mpirun_that_is_killed_ends_the_run_and_is_named() {
+    for talk in TALKS {
+        let folder = Folder::new("ranks-mpirun-killed");
+        let typed = small(24, 4, &[GENERATE, "++workload.train.computation_time=300", "++hydra.run.dir=run", talk]);
+        let Some(mut mpirun) = mpirun(&folder, 3, &words(&typed)) else { return println!("{MPIRUN_MISSING}") };
+        let started = mpirun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = folder.path().join("run/dlio.log");
+        until("the ranks begin", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting block 1")));
+        let ranks = below(started.id(), "dlio");
+        let second = ranks.into_iter().find(|process| rank_of(*process) == Some(1)).expect("rank 1 is there");
+        let killed = Instant::now();
+        assert!(Command::new("kill").args(["-s", "KILL", &second.to_string()]).status().unwrap().success());
+        let output = started.wait_with_output().unwrap();
+        assert!(killed.elapsed() < SOON, "{talk}: {:?}", killed.elapsed());
+        assert!(!output.status.success());
+        // What rank 0 says last mpirun may drop, when it ends all ranks; what it wrote stays.
+        let summary = folder.json("run/summary.json");
+        let error = summary["error"].as_str().unwrap();
+        assert!(
+            error.contains("rank 1 was killed, or crashed; it last began"),
+            "{talk}: {summary} {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
+    for talk in TALKS {
+        let folder = Folder::new("ranks-mpirun-stopped");
+        let endless = ["++workload.train.epochs=100000", "--barrier-timeout=1", "++hydra.run.dir=run", talk, GENERATE];
+        let typed = small(24, 4, &[&["++workload.workflow.checkpoint=false"], &endless[..]].concat());
+        let Some(mut mpirun) = mpirun(&folder, 2, &words(&typed)) else { return println!("{MPIRUN_MISSING}") };
+        let mut started = mpirun.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = folder.path().join("run/dlio.log");
+        until("the third epoch", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3")));
+        let ranks = below(started.id(), "dlio");
+        let second = ranks.into_iter().find(|process| rank_of(*process) == Some(1)).expect("rank 1 is there");
+        let signal = |name: &str, process: u32| {
+            assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success());
+        };
+        signal("STOP", second);
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(started.stderr.take().unwrap()));
+        let named = "rank 1 has not come to the barrier for 1 s: it last began ";
+        assert!(lines.any(|line| line.unwrap().contains(named)), "{talk}");
+        // Going on is possible, and so is an end: of all ranks, by one Ctrl-C.
+        signal("CONT", second);
+        signal("INT", started.id());
+        std::thread::spawn(move || lines.for_each(drop));
+        assert!(!started.wait().unwrap().success());
+        assert_eq!(folder.json("run/summary.json")["status"], "interrupted", "{talk}");
+    }
+}
+
+#[test]
+fn an_mpi_that_is_not_there_or_of_another_kind_is_said_in_a_sentence() {
+    let folder = Folder::new("ranks-mpi-absent");
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, "int dlio_stand_in;").unwrap();
+    let library = folder.path().join("libdlio_mpi.so");
+    assert!(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+    let of = |rank: u64, talk: &str| {
+        let mut command = command(&folder, &["bench", "ranks", "--json", talk]);
+        command.envs([("OMPI_COMM_WORLD_RANK", rank.to_string()), ("OMPI_COMM_WORLD_SIZE", "2".into())]);
+        command.env("OMPI_COMM_WORLD_LOCAL_SIZE", "2").env("PMIX_RANK", rank.to_string());
+        command.env("DLIO_MPI_LIB", &library).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = |talk: &str| [of(0, talk), of(1, talk)].map(|child| child.wait_with_output().unwrap());
+    let [first, second] = both("--communicator=auto");
+    assert!(first.status.success() && second.status.success(), "{}", stderr(&first));
+    let note = stderr(&first);
+    assert!(note.starts_with("note: ranks talk by sockets and not by MPI: ") && note.lines().count() == 1, "{note}");
+    assert!(stdout(&first).contains("\"sockets\"") && stderr(&second).is_empty(), "{}", stderr(&second));
+    let [first, _] = both("--communicator=mpi");
+    assert_eq!(first.status.code(), Some(2));
+    assert!(stderr(&first).contains("--communicator=sockets"), "{}", stderr(&first));
+    let alone = dlio(&folder, &["bench", "ranks", "--communicator=mpi"]);
+    assert!(alone.status.code() == Some(2) && stderr(&alone).contains("mpirun"), "{}", stderr(&alone));
+}
+
+#[test]
+fn all_ranks_read_one_file_together_by_mpi() {
+    let folder = Folder::new("ranks-collective");
+    let one = [
+        "bench",
+        "workload=dlrm",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_eval=0",
+        "++workload.dataset.num_samples_per_file=60",
+        "++workload.dataset.record_length_bytes=10000",
+        "++workload.reader.batch_size=4",
+        "++workload.train.computation_time=0",
+        "++workload.train.epochs=2",
+    ];
+    let collective = "++workload.reader.file_access=collective";
+    let refused = dlio(&folder, &[&one[..], &[collective, "--ranks=2"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("needs MPI"), "{}", stderr(&refused));
+    let ways = [
+        &[GENERATE][..],
+        &[collective],
+        &[collective, "++workload.reader.rank_access=strided"],
+        &["++workload.reader.file_access=mpio", "++workload.reader.sample_shuffle=random"],
+    ];
+    for (number, more) in ways.into_iter().enumerate() {
+        if number > 0 && mpi_library().is_none() {
+            return println!("by MPI it is not tried: make build-mpi");
+        }
+        let typed = [&one[..], more, &["++hydra.run.dir=run"]].concat();
+        let Some(mut mpirun) = mpirun(&folder, 3, &typed) else { return println!("{MPIRUN_MISSING}") };
+        let output = mpirun.output().unwrap();
+        assert!(output.status.success(), "{more:?}: {}", stderr(&output));
+        // Five steps of each rank; the indexes are read once.
+        let summary = folder.json("run/summary.json");
+        let bytes = |epoch: usize| summary["epoch"][epoch]["bytes_read"].as_u64().unwrap();
+        assert_eq!((bytes(0), bytes(1)), (600_000 + 3 * 2 * 8 * 60, 600_000), "{more:?}");
+    }
+    let other = [&one[..], &[collective, "++workload.dataset.format=npz", "++hydra.run.dir=run", GENERATE]].concat();
+    let output = mpirun(&folder, 2, &other).unwrap().output().unwrap();
+    assert!(!output.status.success() && stderr(&output).contains("indexed_binary"), "{}", stderr(&output));
 }

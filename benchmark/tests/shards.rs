@@ -6,6 +6,7 @@ mod store;
 use program::{Folder, command, dlio, stderr, stdout};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 use store::Store;
 
 const GENERATE: &str = "++workload.workflow.generate_data=true";
@@ -187,6 +188,24 @@ fn the_index_of_mosaics_shards_is_that_of_the_files() {
 }
 
 #[test]
+fn an_index_that_lies_is_named_with_its_shard() {
+    let folder = Folder::new("lies");
+    ran(&folder, &typed(MDS, &[GENERATE]));
+    let path = folder.path().join("data/train/shard.00002.mds");
+    let whole = std::fs::read(&path).unwrap();
+    let length = whole.len() as u32;
+    // The number of samples, and the place of the third: too few, too many, behind the end, before the second, in the middle.
+    for (place, lie) in [(0, 3), (0, 1 << 30), (3, length + 1), (3, u32::MAX), (3, 0), (3, 60)] {
+        let mut bytes = whole.clone();
+        bytes[4 * place..4 * place + 4].copy_from_slice(&lie.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let output = dlio(&folder, &typed(MDS, &[]));
+        assert_eq!(output.status.code(), Some(5), "{place} {lie}: {}", stderr(&output));
+        assert!(stderr(&output).contains("shard.00002.mds"), "{place} {lie}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn shards_lie_in_a_store_as_on_a_disk() {
     for (format, requests) in [(WEBDATASET, 4), (MDS, 24)] {
         let (store, folder) = (Store::start(), Folder::new("shards-in-store"));
@@ -206,6 +225,43 @@ fn shards_lie_in_a_store_as_on_a_disk() {
         // A shard is one stream; of Mosaic's a sample is a range, besides the two for the offsets of each shard.
         assert_eq!(gets, if format == MDS { requests + 4 * 2 } else { requests }, "{:?}", store.seen());
     }
+}
+
+#[test]
+fn layouts_are_compared_in_one_table_and_shards_win_where_the_model_says() {
+    let (store, folder) = (Store::start(), Folder::new("layouts"));
+    store.answer_after(Duration::from_millis(10));
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        "--compare-layouts=10",
+        "++workload.storage.storage_type=s3",
+        "++workload.storage.storage_root=bucket",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=300",
+        "++workload.dataset.record_length_bytes=10000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=10",
+        "++workload.reader.read_threads=2",
+    ];
+    let output = command(&folder, &typed).env_remove("AWS_ENDPOINT_URL").envs(store.variables()).output().unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    for row in ["files loose", "files shards", "store loose", "store shards", "latency and rate explain"] {
+        assert!(text.contains(row), "{row}: {text}");
+    }
+    let results = folder.files("hydra_log").into_iter().find(|name| name.ends_with("layouts.json")).unwrap();
+    let results = folder.json(&results);
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!((runs[2]["get_requests"].as_f64(), runs[3]["get_requests"].as_f64()), (Some(300.0), Some(10.0)));
+    // 150 requests of each reader against 5: nothing else is as long.
+    let (measured, modelled) =
+        (results["factor_measured"].as_f64().unwrap(), results["factor_modelled"].as_f64().unwrap());
+    assert!(measured > 3.0 && modelled > 3.0, "{results}");
+    let uneven = typed.map(|word| if word == "--compare-layouts=10" { "--compare-layouts=7" } else { word });
+    let refused = command(&folder, &uneven).envs(store.variables()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--compare-layouts=6"), "{}", stderr(&refused));
 }
 
 #[test]

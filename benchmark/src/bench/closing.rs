@@ -64,16 +64,18 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
         );
         for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
             let figures = epoch.figures(0);
+            // Whole epochs: the log has DLIO's rates, which leave out first steps.
+            let seconds = epoch.ended.since(&epoch.started);
             let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
             let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
             let _ = writeln!(
                 text,
                 "{:>6} {:>9.2} {:>8.2} {:>11.2} {:>10.1} {:>10.1} {:>9} {:>9} {:>7}",
                 epoch.number,
-                epoch.ended.since(&epoch.started),
+                seconds,
                 figures.au,
-                figures.samples_per_second,
-                figures.megabytes_per_second,
+                facts["samples_per_second"].as_f64().unwrap_or(0.0),
+                epoch.bytes_all_ranks as f64 / 1e6 / seconds.max(f64::MIN_POSITIVE),
                 epoch.bytes_all_ranks as f64 / 1e6,
                 wait("p50"),
                 wait("p99"),

@@ -6,6 +6,7 @@ use super::run::Run;
 use crate::checkpoint::Shards;
 use crate::communicator::{Communicator, as_bytes, numbers};
 use crate::config::Checkpoints;
+use crate::config::Config;
 use crate::devices::Sampler;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::generate::{self, Keep, Part};
@@ -18,6 +19,7 @@ use crate::random::mixed;
 use crate::results::{Results, Status};
 use crate::spans;
 use crate::store;
+use crate::store::tier::{self, Entered};
 use crate::system;
 use crate::terminal;
 use crate::tiers::Tiered;
@@ -35,6 +37,7 @@ pub(super) struct Rank<'a> {
 
 impl Rank<'_> {
     pub fn work(&self, communicator: &mut dyn Communicator) -> Outcome<()> {
+        spans::name_rank();
         let _span = spans::span("root", spans::PIPELINE, &[("rank", communicator.rank())]);
         let config = &self.run.config;
         if config.store.is_some() {
@@ -163,6 +166,7 @@ impl Rank<'_> {
         let terms = self.terms(communicator)?;
         // Before anything that has threads.
         let tiers = self.tiers(terms)?;
+        let _cache = self.cache(terms)?;
         let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
         let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
             .then(|| Sampler::start(config.iostat_devices.clone()));
@@ -186,6 +190,22 @@ impl Rank<'_> {
                 format!("{failed} samples could not be read; the first: {}", results.failures[0]),
             )),
         }
+    }
+
+    /// The tier before the store: one of this run, or one that is kept for these data.
+    fn cache(&self, terms: Terms) -> Outcome<Option<Entered>> {
+        let Config { cache: Some(cache), dataset, store: Some(store), workflow, .. } = &self.run.config else {
+            return Ok(None);
+        };
+        if !workflow.train {
+            return Ok(None);
+        }
+        let of_data = || {
+            let text = format!("{:?} {dataset:?}", store.endpoints);
+            text.bytes().fold(0, |name, byte| mixed(&[name, u64::from(byte)]))
+        };
+        let name = if cache.keep { of_data() } else { terms.run_seed };
+        tier::enter(cache, &dataset.folder, name, terms.rank).map(Some)
     }
 
     fn tiers(&self, terms: Terms) -> Outcome<Tiered> {

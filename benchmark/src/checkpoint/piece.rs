@@ -1,5 +1,6 @@
 //! The bytes of a checkpoint: generated once, changed cheaply, with a checksum that is known without reading them.
 
+use crate::checksum::Checksum;
 use crate::config::{Datatype, Element};
 use crate::content::Content;
 use crate::random::{mixed, word};
@@ -21,31 +22,35 @@ pub(super) struct Piece {
     seed: Option<u64>,
     turned: u64,
     key: u64,
+    kind: Checksum,
     first_crc: u32,
     crc_of_bits: [u32; 64],
 }
 
 impl Piece {
-    fn new(bytes: Vec<u8>, seed: Option<u64>) -> Piece {
-        let first_crc = crc32fast::hash(&bytes);
-        Piece { bytes, seed, turned: 0, key: 0, first_crc, crc_of_bits: crc_of_bits() }
+    fn new(bytes: Vec<u8>, seed: Option<u64>, kind: Checksum) -> Piece {
+        let first_crc = kind.of(&bytes);
+        Piece { bytes, seed, turned: 0, key: 0, kind, first_crc, crc_of_bits: crc_of_bits(kind) }
     }
 
-    /// For a file of so many bytes: noise, or ones of its type.
-    pub(super) fn of(bytes: u64, datatype: Datatype, random: bool) -> Piece {
-        if random { Piece::noise(bytes) } else { Piece::new(datatype.one.repeat(PIECE / datatype.one.len()), None) }
+    /// For a file of so many bytes, with checksums of a kind: noise, or ones of its type.
+    pub(super) fn of(bytes: u64, datatype: Datatype, random: bool, kind: Checksum) -> Piece {
+        match random {
+            true => Piece::noise(bytes, kind),
+            false => Piece::new(datatype.one.repeat(PIECE / datatype.one.len()), None, kind),
+        }
     }
 
     /// Writes `bytes` of it where the file is, a new tensor each time; returns their checksum.
     pub(super) fn write(&mut self, file: &mut impl Write, bytes: u64) -> io::Result<u32> {
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = 0;
         let mut left = bytes;
         while left > 0 {
             let length = left.min(PIECE as u64) as usize;
-            match length {
-                PIECE => crc.combine(&self.crc()),
-                _ => crc.update(&self.bytes[..length]),
-            }
+            crc = match length {
+                PIECE => self.kind.join(crc, self.crc_with(self.key), PIECE as u64),
+                _ => self.kind.append(crc, &self.bytes[..length]),
+            };
             file.write_all(&self.bytes[..length])?;
             left -= length as u64;
             self.turn();
@@ -53,14 +58,14 @@ impl Piece {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
         }
-        Ok(crc.finalize())
+        Ok(crc)
     }
 
-    fn noise(bytes: u64) -> Piece {
+    fn noise(bytes: u64, kind: Checksum) -> Piece {
         let seed = mixed(&[bytes, 3]);
         let mut piece = vec![0; PIECE];
         Content::new(seed, Element::UINT8).fill(0, &mut piece);
-        Piece::new(piece, Some(seed))
+        Piece::new(piece, Some(seed), kind)
     }
 
     fn turn(&mut self) {
@@ -77,49 +82,44 @@ impl Piece {
     pub(super) fn crcs_ahead(&self, lengths: &[u64]) -> Vec<u32> {
         let (mut key, mut turned) = (self.key, self.turned);
         let mut one = |length: u64| {
-            let (mut sum, mut left) = (crc32fast::Hasher::new(), length);
+            let (mut sum, mut left) = (0, length);
             while left > 0 {
                 let part = left.min(PIECE as u64) as usize;
-                match part {
-                    PIECE => sum.combine(&self.crc_with(key)),
+                sum = match part {
+                    PIECE => self.kind.join(sum, self.crc_with(key), PIECE as u64),
                     _ => {
                         let change = (self.key ^ key).to_le_bytes();
                         let bytes =
                             self.bytes[..part].iter().zip(change.iter().cycle()).map(|(byte, change)| byte ^ change);
-                        sum.update(&bytes.collect::<Vec<_>>());
+                        self.kind.append(sum, &bytes.collect::<Vec<_>>())
                     }
-                }
+                };
                 left -= part as u64;
                 if let Some(seed) = self.seed {
                     turned += 1;
                     key ^= word(!seed, turned);
                 }
             }
-            sum.finalize()
+            sum
         };
         lengths.iter().map(|length| one(*length)).collect()
     }
 
-    fn crc(&self) -> crc32fast::Hasher {
-        self.crc_with(self.key)
-    }
-
-    fn crc_with(&self, key: u64) -> crc32fast::Hasher {
+    fn crc_with(&self, key: u64) -> u32 {
         let set = (0..64).filter(|bit| key >> bit & 1 == 1);
-        let crc = set.fold(self.first_crc, |crc, bit: usize| crc ^ self.crc_of_bits[bit]);
-        crc32fast::Hasher::new_with_initial_len(crc, PIECE as u64)
+        set.fold(self.first_crc, |crc, bit: usize| crc ^ self.crc_of_bits[bit])
     }
 }
 
 /// By bit of a key, the change it makes in the checksum of a piece.
-fn crc_of_bits() -> [u32; 64] {
+fn crc_of_bits(kind: Checksum) -> [u32; 64] {
     let of = |key: u64| {
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&key.to_le_bytes());
-        for _ in 0..(PIECE / 8).ilog2() {
-            crc.combine(&crc.clone());
+        let (mut crc, mut bytes) = (kind.of(&key.to_le_bytes()), 8);
+        while bytes < PIECE as u64 {
+            crc = kind.join(crc, crc, bytes);
+            bytes *= 2;
         }
-        crc.finalize()
+        crc
     };
     let nothing = of(0);
     std::array::from_fn(|bit| of(1 << bit) ^ nothing)
@@ -129,10 +129,15 @@ fn crc_of_bits() -> [u32; 64] {
 mod tests {
     use super::*;
 
+    fn pieces() -> Vec<Piece> {
+        let ones = |kind| Piece::of(9, Datatype::named("fp16"), false, kind);
+        [Checksum::Crc32, Checksum::Crc32c].into_iter().flat_map(|kind| [Piece::noise(9, kind), ones(kind)]).collect()
+    }
+
     #[test]
     fn the_checksums_of_tensors_are_known_before_they_are_written() {
         let lengths = [1, PIECE as u64, 77, 0, 3 * PIECE as u64 + 5, 13];
-        for mut piece in [Piece::noise(9), Piece::of(9, Datatype::named("fp16"), false)] {
+        for mut piece in pieces() {
             piece.turn();
             let ahead = piece.crcs_ahead(&lengths);
             let written = lengths.map(|length| piece.write(&mut io::sink(), length).unwrap());
@@ -142,9 +147,9 @@ mod tests {
 
     #[test]
     fn the_checksum_of_a_turned_piece_is_known_without_reading_it() {
-        for mut piece in [Piece::noise(9), Piece::of(9, Datatype::named("fp16"), false)] {
+        for mut piece in pieces() {
             for _ in 0..5 {
-                assert_eq!(piece.crc().finalize(), crc32fast::hash(&piece.bytes));
+                assert_eq!(piece.crc_with(piece.key), piece.kind.of(&piece.bytes));
                 piece.turn();
             }
         }

@@ -1,11 +1,13 @@
 //! One file of a checkpoint, and the formats it may have.
 
-use crate::config::{Checkpoints, Framework};
+use crate::checksum::Checksum;
+use crate::config::{Checkpoints, Framework, Saving};
 use crate::formats::zip;
 use crate::input::ReadAt;
 use crate::restored::Part;
 use crate::safetensors_file::{self, Found, SafetensorsFile};
 use crate::tensor_file::{Bytes, TensorFile};
+use crate::tensorflow_file::{self, TensorflowFile};
 use crate::torch_file::{State, TorchFile};
 
 /// One file of a rank's checkpoint: a dictionary of tensors, whose numbers are all of one type.
@@ -22,15 +24,18 @@ pub struct Shard {
 pub enum Format {
     Torch,
     Safetensors,
+    /// Two files: the bytes of the tensors, and what says which they are.
+    Tensorflow,
     Bytes,
 }
 
 impl Format {
     pub(super) fn of(framework: Framework, checkpoints: &Checkpoints) -> Format {
-        match framework {
-            _ if checkpoints.safetensors => Format::Safetensors,
-            Framework::PyTorch => Format::Torch,
-            Framework::TensorFlow => Format::Bytes,
+        match (checkpoints.format, framework) {
+            (Saving::Safetensors, _) => Format::Safetensors,
+            (Saving::Raw, _) => Format::Bytes,
+            (Saving::PyTorch, _) | (Saving::Framework, Framework::PyTorch) => Format::Torch,
+            (Saving::TensorFlow, _) | (Saving::Framework, Framework::TensorFlow) => Format::Tensorflow,
         }
     }
 
@@ -38,19 +43,38 @@ impl Format {
         match self {
             Format::Torch => "pt",
             Format::Safetensors => "safetensors",
-            Format::Bytes => "pb",
+            Format::Tensorflow => "pb-1.data-00000-of-00001",
+            Format::Bytes => "bin",
+        }
+    }
+
+    fn index_ending(self) -> Option<&'static str> {
+        (self == Format::Tensorflow).then_some("pb-1.index")
+    }
+
+    /// The kind of the checksums of its parts.
+    pub(super) fn checksum(self) -> Checksum {
+        match self {
+            Format::Torch | Format::Safetensors | Format::Bytes => Checksum::Crc32,
+            Format::Tensorflow => Checksum::Crc32c,
         }
     }
 
     /// The tensors of a file that is there, or None where it is no complete one. Not of bytes alone: nothing says there
-    /// what they are.
-    pub(super) fn parts(self, file: &dyn ReadAt) -> Option<Vec<Part>> {
+    /// what they are. `index` are the bytes of the file that says it, where it is another one.
+    pub(super) fn parts(self, file: &dyn ReadAt, index: &[u8]) -> Option<Vec<Part>> {
         match self {
             Format::Torch => zip::entries(file).map(torch_parts),
             Format::Safetensors => safetensors_file::tensors(file).map(|tensors| {
                 let part = |found: Found| Part { name: found.name, at: found.at, bytes: found.bytes, crc: found.crc };
                 tensors.into_iter().map(part).collect()
             }),
+            Format::Tensorflow => {
+                let length = file.length().ok()?;
+                let parts = tensorflow_file::parts(index)?;
+                let inside = |part: &Part| part.at.checked_add(part.bytes).is_some_and(|end| end <= length);
+                parts.iter().all(inside).then_some(parts)
+            }
             Format::Bytes => Some(Vec::new()),
         }
     }
@@ -65,8 +89,24 @@ fn torch_parts(entries: Vec<zip::Entry>) -> Vec<Part> {
 }
 
 impl Shard {
+    /// The file with its tensors.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stem, self.format.ending())
+    }
+
+    /// The file that says what is in it, where that is another one.
+    pub fn index_name(&self) -> Option<String> {
+        self.format.index_ending().map(|ending| format!("{}.{ending}", self.stem))
+    }
+
+    /// All its files; the last one is there when all are.
+    pub fn names(&self) -> Vec<String> {
+        [self.name()].into_iter().chain(self.index_name()).collect()
+    }
+
+    /// The file that is there when all are.
+    pub fn last_name(&self) -> String {
+        self.index_name().unwrap_or_else(|| self.name())
     }
 
     /// Of its tensors, each as often as it is stored.
@@ -78,11 +118,19 @@ impl Shard {
         match self.format {
             Format::Torch => Box::new(TorchFile::new(&self.stem, &self.state)),
             Format::Safetensors => Box::new(SafetensorsFile::new(&self.state)),
+            Format::Tensorflow => Box::new(TensorflowFile::new(&self.state)),
             Format::Bytes => Box::new(Bytes(self.bytes())),
         }
     }
 
-    pub fn file_bytes(&self) -> u64 {
+    /// Of the file with its tensors.
+    pub(super) fn data_bytes(&self) -> u64 {
         self.file().file_bytes()
+    }
+
+    /// Of all its files.
+    pub fn file_bytes(&self) -> u64 {
+        let file = self.file();
+        file.file_bytes() + file.index().map_or(0, |index| index.len() as u64)
     }
 }

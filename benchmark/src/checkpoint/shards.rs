@@ -69,6 +69,9 @@ impl Shards<'_> {
         let place = self.place(rank);
         let format = Format::of(self.framework, self.checkpoints);
         let shard = |stem: String, state: State| Shard { stem, format, state };
+        if !self.checkpoints.file_bytes.is_empty() {
+            return self.files_of_bytes(rank);
+        }
         let plain =
             || shard(format!("model_states-{rank}"), State::of(Datatype::INT8, &[("a", self.model.size_bytes)]));
         let has_plain = !self.model.transformer && self.model.size_bytes > 0;
@@ -85,6 +88,19 @@ impl Shards<'_> {
             shards.push(shard(format!("zero_pp_rank_{}_mp_rank_{}_optim_states", place.data, place.model), state));
         }
         shards
+    }
+
+    /// Files in the place of a model.
+    fn files_of_bytes(&self, rank: u64) -> Vec<Shard> {
+        if rank > 0 && !self.checkpoints.all_ranks {
+            return Vec::new();
+        }
+        let file = |(number, bytes): (usize, &u64)| Shard {
+            stem: format!("file_{number}-{rank}"),
+            format: Format::Bytes,
+            state: State::of(Datatype::INT8, &[("a", *bytes)]),
+        };
+        self.checkpoints.file_bytes.iter().enumerate().map(file).collect()
     }
 
     fn model_files(&self, place: Place) -> Vec<(String, State)> {
@@ -300,6 +316,20 @@ mod tests {
                 assert_eq!(files(&shards, rank), expected);
             }
         }
+    }
+
+    #[test]
+    fn files_of_given_sizes_are_written_in_the_place_of_a_model() {
+        let sizes = "++workload.checkpoint.file_bytes=[1024,1024,4096,65536,4194304]";
+        let of = |more: &[&str]| {
+            let config = config(&[&["workload=unet3d_h100", sizes], more].concat());
+            let files = |rank| files(&shards(&config, 2), rank);
+            (files(0), files(1))
+        };
+        let (first, second) = of(&[]);
+        assert_eq!((first.len(), second.len()), (5, 0));
+        assert_eq!(first[4], ("file_4-0.bin".to_string(), 4_194_304));
+        assert_eq!(of(&["++workload.checkpoint.type=all_ranks"]).1[3], ("file_3-1.bin".to_string(), 65_536));
     }
 
     #[test]

@@ -3,16 +3,20 @@
 use super::piece::{PIECE, Piece};
 use super::shard::{Format, Shard};
 use super::{Mechanism, Moved};
+use crate::buffer::AlignedBuffer;
+use crate::direct::{self, DirectFile};
 use crate::draft::{self, Draft};
 use crate::failure::{Failure, Outcome};
 use crate::input::ReadAt;
 use crate::restored;
 use crate::store::{self, Body, Ranges, Upload};
 use crate::system;
+use crate::tensorflow_file::{self, NEWEST};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Files of generated content, written in large pieces, on the device before `save` returns if asked.
 #[derive(Debug, Clone)]
@@ -21,13 +25,21 @@ pub struct Streamed {
     pub random: bool,
     /// Bytes that are read are checked against the checksums in their file.
     pub verify: bool,
+    /// Files are written and read past the page cache.
+    pub direct: bool,
 }
 
 impl Streamed {
-    fn write(&self, path: &Path, shard: &Shard) -> io::Result<()> {
+    /// Writes the file with a shard's tensors; the bytes of its index, if it has one.
+    fn write(&self, path: &Path, shard: &Shard) -> io::Result<Option<Vec<u8>>> {
+        if self.direct {
+            let mut file = DirectFile::create(path)?;
+            let index = self.stream(shard, &mut file)?;
+            return self.synced(&file.finish()?).map(|()| index);
+        }
         let mut file = File::create(path)?;
-        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random);
         let mut around = shard.file();
+        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random, around.checksum());
         file.write_all(around.head())?;
         for tensor in 0..around.tensors() {
             file.write_all(&around.before(tensor))?;
@@ -39,13 +51,66 @@ impl Streamed {
             }
         }
         file.write_all(&around.tail())?;
+        self.synced(&file)?;
+        Ok(around.index())
+    }
+
+    /// A system that has no O_DIRECT says no more than that something is wrong.
+    fn of_direct(&self, failure: Failure) -> Failure {
+        match self.direct && failure.what.ends_with(&io::Error::from_raw_os_error(libc::EINVAL).to_string()) {
+            true => failure.remedy("this file system has no O_DIRECT; set ++workload.checkpoint.odirect=false"),
+            false => failure,
+        }
+    }
+
+    fn synced(&self, file: &File) -> io::Result<()> {
         if self.fsync { file.sync_all() } else { Ok(()) }
     }
 
-    /// An object, front to back in one go: what stands before a tensor has its checksum, which is known beforehand.
-    fn send(&self, path: &Path, shard: &Shard) -> Outcome<()> {
-        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random);
+    /// A file that is written at once.
+    fn write_small(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        self.synced(&file)
+    }
+
+    /// Writes a shard's files, which appear together.
+    fn save_shard(&self, folder: &Path, shard: &Shard) -> Outcome<()> {
+        let path = folder.join(shard.name());
+        let failed = |path: &Path, error| self.of_direct(of_io("writing", path, error));
+        let Some(index_name) = shard.index_name() else {
+            let draft = Draft::new(&path)?;
+            self.write(draft.path(), shard).map_err(|error| failed(&path, error))?;
+            return draft.commit();
+        };
+        // The index is there when its data are.
+        let index_path = folder.join(index_name);
+        let mut draft = Draft::new(&index_path)?;
+        let data = draft.companion(&path)?;
+        let index = self.write(&data, shard).map_err(|error| failed(&path, error))?.unwrap_or_default();
+        self.write_small(draft.path(), &index).map_err(|error| failed(&index_path, error))?;
+        draft.commit()
+    }
+
+    /// The file that says which checkpoint is the newest, where the format has one; how many there are of it.
+    fn note_newest(&self, folder: &Path, shards: &[Shard]) -> Outcome<u64> {
+        let Some(text) = newest(shards) else { return Ok(0) };
+        let path = folder.join(NEWEST);
+        if store::is_object(&path) {
+            let mut upload = Upload::new(&path, text.len() as u64)?;
+            upload.take(text.as_bytes())?;
+            return upload.finish().map(|_| 1);
+        }
+        let draft = Draft::new(&path)?;
+        self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("writing", &path, error))?;
+        draft.commit().map(|()| 1)
+    }
+
+    /// Writes a shard's tensors front to back in one go: what stands before a tensor has its checksum, which is known
+    /// beforehand. The bytes of its index, if it has one.
+    fn stream(&self, shard: &Shard, out: &mut impl Write) -> io::Result<Option<Vec<u8>>> {
         let mut around = shard.file();
+        let mut piece = Piece::of(shard.bytes(), shard.state.datatype, self.random, around.checksum());
         let tensors: Vec<u64> = (0..around.tensors()).map(|tensor| around.tensor_bytes(tensor)).collect();
         let crcs = piece.crcs_ahead(&tensors);
         crcs.iter().enumerate().for_each(|(tensor, crc)| around.set_crc(tensor, *crc));
@@ -56,13 +121,22 @@ impl Streamed {
                 place.copy_from_slice(&bytes);
             }
         }
-        let mut upload = Upload::new(path, shard.file_bytes())?;
-        upload.take(&head)?;
+        out.write_all(&head)?;
         for (tensor, bytes) in tensors.into_iter().enumerate() {
-            upload.take(&around.before(tensor))?;
-            piece.write(&mut upload, bytes).map_err(|error| of_io("writing", path, error))?;
+            out.write_all(&around.before(tensor))?;
+            piece.write(out, bytes)?;
         }
-        upload.take(&around.tail())?;
+        out.write_all(&around.tail())?;
+        Ok(around.index())
+    }
+
+    fn send(&self, path: &Path, shard: &Shard) -> Outcome<()> {
+        let mut upload = Upload::new(path, shard.data_bytes())?;
+        let index = self.stream(shard, &mut upload).map_err(|error| of_io("writing", path, error))?;
+        upload.finish()?;
+        let Some((name, index)) = shard.index_name().zip(index) else { return Ok(()) };
+        let mut upload = Upload::new(&path.with_file_name(name), index.len() as u64)?;
+        upload.take(&index)?;
         upload.finish().map(drop)
     }
 }
@@ -86,48 +160,81 @@ pub fn is_full(failure: &Failure) -> bool {
     failure.remedy == MORE_ROOM
 }
 
-/// Copies a rank's files to another folder, where they are on the device when this returns: after that the first may go.
-pub fn copy(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
+/// The files of a rank. An index comes after its data.
+fn all_names(shards: &[Shard]) -> Vec<String> {
+    let newest = newest(shards).map(|_| NEWEST.to_string());
+    shards.iter().flat_map(Shard::names).chain(newest).collect()
+}
+
+/// What the file of the newest checkpoint says, where the format has one.
+fn newest(shards: &[Shard]) -> Option<String> {
+    let last = shards.last()?.index_name()?;
+    Some(tensorflow_file::newest(last.trim_end_matches(".index")))
+}
+
+/// A limit on the bytes that are copied in a second.
+struct Throttle {
+    rate: Option<f64>,
+    begun: Instant,
+    bytes: u64,
+}
+
+impl Throttle {
+    /// Waits until so many bytes more may have been copied.
+    fn pass(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        if let Some(rate) = self.rate {
+            let due = Duration::from_secs_f64(self.bytes as f64 / rate);
+            system::sleep(due.saturating_sub(self.begun.elapsed()));
+        }
+    }
+}
+
+/// Copies a rank's files, no faster than `rate` bytes a second, to another folder, where they are on the device when this returns: after that the first may go.
+pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<Moved> {
+    let mut pace = Throttle { rate, begun: Instant::now(), bytes: 0 };
     if store::is_object(to) {
-        return copy_to_store(from, to, shards);
+        return copy_to_store(from, to, shards, &mut pace);
     }
     fs::create_dir_all(to).map_err(|error| Failure::unwritable("making the folder", to, error))?;
     draft::sweep(to);
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
-    for shard in shards {
-        let (source, path) = (from.join(shard.name()), to.join(shard.name()));
+    for name in all_names(shards) {
+        let (source, path) = (from.join(&name), to.join(&name));
         let draft = Draft::new(&path)?;
-        moved.bytes +=
-            copy_file(&source, draft.path(), &mut piece).map_err(|error| of_io("copying to", &path, error))?;
+        moved.bytes += copy_file(&source, draft.path(), &mut piece, &mut pace)
+            .map_err(|error| of_io("copying to", &path, error))?;
         draft.commit()?;
+        moved.fsyncs += 1;
     }
     let synced = File::open(to).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Failure::io("syncing the folder", to, error))?;
-    moved.fsyncs = shards.len() as u64 + 1;
+    moved.fsyncs += 1;
     Ok(moved)
 }
 
 /// The same to a store, which has them when it has confirmed them.
-fn copy_to_store(from: &Path, to: &Path, shards: &[Shard]) -> Outcome<Moved> {
+fn copy_to_store(from: &Path, to: &Path, shards: &[Shard], pace: &mut Throttle) -> Outcome<Moved> {
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
-    for shard in shards {
-        let (source, path) = (from.join(shard.name()), to.join(shard.name()));
-        let mut upload = Upload::new(&path, shard.file_bytes())?;
-        copy_bytes(&source, &mut upload, &mut piece).map_err(|error| of_io("copying to", &path, error))?;
+    for name in all_names(shards) {
+        let (source, path) = (from.join(&name), to.join(&name));
+        let length = fs::metadata(&source).map_err(|error| Failure::io("reading", &source, error))?.len();
+        let mut upload = Upload::new(&path, length)?;
+        copy_bytes(&source, &mut upload, &mut piece, pace).map_err(|error| of_io("copying to", &path, error))?;
         moved.bytes += upload.finish()?;
     }
     Ok(moved)
 }
 
-fn copy_file(from: &Path, to: &Path, piece: &mut [u8]) -> io::Result<u64> {
+fn copy_file(from: &Path, to: &Path, piece: &mut [u8], pace: &mut Throttle) -> io::Result<u64> {
     let mut target = File::create(to)?;
-    let total = copy_bytes(from, &mut target, piece)?;
+    let total = copy_bytes(from, &mut target, piece, pace)?;
     target.sync_all().map(|()| total)
 }
 
-fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8]) -> io::Result<u64> {
+fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8], pace: &mut Throttle) -> io::Result<u64> {
     let (mut source, mut total) = (File::open(from)?, 0);
     loop {
         if system::interrupted() {
@@ -138,6 +245,7 @@ fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8]) -> io::Res
             Ok(read) => {
                 target.write_all(&piece[..read])?;
                 total += read as u64;
+                pace.pass(read);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -150,30 +258,29 @@ impl Mechanism for Streamed {
         let bytes = shards.iter().map(Shard::file_bytes).sum();
         if store::is_object(folder) {
             shards.iter().try_for_each(|shard| self.send(&folder.join(shard.name()), shard))?;
+            self.note_newest(folder, shards)?;
             return Ok(Moved { bytes, fsyncs: 0 });
         }
         fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
         draft::sweep(folder);
-        for shard in shards {
-            let path = folder.join(shard.name());
-            let draft = Draft::new(&path)?;
-            self.write(draft.path(), shard).map_err(|error| of_io("writing", &path, error))?;
-            draft.commit()?;
-        }
+        shards.iter().try_for_each(|shard| self.save_shard(folder, shard))?;
+        let files =
+            shards.iter().map(|shard| shard.names().len() as u64).sum::<u64>() + self.note_newest(folder, shards)?;
         if self.fsync {
             // The names too: a file that is safe under no name is lost.
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
         }
-        let fsyncs = if self.fsync { shards.len() as u64 + 1 } else { 0 };
+        let fsyncs = if self.fsync { files + 1 } else { 0 };
         Ok(Moved { bytes, fsyncs })
     }
 
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
-        let mut piece = vec![0; PIECE];
+        let mut buffer = AlignedBuffer::default();
+        let piece = buffer.space(PIECE);
         let mut total = 0;
         for shard in shards {
-            total += self.load_file(&folder.join(shard.name()), shard, &mut piece)?;
+            total += self.load_shard(folder, shard, piece)?;
         }
         Ok(Moved { bytes: total, fsyncs: 0 })
     }
@@ -181,30 +288,40 @@ impl Mechanism for Streamed {
 
 impl Streamed {
     /// A file of another size is right too where it holds as many bytes of tensors: another program wrote it.
-    fn load_file(&self, path: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
-        if store::is_object(path) {
-            let ranges = Ranges::open(path)?;
-            return self.check(path, shard, &ranges, Body::open(path, 0, None)?, piece);
-        }
-        let failed = |error| of_io("reading", path, error);
-        let file = File::open(path).map_err(failed)?;
-        self.check(path, shard, &file, &file, piece)
+    fn load_shard(&self, folder: &Path, shard: &Shard, piece: &mut [u8]) -> Outcome<u64> {
+        let path = folder.join(shard.name());
+        let index = match shard.index_name() {
+            Some(name) => whole(&folder.join(name))?,
+            None => Vec::new(),
+        };
+        let read = if store::is_object(&path) {
+            let ranges = Ranges::open(&path)?;
+            self.check(&path, shard, (&ranges, &index), Body::open(&path, 0, None)?, piece)?
+        } else {
+            let failed = |error| self.of_direct(of_io("reading", &path, error));
+            let file = File::open(&path).map_err(failed)?;
+            match self.direct {
+                true => self.check(&path, shard, (&file, &index), direct::open(&path).map_err(failed)?, piece)?,
+                false => self.check(&path, shard, (&file, &index), &file, piece)?,
+            }
+        };
+        Ok(read + index.len() as u64)
     }
 
-    /// Reads `stream` whole and checks it against the checksums in `file`; both are of the same file.
+    /// Reads `stream` whole and checks it against the checksums in `file`, which is the same one, or in its index.
     fn check(
         &self,
         path: &Path,
         shard: &Shard,
-        file: &dyn ReadAt,
+        (file, index): (&dyn ReadAt, &[u8]),
         mut stream: impl Read,
         piece: &mut [u8],
     ) -> Outcome<u64> {
         let failed = |error| of_io("reading", path, error);
-        let saved = shard.file_bytes();
+        let saved = shard.data_bytes();
         let length = file.length().map_err(failed)?;
         let damaged = |what: String| Err(Failure::damaged(path, what));
-        let Some(parts) = shard.format.parts(file) else {
+        let Some(parts) = shard.format.parts(file, index) else {
             return damaged(format!("no complete checkpoint: {length} bytes, {saved} were saved"));
         };
         let held: u64 = parts.iter().map(|part| part.bytes).sum();
@@ -215,12 +332,23 @@ impl Streamed {
             return damaged(format!("it holds {held} bytes of tensors, the configuration has {}", shard.bytes()));
         }
         let checked = if self.verify { parts } else { Vec::new() };
-        let read = restored::read(&mut stream, checked, piece).map_err(failed)?;
+        let read = restored::read(&mut stream, checked, shard.format.checksum(), piece).map_err(failed)?;
         match read.damaged {
             Some(tensor) => damaged(format!("tensor {tensor} is not what was written: its checksum is another")),
             None => Ok(read.bytes),
         }
     }
+}
+
+/// The bytes of a small file, or of an object.
+fn whole(path: &Path) -> Outcome<Vec<u8>> {
+    let failed = |error| of_io("reading", path, error);
+    let mut bytes = Vec::new();
+    match store::is_object(path) {
+        true => Body::open(path, 0, None)?.read_to_end(&mut bytes).map_err(failed)?,
+        false => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?,
+    };
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -234,21 +362,21 @@ mod tests {
     /// A file with one tensor of so many bytes.
     fn file(name: &str, bytes: u64) -> Shard {
         let (stem, ending) = name.split_once('.').unwrap();
-        let formats = [Format::Torch, Format::Safetensors, Format::Bytes];
+        let formats = [Format::Torch, Format::Safetensors, Format::Tensorflow, Format::Bytes];
         let format = formats.into_iter().find(|format| format.ending() == ending).unwrap();
         Shard { stem: stem.into(), format, state: State::of(Datatype::INT8, &[("a", bytes)]) }
     }
 
     fn streamed(fsync: bool) -> Streamed {
-        Streamed { fsync, random: true, verify: true }
+        Streamed { fsync, random: true, verify: true, direct: false }
     }
 
     #[test]
     fn no_block_of_a_checkpoint_is_there_twice() {
         let scratch = crate::scratch::Folder::new("noise");
-        let shards = [file("a.pb", 5 * PIECE as u64 + 77)];
+        let shards = [file("a.bin", 5 * PIECE as u64 + 77)];
         streamed(false).save(scratch.path(), &shards).unwrap();
-        let bytes = fs::read(scratch.path().join("a.pb")).unwrap();
+        let bytes = fs::read(scratch.path().join("a.bin")).unwrap();
         assert_eq!(bytes.len() as u64, shards[0].bytes());
         let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(512).collect();
         assert_eq!(blocks.len(), bytes.len().div_ceil(512));
@@ -295,7 +423,7 @@ mod tests {
     fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
         let scratch = crate::scratch::Folder::new("ckpt");
         let at = folder(scratch.path(), 1, 4);
-        let shards = [file("a.pb", 3_000_001), file("b.pt", 10)];
+        let shards = [file("a.bin", 3_000_001), file("b.pt", 10)];
         let all = 3_000_001 + shards[1].file_bytes();
         let mut mechanism = streamed(true);
         assert_eq!(mechanism.save(&at, &shards), Ok(Moved { bytes: all, fsyncs: 3 }));
@@ -307,7 +435,7 @@ mod tests {
     #[test]
     fn a_changed_byte_is_noticed_in_every_format_that_has_checksums() {
         let scratch = crate::scratch::Folder::new("verified");
-        for name in ["a.pt", "a.safetensors"] {
+        for name in ["a.pt", "a.safetensors", "a.pb-1.data-00000-of-00001"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
             streamed(false).save(scratch.path(), &shards).unwrap();
             let path = scratch.path().join(name);
@@ -320,7 +448,7 @@ mod tests {
                 let noticed = streamed(false).load(scratch.path(), &shards).unwrap_err();
                 assert!(noticed.exit_code() == 5 && noticed.what.contains("is not what was written"), "{noticed}");
                 let unverified = Streamed { verify: false, ..streamed(false) };
-                assert_eq!(unverified.clone().load(scratch.path(), &shards).unwrap().bytes, whole.len() as u64);
+                assert_eq!(unverified.clone().load(scratch.path(), &shards).unwrap().bytes, shards[0].file_bytes());
             }
             for cut in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
                 fs::write(&path, &whole[..cut]).unwrap();
@@ -330,14 +458,31 @@ mod tests {
     }
 
     #[test]
+    fn past_the_page_cache_the_same_bytes_are_written_and_read() {
+        let scratch = crate::scratch::Folder::new("direct-checkpoint");
+        for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
+            let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
+            let mut direct = Streamed { direct: true, ..streamed(true) };
+            let moved = direct.save(scratch.path(), &shards).unwrap();
+            let bytes = fs::read(scratch.path().join(name)).unwrap();
+            assert_eq!(direct.load(scratch.path(), &shards).unwrap().bytes, moved.bytes);
+            streamed(true).save(scratch.path(), &shards).unwrap();
+            assert!(fs::read(scratch.path().join(name)).unwrap() == bytes, "{name}");
+        }
+    }
+
+    #[test]
     fn a_copy_is_what_was_copied() {
         let scratch = crate::scratch::Folder::new("copied");
         let (from, to) = (scratch.path().join("fast"), scratch.path().join("slow/1"));
         let shards = [file("a.pt", 2_000_000), file("b.safetensors", 3)];
         let bytes = streamed(false).save(&from, &shards).unwrap().bytes;
-        assert_eq!(copy(&from, &to, &shards), Ok(Moved { bytes, fsyncs: 3 }));
+        assert_eq!(copy(&from, &to, &shards, None), Ok(Moved { bytes, fsyncs: 3 }));
         assert_eq!(streamed(false).load(&to, &shards).unwrap().bytes, bytes);
+        let begun = Instant::now();
+        assert_eq!(copy(&from, &to, &shards, Some(bytes as f64 / 0.2)).unwrap().bytes, bytes);
+        assert!(begun.elapsed() >= Duration::from_millis(195));
         fs::remove_file(from.join("b.safetensors")).unwrap();
-        assert_eq!(copy(&from, &to, &shards).unwrap_err().exit_code(), 3);
+        assert_eq!(copy(&from, &to, &shards, None).unwrap_err().exit_code(), 3);
     }
 }

@@ -158,6 +158,9 @@ impl Reader for MdsReader {
         let (begin, end) = ends.ok_or_else(|| damaged(format!("there is no sample {index}")))?;
         let length = end.checked_sub(*begin).filter(|length| u64::from(*length) >= AROUND);
         let length = length.ok_or_else(|| damaged(format!("its offsets of sample {index} are no place")))? as usize;
+        if u64::from(*end) > input.length()? {
+            return Err(damaged(format!("sample {index} ends behind the end of the shard")));
+        }
         let space = &mut self.buffer.space(length)[..length];
         input.read_exact_at(u64::from(*begin), space)?;
         self.moved += input.take_moved();

@@ -3,8 +3,8 @@
 
 mod csv;
 pub(crate) mod hdf5;
-mod hdf5_chunks;
-mod hdf5_head;
+pub mod hdf5_chunks;
+pub mod hdf5_head;
 mod images;
 mod indexed;
 mod mds;

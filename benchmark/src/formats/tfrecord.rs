@@ -8,6 +8,7 @@
 
 use super::window::Window;
 use super::{Format, Output, Reader, content_of};
+use crate::checksum::masked;
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
@@ -68,11 +69,6 @@ fn record(spec: &FileSpec, sample: u64, output: &mut Output, scratch: &mut Vec<u
     let mut tail = after;
     tail.extend(masked(crc).to_le_bytes());
     output.write(&tail)
-}
-
-/// TensorFlow never stores a checksum as it is, so that checksums of checksums stay good ones.
-fn masked(crc: u32) -> u32 {
-    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// An `Example`'s bytes before and after an image of `bytes`.

@@ -130,7 +130,8 @@ impl ShardReader {
     fn has(&mut self, length: u64) -> Outcome<bool> {
         let at = self.window.position();
         let input = self.input.as_mut().expect("a reader is opened before it reads");
-        Ok(at + length <= input.length_of_stream(at)?)
+        let end = input.length_of_stream(at)?;
+        Ok(at.checked_add(length).is_some_and(|last| last <= end))
     }
 
     /// Data that were announced, padding and all.

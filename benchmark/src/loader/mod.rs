@@ -91,7 +91,11 @@ impl Plan {
             Split::Train => (self.batch, self.steps_max),
             Split::Valid => (self.batch_eval, None),
         };
-        Share::new(total, batch, self.terms.rank, self.terms.ranks, steps_max)
+        let share = Share::new(total, batch, self.terms.rank, self.terms.ranks, steps_max);
+        match self.supply.reading.strided && !self.supply.streams {
+            true => share.strided(self.terms.rank, self.terms.ranks),
+            false => share,
+        }
     }
 
     fn order(&self, split: Split, epoch: u64) -> Order {
@@ -139,7 +143,8 @@ pub fn build(config: &Config, terms: Terms) -> Outcome<Box<dyn Loader>> {
     let plan = Plan::new(config, terms)?;
     match config.reader.loader {
         LoaderKind::Synthetic => Ok(Box::new(Nothing { plan, split: Split::Train })),
-        _ if config.reader.workers == 0 => Ok(Box::new(Plain::new(plan)?)),
+        // Only the rank itself can read together with the others.
+        _ if config.reader.workers == 0 || config.reader.collective => Ok(Box::new(Plain::new(plan)?)),
         _ => Ok(Box::new(workers::Pool::start(plan, config.reader.workers as u64)?)),
     }
 }

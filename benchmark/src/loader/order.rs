@@ -73,21 +73,29 @@ pub struct Share {
     pub start: u64,
     pub steps: u64,
     pub batch: u64,
+    /// Positions from the start of one batch to that of the next.
+    pub stride: u64,
 }
 
 impl Share {
     pub fn new(total: u64, batch: u64, rank: u64, ranks: u64, steps_max: Option<u64>) -> Share {
         let steps = total / batch.max(1) / ranks;
         let start = (u128::from(rank) * u128::from(total) / u128::from(ranks)) as u64;
-        Share { start, steps: steps.min(steps_max.unwrap_or(u64::MAX)), batch }
+        Share { start, steps: steps.min(steps_max.unwrap_or(u64::MAX)), batch, stride: batch }
     }
 
+    /// The same number of batches, in turn with those of the other ranks: together they go through the samples in order.
+    pub fn strided(self, rank: u64, ranks: u64) -> Share {
+        Share { start: rank * self.batch, stride: ranks * self.batch, ..self }
+    }
+
+    /// All of them, where one batch follows the other.
     pub fn positions(&self) -> Range<u64> {
         self.start..self.start + self.steps * self.batch
     }
 
     pub fn batch_positions(&self, step: u64) -> Range<u64> {
-        let first = self.start + step * self.batch;
+        let first = self.start + step * self.stride;
         first..first + self.batch
     }
 }
@@ -170,6 +178,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn strided_ranks_go_through_the_samples_together() {
+        let shares: Vec<Share> = (0..3).map(|rank| Share::new(40, 4, rank, 3, None).strided(rank, 3)).collect();
+        let visited = (0..shares[0].steps).flat_map(|step| shares.iter().map(move |share| share.batch_positions(step)));
+        assert!(visited.flatten().eq(0..36));
+    }
+
     /// 16 files of 8 samples in batches of 8 are 16 steps: files and samples are not to be mixed up.
     #[test]
     fn many_samples_a_file_make_many_steps() {
@@ -183,7 +198,7 @@ mod tests {
         for (start, steps, per_file, streams, piece) in
             [(0, 10, 4, 3, 2), (7, 9, 5, 2, 64), (3, 1, 100, 4, 1), (0, 6, 1, 8, 3)]
         {
-            let share = Share { start, steps, batch: 3 };
+            let share = Share { start, steps, batch: 3, stride: 3 };
             let mut seen: Vec<u64> = (0..streams)
                 .flat_map(|stream| stream_pieces(share, per_file, streams, stream, piece))
                 .flatten()

@@ -5,12 +5,16 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::formats::Reader;
-use crate::profile::{Amount, At, Call, Profile, Repeat};
+use crate::profile::{Amount, At, Call, Distribution, Profile, Repeat};
 use crate::random::{mixed, word};
 use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A read: how much it asks for, after which pause.
+type Each<'a> = (&'a Amount, Option<&'a Distribution>);
 
 pub struct Replay {
     profile: Profile,
@@ -22,6 +26,8 @@ pub struct Replay {
     /// Draws so far.
     drawn: u64,
     seed: u64,
+    /// How late the last pause ended, which is taken off the next.
+    late: Duration,
 }
 
 struct Open {
@@ -35,7 +41,16 @@ struct Open {
 impl Replay {
     pub fn new(profile: Profile, samples: u64, worker: u64) -> Replay {
         let seed = mixed(&[worker, 91]);
-        Replay { profile, samples: samples.max(1), open: None, last: Vec::new(), moved: 0, drawn: 0, seed }
+        Replay {
+            profile,
+            samples: samples.max(1),
+            open: None,
+            last: Vec::new(),
+            moved: 0,
+            drawn: 0,
+            seed,
+            late: Duration::ZERO,
+        }
     }
 
     /// In [0, 1).
@@ -48,7 +63,7 @@ impl Replay {
         calls.iter().try_for_each(|call| match call {
             Call::Stat => self.stat(),
             Call::Seek => self.seek(),
-            Call::Read { at, bytes, repeat } => self.reads(*at, bytes, *repeat, sample),
+            Call::Read { at, bytes, repeat, think } => self.reads(*at, (bytes, think.as_ref()), *repeat, sample),
         })
     }
 
@@ -63,7 +78,7 @@ impl Replay {
         sought.map(drop).map_err(|error| Failure::io("reading", &open.path, error))
     }
 
-    fn reads(&mut self, at: At, bytes: &Amount, repeat: Repeat, sample: u64) -> Outcome<()> {
+    fn reads(&mut self, at: At, each: Each, repeat: Repeat, sample: u64) -> Outcome<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let part = |sample: u64| (u128::from(open.length) * u128::from(sample) / u128::from(self.samples)) as u64;
         let end = part(sample + 1);
@@ -74,17 +89,28 @@ impl Replay {
             At::End(before) => open.at = open.length.saturating_sub(before),
         }
         match repeat {
-            Repeat::Times(times) => (0..times).try_for_each(|_| self.read(bytes).map(drop)),
+            Repeat::Times(times) => (0..times).try_for_each(|_| self.read(each).map(drop)),
             // One that comes to the end of the file has read all there is.
             Repeat::Sample => {
-                while self.open.as_ref().is_some_and(|open| open.at < end) && self.read(bytes)? > 0 {}
+                while self.open.as_ref().is_some_and(|open| open.at < end) && self.read(each)? > 0 {}
                 Ok(())
             }
         }
     }
 
+    /// Lets time go by, on average as much as is asked for: a sleep ends late.
+    fn pause(&mut self, asked: Duration) {
+        let begun = Instant::now();
+        std::thread::sleep(asked.saturating_sub(self.late));
+        self.late = (self.late + begun.elapsed()).saturating_sub(asked);
+    }
+
     /// How much it moved.
-    fn read(&mut self, bytes: &Amount) -> Outcome<u64> {
+    fn read(&mut self, (bytes, think): Each) -> Outcome<u64> {
+        if let Some(pauses) = think {
+            let asked = Duration::from_nanos(pauses.at(self.share()));
+            self.pause(asked);
+        }
         let drawn = if let Amount::Drawn(sizes) = bytes { sizes.at(self.share()) } else { 0 };
         let Some(open) = &mut self.open else { return Ok(0) };
         let asked = match bytes {
@@ -185,6 +211,14 @@ mod tests {
         let text = "{opening: [{call: stat}, {call: read, at: -5, bytes: 4}], \
                      sample: [{call: seek}, {call: read, bytes: 9}, {call: read, at: 90, bytes: rest}]}";
         assert_eq!(read(text, 1), [((90..100).collect(), 4 + 1 + 10)]);
+    }
+
+    #[test]
+    fn pauses_take_their_time() {
+        let begun = Instant::now();
+        let found = read("{sample: [{call: read, bytes: 10, repeat: sample, think: [0.001, 0.003]}]}", 1);
+        assert_eq!(found[0].1, 100);
+        assert!(begun.elapsed() >= Duration::from_millis(10), "ten pauses of a millisecond and more");
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Source {
             map: reading.map,
             keep_open: reading.keep_open,
             check: false,
+            collective: reading.collective,
         };
         let dataset = &supply.layout.dataset;
         let reader: Box<dyn Reader> = match &reading.profile {

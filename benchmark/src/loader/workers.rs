@@ -14,6 +14,7 @@ use super::source::Report;
 use super::{Batch, Loader, Plan, checked};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::layout::Split;
+use crate::spans;
 use crate::system;
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -301,6 +302,7 @@ fn forked(worker: Worker, trainers: &mut Vec<UnixStream>) -> io::Result<libc::pi
         // A worker that held them would never learn that the trainer is gone: it would be waiting for itself.
         trainers.clear();
         system::leave_interrupts_to_parent();
+        spans::name_rank();
         // An error here means that the trainer ended first.
         i32::from(worker.run().is_err())
     })

@@ -1,12 +1,13 @@
 //! An object read front to back, or a part of it. Where the connection breaks it goes on from the byte reached, as long as
 //! the object is still the same.
 
-use super::client::{Answer, Request};
+use super::client::Answer;
 use super::counts::{self, Figure, Timed};
 use super::http::Connection;
+use super::request::Request;
+use super::told::{self, Told};
 use super::{key_of, settings_now, with_client};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::spans;
 use crate::system;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub struct Body {
     path: PathBuf,
     key: String,
     /// None once all of it has come.
-    connection: Option<Connection>,
+    connection: Option<(Connection, Told)>,
     /// The next byte of the object, and the one behind the last that was asked for.
     at: u64,
     end: u64,
@@ -40,8 +41,17 @@ impl Body {
         let end = length.map_or(total, |length| (from + length).min(total));
         let etag = answer.head.header("etag").map(str::to_string);
         let path = path.to_path_buf();
-        let mut body =
-            Body { path, key, connection: Some(answer.connection), at: from, end, total, etag, asked, broken: 0 };
+        let mut body = Body {
+            path,
+            key,
+            connection: Some((answer.connection, answer.told)),
+            at: from,
+            end,
+            total,
+            etag,
+            asked,
+            broken: 0,
+        };
         if end <= from {
             body.finish();
         }
@@ -62,11 +72,12 @@ impl Body {
     pub fn next(&mut self, into: &mut [u8]) -> Outcome<usize> {
         loop {
             let most = (self.end - self.at).min(into.len() as u64) as usize;
-            let Some(connection) = self.connection.as_mut().filter(|_| most > 0) else { return Ok(0) };
+            let Some((connection, told)) = self.connection.as_mut().filter(|_| most > 0) else { return Ok(0) };
             match connection.body(&mut into[..most]) {
                 Ok(0) => self.go_on(&io::ErrorKind::UnexpectedEof.into())?,
                 Ok(count) => {
                     counts::add(Figure::BytesIn, count as u64);
+                    told.moved += count as u64;
                     self.at += count as u64;
                     if self.at == self.end {
                         self.finish();
@@ -80,9 +91,6 @@ impl Body {
 
     /// Exactly as many bytes as there is room for.
     pub fn fill(&mut self, into: &mut [u8]) -> Outcome<()> {
-        let mut span = spans::of_object("object.receive", || self.path.display().to_string());
-        span.set("pos", self.at);
-        span.set("bytes", into.len() as u64);
         let mut done = 0;
         while done < into.len() {
             match self.next(&mut into[done..])? {
@@ -100,7 +108,7 @@ impl Body {
         let took = self.asked.elapsed();
         counts::time(Timed::Get, took);
         counts::add(Figure::GetNanos, took.as_nanos() as u64);
-        if let Some(connection) = self.connection.take() {
+        if let Some((connection, _)) = self.connection.take() {
             // Without a client there is none to keep it.
             let _ = with_client(|client| {
                 client.give_back(connection);
@@ -111,7 +119,9 @@ impl Body {
 
     /// Asks for the rest of a body that broke.
     fn go_on(&mut self, error: &io::Error) -> Outcome<()> {
-        self.connection = None;
+        if let Some((_, mut told)) = self.connection.take() {
+            told.end(told::errno_of(error));
+        }
         if system::interrupted() {
             return Err(Failure::interrupted());
         }
@@ -129,7 +139,7 @@ impl Body {
         if total != self.total || (self.etag.is_some() && etag != self.etag.as_deref()) {
             return Err(Failure::damaged(&self.path, "it was changed while it was read"));
         }
-        self.connection = Some(answer.connection);
+        self.connection = Some((answer.connection, answer.told));
         Ok(())
     }
 }
@@ -158,7 +168,7 @@ impl Part<'_> {
             headers.push(("range", format!("bytes={}-{last}", self.from)));
         }
         headers.extend(self.etag.map(|etag| ("if-match", etag.to_string())));
-        let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
+        let request = Request { headers: &headers, at: self.from, ..Request::new("GET", key, Figure::Gets) };
         let answer = with_client(|client| client.answer(request))?;
         let odd = |what: &str| Err(Failure::new(Kind::System, format!("reading {}: the store {what}", path.display())));
         let Some(length) = answer.head.length() else { return odd("does not say how long it is") };

@@ -6,40 +6,23 @@
 
 use super::counts::{self, Figure, Timed};
 use super::http::{self, Connection, Head, Server};
+use super::request::Request;
 use super::settings::Settings;
 use super::sign::{self, Signed, Utc};
+use super::told::{self, Told};
 use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::random::mixed;
-use crate::spans;
 use crate::system;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request about one object, or about the bucket where the key is empty.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    pub method: &'static str,
-    pub key: &'a str,
-    /// Sorted by name.
-    pub query: &'a [(&'a str, String)],
-    pub headers: &'a [(&'a str, String)],
-    pub body: Option<&'a [u8]>,
-    /// Counted as this.
-    pub figure: Figure,
-}
-
-impl<'a> Request<'a> {
-    pub fn new(method: &'static str, key: &'a str, figure: Figure) -> Request<'a> {
-        Request { method, key, query: &[], headers: &[], body: None, figure }
-    }
-}
-
 /// An answer whose body is still to come.
 pub struct Answer {
     pub head: Head,
     pub connection: Connection,
+    pub told: Told,
 }
 
 /// A request that came to nothing this time.
@@ -138,12 +121,7 @@ impl Client {
             request.query.iter().map(|(name, value)| format!("{name}={}", sign::encoded(value, ""))).collect();
         let mut query = query.join("&");
         for _ in 0..=HOPS_MAX {
-            let mut span = spans::of_object(request.figure.span(), || self.name_of(request.key));
-            span.set("attempt", attempt);
-            span.set("bytes", request.body.map_or(0, <[u8]>::len) as u64);
-            let answer = self.exchange(request, &server, &path, &query)?;
-            span.set("status", u64::from(answer.head.status));
-            drop(span);
+            let answer = self.exchange(request, attempt, &server, &path, &query)?;
             if !matches!(answer.head.status, 301 | 302 | 307 | 308) {
                 return self.judged(request, answer);
             }
@@ -182,7 +160,14 @@ impl Client {
     }
 
     /// One request and the head of its answer, whatever it is.
-    fn exchange(&mut self, request: Request, server: &Server, path: &str, query: &str) -> Result<Answer, Trouble> {
+    fn exchange(
+        &mut self,
+        request: Request,
+        attempt: u64,
+        server: &Server,
+        path: &str,
+        query: &str,
+    ) -> Result<Answer, Trouble> {
         let body_hash = match request.body {
             _ if server.tls || self.settings.unsigned_payload => sign::UNSIGNED.to_string(),
             body => sign::sha256(body.unwrap_or_default()),
@@ -196,31 +181,40 @@ impl Client {
             headers.extend(signed.headers(credentials, Utc::now()));
         }
         let target = if query.is_empty() { path.to_string() } else { format!("{path}?{query}") };
-        let mut connection = self.connection(server)?;
+        let mut connection = self.connection(request, attempt, server)?;
+        let mut told = Told::begin(&request, || self.name_of(request.key), &authority, attempt);
         let sent = Instant::now();
         counts::add(request.figure, 1);
         let written = connection.send(request.method, &target, &headers, request.body);
         // A store that refuses a body may say so before it has all of it, and hang up.
         match (connection.receive(request.method), written) {
             (Ok(head), written) => {
+                let after = sent.elapsed();
                 if request.method == "GET" {
-                    counts::time(Timed::FirstByte, sent.elapsed());
+                    counts::time(Timed::FirstByte, after);
                 }
+                told.answered(head.status, after, head.length());
                 match (head.status, written) {
-                    (200..300, Err(error)) => Err(self.broken(error)),
-                    _ => Ok(Answer { head, connection }),
+                    (200..300, Err(error)) => Err(self.broken(error, told)),
+                    (200..300, Ok(())) => {
+                        told.moved = request.body.map_or(0, <[u8]>::len) as u64;
+                        Ok(Answer { head, connection, told })
+                    }
+                    _ => Ok(Answer { head, connection, told }),
                 }
             }
-            (Err(_), Err(error)) | (Err(error), Ok(())) => Err(self.broken(error)),
+            (Err(_), Err(error)) | (Err(error), Ok(())) => Err(self.broken(error, told)),
         }
     }
 
-    fn connection(&mut self, server: &Server) -> Result<Connection, Trouble> {
+    fn connection(&mut self, request: Request, attempt: u64, server: &Server) -> Result<Connection, Trouble> {
         if let Some(place) = self.idle.iter().rposition(|connection| connection.server == *server) {
             return Ok(self.idle.swap_remove(place));
         }
+        let mut told = Told::connect(&request, || self.name_of(request.key), &server.authority(), attempt);
         let opened = Connection::open(server, &self.known, self.settings.patience);
         let connection = opened.map_err(|error| {
+            told.end(told::errno_of(&error));
             let reason = format!("no connection to {}: {error}", server.url());
             Trouble::Again(Again { figure: Figure::Broken, after: None, reason })
         })?;
@@ -228,7 +222,8 @@ impl Client {
         Ok(connection)
     }
 
-    fn broken(&mut self, error: io::Error) -> Trouble {
+    fn broken(&mut self, error: io::Error, mut told: Told) -> Trouble {
+        told.end(told::errno_of(&error));
         if system::interrupted() {
             return Trouble::Final(Failure::interrupted());
         }
@@ -243,12 +238,13 @@ impl Client {
     }
 
     /// An answer that is one, or what to do about it.
-    fn judged(&mut self, request: Request, answer: Answer) -> Result<Answer, Trouble> {
+    fn judged(&mut self, request: Request, mut answer: Answer) -> Result<Answer, Trouble> {
         let status = answer.head.status;
         if (200..300).contains(&status) {
             return Ok(answer);
         }
         let head = answer.head.clone();
+        answer.told.end(told::errno_of_status(status));
         let words = self.drained(answer);
         let code = xml::text(&words, "Code").unwrap_or_default();
         let message: String = xml::text(&words, "Message").unwrap_or_default().chars().take(200).collect();

@@ -31,23 +31,17 @@ pub enum Figure {
     /// Bodies that broke and went on from the byte reached.
     Resumed,
     GetNanos,
+    /// Pieces of objects in the tier before the store: found there, fetched, waited for while another fetched them, given up
+    /// for others; bytes fetched into it and read from it.
+    TierHits,
+    TierMisses,
+    TierWaits,
+    TierEvictions,
+    TierIn,
+    TierOut,
 }
 
-impl Figure {
-    /// The name of the span of such a request.
-    pub fn span(self) -> &'static str {
-        match self {
-            Figure::Gets => "object.get",
-            Figure::Heads => "object.head",
-            Figure::Puts => "object.put",
-            Figure::Parts => "object.part",
-            Figure::Deletes => "object.delete",
-            _ => "object.other",
-        }
-    }
-}
-
-const FIGURES: usize = Figure::GetNanos as usize + 1;
+const FIGURES: usize = Figure::TierOut as usize + 1;
 
 /// Names in summary.json, in the order of the figures.
 const NAMES: [&str; FIGURES] = [
@@ -67,6 +61,12 @@ const NAMES: [&str; FIGURES] = [
     "retries_stalled",
     "resumed_bodies",
     "get_nanos",
+    "tier_hits",
+    "tier_misses",
+    "tier_waits",
+    "tier_evictions",
+    "tier_bytes_in",
+    "tier_bytes_out",
 ];
 
 /// The times: a GET to its last byte, to the first one, a part or a whole object written.
@@ -169,7 +169,9 @@ impl Counts {
     /// The figures of summary.json, for an epoch of so many seconds.
     pub fn facts(&self, seconds: f64) -> Value {
         let mut facts = serde_json::Map::new();
-        for (name, number) in NAMES.iter().zip(&self.0).filter(|(name, _)| **name != "get_nanos") {
+        let tiered = self.has_tier();
+        let is_told = |name: &str| name != "get_nanos" && (tiered || !name.starts_with("tier_"));
+        for (name, number) in NAMES.iter().zip(&self.0).filter(|(name, _)| is_told(name)) {
             facts.insert((*name).to_string(), json!(*number as u64));
         }
         let requests = self.of(Figure::Gets) + self.of(Figure::Heads);
@@ -188,6 +190,11 @@ impl Counts {
             }
         }
         Value::Object(facts)
+    }
+
+    /// True if objects were read through a tier.
+    fn has_tier(&self) -> bool {
+        self.of(Figure::TierHits) + self.of(Figure::TierMisses) + self.of(Figure::TierWaits) > 0
     }
 
     /// A line of them for people.
@@ -211,6 +218,18 @@ impl Counts {
             if self.of(figure) > 0 {
                 line.push_str(&format!(", {} {word}", self.of(figure)));
             }
+        }
+        if self.has_tier() {
+            let megabytes = |figure| self.of(figure) as f64 / 1e6;
+            line.push_str(&format!(
+                "; tier: {} hits, {} misses, {} waits, {} evictions, {:.1} MB in, {:.1} MB out",
+                self.of(Figure::TierHits),
+                self.of(Figure::TierMisses),
+                self.of(Figure::TierWaits),
+                self.of(Figure::TierEvictions),
+                megabytes(Figure::TierIn),
+                megabytes(Figure::TierOut)
+            ));
         }
         line
     }

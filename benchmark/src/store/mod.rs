@@ -3,10 +3,13 @@
 //! ```text
 //! settings    which store, who asks; from keys and environment
 //! client      a request until it is answered: attempts, redirects, what a refusal means; the only place that sends
+//! request     what is asked
 //! http, sign  a connection to a server; who asks, proved
 //! body        an object read, from the byte reached where it broke
 //! upload      an object written, whole or in parts; visible when it is complete
 //! counts      what all of it came to, over the processes of a rank
+//! tier        pieces of objects kept on this machine, where a workload asks for that
+//! told        each request as a trace has it
 //! ```
 //!
 //! No thread and no runtime is behind it: a request is made in the thread that wants it, so that ranks, workers and writers
@@ -16,18 +19,22 @@ pub mod body;
 mod client;
 pub mod counts;
 mod http;
+mod request;
 pub mod settings;
 mod sign;
+pub mod tier;
+mod told;
 mod upload;
-mod xml;
+pub mod xml;
 
 pub use body::{Body, Ranges};
 pub use settings::Settings;
 pub use upload::Upload;
 
 use crate::failure::{Failure, Kind, Outcome};
-use client::{Client, Request};
+use client::Client;
 use counts::Figure;
+use request::Request;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

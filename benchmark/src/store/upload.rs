@@ -1,8 +1,8 @@
 //! An object written front to back: a small one in one request, a large one in parts, several on their way at once. It is
 //! visible when it is complete; one that is left, by an error or an interrupt, is given up and leaves nothing.
 
-use super::client::Request;
 use super::counts::{self, Figure, Timed};
+use super::request::Request;
 use super::{Settings, key_of, parts_at_once, settings_now, with_client, xml};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system;
@@ -107,13 +107,16 @@ impl Write for Upload {
     }
 }
 
-type Piece = (u64, Vec<u8>);
+/// Number, first byte in the object, bytes.
+type Piece = (u64, u64, Vec<u8>);
 
 /// The parts of one object and the threads that send them. Dropped before it is complete, it is given up.
 struct Parts {
     key: String,
     id: String,
     next: u64,
+    /// Bytes of the parts before.
+    at: u64,
     sender: Option<SyncSender<Piece>>,
     senders: Vec<JoinHandle<Vec<(u64, String)>>>,
     /// The first that failed: nothing is sent after it.
@@ -136,7 +139,7 @@ impl Parts {
             std::thread::spawn(move || send_parts(&key, &id, &receiver, &failed))
         };
         let senders = (0..at_once).map(send).collect();
-        Ok(Parts { key: key.into(), id, next: 1, sender: Some(sender), senders, failed, complete: false })
+        Ok(Parts { key: key.into(), id, next: 1, at: 0, sender: Some(sender), senders, failed, complete: false })
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -148,8 +151,9 @@ impl Parts {
             return Err(Failure::interrupted());
         }
         let gone = || Failure::new(Kind::System, "the threads that send parts are gone");
-        let sent = self.sender.as_ref().ok_or_else(gone)?.send((self.next, bytes));
-        self.next += 1;
+        let (at, behind) = (self.at, self.at + bytes.len() as u64);
+        let sent = self.sender.as_ref().ok_or_else(gone)?.send((self.next, at, bytes));
+        (self.next, self.at) = (self.next + 1, behind);
         match self.failure() {
             Some(failure) => Err(failure),
             None => sent.map_err(|_| gone()),
@@ -219,12 +223,12 @@ fn send_parts(
     let mut sent = Vec::new();
     loop {
         let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, bytes)) = piece else { return sent };
+        let Ok((number, at, bytes)) = piece else { return sent };
         // After a failure pieces are taken and dropped, so that nobody waits to hand one over.
         if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             continue;
         }
-        match send_part(key, id, number, &bytes) {
+        match send_part((key, id), number, at, &bytes) {
             Ok(etag) => sent.push((number, etag)),
             Err(failure) => {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
@@ -234,10 +238,10 @@ fn send_parts(
 }
 
 /// Sends one part; the mark that stands for it.
-fn send_part(key: &str, id: &str, number: u64, bytes: &[u8]) -> Outcome<String> {
+fn send_part((key, id): (&str, &str), number: u64, at: u64, bytes: &[u8]) -> Outcome<String> {
     let begun = Instant::now();
     let query = [("partNumber", number.to_string()), ("uploadId", id.to_string())];
-    let request = Request { query: &query, body: Some(bytes), ..Request::new("PUT", key, Figure::Parts) };
+    let request = Request { query: &query, body: Some(bytes), at, ..Request::new("PUT", key, Figure::Parts) };
     let (head, _) = with_client(|client| client.ask(request))?;
     counts::add(Figure::BytesOut, bytes.len() as u64);
     counts::time(Timed::Put, begun.elapsed());

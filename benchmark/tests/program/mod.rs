@@ -3,6 +3,8 @@
 // Each test program uses its part of this.
 #![allow(dead_code)]
 
+pub mod launchers;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -71,7 +73,7 @@ impl Drop for Folder {
 pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio"));
     command.current_dir(folder.path()).args(arguments);
-    let asks = arguments.get(1).is_some_and(|verb| ["report", "check", "size"].contains(verb));
+    let asks = arguments.get(1).is_some_and(|verb| ["report", "check", "size", "ranks"].contains(verb));
     if arguments.first() == Some(&"bench") && !asks {
         command.arg("++hydra.run.dir=run");
     }

@@ -5,12 +5,13 @@
 #![allow(dead_code)]
 
 use ring::{digest, hmac};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub const KEY_ID: &str = "AKIDTESTSTORE";
 pub const SECRET: &str = "not-to-be-seen-anywhere";
@@ -41,6 +42,8 @@ pub enum Fault {
     ErrorInside,
     /// The request is sent on to the store itself, and back as often as that is asked for.
     SentOn,
+    /// The same, to another.
+    SentTo(String),
 }
 
 /// A fault for requests of a method whose target has these words in it, so many times.
@@ -60,6 +63,9 @@ pub struct Seen {
     pub range: String,
     pub received: usize,
     pub sent: usize,
+    /// Unix time in nanoseconds at which all of it had come.
+    pub at: i64,
+    pub status: u16,
 }
 
 type Objects = BTreeMap<String, (Arc<Vec<u8>>, u64)>;
@@ -76,12 +82,20 @@ struct Shared {
     /// Requests with these words in their target wait.
     held: Mutex<Option<&'static str>>,
     freed: Condvar,
+    /// Before each answer, in microseconds.
+    latency: AtomicU64,
 }
 
 pub struct Store {
     pub port: u16,
     shared: Arc<Shared>,
+    tls: bool,
 }
+
+/// A connection, encrypted or not.
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
 
 fn of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -89,21 +103,43 @@ fn of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Store {
     pub fn start() -> Store {
+        Store::start_as(|stream| Box::new(stream), false)
+    }
+
+    /// One that is known by the authority in `tls/authority.pem`.
+    pub fn start_with_tls() -> Store {
+        use rustls::pki_types::pem::PemObject;
+        use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
+        let wrap = move |stream| -> Box<dyn Stream> {
+            let session = rustls::ServerConnection::new(config.clone()).unwrap();
+            Box::new(rustls::StreamOwned::new(session, stream))
+        };
+        Store::start_as(wrap, true)
+    }
+
+    fn start_as(wrap: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static, tls: bool) -> Store {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared::default());
         let served = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let served = served.clone();
-                std::thread::spawn(move || Conversation { stream, shared: served, port }.run());
+                let socket = stream.try_clone().unwrap();
+                let conversation = Conversation { stream: wrap(stream), socket, shared: served.clone(), port };
+                std::thread::spawn(move || conversation.run());
             }
         });
-        Store { port, shared }
+        Store { port, shared, tls }
     }
 
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", if self.tls { "https" } else { "http" }, self.port)
     }
 
     /// The variables of a client that may ask.
@@ -161,6 +197,11 @@ impl Store {
         let waited = self.shared.arrived.wait_timeout_while(of(&self.shared.seen), PATIENCE, waits);
         let waited = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
         assert!(!waited.1.timed_out(), "the request came");
+    }
+
+    /// From now on each answer takes so long to its first byte, as one from far away does.
+    pub fn answer_after(&self, latency: Duration) {
+        self.shared.latency.store(latency.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// From now on requests with these words are seen and not answered, until others or none are held.
@@ -235,7 +276,8 @@ impl Request {
             return Some("XAmzContentSHA256Mismatch");
         }
         let lines: String = names.split(';').map(|name| format!("{name}:{}\n", self.header(name))).collect();
-        let mut query: Vec<&str> = self.query().split('&').filter(|part| !part.is_empty()).collect();
+        let whole = |part: &str| if part.contains('=') { part.to_string() } else { format!("{part}=") };
+        let mut query: Vec<String> = self.query().split('&').filter(|part| !part.is_empty()).map(whole).collect();
         query.sort_unstable();
         let canonical = [&self.method, self.path(), &query.join("&"), &lines, names, hash].join("\n");
         let text = [
@@ -289,21 +331,22 @@ fn error(status: u16, code: &str) -> Answer {
 }
 
 struct Conversation {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
+    socket: TcpStream,
     shared: Arc<Shared>,
     port: u16,
 }
 
 impl Conversation {
     fn run(mut self) {
-        self.stream.set_nodelay(true).unwrap();
+        self.socket.set_nodelay(true).unwrap();
         let mut received = Vec::new();
         while let Some(request) = self.request(&mut received) {
             if self.answer(&request).is_none() {
                 break;
             }
         }
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     fn more(&mut self, received: &mut Vec<u8>) -> Option<()> {
@@ -336,6 +379,9 @@ impl Conversation {
             self.more(received)?;
         };
         let length = request.header("content-length").parse().unwrap_or(0);
+        if request.header("expect").eq_ignore_ascii_case("100-continue") {
+            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+        }
         while received.len() < length {
             self.more(received)?;
         }
@@ -352,6 +398,8 @@ impl Conversation {
             range: request.header("range").to_string(),
             received: request.body.len(),
             sent: 0,
+            at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64,
+            status: 0,
         };
         let number = {
             let mut all = of(&self.shared.seen);
@@ -364,6 +412,7 @@ impl Conversation {
             held = self.shared.freed.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         drop(held);
+        std::thread::sleep(Duration::from_micros(self.shared.latency.load(Ordering::Relaxed)));
         let fault = self.shared.fault(&request.method, &request.target);
         let mut answer = match (&fault, request.refusal()) {
             (Some(Fault::Answer(status, code, headers)), _) => {
@@ -373,6 +422,10 @@ impl Conversation {
                 let and = if request.query().is_empty() { "?" } else { "&" };
                 let place = format!("http://127.0.0.1:{}{}{and}ais_pid=p1&ais_ts=1", self.port, request.target);
                 Answer { headers: vec![("Location", place)], ..error(307, "TemporaryRedirect") }
+            }
+            (Some(Fault::SentTo(other)), _) => {
+                let headers = vec![("Location", format!("{other}{}", request.target))];
+                Answer { headers, ..error(307, "TemporaryRedirect") }
             }
             (_, Some(code)) => error(403, code),
             _ => self.served(request, fault.as_ref()),
@@ -399,6 +452,7 @@ impl Conversation {
         let counted = if answer.status < 300 { sent } else { 0 };
         if let Some(seen) = of(&self.shared.seen).get_mut(number) {
             seen.sent = counted;
+            seen.status = answer.status;
         }
         (sent == answer.body.len()).then_some(())
     }
@@ -418,6 +472,7 @@ impl Conversation {
         head.push_str("\r\n");
         let body = if request.method == "HEAD" { &[] } else { &answer.body[..cut] };
         let written = self.stream.write_all(head.as_bytes()).and_then(|()| self.stream.write_all(body));
+        let written = written.and_then(|()| self.stream.flush());
         if request.method == "HEAD" {
             return answer.body.len();
         }
@@ -433,6 +488,7 @@ impl Conversation {
         let (key, upload) = (request.key(), request.parameter("uploadId"));
         match (request.method.as_str(), upload) {
             ("GET", _) if key.is_empty() && request.query().contains("uploads") => self.uploads(request),
+            ("GET", _) if key.is_empty() && request.query().contains("list-type=2") => self.list(request),
             ("GET" | "HEAD", _) => self.object(request, &key, fault),
             ("PUT", Some(id)) => self.part(request, &id),
             ("PUT", None) if key.is_empty() => error(409, "BucketAlreadyOwnedByYou"),
@@ -459,6 +515,34 @@ impl Conversation {
             }
             _ => error(405, "MethodNotAllowed"),
         }
+    }
+
+    fn list(&self, request: &Request) -> Answer {
+        let (prefix, delimiter) = (request.parameter("prefix").unwrap_or_default(), request.parameter("delimiter"));
+        let objects = of(&self.shared.objects);
+        let mut folders = BTreeSet::new();
+        let mut list = String::new();
+        for (key, (bytes, version)) in objects.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+            let behind = &key[prefix.len()..];
+            match delimiter.as_ref().and_then(|delimiter| behind.find(delimiter.as_str())) {
+                Some(end) => {
+                    folders.insert(format!("{prefix}{}", &behind[..=end]));
+                }
+                None => list.push_str(&format!(
+                    "<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+                     <ETag>&quot;{version}&quot;</ETag><Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>",
+                    bytes.len()
+                )),
+            }
+        }
+        for folder in folders {
+            list.push_str(&format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"));
+        }
+        let body = format!(
+            "<ListBucketResult><Name>{BUCKET}</Name><Prefix>{prefix}</Prefix><IsTruncated>false</IsTruncated>{list}\
+             </ListBucketResult>"
+        );
+        Answer { status: 200, body: body.into_bytes(), ..Answer::default() }
     }
 
     fn uploads(&self, request: &Request) -> Answer {
@@ -509,8 +593,13 @@ impl Conversation {
         }
         let Some((key, mut parts)) = of(&self.shared.uploads).remove(id) else { return error(404, "NoSuchUpload") };
         let list = String::from_utf8_lossy(&request.body).into_owned();
-        let named =
-            |number: &u64| list.contains(&format!("<PartNumber>{number}</PartNumber><ETag>\"part-{number}\"</ETag>"));
+        // Clients put the two in either order, and marks with or without references in place of their quotes.
+        let listed: Vec<String> = list.split("</Part>").map(|part| part.replace("&quot;", "\"")).collect();
+        let is_of = |part: &&String, number: &u64| {
+            part.contains(&format!("<PartNumber>{number}</PartNumber>"))
+                && part.contains(&format!("<ETag>\"part-{number}\"</ETag>"))
+        };
+        let named = |number: &u64| listed.iter().any(|part| is_of(&part, number));
         if !parts.keys().all(named) || list.matches("<Part>").count() != parts.len() {
             return error(400, "InvalidPart");
         }

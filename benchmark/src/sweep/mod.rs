@@ -1,12 +1,16 @@
 //! `dlio bench --sweep KEY=a,b,c`: the same workload once for each value, several times over and in random order, so that what
 //! changes with the time of day does not look like what changes with the value.
 //!
-//! Keys below `dataset` change the files: each of their settings has a data set of its own.
+//! Keys below `dataset` change the files: each of their settings has a data set of its own. The results are a table,
+//! `sweep.json`, and `sweep.html`, which [`page`] draws.
+
+mod page;
 
 use crate::bench::{self, Request};
 use crate::failure::{Failure, Outcome};
 use crate::metrics::percentile;
 use crate::random::Permutation;
+use crate::results::summary_in;
 use crate::terminal;
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
@@ -105,6 +109,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
     for request in requests.iter().filter(|request| has_own_data(request)) {
         one_run(generating(request))?;
     }
+    terminal::line(format_args!("{} settings, each run {repeats} times, in random order", settings.len()));
     let mut outturns: Vec<Vec<Outturn>> = vec![Vec::new(); settings.len()];
     let order = Permutation::new(runs as u64, seed);
     for place in 0..runs as u64 {
@@ -115,13 +120,18 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
         request.overrides.push(format!("++hydra.run.dir=\"{}\"", run.display()));
         one_run(request)?;
         outturns[setting].push(outturn(&run)?);
-        terminal::line(format_args!("{:>4} of {runs}: {}", place + 1, told(knobs, &settings[setting])));
+        terminal::line(format_args!("{:>4} of {runs}: {}", place + 1, named(knobs, &settings[setting])));
     }
     save(folder, knobs, &settings, &outturns, request)?;
+    let best = verdict(knobs, &settings, &outturns);
+    let often = format!("Each setting was run {repeats} times, in random order.");
+    let drawn = page::page(knobs, &settings, &outturns, &[&best, &often, cache(request)]);
+    let path = folder.join("sweep.html");
+    fs::write(&path, drawn).map_err(|error| Failure::unwritable("writing", &path, error))?;
     terminal::answer(&table(knobs, &settings, &outturns, request))
 }
 
-fn told(knobs: &[Knob], setting: &[String]) -> String {
+fn named(knobs: &[Knob], setting: &[String]) -> String {
     knobs.iter().zip(setting).map(|(knob, value)| format!("{}={value}", knob.key)).collect::<Vec<_>>().join(" ")
 }
 
@@ -161,15 +171,18 @@ fn one_run(request: Request) -> Outcome<()> {
 }
 
 fn outturn(folder: &Path) -> Outcome<Outturn> {
-    let path = folder.join("summary.json");
-    let text = fs::read_to_string(&path).map_err(|error| Failure::io("reading", &path, error))?;
-    let summary: Json = serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))?;
+    let summary = summary_in(folder)?;
     let metric = |key: &str| summary["metric"][key].as_f64().unwrap_or(0.0);
-    let epochs = summary["epoch"].as_array().into_iter().flatten();
+    let sum = |key: &str| -> f64 {
+        let epochs = summary["epoch"].as_array().into_iter().flatten();
+        epochs.filter_map(|epoch| epoch[key].as_f64()).sum()
+    };
+    // Whole epochs: without their first steps a short run looks as fast as its readers had worked ahead.
+    let seconds = sum("seconds");
     Ok(Outturn {
-        seconds: epochs.filter_map(|epoch| epoch["duration"].as_f64().or_else(|| epoch["seconds"].as_f64())).sum(),
-        samples_per_second: metric("train_throughput_mean_samples_per_second"),
-        megabytes_per_second: metric("train_io_mean_MB_per_second"),
+        seconds,
+        samples_per_second: sum("samples") / seconds.max(f64::MIN_POSITIVE),
+        megabytes_per_second: sum("bytes_read") / 1e6 / seconds.max(f64::MIN_POSITIVE),
         utilization: metric("train_au_mean_percentage"),
     })
 }
@@ -219,14 +232,20 @@ fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>]) 
     let (first, next) = (of(&outturns[*best]), of(&outturns[*second]));
     let margin = (first.0 / next.0.max(1e-9) - 1.0) * 100.0;
     match first.1 > next.2 {
-        true => format!("best: {}, {margin:.1} % before the next\n", told(knobs, &settings[*best])),
-        false => format!(
-            "best: {}, but its runs and those of {} overlap: not told apart\n",
-            told(knobs, &settings[*best]),
-            told(knobs, &settings[*second])
-        ),
+        true => format!("best: {}, {margin:.1} % before the next\n", named(knobs, &settings[*best])),
+        false => {
+            let overlapping = ranked[1..].iter().filter(|it| of(&outturns[**it]).2 >= first.1);
+            let others: Vec<String> = overlapping.map(|it| named(knobs, &settings[*it])).collect();
+            let best = named(knobs, &settings[*best]);
+            let free = outturns.iter().all(|runs| spread(runs, |it| it.utilization).0 >= COMPUTES);
+            let why = if free { ": the training computes all the time, whatever they are" } else { "" };
+            format!("best: {best}, but its runs and those of {} overlap: not told apart{why}\n", others.join(", "))
+        }
     }
 }
+
+/// Accelerator use in percent from which on nothing waits for data.
+const COMPUTES: f64 = 97.0;
 
 fn cache(request: &Request) -> &'static str {
     match request.training.drop_caches {
@@ -288,15 +307,15 @@ mod tests {
                     seconds: 1.0,
                     samples_per_second: *rate,
                     megabytes_per_second: 1.0,
-                    utilization: 1.0,
+                    utilization: 50.0,
                 })
                 .collect()
         };
         let knobs = [Knob::parse("a=1,2").unwrap()];
         let all = settings(&knobs);
-        let told = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 12.0]), runs(&[20.0, 22.0, 24.0])]);
-        assert_eq!(told, "best: a=2, 100.0 % before the next\n");
-        let told = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
-        assert!(told.contains("not told apart"), "{told}");
+        let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 12.0]), runs(&[20.0, 22.0, 24.0])]);
+        assert_eq!(said, "best: a=2, 100.0 % before the next\n");
+        let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
+        assert!(said.contains("not told apart"), "{said}");
     }
 }

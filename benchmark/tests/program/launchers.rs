@@ -1,0 +1,47 @@
+//! Launchers of ranks: what they say to each process, and Open MPI's own where it is installed.
+
+use super::Folder;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Variables of launchers for one rank of many; all on one machine or, as far as they say, on several.
+pub type Variables = fn(u64, u64) -> Vec<(&'static str, String)>;
+
+pub const LAUNCHERS: &[(&str, Variables)] = &[
+    ("Open MPI", |rank, size| {
+        let of = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", size), ("OMPI_COMM_WORLD_LOCAL_SIZE", size)];
+        of.map(|(name, value)| (name, value.to_string())).into()
+    }),
+    ("MPICH on several machines", |rank, size| {
+        [("PMI_RANK", rank), ("PMI_SIZE", size)].map(|(name, value)| (name, value.to_string())).into()
+    }),
+    ("Slurm", |rank, size| {
+        let of = [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", size), ("SLURM_STEP_TASKS_PER_NODE", size)];
+        of.map(|(name, value)| (name, value.to_string())).into_iter().chain([("SLURM_JOB_ID", "7".into())]).collect()
+    }),
+    ("torchrun", |rank, size| {
+        let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("LOCAL_WORLD_SIZE", size)];
+        let place = [("MASTER_ADDR", "localhost".into()), ("MASTER_PORT", "29500".into())];
+        of.map(|(name, value)| (name, value.to_string())).into_iter().chain(place).collect()
+    }),
+];
+
+pub const MPIRUN_MISSING: &str = "without mpirun its own start is not tried: make setup-mpi";
+
+/// The program started by mpirun in a folder, if there is one.
+pub fn mpirun(folder: &Folder, ranks: u64, words: &[&str]) -> Option<Command> {
+    Command::new("mpirun").arg("--version").output().ok()?;
+    let mut mpirun = Command::new("mpirun");
+    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string(), env!("CARGO_BIN_EXE_dlio")]);
+    mpirun.args(words).current_dir(folder.path());
+    if let Some(library) = mpi_library() {
+        mpirun.env("DLIO_MPI_LIB", library);
+    }
+    Some(mpirun)
+}
+
+/// What was built by `make build-mpi`, if it was.
+pub fn mpi_library() -> Option<PathBuf> {
+    let place = PathBuf::from(std::env::var_os("DLIO_DIST")?).join("lib/libdlio_mpi.so");
+    place.is_file().then_some(place)
+}
