@@ -1,11 +1,12 @@
 -- Access patterns: calls on files that moved bytes, related to the one before in their pass: what one thread reads (or
--- writes) of a file, each layer for itself, between opening and closing it.
+-- writes) of a file, each layer for itself, between opening and closing it. A request for an object from its first byte on
+-- begins one.
 with calls as (
   select proc, tid, file_id, ts, dur, class, pos, bytes,
     case when layer in ('posix', 'stdio') then layer else 'other' end as layer,
     (class in ('read', 'write') and bytes > 0) as moves,
     case when coalesce(ret, 0) >= 0 and name in ('open', 'openat', 'creat', 'mkstemp', 'fopen', 'freopen',
-      'MPI_File_open', 'close', 'fclose') then 1 else 0 end as bound
+      'MPI_File_open', 'close', 'fclose') or layer = 'object' and pos = 0 and bytes > 0 then 1 else 0 end as bound
   from events
   where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync') and file_id is not null and file not like '<%'
 ),

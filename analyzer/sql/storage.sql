@@ -1,9 +1,12 @@
--- Storage: files by the first folder of their path.
+-- Storage: files by the first folder of their path, objects by their bucket.
 with asked as (
   select file_id, sum(dur) as ns from events where layer <> 'app' and class = 'metadata' and file_id is not null group by file_id
 )
 select
-  case when path = '(other files)' then path when path like '/%/%' then '/' || split_part(path, '/', 2)
+  case when path = '(other files)' then path
+    when path like '%://%' and path not like '/%'
+      then split_part(path, '://', 1) || '://' || split_part(substr(path, strpos(path, '://') + 3), '/', 1)
+    when path like '/%/%' then '/' || split_part(path, '/', 2)
     when path like '/%' then '/' else '.' end as place,
   count(*) filter (where path <> '(other files)') as files, sum(opens) as opens, sum(bytes_read) as bytes_read,
   sum(bytes_written) as bytes_written, sum(time_ns) as time_ns, coalesce(sum(asked.ns), 0) as asked_ns

@@ -20,6 +20,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::record::Record;
 use dlio_schemas::tables::{Column, EVENTS, Type};
 use futures::StreamExt;
+use generator::script::Script;
 use generator::{Plan, generate};
 use support::Folder;
 
@@ -443,4 +444,33 @@ fn a_process_that_does_not_say_how_it_ended_was_killed() {
     assert_eq!(summary.allocation.killed, 1);
     // What its ring held, nobody knows.
     assert_eq!((summary.damage.len(), summary.damage[0].events_max), (1, None));
+}
+
+#[test]
+fn io_beside_compute_is_exact_for_each_rank() {
+    let folder = Folder::new("beside");
+    let us = |parts: [i64; 4]| parts.map(|part| part * 1000);
+    let mut expected = Vec::new();
+    for rank in 0..2i32 {
+        let (trainer, reader) = (100 + rank, 200 + rank);
+        let mut trains = Script::ranked(trainer, rank);
+        // Reads before its training, which does not count, and at its end.
+        trains.at(0).read("/data/setup", 0, 100, 50);
+        trains.span_at(100, 100, "fetch", "data", (1, 0)).span_at(200, 300, "train", "compute", (1, 0));
+        trains.at(480).read("/data/state", 0, 100, 40);
+        trains.span_at(550, 50, "train", "compute", (1, 1));
+        trains.write_to(folder.path());
+        // Reads while its trainer waits, while it computes, and after it has ended: rank 1 for longer.
+        let mut reads = Script::new(reader, trainer);
+        reads.at(150).read("/data/a", 0, 100, 100 + 10 * rank as u64);
+        reads.at(560).read("/data/b", 0, 100, 400);
+        reads.write_to(folder.path());
+        let both = 50 + 10 * rank as i64 + 20 + 40;
+        let io = 100 + 10 * rank as i64 + 40 + 40;
+        expected.push(us([both, 350 - both, io - both, 500 - 350 - (io - both)]));
+    }
+    let summary = summary(&opened(&folder), &Filter::default());
+    let found: Vec<_> = summary.training.iter().map(|group| group.overlap.expect("computing is known")).collect();
+    let parts = found.iter().map(|it| [it.both_ns, it.compute_only_ns, it.io_only_ns, it.neither_ns]);
+    assert_eq!(parts.collect::<Vec<_>>(), expected);
 }

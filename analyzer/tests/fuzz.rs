@@ -7,10 +7,12 @@ mod parsers;
 mod rounds;
 mod support;
 
+use dlio_analyzer::cache::Cache;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::load::store::unpacked;
 use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
 use dlio_analyzer::tables::export;
 use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
@@ -61,6 +63,16 @@ fn parquet() -> Vec<u8> {
     std::fs::read(events.path()).unwrap()
 }
 
+/// The result of a reading, as it is kept of no files.
+fn kept() -> Vec<u8> {
+    let folder = Folder::new("fuzz-kept");
+    let trace = native(&folder);
+    let analysis = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap();
+    let cache = Cache::of(&[folder.path().display().to_string()], &[]).unwrap();
+    assert!(cache.store(&trace, &analysis, &analysis.summary(&trace)), "nothing was kept");
+    std::fs::read(folder.path().join(".dlio-cache")).unwrap()
+}
+
 fn samples(entry: &str) -> Vec<Vec<u8>> {
     let texts = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect();
     match entry {
@@ -93,6 +105,7 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
             "function.read.p50_s < 1ms",
             "[input-bound]\nwait = 0.2\ntrust.lost = 3 # more\n",
         ]),
+        "kept" => vec![kept()],
         other => panic!("no samples for {other}"),
     }
 }

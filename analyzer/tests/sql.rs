@@ -14,7 +14,9 @@ use dlio_analyzer::summary::{analyse, precise::refine};
 use dlio_analyzer::tables::export;
 use dlio_analyzer::tables::output::{Format, RowWriter};
 use dlio_analyzer::tables::query::Session;
+use dlio_schemas::ops::Op;
 use futures::StreamExt;
+use generator::script::Script;
 use generator::{Plan, generate};
 use serde_json::{Map, Value};
 use support::Folder;
@@ -125,6 +127,37 @@ fn native(name: &str, plan: &Plan) -> Folder {
     let folder = Folder::new(name);
     generate(folder.path(), plan, &|_, _, _| ()).unwrap();
     folder
+}
+
+#[test]
+fn of_a_trace_of_requests_to_a_store() {
+    let folder = Folder::new("sql-objects");
+    for pid in [100, 101] {
+        let mut process = Script::new(pid, 1);
+        for at in 0..60i64 {
+            let object = format!("s3://bucket/data/sample-{}.npy", at % 20);
+            if at % 7 == 0 {
+                process.call(Op::OBJECT_GET, &object, 300, (0, 0, -16));
+            }
+            process.get(&object, 100_000, 900).call(Op::OBJECT_GET, &object, 300, (4096 * (at + 1), 4096, 4096));
+            process.call(Op::OBJECT_HEAD, &object, 200, (0, 0, -2)).read("/data/index", at * 4096, 4096, 50);
+        }
+        process.call(Op::OBJECT_PART, "s3://other/ckpt", 4000, (0, 8 << 20, 8 << 20));
+        process.call(Op::OBJECT_COMPLETE, "s3://other/ckpt", 700, (0, 0, 0));
+        process.write_to(folder.path());
+    }
+    let trace = opened(folder.path());
+    assert!(compare("requests", &trace) > 200);
+    let places = asked(&trace, "select distinct file, layer from events where name = 'object.part'");
+    assert_eq!((&places[0]["file"], &places[0]["layer"]), (&"s3://other/ckpt".into(), &"object".into()));
+    let summary = summary(&trace);
+    let places: Vec<&str> =
+        summary["storage"].as_array().unwrap().iter().map(|row| row["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["s3://bucket", "s3://other", "/data"]);
+    // Whole objects begin anew each time; a part of one goes on from there.
+    let others =
+        summary["access"].as_array().unwrap().iter().find(|row| row["layer"] == "other" && row["class"] == "read");
+    assert_eq!(others.unwrap()["calls"]["first"], 120);
 }
 
 /// Each part that could go on without anybody listening: the count of a trace, a scan that finds nothing, a join.

@@ -27,8 +27,8 @@ impl Family {
         Family { suffix: suffix(name), evaluates }
     }
 
-    /// As it is told: `.npy files`.
-    pub fn told(&self) -> String {
+    /// In words: `.npy files`.
+    pub fn described(&self) -> String {
         let what =
             if self.suffix.is_empty() { "files without a suffix".into() } else { format!(".{} files", self.suffix) };
         if self.evaluates { format!("{what} for evaluation") } else { what }

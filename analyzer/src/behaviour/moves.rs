@@ -11,6 +11,8 @@ pub struct Moves {
     /// Of calls that moved something.
     pub sizes: Histogram,
     pub latency: Histogram,
+    /// Bytes a second of single calls, each as often as it moved bytes: many small ones are no bandwidth.
+    pub rates: Histogram,
     /// From the beginning of the call before it on the same thread to its own.
     pub arrivals: Histogram,
     /// By [`Relation`].
@@ -24,6 +26,8 @@ impl Moves {
         self.time_ns += time_ns;
         self.sizes.add(bytes);
         self.latency.add(time_ns);
+        let rate = (bytes as u128 * 1_000_000_000 / u128::from(time_ns.max(1))) as u64;
+        self.rates.add_steps(&[(rate, bytes)], 0, (rate, rate));
         arrival.into_iter().for_each(|ns| self.arrivals.add(ns));
         self.relations[relation as usize] += 1;
     }
@@ -33,6 +37,7 @@ impl Moves {
         self.time_ns += other.time_ns;
         self.sizes.merge(&other.sizes);
         self.latency.merge(&other.latency);
+        self.rates.merge(&other.rates);
         self.arrivals.merge(&other.arrivals);
         self.relations.iter_mut().zip(other.relations).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -41,9 +46,10 @@ impl Moves {
         self.sizes.count
     }
 
-    /// Bytes a second, while in these calls.
+    /// Bytes a second at which half of the bytes moved, or faster: a few calls in which a thread lost its processor say nothing of
+    /// storage.
     pub fn bandwidth(&self) -> Option<f64> {
-        (self.time_ns > 0).then(|| self.bytes as f64 * 1e9 / self.time_ns as f64)
+        self.rates.quantiles().map(|rates| rates.median)
     }
 
     /// The part of the calls of which it is known where they began that went on where the one before ended.

@@ -159,13 +159,23 @@ struct Slot {
     pass: Pass,
     runs: Vec<Run>,
     end: i64,
-    /// Time in calls that wait for others when the pass began.
+    /// Time in calls that wait for others when the pass began, and when its last call did.
     idle: i64,
+    idle_last: i64,
 }
 
 impl Slot {
     fn new(file: u32) -> Slot {
-        Slot { file, opened: false, last: [None; 2], pass: Pass::default(), runs: Vec::new(), end: 0, idle: 0 }
+        Slot {
+            file,
+            opened: false,
+            last: [None; 2],
+            pass: Pass::default(),
+            runs: Vec::new(),
+            end: 0,
+            idle: 0,
+            idle_last: 0,
+        }
     }
 
     /// How a call at this place follows the one before it in its direction.
@@ -306,7 +316,7 @@ impl<'a> Observer<'a> {
         }
         let (slot, idle) = (self.slot(file), self.lane.idle);
         let slot = &mut self.slots[slot];
-        slot.end = end;
+        (slot.end, slot.idle_last) = (end, idle);
         match role {
             Role::Open if !failed && slot.pass.reads == 0 => {
                 (slot.opened, slot.last, slot.idle) = (true, [None; 2], idle);
@@ -351,10 +361,12 @@ impl<'a> Observer<'a> {
             0 => Relation::Consecutive,
             _ => slot.relation(direction, pos, bytes),
         };
-        slot.end = ts.saturating_add(dur);
+        // Before the first call there is no pause that would be known.
+        let pause = (slot.end > 0).then(|| (ts - slot.end - (self.lane.idle - slot.idle_last)).max(0) as u64);
+        (slot.end, slot.idle_last) = (ts.saturating_add(dur), self.lane.idle);
         let used = &mut self.uses[place];
         if direction == 0 {
-            slot.pass.read(Read { pos, asked, bytes, relation });
+            slot.pass.read(Read { pos, asked, bytes, relation, pause });
             slot.pass.time_ns += dur as u64;
             used.asked.add(asked);
             ran(

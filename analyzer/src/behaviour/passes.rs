@@ -1,7 +1,7 @@
 //! What is done with a file from opening it to closing it, read by read.
 //!
 //! The first reads of a pass are looked at one by one, those behind them together: a program that opens a file for each sample
-//! does the same with each, and one that goes on and on has a habit.
+//! does the same with each, and one that stays in a file reads it in a pattern.
 
 use super::moves::Moves;
 use crate::batch::ABSENT;
@@ -22,6 +22,8 @@ pub struct Read {
     pub asked: i64,
     pub bytes: i64,
     pub relation: Relation,
+    /// Time since the call on the file before, less what the thread waited for others.
+    pub pause: Option<u64>,
 }
 
 /// A pass that goes on.
@@ -29,6 +31,8 @@ pub struct Read {
 pub struct Pass {
     pub first: Vec<Read>,
     pub reads: u64,
+    /// Such as moved nothing: those that find the end.
+    pub empty: u64,
     pub bytes: u64,
     pub time_ns: u64,
     pub stats: u64,
@@ -41,6 +45,7 @@ pub struct Pass {
 impl Pass {
     pub fn read(&mut self, read: Read) {
         self.reads += 1;
+        self.empty += u64::from(read.bytes == 0);
         self.bytes += read.bytes as u64;
         self.reached = self.reached.max(read.pos.map_or(ABSENT, |pos| pos.saturating_add(read.bytes)));
         if self.first.len() < PLACES {
@@ -106,8 +111,8 @@ pub struct Place {
     /// Where they began, from the beginning and from the end of what their pass read.
     pub from_start: Frequent,
     pub from_end: Frequent,
-    /// Such as moved nothing.
-    pub empty: u64,
+    /// Nanoseconds that went by before them, since the call on the file before.
+    pub pauses: Histogram,
 }
 
 impl Place {
@@ -117,7 +122,7 @@ impl Place {
         self.next += u64::from(read.relation == Relation::Consecutive || begins);
         self.asked.add(read.asked);
         self.sizes.add(read.bytes as u64);
-        self.empty += u64::from(read.bytes == 0);
+        read.pause.into_iter().for_each(|pause| self.pauses.add(pause));
         if let Some(pos) = read.pos {
             self.to_end += u64::from(pos.saturating_add(read.bytes) == reached);
             self.from_start.add(pos);
@@ -129,7 +134,7 @@ impl Place {
         self.reads += other.reads;
         self.next += other.next;
         self.to_end += other.to_end;
-        self.empty += other.empty;
+        self.pauses.merge(&other.pauses);
         self.asked.merge(&other.asked);
         self.sizes.merge(&other.sizes);
         self.from_start.merge(&other.from_start);
@@ -144,6 +149,9 @@ pub struct Passes {
     /// Files that were opened and closed again with no read between.
     pub unread: u64,
     pub reads: Histogram,
+    /// Reads that found the end, and what all others asked for.
+    pub empty: u64,
+    pub asked: Frequent,
     pub bytes: Histogram,
     /// Read by passes of few reads.
     pub few_bytes: u64,
@@ -160,6 +168,8 @@ impl Passes {
         }
         self.whole += 1;
         self.reads.add(pass.reads);
+        self.empty += pass.empty;
+        pass.first.iter().filter(|read| read.bytes > 0).for_each(|read| self.asked.add(read.asked));
         self.bytes.add(pass.bytes);
         self.few_bytes += if pass.reads <= FEW_READS { pass.bytes } else { 0 };
         self.stats += pass.stats;
@@ -174,6 +184,8 @@ impl Passes {
         self.whole += other.whole;
         self.unread += other.unread;
         self.reads.merge(&other.reads);
+        self.empty += other.empty;
+        self.asked.merge(&other.asked);
         self.bytes.merge(&other.bytes);
         self.few_bytes += other.few_bytes;
         self.stats += other.stats;
@@ -253,8 +265,8 @@ mod tests {
         let mut passes = Passes::default();
         for size in [1000, 2000, 3000] {
             let mut pass = Pass::default();
-            pass.read(Read { pos: Some(0), asked: 128, bytes: 128, relation: Relation::First });
-            pass.read(Read { pos: Some(128), asked: size, bytes: size, relation: Relation::Consecutive });
+            pass.read(Read { pos: Some(0), asked: 128, bytes: 128, relation: Relation::First, pause: Some(5) });
+            pass.read(Read { pos: Some(128), asked: size, bytes: size, relation: Relation::Consecutive, pause: None });
             passes.add(&pass);
         }
         assert_eq!((passes.whole, passes.places.len()), (3, 2));

@@ -251,6 +251,10 @@ fn report(arguments: &Arguments, summary: &Summary) -> String {
         (true, _) => text::print(summary, rows),
         (_, []) if arguments.findings => text::print_some(summary, &["findings".into()], rows),
         (_, []) => screen::print(summary, Page { width: width(arguments), rows: arguments.top }),
-        (_, sections) => text::print_some(summary, sections, rows),
+        (_, sections) => {
+            let findings = arguments.findings.then(|| "findings".to_string());
+            let sections: Vec<String> = findings.into_iter().chain(sections.iter().cloned()).collect();
+            text::print_some(summary, &sections, rows)
+        }
     }
 }

@@ -47,12 +47,12 @@ fn form(arguments: &Arguments) -> Result<Form, Failure> {
 }
 
 fn side(arguments: &Arguments, typed: &str, lacking: &mut bool) -> Result<Side, Failure> {
-    let (trace, behaviour) = observed(arguments, &[typed.to_string()], lacking)?;
+    let (_, behaviour) = observed(arguments, &[typed.to_string()], lacking)?;
     if behaviour.analysis.events() == 0 {
         let why = "it holds no events, or none that pass the filters".to_string();
         return Err(Failure::Report(PathBuf::from(typed), why));
     }
-    Ok(Side::of(typed, &behaviour, &trace))
+    Ok(Side::of(typed, &behaviour))
 }
 
 /// A run that was typed, read once with everything its files tell.

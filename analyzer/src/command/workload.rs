@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments, file: &Path, mut out: Output) -> Result<Outcom
     let draft = if to_stdout { None } else { Some(crate::draft::Draft::new(file).map_err(failed)?) };
     let mut lacking = false;
     let (trace, behaviour) = observed(arguments, &arguments.traces, &mut lacking)?;
-    let named = file.display().to_string();
+    let named = if to_stdout { "job.yaml".to_string() } else { file.display().to_string() };
     let workload = derive(&behaviour, &trace, &arguments.traces, &named)
         .map_err(|refusal| Failure::NoWorkload(arguments.traces.join(" "), refusal))?;
     let said = match draft {
@@ -29,14 +29,14 @@ pub fn run(arguments: &Arguments, file: &Path, mut out: Output) -> Result<Outcom
         Some(draft) => {
             draft.file().write_all(workload.yaml().as_bytes()).map_err(failed)?;
             draft.commit().map_err(failed)?;
-            told(&workload, &named)
+            announcement(&workload, &named)
         }
     };
     out.write_all(said.as_bytes()).and_then(|()| out.finish()).map_err(Failure::Write)?;
     Ok(Outcome { lacking, nothing_passed: false, limits: None })
 }
 
-fn told(workload: &Workload, file: &str) -> String {
+fn announcement(workload: &Workload, file: &str) -> String {
     let count = |confidence: Confidence| workload.entries.iter().filter(|entry| entry.confidence == confidence).count();
     let guessed: Vec<_> =
         workload.entries.iter().filter(|entry| entry.confidence == Confidence::Guess).map(|entry| entry.key).collect();
@@ -45,7 +45,7 @@ fn told(workload: &Workload, file: &str) -> String {
         _ => format!("Nothing tells {}: look at them.\n", guessed.join(", ")),
     };
     format!(
-        "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench workload={file}\n",
+        "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench workload={file}\nand hold it against the program with what stands at its head.\n",
         count(Confidence::Certain),
         count(Confidence::Likely),
         count(Confidence::Guess)

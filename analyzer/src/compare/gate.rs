@@ -132,7 +132,7 @@ fn number(text: &str) -> Result<f64, String> {
 fn figure(text: &str, unit: Unit) -> Result<f64, String> {
     let units = match unit {
         Unit::Seconds => amount::TIMES,
-        Unit::Bytes => amount::SIZES,
+        Unit::Bytes | Unit::Rate => amount::SIZES,
         Unit::Share | Unit::Count => amount::NONE,
     };
     let amount = Amount::parse(text, units).ok_or_else(|| format!("{text:?} is not a number"))?;

@@ -12,6 +12,8 @@ use crate::summary::units::{bytes, grouped, time};
 pub enum Unit {
     Seconds,
     Bytes,
+    /// Bytes a second.
+    Rate,
     Share,
     Count,
 }
@@ -21,6 +23,7 @@ impl Unit {
         match self {
             Unit::Seconds => "s",
             Unit::Bytes => "bytes",
+            Unit::Rate => "bytes/s",
             Unit::Share => "share",
             Unit::Count => "count",
         }
@@ -30,6 +33,7 @@ impl Unit {
         match self {
             Unit::Seconds => time(value * 1e9),
             Unit::Bytes => bytes(value),
+            Unit::Rate => format!("{}/s", bytes(value)),
             Unit::Share => format!("{:.1} %", value * 100.0),
             Unit::Count => grouped(value as u64),
         }

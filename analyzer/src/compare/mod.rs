@@ -197,6 +197,8 @@ impl Sides {
         if self.are_alone() {
             let location = named.per_step().map_or(Location::Mean, |(_, location)| location);
             change.claim = interval.map_or(Claim::Undecided, |interval| alone(interval, location));
+        } else if change.exact && is_constant(&before) && is_constant(&after) {
+            change.claim = claimed(a == b, a < b);
         } else if self.runs() >= RUNS_MIN {
             change.p = Some(u_test(&before, &after));
             change.claim = if before == after { Claim::Same } else { Claim::Noise };
@@ -278,6 +280,11 @@ fn find<'a>(metrics: &'a [MetricChange], name: &str) -> Option<&'a MetricChange>
     metrics.iter().find(|metric| metric.metric == name)
 }
 
+/// True if every run has the same.
+fn is_constant(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
 /// The figures that judge one run a side, where its steps are enough for that.
 fn by_steps(metrics: &[MetricChange]) -> Option<[&MetricChange; 2]> {
     let [mean, typical] =
@@ -329,8 +336,9 @@ fn of_steps(mean: &MetricChange, typical: &MetricChange) -> String {
     let (before, after) = (shown(mean.before), shown(mean.after));
     let percent = |change: &MetricChange| format!("{:+.1} %{}", change.change.unwrap_or(0.0) * 100.0, interval(change));
     format!(
-        "A step took {after} on average, {before} before: {}; the faster half of them: {}; {claim}. That is the noise within a run; how \
-         much runs differ is not known.",
+        "A step took {after} on average, {before} before: {}; the faster half of them: {}; {claim}. That is held \
+         against the noise within the runs. How much whole runs of the same program differ, which is more than this on a machine \
+         that others use too, is known of four a side.",
         percent(mean),
         percent(typical)
     )

@@ -45,7 +45,7 @@ pub fn limits(comparison: &Comparison) -> Option<Table> {
 
 pub fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Kept => "kept",
+        Verdict::Kept => "not so",
         Verdict::Exceeded => "EXCEEDED",
         Verdict::Undecided => "undecided",
     }

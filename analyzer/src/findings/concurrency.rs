@@ -38,7 +38,7 @@ pub struct Concurrency {
 
 /// The gain of more in flight; `None` where it cannot be known, because there were always as many.
 pub fn concurrency(case: &Case) -> Option<Concurrency> {
-    told_by(stretches(case))
+    concurrency_in(stretches(case))
 }
 
 /// The run that would show it.
@@ -61,7 +61,7 @@ fn stretches(case: &Case) -> Vec<Stretch> {
     .collect()
 }
 
-fn told_by(stretches: Vec<Stretch>) -> Option<Concurrency> {
+fn concurrency_in(stretches: Vec<Stretch>) -> Option<Concurrency> {
     let sorted = |of: fn(&Stretch) -> f64| {
         let mut values: Vec<f64> = stretches.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -109,19 +109,19 @@ mod tests {
 
     #[test]
     fn the_slope_is_one_where_more_in_flight_moves_more_and_zero_where_it_does_not() {
-        let latency = told_by(made(|many| 1e6 * many)).unwrap();
+        let latency = concurrency_in(made(|many| 1e6 * many)).unwrap();
         assert!((latency.slope - 1.0).abs() < 1e-9 && (latency.few, latency.many) == (1.0, 4.0), "{latency:?}");
-        let saturated = told_by(made(|_| 1e6)).unwrap();
+        let saturated = concurrency_in(made(|_| 1e6)).unwrap();
         assert!(saturated.slope.abs() < 1e-9 && saturated.of_best == Some(1.0), "{saturated:?}");
-        let half = told_by(made(|many| 1e6 * many.sqrt())).unwrap();
+        let half = concurrency_in(made(|many| 1e6 * many.sqrt())).unwrap();
         assert!((half.slope - 0.5).abs() < 1e-9, "{half:?}");
     }
 
     #[test]
     fn nothing_is_told_where_as_many_are_always_in_flight_or_little_was_seen() {
         let steady = |i| Stretch { in_flight: 4.0 + f64::from(i % 2), bytes_per_s: 1e6, has_waited: true };
-        assert_eq!(told_by((0..40).map(steady).collect()), None);
-        assert_eq!(told_by(made(|many| many).into_iter().take(9).collect()), None);
-        assert_eq!(told_by(Vec::new()), None);
+        assert_eq!(concurrency_in((0..40).map(steady).collect()), None);
+        assert_eq!(concurrency_in(made(|many| many).into_iter().take(9).collect()), None);
+        assert_eq!(concurrency_in(Vec::new()), None);
     }
 }

@@ -9,6 +9,7 @@ pub mod concurrency;
 pub mod limits;
 pub mod loader;
 pub mod patterns;
+pub mod requests;
 pub mod rules;
 pub mod small;
 
@@ -76,7 +77,7 @@ impl Rule {
 }
 
 /// Rules that look at single calls: where processes counted them and recorded none, there is nothing to look at.
-const OF_EVENTS: [&str; 11] = [
+const OF_EVENTS: [&str; 14] = [
     "small-reads",
     "small-writes",
     "random-in-file",
@@ -86,6 +87,9 @@ const OF_EVENTS: [&str; 11] = [
     "shared-block-writes",
     "failed-lookups",
     "failing-io",
+    "store-throttled",
+    "store-retries",
+    "small-objects",
     "would-fit",
     "cache-resident",
 ];

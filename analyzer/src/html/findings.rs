@@ -30,8 +30,8 @@ pub fn write(report: &Value, page: &mut Markup) {
         page.raw("</details>");
     }
     if silent > 0 {
-        let rules = many(silent as u64, "other rule", "other rules");
-        page.raw("<p class=\"note\">").text(&format!("{rules} did not fire: "));
+        let rules = many(silent as u64, "rule", "rules");
+        page.raw("<p class=\"note\">").text(&format!("{rules} did not fire or could not be judged: "));
         page.raw("<a href=\"#s-findings\">what each measured, and its limit</a>.</p>");
     }
     page.raw("</section>\n");
@@ -130,7 +130,7 @@ mod tests {
             "3.10 s</b> (31 % of the run)",
             "num_workers=8",
             "&lt;wait&gt;: 50 % (limit: from 5.0 %)",
-            "1 other rule did not fire",
+            "1 rule did not fire or could not be judged",
         ] {
             assert!(page.contains(text), "{text} in {page}");
         }

@@ -10,7 +10,7 @@ use dlio_schemas::clock::Clock;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
-use dlio_schemas::ops::{Arg as Meaning, OP_MAX, Op};
+use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
 use super::arguments::arguments;
@@ -55,6 +55,8 @@ struct Traits {
     source: bool,
     /// Says something of the program itself, or of other events.
     app: bool,
+    /// Brings metadata, though it is a call.
+    told: bool,
     known: bool,
 }
 
@@ -68,7 +70,8 @@ fn traits(op: Op) -> Traits {
         size: info.b == Meaning::Size,
         moves: info.moves_bytes(),
         source: info.a == Meaning::Source,
-        app: op.0 >= Op::SPAN.0,
+        app: info.layer == Layer::App,
+        told: info.layer == Layer::Object,
         known: true,
     }
 }
@@ -210,6 +213,12 @@ impl Resolver {
                     }
                     if wanted.args {
                         self.call_args(events, i, batch, catalog);
+                    }
+                    if TRAITS[op.0 as usize & OP_MAX as usize].told {
+                        let metas = std::mem::take(&mut metas);
+                        if wanted.args {
+                            self.app_args(events, i, metas, batch, catalog);
+                        }
                     }
                 }
             }

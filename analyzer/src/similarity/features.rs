@@ -23,14 +23,18 @@ fn size(moves: &Moves, of: fn(Quantiles) -> f64) -> Option<f64> {
 
 /// Of reads and of writes apart: programs that read what others write are not alike.
 pub const FEATURES: &[Feature] = &[
-    feature("io.s", "something was in I/O on files", Unit::Seconds, |side| Some(side.io_ns as f64 / 1e9)),
+    feature("io.s", "in calls on files with data, of all threads together", Unit::Seconds, |side| {
+        Some(side.io_ns as f64 / 1e9)
+    }),
     feature("files", "files with data", Unit::Count, |side| Some(side.files as f64)),
     feature("read.bytes", "read from them", Unit::Bytes, |side| Some(side.read.bytes as f64)),
     feature("read.size.min", "the smallest read", Unit::Bytes, |side| size(&side.read, |it| it.min)),
     feature("read.size.median", "the median read", Unit::Bytes, |side| size(&side.read, |it| it.median)),
     feature("read.size.mean", "a read on average", Unit::Bytes, |side| size(&side.read, |it| it.mean)),
     feature("read.size.max", "the largest read", Unit::Bytes, |side| size(&side.read, |it| it.max)),
-    feature("read.bandwidth", "bytes a second while in reads", Unit::Bytes, |side| side.read.bandwidth()),
+    feature("read.bandwidth", "bytes a second at which half of them were read, or faster", Unit::Rate, |side| {
+        side.read.bandwidth()
+    }),
     feature("read.sequential", "reads that are first of their pass or begin further on", Unit::Share, |side| {
         side.read.sequential()
     }),
@@ -42,7 +46,9 @@ pub const FEATURES: &[Feature] = &[
     feature("write.size.median", "the median write", Unit::Bytes, |side| size(&side.written, |it| it.median)),
     feature("write.size.mean", "a write on average", Unit::Bytes, |side| size(&side.written, |it| it.mean)),
     feature("write.size.max", "the largest write", Unit::Bytes, |side| size(&side.written, |it| it.max)),
-    feature("write.bandwidth", "bytes a second while in writes", Unit::Bytes, |side| side.written.bandwidth()),
+    feature("write.bandwidth", "bytes a second at which half of them were written, or faster", Unit::Rate, |side| {
+        side.written.bandwidth()
+    }),
     feature("write.sequential", "writes that are first of their pass or begin further on", Unit::Share, |side| {
         side.written.sequential()
     }),

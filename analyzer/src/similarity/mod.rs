@@ -17,10 +17,7 @@ use crate::behaviour::Behaviour;
 use crate::behaviour::family::Family;
 use crate::behaviour::moves::Moves;
 use crate::compare::metrics::Unit;
-use crate::load::Trace;
 use crate::summary::quantiles::Histogram;
-use crate::summary::report::Section;
-use crate::summary::report::time::Time;
 use features::FEATURES;
 
 pub const SCHEMA: &str = "dlio-similarity";
@@ -33,9 +30,9 @@ const CARRIES: f64 = 0.01;
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     pub trace: String,
-    pub io_ns: i64,
-    /// Files that carry data.
+    /// Files that carry data, and the time of calls on them, summed over threads.
     pub files: u64,
+    pub io_ns: u64,
     pub read: Moves,
     pub written: Moves,
     /// What is left out.
@@ -47,14 +44,13 @@ pub struct Side {
 
 impl Side {
     /// With a filter on files, all that pass it carry data: somebody has chosen.
-    pub fn of(typed: &str, behaviour: &Behaviour, trace: &Trace) -> Side {
+    pub fn of(typed: &str, behaviour: &Behaviour) -> Side {
         let Behaviour { analysis, observed } = behaviour;
         let all: u64 = observed.families.values().map(|used| used.read.bytes + used.written.bytes).sum();
         let chosen = !analysis.filter.files.is_empty();
         let carries = |bytes: u64| chosen || bytes as f64 >= CARRIES * all as f64 && bytes > 0;
         let mut side = Side {
             trace: typed.into(),
-            io_ns: Time::values(analysis, trace).io_ns,
             events: analysis.events(),
             lost: analysis.counted.processes.iter().map(|process| process.lost).sum(),
             ..Side::default()
@@ -74,7 +70,10 @@ impl Side {
         for (file, count) in analysis.counted.files.iter().enumerate() {
             let place = observed.family_of.get(file).copied();
             match count.bytes_read + count.bytes_written > 0 && place.is_some() && carried.contains(&place) {
-                true => side.files += 1,
+                true => {
+                    side.files += 1;
+                    side.io_ns += count.time_ns;
+                }
                 false if count.events > 0 => side.small_files += 1,
                 false => {}
             }

@@ -203,6 +203,7 @@ impl Counter<'_> {
         if traits.io && stored {
             self.lanes.push(self.lane, Track::Io, interval);
             thread.does_io = true;
+            thread.requests += traits.requests as u64;
             thread.bytes_read += read;
             self.access(batch, i, (row, traits), failed > 0);
         } else if traits.span {
@@ -243,6 +244,9 @@ impl Counter<'_> {
         access.time(traits.timed, (bytes != ABSENT).then_some(bytes as u64), dur);
         if bytes > 0 && file != FILE_NONE && matches!(traits.timed, Timed::Read | Timed::Write) {
             let pos = (batch.pos[i] != ABSENT).then_some(batch.pos[i]);
+            if traits.requests && pos == Some(0) {
+                self.passes.bound(ts, file, false);
+            }
             self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
             if let Some(pos) = pos.filter(|_| self.is_ranked && traits.timed == Timed::Write) {
                 let interval = Interval { start: ts, end: ts.saturating_add(batch.dur[i]) };

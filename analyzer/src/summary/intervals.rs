@@ -70,13 +70,21 @@ pub fn shared(a: &[Interval], b: &[Interval]) -> i64 {
     sum
 }
 
+/// The part of a disjoint ascending list after a moment.
+pub fn tail(list: &[Interval], ts: i64) -> i64 {
+    let from = list.partition_point(|interval| interval.end <= ts);
+    list[from..].iter().map(|interval| interval.end - interval.start.max(ts)).sum()
+}
+
+/// A list of intervals, for the tests of whatever takes one.
+#[cfg(test)]
+pub fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
+    pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
-        pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
-    }
 
     fn united(pairs: &[(i64, i64)]) -> Vec<(i64, i64)> {
         let mut list = list(pairs);

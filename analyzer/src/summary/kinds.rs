@@ -24,7 +24,7 @@ pub(super) struct KindTraits {
     pub(super) above: bool,
     /// Is a span of communication.
     pub(super) communicates: bool,
-    /// Is a span of a request to an object store: I/O, though no call on a file.
+    /// Is a request to an object store, or a span of one. One that begins at the object's first byte is as good as an open.
     pub(super) requests: bool,
     /// Whose times are measured, and which stream its bytes belong to.
     pub(super) timed: Timed,
@@ -56,7 +56,7 @@ impl KindTraits {
             idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
-            requests: kind.origin == Origin::Span && *kind.cat == *OBJECT,
+            requests: matches!(kind.origin, Origin::Call | Origin::Span) && *kind.cat == *OBJECT,
             timed: match kind.class {
                 Class::Read => Timed::Read,
                 Class::Write => Timed::Write,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::bins::Bins;
+use super::groups::beside::Beside;
 use super::groups::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
 use super::groups::tree::{Ancestry, LaneId};
 use super::intervals::{Lists, SETS, unite};
@@ -24,6 +25,8 @@ struct Queue {
 pub struct Measured {
     pub measures: Measures,
     pub lanes: BTreeMap<LaneId, LaneMeasure>,
+    /// By group of processes, I/O beside compute.
+    pub beside: BTreeMap<u32, Beside>,
     /// Intervals that came too late to be counted in full, and how much of them is missing.
     pub late: u64,
     pub late_ns: i64,
@@ -66,7 +69,7 @@ impl SharedSweep {
     pub fn finish(self) -> Measured {
         let queue = self.0.into_inner().expect("lists of intervals");
         let Swept { measures, bands, late, late_ns } = queue.sweep.finish();
-        let Lanes { measures: lanes, bands: lane_bands, idle } = queue.lanes.finish();
-        Measured { measures, lanes, late, late_ns, bands, lane_bands, idle }
+        let Lanes { measures: lanes, beside, bands: lane_bands, idle } = queue.lanes.finish();
+        Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle }
     }
 }

@@ -183,10 +183,7 @@ pub(super) fn pass(waiting: &mut Vec<Vec<Interval>>, horizon: i64) -> Vec<Interv
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
-        pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
-    }
+    use crate::summary::intervals::list;
 
     /// Random intervals, cut into parts at random, against a bitmap of the same time.
     #[test]

@@ -209,7 +209,7 @@ impl Watched {
             seconds,
             is_exact,
             events: new.events + added.events,
-            calls: new.calls.into_iter().map(|(call, count)| self.told(call, count, &clock)).collect(),
+            calls: new.calls.into_iter().map(|(call, count)| self.resolved(call, count, &clock)).collect(),
             spent,
             activity: texts.as_ref().and_then(|(name, category)| Activity::of(name, category)),
             now: texts.map(|(name, _)| name),
@@ -279,7 +279,7 @@ impl Watched {
         self.names.get(id).map_or_else(|| NAME_LOST.into(), |name| name.text.to_string())
     }
 
-    fn told(&self, (op, file): Call, count: Count, clock: &Clock) -> (Op, Target, Count) {
+    fn resolved(&self, (op, file): Call, count: Count, clock: &Clock) -> (Op, Target, Count) {
         let target = match (file, self.names.get(file)) {
             (0, _) => Target::Other,
             (OTHER, _) => Target::File(OTHER_FILES.into()),

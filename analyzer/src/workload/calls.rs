@@ -1,8 +1,8 @@
 //! The calls by which samples are read: a reader of DLIO's where one does the same, a profile where none does.
 
-use super::entry::Entries;
+use super::entry::{Entries, seconds};
 use super::job::DataSet;
-use super::shape::{Habit, Shape, fixed_places};
+use super::shape::{Shape, Traversal, fixed_places};
 use crate::behaviour::passes::{PLACES, Place, Use};
 use crate::summary::quantiles::Histogram;
 
@@ -19,13 +19,13 @@ const WHOLE: [&str; 4] = ["npz", "npy", "jpeg", "png"];
 /// Whether a reader of this format does what was seen; then with which size of reads, 0 for all at once.
 pub fn known_reader(set: &DataSet, shape: &Shape, format: &str) -> Option<u64> {
     let used = set.used;
-    match shape.habit {
-        Habit::Opened if WHOLE.contains(&format) => {
+    match shape.traversal {
+        Traversal::Opened if WHOLE.contains(&format) => {
             let single = used.passes.reads.quantiles().is_some_and(|reads| reads.max <= 1.0);
             let to_end = used.passes.places.first().is_some_and(|place| place.to_end == place.reads && is_next(place));
             if single && to_end { Some(0) } else { one_size(used) }
         }
-        Habit::Streamed | Habit::Loaded | Habit::Opened if format == "tfrecord" => one_size(used),
+        Traversal::Streamed | Traversal::Loaded | Traversal::Opened if format == "tfrecord" => one_size(used),
         _ => None,
     }
 }
@@ -57,17 +57,17 @@ pub struct Profile {
 impl Profile {
     pub fn of(set: &DataSet, shape: &Shape) -> Profile {
         let used = set.used;
-        match shape.habit {
-            Habit::Opened => Profile { opening: vec![], sample: pass(used, shape.samples_per_file.value) },
-            Habit::Loaded => {
+        match shape.traversal {
+            Traversal::Opened => Profile { opening: vec![], sample: pass(used, shape.samples_per_file.value) },
+            Traversal::Loaded => {
                 let rest = "{call: read, bytes: rest, repeat: sample}".to_string();
                 Profile { opening: pass(used, 1), sample: vec![rest] }
             }
-            Habit::Streamed => {
+            Traversal::Streamed => {
                 let bytes = asked(used);
                 Profile { opening: vec![], sample: vec![format!("{{call: read, bytes: {bytes}, repeat: sample}}")] }
             }
-            Habit::Visited => Profile { opening: opening(used), sample: visit(used) },
+            Traversal::Visited => Profile { opening: opening(used), sample: visit(used) },
         }
     }
 
@@ -93,15 +93,63 @@ fn pass(used: &Use, samples: u64) -> Vec<String> {
     let stats = per_pass(passes.stats).saturating_sub(1);
     let mut calls = vec!["{call: stat}".to_string(); stats];
     calls.extend(vec!["{call: seek}".to_string(); per_pass(passes.seeks)]);
+    if let Some(size) = looped(used) {
+        calls.push(format!("{{call: read, bytes: {size}, repeat: sample}}"));
+        calls.extend(together(vec![format!("{{call: read, bytes: {size}}}"); per_pass(passes.empty)]));
+        return calls;
+    }
     // Small files need fewer reads: those at their end find nothing.
-    let places = passes.places.iter().take_while(|place| place.reads * 4 >= passes.whole);
-    let reads: Vec<String> = places.map(|place| read(place, samples)).collect();
+    let reads: Vec<String> = usual(used).map(|place| thinking(read(place, samples), place)).collect();
     let many = reads.len() == PLACES;
     calls.extend(together(reads));
     if many {
         calls.push(format!("{{call: read, bytes: {}, repeat: sample}}", asked(used)));
     }
     calls
+}
+
+/// The size that all reads ask for that go on until the end of a file is found, however far that is.
+fn looped(used: &Use) -> Option<i64> {
+    let passes = &used.passes;
+    let varies = passes.reads.quantiles().is_some_and(|reads| reads.max > reads.min);
+    let pauses = usual(used).any(thinks);
+    (varies && !pauses && usual(used).all(is_next)).then(|| passes.asked.most(MOST))?
+}
+
+/// The places that a good part of all passes come to.
+fn usual(used: &Use) -> impl Iterator<Item = &Place> {
+    used.passes.places.iter().take_while(|place| place.reads * 4 >= used.passes.whole)
+}
+
+/// Pauses before a read of less than this are what a program takes to ask.
+const PAUSE_MIN: f64 = 20_000.0;
+
+/// Values that stand for the pauses before a read.
+const PAUSES: usize = 9;
+
+/// The read with the pause before it, where there is one.
+fn thinking(read: String, place: &Place) -> String {
+    if !thinks(place) {
+        return read;
+    }
+    let values = quantiles(&place.pauses.floors(), PAUSES);
+    let even = values.last().zip(values.first()).is_some_and(|(most, least)| *most as f64 <= 1.1 * *least as f64);
+    let said = match even {
+        true => seconds(place.pauses.mean()),
+        false => format!("[{}]", values.iter().map(|ns| seconds(*ns as f64)).collect::<Vec<_>>().join(", ")),
+    };
+    format!("{}, think: {said}}}", read.trim_end_matches('}'))
+}
+
+fn thinks(place: &Place) -> bool {
+    place.pauses.quantiles().is_some_and(|pauses| pauses.median >= PAUSE_MIN)
+}
+
+/// Nanoseconds of a pass that its profile says.
+pub fn thought(set: &DataSet, shape: &Shape, profiled: bool) -> f64 {
+    let is_profiled = profiled && matches!(shape.traversal, Traversal::Opened | Traversal::Loaded);
+    let each = |place: &Place| place.pauses.mean() * place.reads as f64 / set.used.passes.whole.max(1) as f64;
+    if is_profiled { usual(set.used).filter(|place| thinks(place)).map(each).sum() } else { 0.0 }
 }
 
 /// Reads that are the same become one that is repeated.
@@ -198,6 +246,19 @@ mod tests {
         let many: Vec<(f64, u64)> = (0..=320).map(|value| (value as f64, 1)).collect();
         let found = quantiles(&many, 33);
         assert_eq!((found.len(), found[0], found[16], found[32]), (33, 0, 160, 320));
+    }
+
+    #[test]
+    fn a_pause_before_a_read_is_told_where_it_is_one() {
+        let mut place = Place::default();
+        let read = || "{call: read, bytes: 7}".to_string();
+        (0..10).for_each(|_| place.pauses.add(900));
+        assert_eq!(thinking(read(), &place), read());
+        (0..90).for_each(|_| place.pauses.add(250_000));
+        assert!(thinking(read(), &place).starts_with("{call: read, bytes: 7, think: [0.000001"), "{place:?}");
+        let mut even = Place::default();
+        (0..9).for_each(|_| even.pauses.add(250_000));
+        assert_eq!(thinking(read(), &even), "{call: read, bytes: 7, think: 0.00025}");
     }
 
     #[test]

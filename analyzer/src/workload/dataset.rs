@@ -3,7 +3,7 @@
 use super::calls::{FILE_SIZES, Profile, known_reader, quantiles};
 use super::entry::{Confidence, Entries};
 use super::job::{DataSet, Job};
-use super::shape::{Habit, Shape};
+use super::shape::{Shape, Traversal};
 use super::yaml::quoted;
 use crate::summary::units::bytes;
 
@@ -63,7 +63,7 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
         entries.certain(
             "dataset.num_files_eval",
             valid.files.len(),
-            format!("so many {} were read", valid.family.told()),
+            format!("so many {} were read", valid.family.described()),
         );
     }
     let sizes = Sizes::of(set, shape);
@@ -74,21 +74,21 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, name: &str, entries: &mut En
 }
 
 fn add_reads(set: &DataSet, shape: &Shape, format: &str, transfer: Option<u64>, entries: &mut Entries) {
-    match (shape.habit, transfer) {
+    match (shape.traversal, transfer) {
         (_, Some(0)) => entries.certain("reader.transfer_size", 0, "each file is read at once"),
         (_, Some(transfer)) => entries.certain("reader.transfer_size", transfer, "so much a read asks for"),
-        (habit, None) => {
-            let does = match habit {
-                Habit::Opened => "what is done with a file from opening to closing",
-                Habit::Loaded => "a file is read whole when it is opened, and its samples come from memory",
-                Habit::Streamed => "files are read from front to back",
-                Habit::Visited => "reading jumps from place to place",
+        (traversal, None) => {
+            let does = match traversal {
+                Traversal::Opened => "what is done with a file from opening to closing",
+                Traversal::Loaded => "a file is read whole when it is opened, and its samples come from memory",
+                Traversal::Streamed => "files are read from front to back",
+                Traversal::Visited => "reading jumps from place to place",
             };
             let why = format!("{does}; no reader of {format} does the same");
             Profile::of(set, shape).add(entries, why);
         }
     }
-    if shape.habit != Habit::Opened && transfer.is_none() {
+    if shape.traversal != Traversal::Opened && transfer.is_none() {
         entries.likely("reader.read_type", "memory", "files stay open from sample to sample");
     }
 }

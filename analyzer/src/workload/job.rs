@@ -74,7 +74,7 @@ impl<'a> Job<'a> {
         let (train, valid) = data_sets(observed, &files);
         let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
         let saved = saved(observed, &files, &taken);
-        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured.lanes);
+        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured);
         let kinds = trace.catalog.kinds();
         let spans = |named: &'static [&'static str]| {
             analysis

@@ -90,10 +90,21 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
             framework = ("tensorflow", "its loader goes through files as streams");
         }
     }
-    let steps = shape.as_ref().map(|shape| shape.steps.as_ref().map_or(1, |steps| steps.value));
+    let batch = |entries: &Entries| {
+        let written = entries.0.iter().find(|entry| entry.key == "reader.batch_size");
+        written.and_then(|entry| entry.value.parse().ok()).unwrap_or(1.0)
+    };
+    // As many as the benchmark will make of it, which the pauses of the program tell about only.
+    let steps = shape.as_ref().map(|shape| {
+        let made = (shape.samples / batch(&entries) / job.ranks() as f64).ceil().max(1.0) as u64;
+        (
+            shape.steps.as_ref().filter(|steps| steps.confidence == Confidence::Certain).map_or(made, |it| it.value),
+            shape.epochs.value,
+        )
+    });
     let saves = saving::add(&job, steps, &name, &mut entries);
     if shape.is_none() && !saves {
-        let counted = behaviour.analysis.tally.is_some() && behaviour.analysis.events() == 0;
+        let counted = behaviour.analysis.tally.is_some();
         return Err(if counted { Refusal::Counted } else { Refusal::Nothing });
     }
     entries.likely("framework", framework.0, framework.1);
@@ -148,6 +159,7 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
     let mut head = vec![
         format!("The I/O of {}, derived from its trace {}.", name(job), typed.join(" ")),
         String::new(),
+        format!("  dlio bench workload={file}{option}                          # makes its data where there are none"),
         format!("  dlio bench workload={file}{option} --trace=bench-trace"),
         format!("  dlio-analyze {} --compare bench-trace --similarity", typed.join(" ")),
         String::new(),
@@ -158,9 +170,9 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
         let folder = set.files.first().and_then(|it| crate::summary::analysis::directory(&it.path)).unwrap_or(".");
         head.push(format!("On the original's files: --data {folder}"));
         let used = set.used;
-        let habits = [("stat", used.stats), ("list", used.lists), ("open", used.opens), ("mmap", used.maps)];
+        let beside = [("stat", used.stats), ("list", used.lists), ("open", used.opens), ("mmap", used.maps)];
         let counted: Vec<_> =
-            habits.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {}", grouped(*n))).collect();
+            beside.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {}", grouped(*n))).collect();
         head.push(format!("Calls on its {} files beside reads: {}.", set.files.len(), counted.join(", ")));
         if used.maps > 0 {
             head.push("Files are mapped into memory: what is read there by touching pages nobody sees.".into());

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::calls::thought;
 use super::dataset::Means;
 use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataSet, Job};
-use super::shape::{Habit, Shape, reading_lanes};
+use super::shape::{Shape, Traversal, reading_lanes};
 use crate::behaviour::marks::{Mark, What};
 use crate::summary::groups::training::RankGroup;
 use crate::summary::quantiles::median;
@@ -14,7 +15,8 @@ use crate::summary::quantiles::median;
 /// Adds them; returns the framework whose loader it is.
 pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut Entries) -> &'static str {
     let workers = workers(job, set);
-    let goes_through = matches!(shape.habit, Habit::Streamed | Habit::Loaded) && shape.samples_per_file.value > 1;
+    let goes_through =
+        matches!(shape.traversal, Traversal::Streamed | Traversal::Loaded) && shape.samples_per_file.value > 1;
     let streams = means.plain && means.format == "tfrecord" || goes_through;
     let loader = match (streams, workers.0) {
         (true, 1..) => ("tensorflow", "files are streams, each read by one worker from front to back"),
@@ -29,9 +31,9 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut
         prefetch(job, set, shape, batch, entries);
     }
     order(job, set, shape, entries);
-    preprocess(job, set, shape, workers.0, entries);
-    let told = &shape.epochs;
-    entries.add("train.epochs", told.value, told.confidence, &*told.evidence);
+    preprocess(job, set, shape, (workers.0, means), entries);
+    let epochs = &shape.epochs;
+    entries.add("train.epochs", epochs.value, epochs.confidence, &*epochs.evidence);
     computation(job, set, shape, batch, entries);
     limit(job, shape, batch, entries);
     loader.0
@@ -111,9 +113,9 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
     const FURTHEST: u64 = 64;
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return };
     let below = |mark: &&Mark| job.groups.len() == 1 || group.readers.iter().any(|reader| reader.proc == mark.proc);
-    let unit = match (job.samples, shape.habit) {
+    let unit = match (job.samples, shape.traversal) {
         (1.., _) => What::Sample,
-        (0, Habit::Opened) => What::Pass,
+        (0, Traversal::Opened) => What::Pass,
         _ => What::Run,
     };
     let its = |mark: &&Mark| unit == What::Sample || mark.family == set.place;
@@ -159,11 +161,11 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
             false => ("off", format!("{:.0} % of files come after their neighbours", share * 100.0)),
         };
         entries.likely("reader.file_shuffle", word, evidence);
-        if shape.habit == Habit::Opened && shape.samples_per_file.value == 1 {
+        if shape.traversal == Traversal::Opened && shape.samples_per_file.value == 1 {
             return entries.likely("reader.sample_shuffle", "off", "the order of samples is that of files");
         }
     }
-    if shape.habit == Habit::Visited {
+    if shape.traversal == Traversal::Visited {
         let read = &set.used.read.relations;
         let [_, _, forward, backward, ..] = *read;
         let shuffled = backward * 10 > forward;
@@ -177,11 +179,11 @@ fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
 
 /// What a reader does for a sample, or for several.
 fn unit(shape: &Shape) -> What {
-    if matches!(shape.habit, Habit::Opened | Habit::Loaded) { What::Pass } else { What::Run }
+    if matches!(shape.traversal, Traversal::Opened | Traversal::Loaded) { What::Pass } else { What::Run }
 }
 
 /// Time that a reader spends on a sample beside reading it.
-fn preprocess(job: &Job, set: &DataSet, shape: &Shape, workers: usize, entries: &mut Entries) {
+fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize, &Means), entries: &mut Entries) {
     if let Some((count, mean, spread)) = job.prepared {
         entries.certain("reader.preprocess_time", seconds(mean), format!("{count} spans of preparing a sample"));
         if spread > 0.05 * mean {
@@ -195,10 +197,11 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, workers: usize, entries: 
     let inside = its().map(|mark| (mark.end - mark.start) as f64).sum::<f64>();
     let marks = its().count().max(1) as f64;
     let moving = set.used.read.time_ns as f64 / marks;
-    // What goes by between a file's reads is no I/O either.
-    let within = if unit == What::Pass { (inside / marks - moving).max(0.0) } else { 0.0 };
+    // What goes by between a file's reads is no I/O either, and a profile says where it does.
+    let said = thought(set, shape, !means.plain);
+    let within = if unit == What::Pass { (inside / marks - moving - said).max(0.0) } else { 0.0 };
     let between = match (workers, fetched > 0.0, shape.beat) {
-        (0, true, _) if shape.habit != Habit::Streamed => Some((fetched - inside).max(0.0) / marks),
+        (0, true, _) if shape.traversal != Traversal::Streamed => Some((fetched - inside).max(0.0) / marks),
         (0, true, _) => Some((fetched - set.used.read.time_ns as f64).max(0.0) / marks),
         (0, false, Some(beat)) => Some(beat.short_ns),
         (0, false, None) => None,
@@ -215,7 +218,7 @@ fn preprocess(job: &Job, set: &DataSet, shape: &Shape, workers: usize, entries: 
 fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     let steps = shape.steps.as_ref().map_or(0, |steps| steps.value) * shape.epochs.value;
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else {
-        return unsaid(job, set, shape, batch, entries);
+        return without_spans(job, set, shape, batch, entries);
     };
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let spans: Vec<f64> = job.marks(What::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
@@ -233,7 +236,7 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
         let typical = median(gaps).unwrap_or(0.0);
         return entries.likely("train.computation_time", seconds(typical), "from the end of a wait to the next one");
     }
-    unsaid(job, set, shape, batch, entries);
+    without_spans(job, set, shape, batch, entries);
 }
 
 /// Distributions are told where they are wider than clocks are.
@@ -260,7 +263,7 @@ fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f
 }
 
 /// No span says when there is computing.
-fn unsaid(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
+fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     if let Some(beat) = shape.beat {
         entries.likely(
             "train.computation_time",

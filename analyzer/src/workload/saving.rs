@@ -10,7 +10,7 @@ use crate::summary::quantiles::median;
 use crate::summary::units::bytes;
 
 /// Whether anything is written that is taken for checkpoints.
-pub fn add(job: &Job, steps_of_epoch: Option<u64>, name: &str, entries: &mut Entries) -> bool {
+pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entries) -> bool {
     let Some((family, used, files)) = job.saved.iter().max_by_key(|(_, _, files)| written(files)) else { return false };
     let bytes_written: u64 = job.saved.iter().map(|(_, _, files)| written(files)).sum();
     let ranks = job.ranks();
@@ -19,7 +19,7 @@ pub fn add(job: &Job, steps_of_epoch: Option<u64>, name: &str, entries: &mut Ent
     let writers: BTreeSet<u32> = saves.iter().map(|save| save.proc).collect();
     let said = saves.len() as u64 / (writers.len() as u64).max(1);
     let (count, confidence, evidence) = match said {
-        0 => (files.len() as u64, Confidence::Likely, format!("{} of which much is written", family.told())),
+        0 => (files.len() as u64, Confidence::Likely, format!("{} of which much is written", family.described())),
         said => (said, Confidence::Certain, format!("{} spans of checkpoints", saves.len())),
     };
     let each = bytes_written as f64 / count.max(1) as f64 / (writers.len() as f64).max(1.0);
@@ -37,8 +37,8 @@ pub fn add(job: &Job, steps_of_epoch: Option<u64>, name: &str, entries: &mut Ent
         entries.certain("checkpoint.type", "all_ranks", "every rank writes one");
     }
     let own: Vec<&Mark> = saves.iter().filter(|save| Some(&save.proc) == writers.first()).copied().collect();
-    match steps_of_epoch {
-        Some(steps) => period(job, &own, (count, steps), confidence, &evidence, entries),
+    match steps {
+        Some(steps) => period(job, &own, count, steps, confidence, &evidence, entries),
         None => alone(&own, (count, restores), confidence, &evidence, entries),
     }
     true
@@ -48,28 +48,29 @@ pub fn add(job: &Job, steps_of_epoch: Option<u64>, name: &str, entries: &mut Ent
 fn period(
     job: &Job,
     saves: &[&Mark],
-    (count, steps): (u64, u64),
+    count: u64,
+    (steps, epochs): (u64, u64),
     confidence: Confidence,
     evidence: &str,
     entries: &mut Entries,
 ) {
+    // Where nothing tells when they were, they come at even distances.
+    let evenly = |entries: &mut Entries| {
+        let every = (steps * epochs / count.max(1)).max(1);
+        let said = format!("{count} checkpoints in {} steps: {evidence}", steps * epochs);
+        match every.is_multiple_of(steps.max(1)) {
+            true => entries.guess("checkpoint.epochs_between_checkpoints", every / steps.max(1), said),
+            false => entries.guess("checkpoint.steps_between_checkpoints", every, said),
+        }
+    };
     let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else {
-        return entries.guess(
-            "checkpoint.steps_between_checkpoints",
-            steps.max(1),
-            format!("{count} checkpoints: {evidence}"),
-        );
+        return evenly(entries);
     };
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let fetches: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
     let at: Vec<u64> = saves.iter().map(|save| fetches.partition_point(|end| *end <= save.start) as u64).collect();
     if at.is_empty() || fetches.is_empty() {
-        let every = (group.batches.max(1) / count.max(1)).max(1);
-        return entries.guess(
-            "checkpoint.steps_between_checkpoints",
-            every,
-            format!("{count} checkpoints: {evidence}"),
-        );
+        return evenly(entries);
     }
     let gaps: Vec<f64> = at.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     let gap = median(gaps).unwrap_or(at[0] as f64) as u64;

@@ -5,7 +5,6 @@ use super::beat::{Beat, beat};
 use super::entry::Confidence;
 use super::job::{DataSet, Job};
 use super::peek::{Peek, peek};
-use crate::behaviour::family::Family;
 use crate::behaviour::marks::{Mark, What};
 use crate::behaviour::moves::Moves;
 use crate::behaviour::passes::{Place, Use};
@@ -13,7 +12,7 @@ use crate::summary::access::Relation;
 
 /// What is done with a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Habit {
+pub enum Traversal {
     /// It is opened, read and closed for each sample, with few calls.
     Opened,
     /// It is read whole when it is opened, and its samples come from memory.
@@ -26,30 +25,30 @@ pub enum Habit {
 
 /// A figure with what tells it.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Derived {
     pub value: u64,
     pub confidence: Confidence,
     pub evidence: String,
 }
 
-impl Told {
-    fn new(value: u64, confidence: Confidence, evidence: impl Into<String>) -> Told {
-        Told { value, confidence, evidence: evidence.into() }
+impl Derived {
+    fn new(value: u64, confidence: Confidence, evidence: impl Into<String>) -> Derived {
+        Derived { value, confidence, evidence: evidence.into() }
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Shape {
-    pub habit: Habit,
-    pub epochs: Told,
+    pub traversal: Traversal,
+    pub epochs: Derived,
     /// Files, seen or spoken of by their names.
-    pub files: Told,
-    pub samples_per_file: Told,
+    pub files: Derived,
+    pub samples_per_file: Derived,
     /// Samples of an epoch, on all ranks.
     pub samples: f64,
     /// Steps of an epoch on one rank.
-    pub steps: Option<Told>,
+    pub steps: Option<Derived>,
     /// Pauses between samples and batches, where no span says it.
     pub beat: Option<Beat>,
     pub peek: Option<Peek>,
@@ -67,7 +66,7 @@ impl Shape {
         let peek = peek(&set.paths(), &set.family.suffix);
         let valid = job.valid.as_ref().map_or(0, |valid| valid.files.len());
         let trained = set.files.len() as f64 / (set.files.len() + valid) as f64;
-        let mut habit = habit(set);
+        let mut traversal = traversal(set);
         let fetched = fetched(job, &epochs);
         let per_file =
             |all: f64| ((all * trained / epochs.value as f64 / set.files.len() as f64).round() as u64).max(1);
@@ -75,17 +74,19 @@ impl Shape {
         let opened = opened / epochs.value as f64;
         // One that takes more steps than it opens files has several samples in each.
         let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64 * trained);
-        if habit == Habit::Opened && steps > opened * 1.5 {
-            habit = match (held(job, set), is_streamed(&set.used.read)) {
-                (false, _) => Habit::Loaded,
-                (true, true) => Habit::Streamed,
-                (true, false) => Habit::Visited,
+        if traversal == Traversal::Opened && steps > opened * 1.5 {
+            traversal = match (held(job, set), is_streamed(&set.used.read)) {
+                (false, _) => Traversal::Loaded,
+                (true, true) => Traversal::Streamed,
+                (true, false) => Traversal::Visited,
             };
         }
-        let records =
-            peek.as_ref().and_then(|peek| peek.records).filter(|_| matches!(habit, Habit::Loaded | Habit::Streamed));
+        let records = peek
+            .as_ref()
+            .and_then(|peek| peek.records)
+            .filter(|_| matches!(traversal, Traversal::Loaded | Traversal::Streamed));
         let samples_per_file = match (job.samples, records) {
-            (1.., _) => Told::new(
+            (1.., _) => Derived::new(
                 per_file(job.samples as f64),
                 Confidence::Certain,
                 format!(
@@ -96,27 +97,31 @@ impl Shape {
                 ),
             ),
             (0, Some(records)) => {
-                Told::new(records, Confidence::Certain, "records in the files themselves, which are still there")
+                Derived::new(records, Confidence::Certain, "records in the files themselves, which are still there")
             }
-            (0, None) => by_calls(set, habit, &epochs, (opened, steps)),
+            (0, None) => by_calls(set, traversal, &epochs, (opened, steps)),
         };
         let spoken = samples_per_file.value as f64 * set.files.len() as f64;
         let samples = if job.samples > 0 { job.samples as f64 * trained / epochs.value as f64 } else { spoken };
-        let beat = if fetched.is_none() { rhythm(job, set, habit) } else { None };
-        let steps = fetched.or_else(|| beaten(job, set, habit, &epochs, samples, beat));
-        Shape { habit, epochs, files, samples_per_file, samples, steps, beat, peek, trained }
+        let beat = if fetched.is_none() { rhythm(job, set, traversal) } else { None };
+        let steps = fetched.or_else(|| beaten(job, set, traversal, &epochs, samples, beat));
+        // Nobody takes more steps than there are samples: then those were no batches, and their pauses tell nothing.
+        let is_possible = |steps: &Derived| steps.value as f64 <= samples.max(1.0);
+        let beat = beat.filter(|_| steps.as_ref().is_none_or(is_possible));
+        let steps = steps.filter(|steps| steps.confidence == Confidence::Certain || is_possible(steps));
+        Shape { traversal, epochs, files, samples_per_file, samples, steps, beat, peek, trained }
     }
 }
 
-fn habit(set: &DataSet) -> Habit {
+fn traversal(set: &DataSet) -> Traversal {
     let passes = &set.used.passes;
     // Some libraries open a file several times to find out what it is: bytes tell what it is opened for.
     let few = passes.few_bytes * 2 >= set.used.read.bytes;
     let read = set.used.opens.saturating_sub(passes.unread);
     if few && passes.whole * 2 >= read && !is_wild(&passes.places) {
-        return Habit::Opened;
+        return Traversal::Opened;
     }
-    if is_streamed(&set.used.read) { Habit::Streamed } else { Habit::Visited }
+    if is_streamed(&set.used.read) { Traversal::Streamed } else { Traversal::Visited }
 }
 
 /// Whether most reads of a pass begin anywhere, and not at places that all passes have.
@@ -163,19 +168,24 @@ fn is_streamed(read: &Moves) -> bool {
     on + jumps == 0 || on as f64 >= STREAMED * (on + jumps) as f64
 }
 
-fn epochs(job: &Job, set: &DataSet) -> Told {
-    if let Some(epochs) = job.groups.iter().map(|group| group.epochs).max().filter(|epochs| *epochs > 0) {
-        return Told::new(epochs, Confidence::Certain, "spans number them");
-    }
+fn epochs(job: &Job, set: &DataSet) -> Derived {
     let sizes: i64 = set.files.iter().map(|file| file.count.size.max(0)).sum();
     let times = set.bytes_read() as f64 / (sizes.max(1) as f64);
     let evidence = format!("all files together are read {times:.2} times");
-    let confidence = if times < 0.9 { Confidence::Guess } else { Confidence::Likely };
-    Told::new((times.round() as u64).max(1), confidence, evidence)
+    // Loaders that are made anew for each pass begin to count again.
+    let is_one_of_several = |epochs: u64| epochs == 1 && times >= 1.5;
+    match job.groups.iter().map(|group| group.epochs).max().filter(|epochs| *epochs > 0 && !is_one_of_several(*epochs))
+    {
+        Some(epochs) => Derived::new(epochs, Confidence::Certain, "spans number them"),
+        None => {
+            let confidence = if times < 0.9 { Confidence::Guess } else { Confidence::Likely };
+            Derived::new((times.round() as u64).max(1), confidence, evidence)
+        }
+    }
 }
 
 /// Names like `img_07_of_16.npz` say how many there are.
-fn files(set: &DataSet) -> Told {
+fn files(set: &DataSet) -> Derived {
     let seen = set.files.len() as u64;
     let spoken = |path: &str| -> Option<u64> {
         let (_, last) = path.rsplit_once("_of_").or_else(|| path.rsplit_once("-of-"))?;
@@ -183,13 +193,13 @@ fn files(set: &DataSet) -> Told {
     };
     let first = set.files.first().and_then(|file| spoken(&file.path));
     match first.filter(|files| *files >= seen && set.files.iter().all(|file| spoken(&file.path) == Some(*files))) {
-        Some(files) => Told::new(files, Confidence::Certain, format!("their names say so; {seen} were read")),
-        None => Told::new(seen, Confidence::Certain, format!("so many {} were read", Family::told(&set.family))),
+        Some(files) => Derived::new(files, Confidence::Certain, format!("their names say so; {seen} were read")),
+        None => Derived::new(seen, Confidence::Certain, format!("so many {} were read", set.family.described())),
     }
 }
 
 /// Steps of an epoch on one rank, as spans tell them.
-fn fetched(job: &Job, epochs: &Told) -> Option<Told> {
+fn fetched(job: &Job, epochs: &Derived) -> Option<Derived> {
     let group = job.groups.iter().max_by_key(|group| group.batches).filter(|group| group.batches > 0)?;
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let batches = match job.observed.unmarked {
@@ -202,32 +212,32 @@ fn fetched(job: &Job, epochs: &Told) -> Option<Told> {
     let all = if asked_in_vain { computed } else { batches };
     let steps = (all as f64 / epochs.value as f64).round() as u64;
     let evidence = format!("{all} waits for batches in {} epochs", epochs.value);
-    Some(Told::new(steps.max(1), Confidence::Certain, evidence))
+    Some(Derived::new(steps.max(1), Confidence::Certain, evidence))
 }
 
-fn by_calls(set: &DataSet, habit: Habit, epochs: &Told, (opened, steps): (f64, f64)) -> Told {
+fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, steps): (f64, f64)) -> Derived {
     let files = set.files.len() as f64;
     let rounded = |all: f64| ((all / files).round() as u64).max(1);
-    match habit {
-        Habit::Opened => Told::new(
+    match traversal {
+        Traversal::Opened => Derived::new(
             rounded(opened),
             Confidence::Likely,
             "a file is opened so often in an epoch, for a sample each time",
         ),
-        Habit::Streamed | Habit::Loaded => {
+        Traversal::Streamed | Traversal::Loaded => {
             let reads = set.used.read.calls() as f64 / epochs.value as f64;
-            Told::new(
+            Derived::new(
                 rounded(reads.max(steps)),
                 Confidence::Guess,
                 "nothing tells how many samples are in a file: one to each read or step",
             )
         }
-        Habit::Visited => {
+        Traversal::Visited => {
             let tables = set.used.passes.places.iter().take(fixed_places(set.used)).enumerate();
             let jumps = tables.filter(|(at, place)| *at == 0 || place.next * 2 < place.reads).count() as u64;
             let tables = (jumps * set.used.passes.whole) as f64;
             let runs = (set.used.runs.reads.count as f64 - tables) / epochs.value as f64;
-            Told::new(
+            Derived::new(
                 rounded(runs.max(steps)),
                 Confidence::Likely,
                 "reading jumps to so many places of a file in an epoch",
@@ -245,7 +255,7 @@ pub fn reading_lanes(job: &Job, set: &DataSet) -> std::collections::BTreeMap<(u3
 }
 
 /// Pauses of whoever reads alone, or of a trainer that takes what others read.
-fn rhythm(job: &Job, set: &DataSet, habit: Habit) -> Option<Beat> {
+fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
     let pauses = |marks: &mut dyn Iterator<Item = &Mark>| -> Vec<(f64, u64)> {
         marks.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect()
     };
@@ -256,28 +266,35 @@ fn rhythm(job: &Job, set: &DataSet, habit: Habit) -> Option<Beat> {
     if reading_lanes(job, set).len() > 1 {
         return None;
     }
-    match habit {
-        Habit::Streamed => beat(&set.used.read.arrivals.values()),
-        Habit::Opened | Habit::Loaded => {
+    match traversal {
+        Traversal::Streamed => beat(&set.used.read.arrivals.values()),
+        Traversal::Opened | Traversal::Loaded => {
             beat(&pauses(&mut job.marks(What::Pass).filter(|mark| mark.family == set.place)))
         }
-        Habit::Visited => beat(&pauses(&mut job.marks(What::Run).filter(|mark| mark.family == set.place))),
+        Traversal::Visited => beat(&pauses(&mut job.marks(What::Run).filter(|mark| mark.family == set.place))),
     }
 }
 
 /// Steps by the rhythm.
-fn beaten(job: &Job, set: &DataSet, habit: Habit, epochs: &Told, samples: f64, beat: Option<Beat>) -> Option<Told> {
+fn beaten(
+    job: &Job,
+    set: &DataSet,
+    traversal: Traversal,
+    epochs: &Derived,
+    samples: f64,
+    beat: Option<Beat>,
+) -> Option<Derived> {
     let beat = beat?;
     let epochs = epochs.value as f64;
-    let units = match habit {
+    let units = match traversal {
         _ if job.groups.iter().any(|group| !group.readers.is_empty()) => {
             let group = job.groups.iter().find(|group| !group.readers.is_empty())?;
             job.marks(What::Take).filter(|mark| mark.proc == group.proc).count() as f64 / epochs
         }
-        Habit::Opened | Habit::Loaded => samples,
-        Habit::Visited => set.used.runs.reads.count as f64 / epochs,
-        Habit::Streamed => set.used.read.calls() as f64 / epochs,
+        Traversal::Opened | Traversal::Loaded => samples,
+        Traversal::Visited => set.used.runs.reads.count as f64 / epochs,
+        Traversal::Streamed => set.used.read.calls() as f64 / epochs,
     };
     let steps = (units / beat.every).round().max(1.0) as u64;
-    Some(Told::new(steps, Confidence::Likely, "no span tells: long pauses between short ones"))
+    Some(Derived::new(steps, Confidence::Likely, "no span tells: long pauses between short ones"))
 }

@@ -132,7 +132,7 @@ struct Stream {
 
 impl Stream {
     /// One that is told what it holds.
-    fn told(index: u32, tid: u32, random: Random) -> Stream {
+    fn scripted(index: u32, tid: u32, random: Random) -> Stream {
         Stream {
             random,
             now: START,
@@ -323,7 +323,7 @@ fn stream(plan: &Plan, process: usize, index: u32, start: u64) -> Stream {
     let seed = plan.seed.wrapping_mul(1_000_003) ^ (process as u64) << 20 ^ index as u64;
     let now = start + 1000 * index as u64;
     let tid = (1000 + process) as u32 + index * 100_000;
-    Stream { now, span_start: now, ..Stream::told(index, tid, Random::new(seed + 1)) }
+    Stream { now, span_start: now, ..Stream::scripted(index, tid, Random::new(seed + 1)) }
 }
 
 fn facts(process: usize, began: u64, end: Option<u64>) -> Vec<u8> {

@@ -74,12 +74,16 @@ pub fn slow_storage(loader: &Loader) -> Vec<Script> {
     loader.processes(load(loader.step_us() - 1000))
 }
 
-/// The same of an object store: requests are spans, and no call on a file is made.
+/// The same of an object store: requests for objects, and no call on a file is made.
 pub fn slow_store(loader: &Loader) -> Vec<Script> {
     let us = loader.step_us() - 1000;
-    loader.processes(|worker, _, _| {
-        worker.span("object.get", "object", us);
+    loader.processes(|worker, number, step| {
+        worker.get(&object(number * 1000 + step), 8 * MIB, us);
     })
+}
+
+pub fn object(number: u64) -> String {
+    format!("s3://bucket/data/sample-{number}.npy")
 }
 
 /// One process without any span.
@@ -175,6 +179,23 @@ fn accesses() -> Vec<Scenario> {
             program.load(&sample(0, at % 50), 8 * MIB, 1100);
         });
     });
+    let asked = |bytes: i64, us: u64| {
+        plain(|program| {
+            (0..300).for_each(|at| {
+                program.get(&object(at), bytes, us);
+            });
+        })
+    };
+    let refused = |errno: i64| {
+        plain(|program| {
+            for at in 0..300 {
+                if at % 10 == 0 {
+                    program.call(Op::OBJECT_GET, &object(at), 500, (0, 0, -errno));
+                }
+                program.get(&object(at), 8 * MIB, 9000);
+            }
+        })
+    };
     let strided = by_file(
         3,
         each(200, |program, path, at| {
@@ -183,6 +204,10 @@ fn accesses() -> Vec<Scenario> {
     );
     vec![
         ("strided", strided, &["unaligned"]),
+        ("small-objects", asked(100_000, 20_000), &["small-objects"]),
+        ("large-objects", asked(8 * MIB, 20_000), &[]),
+        ("throttled", refused(16), &["store-throttled"]),
+        ("retried", refused(104), &["store-retries"]),
         (
             "small-reads",
             by_file(

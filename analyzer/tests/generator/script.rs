@@ -98,6 +98,11 @@ impl Script {
         self.at(now + us + 1)
     }
 
+    /// A whole object in one request.
+    pub fn get(&mut self, url: &str, size: i64, us: u64) -> &mut Script {
+        self.call(Op::OBJECT_GET, url, us, (0, size, size))
+    }
+
     pub fn open(&mut self, path: &str, us: u64) -> &mut Script {
         self.call(Op::OPENAT, path, us, (0, 0, FD as i64))
     }
@@ -173,7 +178,7 @@ impl Script {
         for (index, (tid, mut records)) in (0u32..).zip(std::mem::take(&mut self.records)) {
             // As they are recorded: when they end, what lies within before what lies around.
             records.sort_by_key(|record| (record.start + record.duration(), std::cmp::Reverse(record.start)));
-            let mut stream = Stream::told(index, tid, Random::new(1));
+            let mut stream = Stream::scripted(index, tid, Random::new(1));
             for block in records.chunks(EVENTS_MAX) {
                 stream.records.clear();
                 stream.records.extend_from_slice(block);

@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Judgement};
 use super::super::{Cost, Group, Rule};
+use crate::summary::kinds::OBJECT;
 use crate::summary::report::failures::FailureUse;
 use crate::summary::report::findings::Confidence;
 use crate::summary::units::{grouped, many};
@@ -24,7 +25,9 @@ pub const RULE: Rule = Rule {
 const BROKEN: [&str; 9] = ["EIO", "ESTALE", "ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ETIMEDOUT", "EREMOTEIO", "ENOMEM"];
 
 fn judge(case: &Case) -> Judgement {
-    let broken = || case.summary.failures.iter().filter(|row| BROKEN.contains(&row.error.as_str()));
+    // Requests to object stores are sent again: store-retries.
+    let broken =
+        || case.summary.failures.iter().filter(|row| row.cat != OBJECT && BROKEN.contains(&row.error.as_str()));
     let count: u64 = broken().map(|row| row.count).sum();
     let row = |row: &FailureUse| {
         let file = row.file.as_deref().unwrap_or("no file");

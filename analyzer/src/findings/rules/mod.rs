@@ -28,11 +28,14 @@ mod seek_noise;
 mod shared_block_writes;
 mod slow_start;
 mod slow_worker;
+mod small_objects;
 mod small_reads;
 mod small_writes;
 mod stat_storm;
 mod storage_latency_bound;
 mod storage_saturated;
+mod store_retries;
+mod store_throttled;
 mod straggler_rank;
 mod temp_on_shared;
 mod tiny_stdio;
@@ -62,6 +65,9 @@ pub const RULES: &[Rule] = &[
     cache_resident::RULE,
     small_reads::RULE,
     small_writes::RULE,
+    small_objects::RULE,
+    store_throttled::RULE,
+    store_retries::RULE,
     tiny_stdio::RULE,
     random_in_file::RULE,
     backward_seeks::RULE,

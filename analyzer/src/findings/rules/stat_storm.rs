@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let ((stats, time_ns), (opens, _)) = (case.asked(&["stat"]), case.asked(&["open"]));
+    let ((stats, time_ns), opens) = (case.asked(&["stat"]), case.opens());
     let ratio = part(stats as f64, opens.max(1) as f64).unwrap_or(0.0);
     Judgement {
         measures: vec![case.calls(stats), case.at_least("ratio", Some(ratio))],

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::RandomState;
 
 use super::super::bins::Bins;
-use super::super::intervals::{Interval, length, shared, unite};
+use super::super::intervals::{Interval, length, shared, tail, unite};
 use super::super::sweep::{WAITING, gather, pass};
 use super::super::unordered::{pack, unpack};
+use super::beside::{Beside, Groups, Passed};
 use super::steps::Steps;
 use super::tree::{Ancestry, LaneId};
 
@@ -164,6 +165,8 @@ struct Lane {
 #[derive(Default)]
 pub struct Lanes {
     pub measures: BTreeMap<LaneId, LaneMeasure>,
+    /// By group of processes, I/O beside compute.
+    pub beside: BTreeMap<u32, Beside>,
     /// In each column of time, how long spans of lanes waited, computed, saved: summed over them.
     pub bands: Bins<SPAN_TRACKS>,
     /// By lane that others may make wait, how long it was idle in each column of time.
@@ -188,6 +191,7 @@ pub struct LaneSweep {
     horizon: i64,
     bands: Bins<SPAN_TRACKS>,
     idle: BTreeMap<LaneId, Bins<1>>,
+    groups: Groups,
 }
 
 /// The beginning of a process's first message, and the end of its last.
@@ -207,7 +211,8 @@ impl LaneSweep {
     pub fn new(ancestry: Ancestry) -> LaneSweep {
         let (lanes, waiters, hands) = (BTreeMap::new(), BTreeSet::new(), HashMap::default());
         let (bands, idle) = (Bins::default(), BTreeMap::new());
-        LaneSweep { ancestry, lanes, waiters, hands, unordered: Vec::new(), horizon: i64::MAX, bands, idle }
+        let groups = Groups::default();
+        LaneSweep { ancestry, lanes, waiters, hands, unordered: Vec::new(), horizon: i64::MAX, bands, idle, groups }
     }
 
     /// Takes the next part, whose tracks are united, and the latest end that anything after it can have: `i64::MAX` where
@@ -240,7 +245,7 @@ impl LaneSweep {
             (id, lane.measured(first_hand))
         };
         let measures = self.lanes.into_iter().map(measured).collect();
-        Lanes { measures, bands: self.bands, idle: self.idle }
+        Lanes { measures, beside: self.groups.finish(), bands: self.bands, idle: self.idle }
     }
 
     fn keep(&mut self, part: LanePart) {
@@ -317,6 +322,11 @@ impl LaneSweep {
                 *known = Hands { first: known.first.min(first.start), last: known.last.max(last.end) };
             }
         }
+        let passed = self.lanes.iter().filter(|(_, lane)| lane.has_passed());
+        self.groups.pass(passed.map(|(id, lane)| {
+            let [waits, compute, _, io, ..] = &lane.passed;
+            Passed { group: self.ancestry.group(id.proc), waits, compute, io }
+        }));
         let ids: Vec<LaneId> = self.lanes.iter().filter(|(_, lane)| lane.has_passed()).map(|(id, _)| *id).collect();
         for id in ids {
             // A lane out of the map can be measured against those that are in it.
@@ -427,12 +437,6 @@ impl Lane {
         });
         [both.next().unwrap_or_default(), both.next().unwrap_or_default()]
     }
-}
-
-/// The part of a disjoint ascending list after a moment.
-fn tail(list: &[Interval], ts: i64) -> i64 {
-    let from = list.partition_point(|interval| interval.end <= ts);
-    list[from..].iter().map(|interval| interval.end - interval.start.max(ts)).sum()
 }
 
 /// The overlap of two disjoint ascending lists after a moment.

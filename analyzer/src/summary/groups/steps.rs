@@ -206,10 +206,7 @@ fn shares(cuts: &[i64], lists: [Vec<Interval>; PARTS], end: i64) -> Vec<[i64; PA
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
-        pairs.iter().map(|&(start, end)| Interval { start, end }).collect()
-    }
+    use crate::summary::intervals::list;
 
     /// Cuts lists at horizons as a sweep does.
     fn swept(lists: &[Vec<Interval>; PARTS], horizons: &[i64]) -> Steps {

@@ -12,10 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::beside::Beside;
 use super::lanes::{LaneMeasure, Overlap, Track};
-use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, is_worker, names, parents};
+use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, names, parents};
 use crate::catalog::{Catalog, Process};
 use crate::summary::counted::{Counted, ThreadCount};
+use crate::summary::shared_sweep::Measured;
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -47,6 +49,10 @@ pub struct RankGroup {
     /// `null` where no span says it.
     pub computed_ns: Option<i64>,
     pub checkpoint_ns: i64,
+    /// I/O of the trainer and its readers beside its compute; `null` where computing is not known, or where several trainers
+    /// belong to one group of processes.
+    #[serde(default)]
+    pub overlap: Option<Beside>,
     /// Waits that spans tell of.
     pub batches: u64,
     /// From the first epoch that spans number to the last; zero where none does.
@@ -126,6 +132,8 @@ struct Scene<'a> {
     hosts: Vec<String>,
     counted: &'a Counted,
     lanes: &'a BTreeMap<LaneId, LaneMeasure>,
+    /// I/O beside compute of each group of processes.
+    beside: &'a BTreeMap<u32, Beside>,
     /// True if trainers were inferred: then readers are those that it was inferred from.
     by_rhythm: bool,
     /// True if spans tell of all computing.
@@ -140,12 +148,14 @@ enum Basis {
 }
 
 /// Every trainer of a trace with its readers; none where nothing tells of training.
-pub fn rank_groups(catalog: &Catalog, counted: &Counted, lanes: &BTreeMap<LaneId, LaneMeasure>) -> Vec<RankGroup> {
+pub fn rank_groups(catalog: &Catalog, counted: &Counted, measured: &Measured) -> Vec<RankGroup> {
+    let (lanes, beside) = (&measured.lanes, &measured.beside);
     let processes = catalog.processes();
     let (parents, names) = (parents(&processes), names(&processes));
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
     let knows_computing = counted.knows_computing(&catalog.kinds());
-    let scene = Scene { processes, parents, names, hosts, counted, lanes, by_rhythm: false, knows_computing };
+    let by_rhythm = false;
+    let scene = Scene { processes, parents, names, hosts, counted, lanes, beside, by_rhythm, knows_computing };
     let by_spans = scene.trainers_by_spans();
     let by_rhythm = by_spans.is_empty();
     let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { by_spans };
@@ -241,10 +251,19 @@ impl Scene<'_> {
             wait_elsewhere_ns: wait.waited.zip(wait.shares).map(|(waited, shares)| waited - shares.io - shares.start),
             computed_ns: (computed > 0).then_some(computed),
             checkpoint_ns: lane.of(Track::Save),
+            overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
             readers: readers.iter().map(|reader| self.reader(reader)).collect(),
         })
+    }
+
+    /// Of a trainer that is the only one of its group.
+    fn overlap(&self, proc: u32, trainers: &BTreeSet<u32>) -> Option<Beside> {
+        let group_of = |proc: u32| group(&self.processes, &self.parents, proc);
+        let own = group_of(proc);
+        let of_it = trainers.iter().filter(|trainer| group_of(**trainer) == own);
+        self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
     }
 
     /// From the first event of the first reader to the last message of the last: how long they take to end is no training.

@@ -17,6 +17,8 @@ pub struct Ancestry {
     parents: Vec<Option<u32>>,
     /// By process: its first thread.
     firsts: Vec<i32>,
+    /// By process: the first one of its group.
+    groups: Vec<u32>,
 }
 
 /// Longer chains are a ring of reused process ids.
@@ -25,7 +27,14 @@ const GENERATIONS_MAX: usize = 64;
 impl Ancestry {
     pub fn new(catalog: &Catalog) -> Ancestry {
         let processes = catalog.processes();
-        Ancestry { parents: parents(&processes), firsts: processes.iter().map(|process| process.pid).collect() }
+        let parents = parents(&processes);
+        let groups = (0..processes.len() as u32).map(|proc| group(&processes, &parents, proc)).collect();
+        Ancestry { parents, firsts: processes.iter().map(|process| process.pid).collect(), groups }
+    }
+
+    /// See the function of the same name.
+    pub fn group(&self, proc: u32) -> u32 {
+        self.groups.get(proc as usize).copied().unwrap_or(proc)
     }
 
     /// A process's parent, its parent's and so on.
@@ -65,6 +74,16 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
         images.iter().filter(running).min_by_key(ending).or_else(|| images.iter().rfind(began)).copied()
     };
     processes.iter().map(parent).collect()
+}
+
+/// The group of a process: the first of those with its rank in the chain of its parents, or of all where none has one. A process
+/// without a rank has that of the next one above it.
+pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
+    let chain: Vec<u32> = [proc].into_iter().chain(above(parents, proc)).collect();
+    let rank = |proc: &&u32| processes[**proc as usize].rank;
+    let own = chain.iter().find_map(|proc| rank(&proc));
+    let of_it = |proc: &&u32| own.is_none() || rank(proc) == own;
+    chain.iter().rfind(of_it).copied().unwrap_or(proc)
 }
 
 /// The chain of parents.
@@ -204,6 +223,16 @@ mod tests {
             names(&processes),
             ["train.py", "worker 1", "worker 0", "fork server", "worker 2", "worker 3", "tarfile"]
         );
+    }
+
+    #[test]
+    fn a_group_is_a_rank_with_those_below_it() {
+        let process = |rank| Process { rank, ..Process::default() };
+        // A launcher starts two ranks; each has a worker, the second one's knows its rank.
+        let processes = [process(None), process(Some(0)), process(Some(1)), process(None), process(Some(1))];
+        let parents = [None, Some(0), Some(0), Some(1), Some(2)];
+        let groups: Vec<u32> = (0..5).map(|proc| group(&processes, &parents, proc)).collect();
+        assert_eq!(groups, [0, 1, 2, 1, 2]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::heading;
+use crate::summary::layout::{heading, more};
 use crate::summary::units::{bytes, grouped, many, time};
 
 /// The state of a rule.
@@ -179,7 +179,7 @@ impl Section for Findings {
         Vec::new()
     }
 
-    fn print(summary: &Summary, _top: usize, out: &mut String) {
+    fn print(summary: &Summary, top: usize, out: &mut String) {
         if summary.findings.is_empty() {
             return;
         }
@@ -188,7 +188,8 @@ impl Section for Findings {
         if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
             let _ = writeln!(out, "  {NOTHING}");
         }
-        fired.iter().for_each(|finding| print_fired(finding, out));
+        fired.iter().take(top).for_each(|finding| print_fired(finding, out));
+        more(fired.len(), top, out);
         for (state, title) in [
             (State::Silenced, "Fired, and would change nothing"),
             (State::Quiet, "Did not fire"),

@@ -1,4 +1,4 @@
-//! Files by where they are stored, as far as their paths tell.
+//! Files by where they are stored, as far as their paths tell, and objects by their bucket.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,13 @@ pub struct StorageUse {
 /// See the module.
 pub struct Storage;
 
-/// The first folder of a path.
+/// The first folder of a path, or the bucket of an object.
 fn place(path: &str) -> &str {
     if path == OTHER_FILES {
         return path;
+    }
+    if let Some(start) = path.find("://").map(|at| at + 3).filter(|_| !path.starts_with('/')) {
+        return path[start..].find('/').map_or(path, |end| &path[..start + end]);
     }
     match path.strip_prefix('/').map(|below| below.find('/')) {
         Some(Some(end)) => &path[..=end],
@@ -45,10 +48,10 @@ impl Section for Storage {
 
     const MEANING: &'static str = "\
         Storage: files by the first folder of their path, since traces do not tell what is mounted where; . is what \
-        was named from the working directory. Times are summed over calls; of them, those in calls that ask about \
+        was named from the working directory; objects by their bucket (s3://bucket). Times are summed over calls; of them, those in calls that ask about \
         files (metadata).";
     const FIELDS: &'static str = "\
-        a list, by `place` (first folder of the path; traces do not tell what is mounted where): `files`, `opens`, \
+        a list, by `place` (first folder of the path, since traces do not tell what is mounted where; `s3://bucket` of objects): `files`, `opens`, \
         `bytes_read`, `bytes_written`, `time_ns`, `asked_ns` (of it, in metadata calls)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/storage.sql"));
 
@@ -75,7 +78,7 @@ impl Section for Storage {
         if summary.storage.is_empty() {
             return;
         }
-        heading("Storage, by first folder", out);
+        heading("Storage, by first folder or bucket", out);
         let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time", "of it metadata"]);
         for row in summary.storage.iter().take(top) {
             let [read, written] = [row.bytes_read, row.bytes_written].map(|moved| bytes(moved as f64));
@@ -94,5 +97,9 @@ mod tests {
     #[test]
     fn a_place_is_the_first_folder() {
         assert_eq!(["/data/a/b", "/data/a", "/a", "a/b", "a"].map(place), ["/data", "/data", "/", ".", "."]);
+        assert_eq!(
+            ["s3://b/data/x", "s3://b", "s3://b/", "/d/s3://b/x"].map(place),
+            ["s3://b", "s3://b", "s3://b", "/d"]
+        );
     }
 }

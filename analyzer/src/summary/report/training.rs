@@ -6,7 +6,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::groups::training::{RankGroup, rank_groups};
 use crate::summary::layout::{heading, more};
-use crate::summary::units::{bytes, time};
+use crate::summary::units::{bytes, share, time};
 
 /// See the module.
 pub struct Training;
@@ -25,6 +25,8 @@ impl Section for Training {
         verdict leaves starting out of training and wait. Inferred: where no span says it, a trainer is a process that takes messages on \
         pipes or sockets from readers of its own program, and waits where its first thread waits for messages, \
         locks or children (not where it sleeps) from their first event to their last message. \
+        Overlap: the time from the first span of a rank (its trainer and the processes below it) to the last, in \
+        four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
         There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \
         rows; a query over `events` where `name` is fetch gives the waits themselves.";
     const FIELDS: &'static str = "\
@@ -32,13 +34,14 @@ impl Section for Training {
         name), `inferred` (no span says it), `start_ts`, `startup_ns` (since the process began), `trained_ns`, \
         `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
         then in I/O and busy elsewhere), \
-        `computed_ns`, `checkpoint_ns`, `batches` (waits that spans tell of), `epochs` (from the first that spans \
+        `computed_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
+        where computing is not known or trainers share a group), `batches` (waits that spans tell of), `epochs` (from the first that spans \
         number to the last), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, \
         `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` (busy \
         before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        rank_groups(&trace.catalog, &analysis.counted, &analysis.measured.lanes)
+        rank_groups(&trace.catalog, &analysis.counted, &analysis.measured)
     }
 
     /// A row a trainer, and below it a row a reader.
@@ -71,6 +74,7 @@ impl Section for Training {
         }
         grid.print(out);
         more(summary.training.len(), top, out);
+        print_overlaps(&summary.training, top, out);
         let readers = || summary.training.iter().flat_map(|group| &group.readers);
         if readers().next().is_none() {
             return;
@@ -86,4 +90,23 @@ impl Section for Training {
         grid.print(out);
         more(readers().count(), top, out);
     }
+}
+
+/// A row a trainer whose computing is known.
+fn print_overlaps(groups: &[RankGroup], top: usize, out: &mut String) {
+    let known: Vec<_> = groups.iter().filter_map(|group| Some((group, group.overlap?))).collect();
+    if known.is_empty() {
+        return;
+    }
+    out.push('\n');
+    let mut grid = Grid::new(&["<overlap of", "rank", "I/O beside compute", "compute alone", "I/O alone", "neither"]);
+    for (group, overlap) in known.iter().take(top) {
+        let rank = group.rank.map_or("-".into(), |rank| rank.to_string());
+        let parts = [overlap.both_ns, overlap.compute_only_ns, overlap.io_only_ns, overlap.neither_ns];
+        let all = parts.iter().sum();
+        let cells = parts.map(|ns| format!("{} ({})", time(ns as f64), share(ns, all)));
+        grid.row([format!("{} ({})", group.trainer, group.pid), rank].into_iter().chain(cells).collect());
+    }
+    grid.print(out);
+    more(known.len(), top, out);
 }

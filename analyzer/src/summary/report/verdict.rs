@@ -2,6 +2,7 @@
 
 use super::Summary;
 use super::dataset::Dataset;
+use super::processes::ProcessUse;
 use super::time::Time;
 use crate::summary::groups::training::RankGroup;
 use crate::summary::units::{bytes, grouped, many, share, time};
@@ -214,7 +215,8 @@ fn volume(summary: &Summary) -> String {
 
 /// Bytes that went past files, where they are most of what moved.
 fn elsewhere(what: &Dataset) -> String {
-    let past = what.elsewhere_read + what.elsewhere_written;
+    // What one process writes to a pipe another one reads: once is enough.
+    let past = what.elsewhere_read.max(what.elsewhere_written);
     match past > what.bytes_read + what.bytes_written {
         true => format!(", besides {} through pipes, sockets and terminals", bytes(past as f64)),
         false => String::new(),
@@ -238,11 +240,20 @@ fn balance(summary: &Summary) -> Option<String> {
             "{going}. Whether a training waited for data is not known: processes counted in the place of events (summary \
              mode, or beyond a limit), and counts do not tell when."
         ),
+        None if !may_train(summary) => format!("{going}."),
         None => format!(
             "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
              and no process takes batches from readers."
         ),
     })
+}
+
+/// True if one of the programs may be a training that nothing tells of: a launcher gave it a rank, it marks spans, or it is a
+/// script. Nobody asks it of `tar`.
+fn may_train(summary: &Summary) -> bool {
+    let is_script = |program: &str| ["python", "pypy", "julia"].iter().any(|known| program.starts_with(known));
+    let trains = |process: &ProcessUse| process.rank.is_some() || is_script(&process.program);
+    !summary.spans.is_empty() || summary.processes.iter().any(trains)
 }
 
 fn hidden(spent: &Time) -> &'static str {

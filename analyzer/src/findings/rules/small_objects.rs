@@ -1,0 +1,53 @@
+//! Objects are so small that requests cost more than their bytes.
+
+use super::super::case::{COPY_NS_A_BYTE, Case, Judgement, part};
+use super::super::requests::GET;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::units::{bytes, grouped, time};
+
+pub const RULE: Rule = Rule {
+    id: "small-objects",
+    group: Group::Access,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and half of that is not for their bytes",
+    silences: &[],
+    silences_rules: &["small-reads"],
+    remedy: "pack samples into shards (webdataset, MDS, TFRecord) of 64 MiB or more, or keep more requests in flight",
+    elsewhere: "one request for what lies together: larger objects, larger ranges; or more requests in flight",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    let gets = || case.calls_on_files().filter(|function| function.name == GET);
+    let (count, time_ns) = gets().fold((0, 0.0), |(n, ns), get| (n + get.count - get.failed, ns + get.time_ns as f64));
+    let moved = gets().filter_map(|get| get.bytes).sum::<u64>() as f64;
+    let mean = part(moved, count as f64);
+    // Requests for much show the rate of the store; without them bytes cost what copying them does, and worth is at most.
+    let large = case.moved("read", 1 << 20, u64::MAX);
+    let fixed = (time_ns - moved * part(large.time_ns, large.bytes).unwrap_or(COPY_NS_A_BYTE)).max(0.0);
+    let of_time = part(time_ns, case.file_ns()).unwrap_or(0.0);
+    let of_small = part(fixed, time_ns).unwrap_or(0.0);
+    Judgement {
+        measures: vec![
+            case.calls(count),
+            case.below("size", mean),
+            case.at_least("time", Some(of_time)),
+            case.at_least("fixed", Some(of_small)),
+        ],
+        says: format!(
+            "{} GETs of {} each take {} of the time, and {} of that is not for their bytes",
+            grouped(count),
+            bytes(mean.unwrap_or(0.0)),
+            Unit::Share.text(of_time),
+            Unit::Share.text(of_small)
+        ),
+        worth: Some(case.shared_out(fixed)),
+        evidence: gets()
+            .map(|get| format!("{}: {} a request in the median", get.name, time(get.duration_ns.median)))
+            .collect(),
+        ..Judgement::default()
+    }
+}

@@ -1,0 +1,27 @@
+//! Requests to an object store come to nothing and are sent again.
+
+use super::super::case::{Case, Judgement};
+use super::super::requests;
+use super::super::{Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+
+pub const RULE: Rule = Rule {
+    id: "store-retries",
+    group: Group::Access,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "1 % of requests to an object store or more find no connection, lose it, time out, or are answered with 5xx",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "the way to the store and its limits: connections at once, idle timeouts, a proxy between; longer timeouts only hide it",
+    elsewhere: "",
+    verify: "dlio-analyze TRACE --section failures",
+    judge,
+};
+
+/// Failures after which a client asks again.
+const BROKEN: [&str; 7] = ["EIO", "ETIMEDOUT", "ECONNRESET", "ECONNREFUSED", "ECONNABORTED", "EPIPE", "EHOSTUNREACH"];
+
+fn judge(case: &Case) -> Judgement {
+    requests::judge(case, &BROKEN, "came to nothing")
+}

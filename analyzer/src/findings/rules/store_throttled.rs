@@ -1,0 +1,24 @@
+//! An object store says that it is asked too much.
+
+use super::super::case::{Case, Judgement};
+use super::super::requests;
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::report::findings::Confidence;
+
+pub const RULE: Rule = Rule {
+    id: "store-throttled",
+    group: Group::Access,
+    cost: Cost::Always,
+    confidence: Confidence::Exact,
+    asks: "an object store answers 1 % of requests or more with 503 or 429",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "fewer requests at once, larger ones (shards, larger ranges), names spread over more prefixes, more endpoints",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    requests::judge(case, &["EBUSY"], "were answered with 503 or 429")
+}
