@@ -9,15 +9,17 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test fuzz test-torch test-mlpstorage build wheel bench bench-quick bench-readme bench-peers bench-programs install clean setup-demo setup-test setup-torch say-test doc lint
+.PHONY: help demo test fuzz test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
 	@echo "make test      everything that is checked"
 	@echo "make test-torch  installs PyTorch for its own tests (5 minutes, 6 GB) and runs them"
+	@echo "make test-stores  installs boto3, s3fs and others for the tests of their requests (a minute, 130 MB) and runs them"
+	@echo "make test-mpi  installs Open MPI and libclang, builds libdlio_mpi.so and tests ranks under mpirun"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  runs MLPerf Storage's own program, which COMMAND starts, on ours"
 	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
-	@echo "make build     the programs and the library, into $(DLIO_DIST)"
+	@echo "make build     the programs and the library, into $(DLIO_DIST); build-mpi adds libdlio_mpi.so for an MPI"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
 	@echo "make install   the same into PREFIX=$(PREFIX)"
 	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
@@ -33,9 +35,17 @@ test: say-test setup-test lint build doc
 	tests/bench/run-tests.sh
 	tests/run-ui.sh
 
+# Ranks under mpirun, by its MPI. `make test` runs these tests too where mpirun is.
+test-mpi: setup-mpi build build-mpi
+	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives
+
 # The spans of PyTorch, with the real one in an environment of its own. `make test` runs them too once it is there.
 test-torch: setup-torch build
 	python/run-tests.sh --torch
+
+# Requests of other people's clients of object stores, in an environment of their own. `make test` runs these too once it is there.
+test-stores: setup-stores build
+	python/run-tests.sh --stores
 
 # MLPerf Storage's own program types the command lines; it is no package of a registry, so it is not installed here.
 test-mlpstorage: build
@@ -62,6 +72,11 @@ build:
 	cargo build --profile preload --package dlio-preload --package dlio-inline
 	@examples/dist.sh
 
+# What dlio loads when an MPI started it: with the mpicc on the PATH, or the one that MPICC names.
+build-mpi:
+	cargo build --release --locked --manifest-path benchmark/mpi/Cargo.toml --target-dir $(CARGO_TARGET_DIR)/mpi
+	@examples/dist.sh
+
 # The Python package, with the library and the programs in it.
 wheel: build
 	@python/build-wheel.sh
@@ -79,13 +94,18 @@ bench-readme:
 bench-peers: setup-test
 	@tests/bench/peers.sh
 
+# Clients of object stores beside one another, from nginx on this machine.
+bench-objects: build
+	@tests/bench/objects.py
+
 bench-programs: setup-test wheel
 	@cargo build --quiet --release --workspace --exclude dlio-preload --bins --examples
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- --deny warnings
-	@for crate in python tests/bench/micro; do echo "$$crate: fmt, clippy"; \
+	@mpi=$$(command -v mpicc >/dev/null && echo benchmark/mpi || echo "benchmark/mpi: without mpicc not looked at" >&2); \
+	for crate in python tests/bench/micro $$mpi; do echo "$$crate: fmt, clippy"; \
 		cargo fmt --manifest-path $$crate/Cargo.toml --check && cargo clippy --quiet --release --locked \
 		--target-dir $(CARGO_TARGET_DIR)/$$(basename $$crate) --manifest-path $$crate/Cargo.toml --all-targets -- --deny warnings \
 		|| exit 1; done
@@ -93,6 +113,7 @@ lint:
 install: build
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
+	@[ ! -e $(DLIO_DIST)/lib/libdlio_mpi.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdlio_mpi.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
 	$(DLIO_BIN_DIR)/dlio man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(DLIO_BIN_DIR)/dlio-analyze --man $(DESTDIR)$(PREFIX)/share/man/man1
@@ -108,6 +129,12 @@ setup-test:
 
 setup-torch:
 	@tests/setup.sh torch
+
+setup-stores:
+	@tests/setup.sh stores
+
+setup-mpi:
+	@tests/setup.sh mpi
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

@@ -14,6 +14,8 @@ for program in dlio dlio-analyze dlio-top; do
     place "$target/release/$program" "$dist/bin/$program"
 done
 ln -sf dlio "$dist/bin/dlio_benchmark"
+# Only where it was asked for.
+[ ! -e "$target/mpi/release/libdlio_mpi.so" ] || place "$target/mpi/release/libdlio_mpi.so" "$dist/lib/libdlio_mpi.so"
 for library in libdliotrace.so libdliotrace_inline.so; do
     place "$target/preload/$library" "$dist/lib/$library"
 done

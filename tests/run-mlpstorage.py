@@ -95,7 +95,7 @@ def verdicts(storage: Storage) -> None:
     said = storage.run("reports", "reportgen")
     runs = json.loads((storage.results / "results.json").read_text())
     expect((storage.results / "results.csv").stat().st_size > 0, "results.csv")
-    expect(len(runs) == 5, f"{len(runs)} runs are reported")
+    expect(len(runs) == 7, f"{len(runs)} runs are reported")
     for run in runs:
         theirs = re.search(rf"Benchmark run (?:is|qualifies for) (\w+).*\({re.escape(run['run_id'])}\)", said)
         check = subprocess.run([DIST / "dlio", "bench", "check", run["run_id"], "--json"], capture_output=True, text=True)
@@ -119,7 +119,7 @@ def main() -> None:
         samples = ["dataset.num_files_train=4", "dataset.num_samples_per_file=16", "dataset.record_length_bytes=10000"]
         train(storage, "resnet50", "a100", samples, ["reader.batch_size=4", "train.computation_time=0.01"])
         train(storage, "cosmoflow", "h100", few, ["reader.read_threads=2", "train.computation_time=0.01"])
-        for model in ["llama3-8b", "llama3-70b"]:
+        for model in ["llama3-8b", "llama3-70b", "llama3-405b", "llama3-1t"]:
             checkpoint(storage, model)
         verdicts(storage)
     print("mlpstorage runs on dlio")

@@ -1,16 +1,22 @@
 #!/bin/sh
 # Installs what is missing on a Debian-like machine that has Rust. `setup.sh demo` installs what building takes,
-# `setup.sh test` also what the tests use, `setup.sh torch` PyTorch for its own tests (some 6 GB). Says nothing and does nothing where everything is there.
+# `setup.sh test` also what the tests use, `setup.sh mpi` Open MPI and what its bindings are made with, `setup.sh torch` PyTorch
+# for its own tests (some 6 GB), `setup.sh stores` clients of object stores (130 MB). Says nothing and does nothing where
+# everything is there.
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
 [ "${1:-demo}" != demo ] && wanted="$wanted python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
     musl-gcc:musl-tools ruby:ruby"
 
+[ "${1:-demo}" = mpi ] && wanted="$wanted mpirun:openmpi-bin mpicc:libopenmpi-dev"
+
 missing=""
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
+# A library, which no command tells of.
+[ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' -print -quit)" ] || missing="$missing libclang-dev"
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }
 
 if [ -n "$missing" ]; then
@@ -41,5 +47,8 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 case "${1:-demo}" in
     # What reads our files in the tests: the libraries people use themselves.
     test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;
+    # Of versions that go together: finding them takes pip minutes.
+    stores) packages "$cache/dlio-stores-venv" .installed \
+        "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
     torch) packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy" ;;
 esac

@@ -56,6 +56,7 @@ class Guard:
         """Instructions for each thing that is guarded, by its name."""
         tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
         tasks |= {"pread, only counted": (self.counted, "pread"), "pread, made a .pftrace": (self.exported, "pread")}
+        tasks |= {"open and close, made a .pftrace": (self.exported, "openclose")}
         tasks |= {SUMMARISED: (self.decoded, "")}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}

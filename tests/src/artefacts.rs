@@ -8,6 +8,11 @@ pub fn library() -> Result<PathBuf, String> {
     existing(path, "cargo build --profile preload --package dlio-preload --package dlio-inline", "DLIO_PRELOAD")
 }
 
+/// What talks to an MPI, where `make build-mpi` was asked for.
+pub fn mpi_library() -> Option<PathBuf> {
+    named("DLIO_DIST").map(|place| place.join("lib/libdlio_mpi.so")).filter(|file| file.is_file())
+}
+
 /// One of the commands, or a sentence with the command that builds it.
 pub fn command(name: &str) -> Result<PathBuf, String> {
     let folder = named("DLIO_BIN_DIR").unwrap_or_else(|| target().join("release"));

@@ -76,3 +76,44 @@ fn utilization_and_bytes_of_a_trace_are_those_of_the_benchmark() {
 fn samples_that_fill_no_batch_are_not_read() {
     agrees(7, 14.0);
 }
+
+/// Barriers of each rank, in the order of ranks.
+const BARRIERS: &str = "SELECT rank, count(*) AS barriers FROM events
+    WHERE name = 'barrier' AND cat = 'communication' GROUP BY rank ORDER BY rank";
+
+/// Ranks whose workers read.
+const READERS: &str = "SELECT 0 AS zero, count(DISTINCT rank) AS ranks FROM events WHERE name = 'reader.read'";
+
+/// A run of three ranks, started by a program with arguments of its own.
+fn trace_of_ranks(program: &str, before: &[&str], more: &[&str]) {
+    let sandbox = Sandbox::new(&format!("benchmark-ranks-{}", before.len())).unwrap();
+    let mut command = Command::new(program);
+    command.args(before).args(["bench", "workload=unet3d", "--trace", "++hydra.run.dir=run"]).args(more);
+    command.args(["++workload.dataset.num_files_train=24", "++workload.dataset.record_length_bytes=10000"]);
+    command.args(["++workload.dataset.record_length_bytes_stdev=0", "++workload.train.epochs=2"]);
+    command.args(["++workload.reader.batch_size=4", "++workload.train.computation_time=0.01"]);
+    if let Some(library) = artefacts::mpi_library() {
+        command.env("DLIO_MPI_LIB", library);
+    }
+    let output = command.env("DLIO_LIB", artefacts::library().unwrap()).current_dir(sandbox.root()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(printed.matches("Findings").count(), 1, "one summary: {printed}");
+    let trace = sandbox.root().join("run/trace");
+    // Two steps in each of two epochs.
+    assert_eq!(asked(&trace, BARRIERS), [4.0, 4.0, 4.0]);
+    assert_eq!(asked(&trace, READERS), [3.0]);
+}
+
+#[test]
+fn a_trace_of_ranks_is_one_that_names_them() {
+    let dlio = artefacts::command("dlio").unwrap();
+    trace_of_ranks(dlio.to_str().unwrap(), &[], &["--ranks=3"]);
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("without mpirun its ranks are not traced: make setup-mpi");
+        return;
+    }
+    let before = ["--allow-run-as-root", "--oversubscribe", "-n", "3", dlio.to_str().unwrap()];
+    trace_of_ranks("mpirun", &before, &[]);
+    trace_of_ranks("mpirun", &before, &["--communicator=sockets"]);
+}

@@ -140,6 +140,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/finish.rs",
     "tracer/src/header_page.rs",
     "tracer/src/image.rs",
+    "tracer/src/io.rs",
     "tracer/src/local.rs",
     "tracer/src/mappings.rs",
     "tracer/src/names.rs",
@@ -160,7 +161,10 @@ const UNSAFE: &[&str] = &[
     "tracer/src/variables.rs",
     "tracer/src/vdso.rs",
     "benchmark/src/buffer.rs",
+    "benchmark/mpi/src/",
     "benchmark/src/formats/hdf5.rs",
+    "benchmark/src/mpi/library.rs",
+    "benchmark/src/mpi/table.rs",
     "benchmark/src/system.rs",
     "python/src/",
     // Programs that show or measure what the library costs.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlio_analyzer::amount::{Amount, SIZES, TIMES};
+use dlio_analyzer::cache::Cache;
 use dlio_analyzer::command::{size, when};
 use dlio_analyzer::compare::gate::Limit;
 use dlio_analyzer::filter::Filter;
@@ -24,6 +25,7 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("parquet_file", parquet_file),
     ("amounts", amounts),
     ("limits", limits),
+    ("kept", kept),
 ];
 
 /// A folder with one file in it, removed when dropped.
@@ -112,4 +114,14 @@ pub fn limits(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = Limit::parse(&text);
     let _ = Limits::default().amend(&text);
+}
+
+/// What an earlier reading left beside a trace.
+pub fn kept(bytes: &[u8]) {
+    let given = Given::new(".dlio-cache", bytes);
+    let typed = [given.0.display().to_string()];
+    let kept = Cache::of(&typed, &[]).expect("a folder without traces");
+    if let Some(remembered) = kept.load() {
+        remembered.summary();
+    }
 }

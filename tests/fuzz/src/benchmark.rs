@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlio_benchmark::config::Config;
-use dlio_benchmark::formats::{self, zip};
+use dlio_benchmark::formats::{self, hdf5_chunks, hdf5_head, zip};
 use dlio_benchmark::grammar;
 use dlio_benchmark::input::Access;
 use dlio_benchmark::interpolation::resolved;
 use dlio_benchmark::safetensors_file;
+use dlio_benchmark::store::xml;
 use dlio_benchmark::value::parse_yaml;
 use dlio_benchmark::workload::compose;
 
@@ -26,6 +27,10 @@ pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("jpeg", jpeg),
     ("png", png),
     ("indexed_binary", indexed_binary),
+    ("webdataset", webdataset),
+    ("mds", mds),
+    ("hdf5", hdf5),
+    ("store_answer", store_answer),
 ];
 
 /// An override, and the workload that it makes.
@@ -133,4 +138,35 @@ pub fn png(bytes: &[u8]) {
 
 pub fn indexed_binary(bytes: &[u8]) {
     sampled("indexed_binary", bytes);
+}
+
+pub fn webdataset(bytes: &[u8]) {
+    sampled("webdataset", bytes);
+}
+
+pub fn mds(bytes: &[u8]) {
+    sampled("mds", bytes);
+}
+
+/// Headers and chunks of HDF5, apart from its library.
+pub fn hdf5(bytes: &[u8]) {
+    let given = Given::new(bytes);
+    let file = given.open();
+    let names = || ["records".to_string(), "labels".to_string()].into_iter();
+    hdf5_head::places(&file, names());
+    hdf5_head::extent(bytes);
+    hdf5_head::element_bytes(bytes);
+    for mut set in hdf5_chunks::data_sets(&file, names()).unwrap_or_default() {
+        let mut sample = vec![0; set.sample_bytes.min(1 << 20) as usize];
+        set.read(&file, 0, &mut sample);
+    }
+}
+
+/// What an object store says of an error, or lists.
+pub fn store_answer(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for contents in xml::elements(&text, "Contents") {
+        xml::text(contents, "Key");
+    }
+    xml::text(&text, "Message");
 }
