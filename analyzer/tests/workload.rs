@@ -148,11 +148,48 @@ fn checkpoints_are_told_with_their_period() {
         &[
             ("workflow.checkpoint", "true"),
             ("model.model_size_bytes", "3145728"),
+            ("checkpoint.transfer_size", "3145728"),
             ("checkpoint.steps_between_checkpoints", "5"),
             ("checkpoint.fsync", "true"),
             ("dataset.num_files_train", "20"),
         ],
     );
+}
+
+#[test]
+fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
+    let folder = Folder::new("pickled");
+    let mut program = Script::new(100, 1);
+    for step in 0..20 {
+        program.load(&file(step as u64, "npy"), MIB, 300);
+        let now = program.now();
+        program.span_at(now, 100, "fetch", "data", (1, step)).at(now + 100);
+        program.span("train", "compute", 10_000);
+        if step % 10 == 9 {
+            let begun = program.now();
+            for (name, mebibytes) in [("weights", 2), ("moments", 4)] {
+                let path = format!("/no-such-data/out/{name}-{step}.pkl");
+                program.open(&path, 5);
+                for at in 0..mebibytes {
+                    program.write(&path, at * MIB, MIB, 400);
+                }
+                program.close(&path, 2);
+            }
+            let took = program.now() - begun;
+            program.span_at(begun, took, "save", "checkpoint", (1, step));
+        }
+    }
+    program.write_to(folder.path());
+    let found = derived(&folder, &[]);
+    values(
+        &found,
+        &[
+            ("checkpoint.file_bytes", "[2097152, 4194304]"),
+            ("checkpoint.transfer_size", "1048576"),
+            ("checkpoint.steps_between_checkpoints", "10"),
+        ],
+    );
+    assert!(!found.contains_key("model.model_size_bytes"), "{found:#?}");
 }
 
 #[test]

@@ -317,6 +317,8 @@ pub struct Checkpoints {
     pub file_bytes: Vec<u64>,
     /// They are written and read past the page cache.
     pub direct: bool,
+    /// Bytes of one write and one read of them.
+    pub transfer_size: Option<usize>,
     /// Bytes a second that a rank copies at most from the fast place.
     pub drain_rate: Option<f64>,
     /// Bytes that are read are checked against the checksums of what was written.
@@ -764,6 +766,7 @@ fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
         format: saving(&tree.text("checkpoint.format")),
         file_bytes: tree.counts("checkpoint.file_bytes"),
         direct: tree.flag("checkpoint.odirect"),
+        transfer_size: Some(tree.count("checkpoint.transfer_size") as usize).filter(|size| *size > 0),
         drain_rate: Some(tree.number("checkpoint.drain_rate")).filter(|rate| *rate > 0.0),
         verify: tree.flag("checkpoint.verify"),
         asynchronous: tree.flag("checkpoint.asynchronous"),

@@ -53,6 +53,8 @@ const COUNTABLE: f64 = (1u64 << 62) as f64;
 const PROCESSES_MAX: u64 = 4096;
 const LAYERS_MAX: i64 = 100_000;
 const SUBFOLDERS_MAX: u64 = 1_000_000;
+/// What is written at once is gathered in memory.
+const TRANSFER_MAX: u64 = 1 << 30;
 /// Bytes of a value of a Parquet column: its pages count in 32 bits.
 const VALUE_MAX: i64 = i32::MAX as i64;
 
@@ -99,6 +101,8 @@ fn quantities(config: &Config, ranks: u64, list: &mut List) {
     let copies = 4.0 * 8.0 * ranks as f64;
     at_most("the bytes of a checkpoint", model.size_bytes as f64 * ranks as f64 + numbers * copies, COUNTABLE);
     at_most("model.parallelism", model.tensor as f64 * model.pipeline as f64 * model.data.max(1) as f64, COUNTABLE);
+    let transfer = config.checkpoint.transfer_size.unwrap_or(0);
+    at_most("workload.checkpoint.transfer_size", transfer as f64, TRANSFER_MAX as f64);
     let checkpoints = config.checkpoint.writes as f64 + config.checkpoint.reads as f64;
     at_most("the checkpoints of the run", checkpoints, COUNTABLE);
     let excluded = config.output.exclude_start as f64 + config.output.exclude_end as f64;
@@ -150,6 +154,11 @@ fn objects(config: &Config, list: &mut List) {
     list.refuse(config.reader.direct, "workload.reader.odirect is for files, and the data are objects", "leave it out");
     let sent = config.checkpoint.direct && store::is_object(&config.checkpoint.folder);
     list.refuse(sent, "workload.checkpoint.odirect is for files, and checkpoints are objects", "leave it out");
+    list.refuse(
+        config.checkpoint.transfer_size.is_some() && store::is_object(&config.checkpoint.folder),
+        "workload.checkpoint.transfer_size is of writes to files, and checkpoints are objects, sent in parts",
+        "leave it out",
+    );
     list.refuse(
         config.dataset.format == "mmap_indexed_binary",
         "workload.dataset.format=mmap_indexed_binary maps files, and the data are objects",
@@ -468,6 +477,7 @@ mod tests {
             (&["workload=llama_7b", "++workload.checkpoint.num_checkpoints_read=20"], "cannot be read"),
             (&["workload=llama_7b_zero3", "++workload.model.parallelism.pipeline=2"], "exclude each other"),
             (&["workload=llama_70b"], "multiple of 32"),
+            (&["workload=llama_7b", "++workload.checkpoint.transfer_size=99999999999"], "transfer_size would be"),
             (
                 &[
                     "workload=unet3d",

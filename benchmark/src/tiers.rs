@@ -35,8 +35,8 @@ pub struct Tiered {
 impl Tiered {
     /// Only for a process with one thread, where something is done beside.
     pub fn new(config: &Checkpoints, shards: &[Shard]) -> Outcome<Tiered> {
-        let Checkpoints { fsync, random, verify, direct, .. } = *config;
-        let streamed = Streamed { fsync, random, verify, direct };
+        let Checkpoints { fsync, random, verify, direct, transfer_size, .. } = *config;
+        let streamed = Streamed { fsync, random, verify, direct, transfer_size };
         let beside = config.fast_folder.is_some() || config.asynchronous;
         let background =
             if beside { Some(Background::start(streamed.clone(), shards, config.drain_rate)?) } else { None };

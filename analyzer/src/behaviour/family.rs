@@ -17,6 +17,9 @@ const EVALUATION: [&str; 6] = ["valid", "validation", "val", "eval", "evaluation
 /// Suffixes that say how a file is packed, and not what it holds.
 const PACKED: [&str; 6] = ["gz", "bz2", "xz", "zst", "lz4", "lzma"];
 
+/// Words with which an ending begins that a file has until it is whole, and is renamed.
+const UNFINISHED: [&str; 5] = ["tmp", "temp", "part", "partial", "incomplete"];
+
 /// A longer one is part of the name.
 const SUFFIX_MAX: usize = 16;
 
@@ -24,7 +27,7 @@ impl Family {
     pub fn of(path: &str) -> Family {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let evaluates = folder.split('/').any(|part| EVALUATION.iter().any(|word| part.eq_ignore_ascii_case(word)));
-        Family { suffix: suffix(name), evaluates }
+        Family { suffix: suffix(finished(name)), evaluates }
     }
 
     /// In words: `.npy files`.
@@ -33,6 +36,17 @@ impl Family {
             if self.suffix.is_empty() { "files without a suffix".into() } else { format!(".{} files", self.suffix) };
         if self.evaluates { format!("{what} for evaluation") } else { what }
     }
+}
+
+/// The name that a file gets when it is whole: of `model.pt.partial-node3-17` it is `model.pt`.
+fn finished(name: &str) -> &str {
+    let is_unfinished = |ending: &str| {
+        let word = ending.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        UNFINISHED.contains(&word.to_ascii_lowercase().as_str())
+    };
+    let endings = name.match_indices('.').filter(|(at, _)| *at > 0);
+    let cut = endings.map(|(at, _)| at).find(|at| is_unfinished(&name[at + 1..]));
+    &name[..cut.unwrap_or(name.len())]
 }
 
 fn suffix(name: &str) -> String {
@@ -67,6 +81,10 @@ mod tests {
         assert_eq!(family("/data/train-00001-of-01024"), (String::new(), false));
         assert_eq!(family("/data/part.0007"), (String::new(), false));
         assert_eq!(family(".bashrc"), (String::new(), false));
+        for unfinished in ["m.pt.tmp", "m.pt.tmp.4711", "m.pt.partial-node3-17", "m.pt.part", "m.pt.TMP_x7"] {
+            assert_eq!(family(unfinished), ("pt".into(), false), "{unfinished}");
+        }
+        assert_eq!(family("/data/a.parts"), ("parts".into(), false));
         assert_eq!(family("/data/validated/x.bin"), ("bin".into(), false));
     }
 }

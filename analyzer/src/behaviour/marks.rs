@@ -33,6 +33,7 @@ pub struct Mark {
     pub end: i64,
     /// Place of the family of files, for passes and runs.
     pub family: u32,
+    /// What is read; of a message taken, what it came through.
     pub file: u32,
     /// As a span numbers it.
     pub epoch: i32,

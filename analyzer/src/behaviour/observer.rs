@@ -338,7 +338,7 @@ impl<'a> Observer<'a> {
         if waits && batch.bytes[i] > 0 {
             let bytes = batch.bytes[i] as u64;
             let mark = self.mark(What::Take, (batch.ts[i], batch.ts[i].saturating_add(batch.dur[i])), bytes);
-            self.keep(mark, 1, before);
+            self.keep(Mark { file: batch.file[i], ..mark }, 1, before);
         }
     }
 

@@ -62,7 +62,12 @@ pub struct Job<'a> {
     /// Spans of preparing a sample: how often, and how long each on average.
     pub prepared: Option<(u64, f64, f64)>,
     pub lost: u64,
+    /// The number of what is called a pipe, whichever it is.
+    pipe: Option<u32>,
 }
+
+/// What a pipe is called in the place of a path.
+const PIPE: &str = "<pipe>";
 
 /// Suffixes that checkpoints have, and hardly a data set.
 const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl", "distcp", "index", "meta"];
@@ -87,7 +92,16 @@ impl<'a> Job<'a> {
         let lost = |process: &Process| process.lost.saturating_sub(process.aggregated);
         let processes = trace.catalog.processes();
         let lost = processes.iter().map(lost).sum();
-        Job { analysis, observed, train, valid, saved, groups, processes, samples, prepared, lost }
+        let pipe = (0u32..).zip(trace.catalog.files()).find(|(_, path)| **path == *PIPE).map(|(number, _)| number);
+        Job { analysis, observed, train, valid, saved, groups, processes, samples, prepared, lost, pipe }
+    }
+
+    /// Messages that a process took from its readers: what came through pipes where there are any, for loaders of processes
+    /// talk through them and use sockets beside, to hand over descriptors.
+    pub fn taken(&self, proc: u32) -> Vec<&'a Mark> {
+        let own = || self.marks(What::Take).filter(|mark| mark.proc == proc);
+        let piped: Vec<&Mark> = own().filter(|mark| Some(mark.file) == self.pipe).collect();
+        if piped.is_empty() { own().collect() } else { piped }
     }
 
     /// Marks of one kind in order of time.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::entry::{Confidence, Entries, seconds};
-use super::job::{Job, written};
+use super::job::{DataFile, Job, written};
 use super::yaml::quoted;
 use crate::behaviour::marks::{Mark, What};
+use crate::behaviour::passes::Use;
 use crate::summary::quantiles::median;
 use crate::summary::units::bytes;
 
@@ -22,9 +23,19 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
         0 => (files.len() as u64, Confidence::Likely, format!("{} of which much is written", family.described())),
         said => (said, Confidence::Certain, format!("{} spans of checkpoints", saves.len())),
     };
-    let each = bytes_written as f64 / count.max(1) as f64 / (writers.len() as f64).max(1.0);
     let told = format!("{} in {count} checkpoints", bytes(bytes_written as f64));
-    entries.add("model.model_size_bytes", each.round(), confidence, told);
+    let shares = count.max(1) * (writers.len() as u64).max(1);
+    match sizes_of_files(job, shares).filter(|_| !are_tensors(&family.suffix, files)) {
+        Some(sizes) => {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            entries.add("checkpoint.file_bytes", format!("[{}]", sizes.join(", ")), confidence, told);
+        }
+        None => entries.add("model.model_size_bytes", bytes_written / shares, confidence, told),
+    }
+    if family.suffix == "safetensors" {
+        entries.certain("checkpoint.format", "safetensors", "their suffix");
+    }
+    transfer_size(used, entries);
     let folder = files.first().and_then(|file| crate::summary::analysis::directory(&file.path)).unwrap_or(".");
     entries.certain(
         "checkpoint.checkpoint_folder",
@@ -42,6 +53,57 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
         None => alone(&own, (count, restores), confidence, &evidence, entries),
     }
     true
+}
+
+/// Suffixes of files whose insides the benchmark makes: dictionaries of tensors.
+const TENSORS: [&str; 6] = ["pt", "pth", "ckpt", "bin", "safetensors", "index"];
+
+/// What the names of a TensorFlow checkpoint's parts have in them.
+const TENSORFLOW_PART: &str = ".data-0";
+
+fn are_tensors(suffix: &str, files: &[DataFile]) -> bool {
+    TENSORS.contains(&suffix) || files.iter().any(|file| file.path.contains(TENSORFLOW_PART))
+}
+
+/// More files in one checkpoint are not listed.
+const FILES_MAX: usize = 64;
+
+/// The sizes of one checkpoint's files where all of them are bytes: what of all that is written falls to each of `shares`.
+fn sizes_of_files(job: &Job, shares: u64) -> Option<Vec<u64>> {
+    let of_family = |files: &Vec<DataFile>| -> Vec<u64> {
+        let number = (files.len() as u64 / shares).max(1);
+        let mut sizes: Vec<u64> = files.iter().take(number as usize).map(|file| file.count.bytes_written).collect();
+        if number == 1 {
+            // One for each checkpoint, or one that is written over and over.
+            sizes = vec![written(files) / shares];
+        }
+        sizes
+    };
+    let sizes: Vec<u64> =
+        job.saved.iter().flat_map(|(_, _, files)| of_family(files)).filter(|size| *size > 0).collect();
+    (1..=FILES_MAX).contains(&sizes.len()).then_some(sizes)
+}
+
+/// Bytes of one write, where the benchmark would take others.
+fn transfer_size(used: &Use, entries: &mut Entries) {
+    /// What the benchmark writes at once where nobody says it.
+    const USUAL: f64 = (512 << 10) as f64;
+    const ALIKE: f64 = 0.1;
+    let mut sizes = used.written.sizes.values();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = sizes.iter().map(|(size, count)| size * *count as f64).sum();
+    let (mut seen, mut half) = (0.0, None);
+    for (size, count) in &sizes {
+        seen += size * *count as f64;
+        if half.is_none() && seen * 2.0 >= all && all > 0.0 {
+            half = Some(*size);
+        }
+    }
+    let Some(size) = half.filter(|size| (size - USUAL).abs() > ALIKE * USUAL) else { return };
+    let near: f64 = sizes.iter().filter(|it| (it.0 - size).abs() <= ALIKE * size).map(|it| it.0 * it.1 as f64).sum();
+    let confidence = if near >= 0.9 * all { Confidence::Certain } else { Confidence::Likely };
+    let evidence = format!("{:.0} % of their bytes are written in calls of about so many", near / all * 100.0);
+    entries.add("checkpoint.transfer_size", size.round(), confidence, evidence);
 }
 
 /// When checkpoints come in a training.

@@ -260,8 +260,7 @@ fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
         marks.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect()
     };
     if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
-        let own = |mark: &&Mark| mark.proc == group.proc;
-        return beat(&pauses(&mut job.marks(What::Take).filter(own)));
+        return beat(&pauses(&mut job.taken(group.proc).into_iter()));
     }
     if reading_lanes(job, set).len() > 1 {
         return None;
@@ -289,7 +288,7 @@ fn beaten(
     let units = match traversal {
         _ if job.groups.iter().any(|group| !group.readers.is_empty()) => {
             let group = job.groups.iter().find(|group| !group.readers.is_empty())?;
-            job.marks(What::Take).filter(|mark| mark.proc == group.proc).count() as f64 / epochs
+            job.taken(group.proc).len() as f64 / epochs
         }
         Traversal::Opened | Traversal::Loaded => samples,
         Traversal::Visited => set.used.runs.reads.count as f64 / epochs,

@@ -4,9 +4,9 @@ use super::piece::{PIECE, Piece};
 use super::shard::{Format, Shard};
 use super::{Mechanism, Moved};
 use crate::buffer::AlignedBuffer;
-use crate::direct::{self, DirectFile};
 use crate::draft::{self, Draft};
 use crate::failure::{Failure, Outcome};
+use crate::gathered::{GatheredFile, open_direct};
 use crate::input::ReadAt;
 use crate::restored;
 use crate::store::{self, Body, Ranges, Upload};
@@ -27,13 +27,19 @@ pub struct Streamed {
     pub verify: bool,
     /// Files are written and read past the page cache.
     pub direct: bool,
+    /// Bytes of one write and one read; as many as are made at once where nobody says it.
+    pub transfer_size: Option<usize>,
 }
 
 impl Streamed {
     /// Writes the file with a shard's tensors; the bytes of its index, if it has one.
     fn write(&self, path: &Path, shard: &Shard) -> io::Result<Option<Vec<u8>>> {
-        if self.direct {
-            let mut file = DirectFile::create(path)?;
+        let gathered = match (self.direct, self.transfer_size) {
+            (true, size) => Some(GatheredFile::create_direct(path, size)?),
+            (false, Some(size)) => Some(GatheredFile::create(path, size)?),
+            (false, None) => None,
+        };
+        if let Some(mut file) = gathered {
             let index = self.stream(shard, &mut file)?;
             return self.synced(&file.finish()?).map(|()| index);
         }
@@ -277,7 +283,12 @@ impl Mechanism for Streamed {
 
     fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
         let mut buffer = AlignedBuffer::default();
-        let piece = buffer.space(PIECE);
+        let size = self.transfer_size.unwrap_or(PIECE);
+        // Past the page cache reads are of whole pages, which is what the buffer has.
+        let piece = match self.direct {
+            true => buffer.space(size),
+            false => &mut buffer.space(size)[..size],
+        };
         let mut total = 0;
         for shard in shards {
             total += self.load_shard(folder, shard, piece)?;
@@ -301,7 +312,7 @@ impl Streamed {
             let failed = |error| self.of_direct(of_io("reading", &path, error));
             let file = File::open(&path).map_err(failed)?;
             match self.direct {
-                true => self.check(&path, shard, (&file, &index), direct::open(&path).map_err(failed)?, piece)?,
+                true => self.check(&path, shard, (&file, &index), open_direct(&path).map_err(failed)?, piece)?,
                 false => self.check(&path, shard, (&file, &index), &file, piece)?,
             }
         };
@@ -368,7 +379,7 @@ mod tests {
     }
 
     fn streamed(fsync: bool) -> Streamed {
-        Streamed { fsync, random: true, verify: true, direct: false }
+        Streamed { fsync, random: true, verify: true, direct: false, transfer_size: None }
     }
 
     #[test]
@@ -468,6 +479,22 @@ mod tests {
             assert_eq!(direct.load(scratch.path(), &shards).unwrap().bytes, moved.bytes);
             streamed(true).save(scratch.path(), &shards).unwrap();
             assert!(fs::read(scratch.path().join(name)).unwrap() == bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn in_writes_of_any_size_the_same_bytes_are_written_and_read() {
+        let scratch = crate::scratch::Folder::new("sized-checkpoint");
+        for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
+            let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 1_700_000), ("y", 9)]), ..file(name, 1) }];
+            let moved = streamed(true).save(scratch.path(), &shards).unwrap();
+            let bytes = fs::read(scratch.path().join(name)).unwrap();
+            for size in [4099, PIECE, 1 << 20, 3 << 20] {
+                let mut sized = Streamed { transfer_size: Some(size), ..streamed(true) };
+                assert_eq!(sized.save(scratch.path(), &shards), Ok(moved));
+                assert!(fs::read(scratch.path().join(name)).unwrap() == bytes, "{name} in writes of {size}");
+                assert_eq!(sized.load(scratch.path(), &shards).unwrap().bytes, moved.bytes);
+            }
         }
     }
 
