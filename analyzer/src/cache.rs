@@ -23,8 +23,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::draft::Draft;
-use crate::load::Trace;
 use crate::load::inputs::CACHE_NAME;
+use crate::load::stored::{self, Facts};
+use crate::load::{Trace, bucket};
 use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::unit::{Categories, Seen};
@@ -32,7 +33,7 @@ use crate::unit::{Categories, Seen};
 const MAGIC: &[u8; 8] = b"DLIOKEPT";
 
 /// Raise this when the parts change, or when a figure of the summary changes its meaning.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 /// A file that changed less than this before it was read may change again without another time: clocks of file systems
 /// are that coarse.
@@ -97,16 +98,10 @@ impl Cache {
         };
         let mut settled = true;
         let identity = |(path, _): &(PathBuf, bool)| {
-            let facts = std::fs::metadata(path).ok()?;
-            settled &= facts.modified().is_ok_and(|time| now.duration_since(time).is_ok_and(|age| age > SETTLED));
-            Some(Identity {
-                path: relative(path, &root),
-                size: facts.len(),
-                modified: (facts.mtime(), facts.mtime_nsec()),
-                changed: (facts.ctime(), facts.ctime_nsec()),
-                inode: facts.ino(),
-                device: facts.dev(),
-            })
+            let Facts { size, modified, changed, inode, device } = stored::facts(path).ok()?;
+            let time = SystemTime::UNIX_EPOCH + Duration::new(modified.0.max(0) as u64, modified.1 as u32);
+            settled &= now.duration_since(time).is_ok_and(|age| age > SETTLED);
+            Some(Identity { path: relative(path, &root), size, modified, changed, inode, device })
         };
         let files = files.iter().map(identity).collect::<Option<Vec<_>>>()?;
         let places = places(&root, given);
@@ -202,7 +197,10 @@ fn relative(path: &Path, root: &Path) -> String {
 /// The given paths as one text, wherever they are given from.
 fn spelled(given: &[String]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    let whole = |path: &String| here.join(path).to_string_lossy().into_owned();
+    let whole = |path: &String| match bucket::is_object(Path::new(path)) {
+        true => path.clone(),
+        false => here.join(path).to_string_lossy().into_owned(),
+    };
     given.iter().map(whole).collect::<Vec<_>>().join("\0")
 }
 

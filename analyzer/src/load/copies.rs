@@ -5,12 +5,12 @@
 //! times.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, Metadata};
 use std::hash::BuildHasher;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use foldhash::fast::{FixedState, RandomState};
+
+use super::stored::{Facts, StoredFile};
 
 /// Files up to this length are compared as a whole: a ring may differ anywhere.
 const WHOLE_MAX: u64 = 16 << 20;
@@ -34,8 +34,8 @@ pub struct Copies {
 
 impl Copies {
     /// True if a file was met under another name.
-    pub fn is_link(&mut self, facts: &Metadata) -> bool {
-        !self.inodes.insert((facts.dev(), facts.ino()))
+    pub fn is_link(&mut self, facts: &Facts) -> bool {
+        !self.inodes.insert((facts.device, facts.inode))
     }
 
     /// The file met before of which this one is a copy.
@@ -54,7 +54,7 @@ impl Copies {
 }
 
 fn same_end(one: &Path, other: &Path, length: u64) -> std::io::Result<bool> {
-    let (one, other) = (File::open(one)?, File::open(other)?);
+    let (one, other) = (StoredFile::open(one)?, StoredFile::open(other)?);
     let mut buffers = [vec![0; TAIL as usize], vec![0; TAIL as usize]];
     let mut at = if length <= WHOLE_MAX { 0 } else { length - TAIL };
     while at < length {

@@ -18,6 +18,8 @@ pub struct Note {
 pub enum LoadError {
     Missing(PathBuf),
     Unreadable(PathBuf, std::io::Error),
+    /// A place in a bucket: what went wrong, and what to do.
+    Bucket(String, String),
     /// A pipe, socket or device.
     NoFile(PathBuf),
     Empty(PathBuf),
@@ -42,6 +44,7 @@ impl std::fmt::Display for LoadError {
             LoadError::Unreadable(path, error) => {
                 write!(f, "{}: cannot be read ({error}); check its permissions", path.display())
             }
+            LoadError::Bucket(place, why) => write!(f, "{place}: {why}"),
             LoadError::NoFile(path) => write!(
                 f,
                 "{}: no file but a pipe or device, and a trace is read more than once; write it to a file first: cat {} > FILE",

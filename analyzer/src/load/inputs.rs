@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use dlio_schemas::native::{Damage, file, ring};
 
+use super::bucket;
 use super::copies::Copies;
 use super::duplicates::PassedOver;
 use super::errors::{LoadError, Note};
 use super::formats::FORMATS;
 use super::parts::{Export, NativeFiles, changed_just_now, stem};
 use super::source::{Format, Recognised};
+use super::stored::{self, StoredFile};
 
 /// Bytes looked at to tell what a file is.
 const HEAD: usize = 4096;
@@ -56,6 +58,8 @@ enum Content {
 
 /// The note on a file with a trace's name that holds nothing.
 const EMPTY: &str = "empty: what traced was killed before it wrote anything, or had no room; trace again";
+
+const NO_OBJECTS: &str = "the bucket has no objects there; check the spelling, or list it: aws s3 ls s3://BUCKET/";
 
 pub fn find(given: &[String]) -> Result<Found, LoadError> {
     tell(expand(given)?)
@@ -150,10 +154,10 @@ impl Beginning {
     fn comes_to_something(&mut self, path: &Path) -> bool {
         const STEP: Duration = Duration::from_millis(2);
         loop {
-            if !std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0) {
+            if !stored::facts(path).is_ok_and(|facts| facts.size == 0) {
                 return true;
             }
-            if self.waited >= BEGINNING_MAX || !changed_just_now(path) {
+            if bucket::is_object(path) || self.waited >= BEGINNING_MAX || !changed_just_now(path) {
                 return false;
             }
             std::thread::sleep(STEP);
@@ -212,7 +216,13 @@ pub fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
     let mut files = Vec::new();
     for input in given {
         let path = Path::new(input);
-        if path.exists() {
+        if bucket::is_object(path) {
+            let found = bucket::list(input).map_err(|error| LoadError::Bucket(input.clone(), error.to_string()))?;
+            if found.is_empty() {
+                return Err(LoadError::Bucket(input.clone(), NO_OBJECTS.into()));
+            }
+            files.extend(found.into_iter().filter(|(path, _)| !is_cache(path) && !is_unfinished(path)));
+        } else if path.exists() {
             walk(path, true, &mut files)?;
         } else if input.contains(['*', '?', '[']) {
             matches(input, &mut files)?;
@@ -288,9 +298,9 @@ fn lost_in_name(path: &Path) -> Option<u64> {
 /// The content of a file, and the file it is a copy of; `None` where it was met under another name.
 fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Option<PathBuf>)>> {
     let mut head = Vec::with_capacity(HEAD);
-    let file = std::fs::File::open(path)?;
-    let facts = file.metadata()?;
-    file.take(HEAD as u64).read_to_end(&mut head)?;
+    let file = StoredFile::open(path)?;
+    let facts = file.facts()?;
+    file.reader(0).take(HEAD as u64).read_to_end(&mut head)?;
     if copies.is_link(&facts) {
         return Ok(None);
     }
@@ -300,7 +310,7 @@ fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Op
         Content::Other(format) => format.names_processes,
         _ => false,
     };
-    Ok(Some((content, if names_processes { copies.original(path, facts.len(), &head) } else { None })))
+    Ok(Some((content, if names_processes { copies.original(path, facts.size, &head) } else { None })))
 }
 
 fn content(path: &Path, head: &[u8]) -> Content {

@@ -5,16 +5,15 @@
 //! others. Its numbers (names, ticks) become numbers of the catalogue and Unix time while a block is decoded.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
-use dlio_schemas::native::block::Opener;
+use dlio_schemas::native::block::{HEADER_SIZE, Header, MAGIC, Opener};
 use dlio_schemas::native::fields::{Ending, Fields, key};
 use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block, is_of_the_writer, learn};
 use dlio_schemas::native::names::Names;
@@ -30,6 +29,7 @@ use super::parts::{Export, LookAgain, NativeFiles, changed_just_now, stem};
 use super::resolve::{Meta, Resolver};
 use super::source::{Format, Reader, Source};
 use super::store::FileStore;
+use super::stored::{self, StoredFile};
 use super::tally::ProcessTally;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host, Process};
@@ -43,7 +43,7 @@ pub struct Opened {
     has_ring: bool,
     is_running: bool,
     /// The `.dlt` of a process that runs: it may become another file while it is read.
-    held: Option<Arc<File>>,
+    held: Option<StoredFile>,
 }
 
 /// The native files, as sources.
@@ -194,7 +194,7 @@ fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec
         }
     }
     // A process that had nothing to leave takes its ring away.
-    let is_gone = !files.own().any(|path| path.exists());
+    let is_gone = !files.own().any(|path| stored::exists(path));
     open_files(&files).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
 }
 
@@ -202,8 +202,8 @@ fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec
 fn is_final(opened: &Opened, files: &NativeFiles) -> bool {
     match opened.is_running {
         // A `.dlt` that was begun since the ring was read has blocks that this does not hold any more.
-        true => opened.image.has_ended() || files.dlt.is_some() || !opened.path.with_extension("dlt").exists(),
-        false => opened.image.has_ended() && files.own().all(|path| path.exists()),
+        true => opened.image.has_ended() || files.dlt.is_some() || !stored::exists(&opened.path.with_extension("dlt")),
+        false => opened.image.has_ended() && files.own().all(|path| stored::exists(path)),
     }
 }
 
@@ -223,7 +223,11 @@ fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let ring = files.ring.as_ref().and_then(&mut ring_of);
     let mut file = None;
     if let Some(path) = &files.dlt {
-        let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"));
+        let store = FileStore::open(path).and_then(|store| {
+            store.file().gather_headers(HEADER_SIZE, first_header)?;
+            Ok(store)
+        });
+        let store = store.map_err(|_| Damage::Broken("the file cannot be opened"));
         let opened = store.and_then(|store| Image::survey(&store).map(|image| (image, store.file())));
         match opened {
             Ok((opened, store)) => (image, file) = (Some((path, opened)), Some(store)),
@@ -250,6 +254,15 @@ fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     Ok((Opened { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
 }
 
+/// The first header of a block in some bytes, and the length of its block.
+fn first_header(bytes: &[u8]) -> Option<(usize, u64)> {
+    let magic = MAGIC.to_le_bytes();
+    memchr::memmem::find_iter(bytes, &magic).find_map(|place| {
+        let header = Header::from_bytes(bytes.get(place..)?).ok()?;
+        Some((place, header.size() as u64))
+    })
+}
+
 /// An image of which there is nothing but the name of its file, which ends in the process's number and a time.
 fn named_image(path: &Path) -> Image {
     let mut image = Image::default();
@@ -262,7 +275,9 @@ fn named_image(path: &Path) -> Image {
 }
 
 fn read_ring(path: &Path) -> Result<Ring, Damage> {
-    let bytes = std::fs::read(path).map_err(|_| Damage::Broken("the file cannot be read"))?;
+    let mut bytes = Vec::new();
+    let read = StoredFile::open(path).and_then(|file| file.reader(0).read_to_end(&mut bytes));
+    read.map_err(|_| Damage::Broken("the file cannot be read"))?;
     Ring::parse(&bytes)
 }
 
@@ -303,7 +318,7 @@ fn host(name: String, boot_id: Option<String>, images: &[&Opened]) -> Host {
 /// One process image.
 struct NativeSource {
     path: PathBuf,
-    held: Option<Arc<File>>,
+    held: Option<StoredFile>,
     proc: u32,
     clock: Clock,
     offset: i64,

@@ -10,14 +10,14 @@
 //! the first one of the next. Members are found by the first bytes they share. Where a guess is wrong, a member does not
 //! unpack, is read as a stream as far as it goes, and is noted as damage; what follows it is not lost with it.
 
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use dlio_schemas::native::Damage;
 use flate2::bufread::GzDecoder;
+
+use super::stored::StoredFile;
 
 /// Smaller files are read in one go.
 const SPLIT_FROM: u64 = 4 << 20;
@@ -57,7 +57,7 @@ pub struct Pieces {
 impl Pieces {
     /// The pieces of a file; `None` where it is small, or one line hangs on another.
     pub fn of(path: &Path, size: u64) -> Option<Pieces> {
-        let file = File::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
+        let file = StoredFile::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
         let mut head = vec![0; SAMPLE.min(size as usize)];
         file.read_exact_at(&mut head, 0).ok()?;
         let packed = head.starts_with(&[0x1f, 0x8b, 0x08]);
@@ -90,7 +90,7 @@ impl Pieces {
     /// Where it is damaged, those that are there, and what is wrong.
     pub fn load(&self, path: &Path, piece: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
         let mut out = Room { memory, used: 0 };
-        let (from, result) = match File::open(path) {
+        let (from, result) = match StoredFile::open(path) {
             Ok(file) => self.lines(&file, piece, &mut out),
             Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
         };
@@ -98,7 +98,7 @@ impl Pieces {
     }
 
     /// Loads a piece and says where its first line begins.
-    fn lines(&self, file: &File, piece: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
+    fn lines(&self, file: &StoredFile, piece: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
         let mut result = Ok(());
         for place in self.pieces[piece].clone() {
             result = result.and(self.append(file, place, out));
@@ -117,7 +117,7 @@ impl Pieces {
         (first.map_or(0, |first| first + 1), result)
     }
 
-    fn append(&self, file: &File, place: usize, out: &mut Room) -> Result<(), Damage> {
+    fn append(&self, file: &StoredFile, place: usize, out: &mut Room) -> Result<(), Damage> {
         let range = &self.places[place];
         if self.packed {
             return unpack(&load(file, range)?, out);
@@ -129,7 +129,7 @@ impl Pieces {
     }
 
     /// Appends up to the first line feed of a place; `false` where it has none.
-    fn append_first_line(&self, file: &File, place: usize, out: &mut Room) -> Result<bool, Damage> {
+    fn append_first_line(&self, file: &StoredFile, place: usize, out: &mut Room) -> Result<bool, Damage> {
         let range = &self.places[place];
         let mut length = FIRST_LINE;
         loop {
@@ -180,7 +180,7 @@ impl Room<'_> {
     }
 }
 
-fn load(file: &File, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
+fn load(file: &StoredFile, range: &Range<u64>) -> Result<Vec<u8>, Damage> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     file.read_exact_at(&mut bytes, range.start).map_err(|_| Damage::Cut)?;
     Ok(bytes)
@@ -215,7 +215,7 @@ fn begin_of_member(member: &[u8], most: usize) -> (Vec<u8>, bool) {
 }
 
 /// Begin, end and unpacked length of members; `None` where there is but one, or one that is too large.
-fn members(file: &File, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>, Vec<usize>)> {
+fn members(file: &StoredFile, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>, Vec<usize>)> {
     let mut starts = Vec::new();
     let finder = memchr::memmem::Finder::new(head);
     let (mut at, mut window) = (0u64, vec![0; WINDOW]);

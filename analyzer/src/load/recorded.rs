@@ -2,9 +2,7 @@
 //! numbers and a clock of its own.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Clock;
@@ -22,6 +20,7 @@ use super::formats::perfetto;
 use super::inputs::{self, Found};
 use super::native::{self, Opened};
 use super::store::{Bytes, FileStore};
+use super::stored::StoredFile;
 
 /// Bytes of a trace for viewers that are read at once.
 const WINDOW: usize = 1 << 20;
@@ -144,7 +143,7 @@ impl Recorded {
         match &self.events {
             Held::Batches(batches) => batches.iter().try_for_each(|(tid, events)| take(*tid, events)),
             Held::Blocks(path, image) => {
-                let file = if image.blocks.is_empty() { None } else { Some(File::open(path)?) };
+                let file = if image.blocks.is_empty() { None } else { Some(StoredFile::open(path)?) };
                 let (mut opener, mut events, mut bytes) = (Opener::new()?, Events::default(), Vec::new());
                 for (block, file) in image.blocks.iter().zip(file.iter().cycle()) {
                     bytes.resize(block.header.size(), 0);

@@ -4,36 +4,35 @@
 //! is cut while it is read (its program still runs) would end it with a signal.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufReader, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::file::Store;
+
+use super::stored::StoredFile;
 
 /// Files a thread keeps open. A trace of 23,000 processes has more files than a process may open.
 const OPEN_MAX: usize = 128;
 
 /// A file as a store of bytes; its size is that of the moment it was opened.
 pub struct FileStore {
-    file: Arc<File>,
+    file: StoredFile,
     size: usize,
 }
 
 impl FileStore {
     pub fn open(path: &Path) -> std::io::Result<FileStore> {
-        FileStore::of(Arc::new(File::open(path)?))
+        FileStore::of(StoredFile::open(path)?)
     }
 
     /// A file that is open already.
-    pub fn of(file: Arc<File>) -> std::io::Result<FileStore> {
-        let size = file.metadata()?.len() as usize;
+    pub fn of(file: StoredFile) -> std::io::Result<FileStore> {
+        let size = file.size()? as usize;
         Ok(FileStore { file, size })
     }
 
-    pub fn file(&self) -> Arc<File> {
+    pub fn file(&self) -> StoredFile {
         self.file.clone()
     }
 }
@@ -51,18 +50,18 @@ impl Store for FileStore {
 /// Open files of one thread, forgotten all at once when there are too many.
 #[derive(Default)]
 pub struct OpenFiles {
-    open: HashMap<PathBuf, Arc<File>>,
+    open: HashMap<PathBuf, StoredFile>,
 }
 
 impl OpenFiles {
-    pub fn get(&mut self, path: &Path) -> std::io::Result<Arc<File>> {
+    pub fn get(&mut self, path: &Path) -> std::io::Result<StoredFile> {
         if let Some(file) = self.open.get(path) {
             return Ok(file.clone());
         }
         if self.open.len() >= OPEN_MAX {
             self.open.clear();
         }
-        let file = Arc::new(File::open(path)?);
+        let file = StoredFile::open(path)?;
         self.open.insert(path.into(), file.clone());
         Ok(file)
     }
@@ -85,8 +84,9 @@ pub fn unpacked_most(size: u64) -> u64 {
 /// A file's bytes from first to last, unpacked where it is packed.
 pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
     let mut head = [0; 4];
-    let read = File::open(path)?.read(&mut head)?;
-    let file = File::open(path)?;
+    let file = StoredFile::open(path)?;
+    let read = file.reader(0).read(&mut head)?;
+    let file = file.reader(0);
     Ok(match head {
         [0x1f, 0x8b, ..] if read >= 2 => Box::new(super::gzip::Inflater::new(file)),
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file)?),
@@ -154,8 +154,8 @@ impl Bytes {
 }
 
 fn reader(path: &Path) -> Result<impl Read, Damage> {
-    let file = File::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
-    Ok(BufReader::with_capacity(1 << 18, file))
+    let file = StoredFile::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
+    Ok(BufReader::with_capacity(1 << 18, file.reader(0)))
 }
 
 /// The unpacked text: a cut file gives what it holds.

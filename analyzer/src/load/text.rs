@@ -9,6 +9,7 @@ use super::errors::Note;
 use super::parser::{Parser, Processes, Threads};
 use super::source::{Opening, Reader, Source, Sources};
 use super::store::{self, ITEM_MAX};
+use super::stored;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::unit::Unit;
@@ -33,8 +34,8 @@ pub fn open_all(paths: &[PathBuf], opening: &mut Opening, parser: MakeParser) ->
 pub fn sizes(paths: &[PathBuf], opening: &mut Opening) -> Vec<(PathBuf, u64)> {
     let mut sizes = Vec::new();
     for path in paths {
-        match std::fs::metadata(path) {
-            Ok(facts) => sizes.push((path.clone(), facts.len())),
+        match stored::facts(path) {
+            Ok(facts) => sizes.push((path.clone(), facts.size)),
             Err(_) => {
                 let what = Damage::Broken("the file cannot be opened");
                 opening.notes.push(Note { path: path.clone(), what, events_max: None });

@@ -23,14 +23,37 @@ pub const FORMAT: Format = Format {
     names_processes: false,
 };
 
+/// Keys of which the beginning of a trace has one: those of an event, and of a file that has its events in a list.
+const KEYS: [&str; 9] = [
+    "\"ph\"",
+    "\"traceEvents\"",
+    "\"otherData\"",
+    "\"displayTimeUnit\"",
+    "\"metadata\"",
+    "\"stackFrames\"",
+    "\"samples\"",
+    "\"schemaVersion\"",
+    "\"deviceProperties\"",
+];
+
+/// Whether it begins like JSON with events. Other people's data are JSON too.
 fn is_json(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let start = text.trim_start_matches('\u{feff}').trim_start();
-    let is_array = |rest: &str| {
-        let rest = rest.trim_start();
-        rest.is_empty() || rest.starts_with(['{', ']'])
+    let objects = match start.strip_prefix('[') {
+        Some(list) => list.trim_start(),
+        None => start,
     };
-    start.starts_with('{') || start.strip_prefix('[').is_some_and(is_array)
+    if start.starts_with('[') && (objects.is_empty() || objects.starts_with(']')) {
+        return true;
+    }
+    objects.starts_with('{') && (KEYS.iter().any(|key| objects.contains(key)) || is_cut(objects))
+}
+
+/// True if the beginning ends within its first object, of which more may tell.
+fn is_cut(text: &str) -> bool {
+    let first = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().next();
+    matches!(first, Some(Err(error)) if error.is_eof())
 }
 
 fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
@@ -117,4 +140,40 @@ const LINE_BYTES: u64 = 32;
 
 fn unit_of(source: u32, pieces: &Pieces, piece: usize) -> Unit {
     Unit::new(source, piece as u32, pieces.length(piece) / LINE_BYTES, pieces.size(piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_json;
+
+    #[test]
+    fn traces_are_told_from_other_json() {
+        let long = format!("{{\"nodes\": \"{}", "x".repeat(5000));
+        for head in [
+            "[",
+            "[\n",
+            "[]",
+            "\u{feff}[\n{\"id\":0,\"name\":\"FH\",\"ph\":\"M\"}",
+            "{\"traceEvents\":[]}",
+            "{\"displayTimeUnit\":\"ns\",",
+            "{\"schemaVersion\": 1, \"deviceProperties\": [",
+            "{\"name\":\"read\",\"ph\":\"X\"}\n{",
+            "[{\"name\": \"re",
+            &long,
+        ] {
+            assert!(is_json(head.as_bytes()), "{head}");
+        }
+        for head in [
+            "{\"a\": 1}",
+            "[1, 2]",
+            "[{\"question\": \"why?\"}, {",
+            "{\"text\": \"a\"}\n{\"text\": \"b\"}\n",
+            "{}",
+            "plain text",
+            "",
+            "[[1]]",
+        ] {
+            assert!(!is_json(head.as_bytes()), "{head}");
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Folders of Parquet that `--parquet` wrote, read again: every row group is a unit.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, AsArray, MapArray, RecordBatch};
@@ -21,6 +20,7 @@ use crate::load::duplicates::Duplicates;
 use crate::load::errors::Note;
 use crate::load::guarded::guarded;
 use crate::load::source::{Format, Opening, Reader, Source, Sources};
+use crate::load::stored::{self, StoredFile};
 use crate::schema::is_events;
 use crate::unit::Unit;
 
@@ -73,7 +73,7 @@ fn open(
     folders: &mut HashMap<PathBuf, Option<Numbers>>,
     duplicates: &mut Duplicates,
 ) -> Result<Option<ParquetSource>, &'static str> {
-    let opened = guarded(|| Ok(ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?));
+    let opened = guarded(|| Ok(ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(path)?)?));
     let reader = opened.and_then(|opened: Result<_, ArrowError>| opened).map_err(|_| UNREADABLE)?;
     if !is_events(reader.schema()) {
         return Ok(None);
@@ -81,7 +81,7 @@ fn open(
     let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     if !folders.contains_key(folder) {
         let known = guarded(|| processes(folder, catalog, duplicates)).and_then(|known| known);
-        let reason = || if folder.join("processes.parquet").exists() { UNLISTED } else { ALONE };
+        let reason = || if stored::exists(&folder.join("processes.parquet")) { UNLISTED } else { ALONE };
         let is_known = known.is_ok();
         folders.insert(folder.into(), known.ok());
         if !is_known {
@@ -104,7 +104,7 @@ fn open(
 /// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
 fn processes(folder: &Path, catalog: &Catalog, duplicates: &mut Duplicates) -> Result<Numbers, ArrowError> {
     let mut numbers = Numbers::new();
-    for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("hosts.parquet"))?)?.build()? {
+    for rows in ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(&folder.join("hosts.parquet"))?)?.build()? {
         let rows = Rows(&rows?);
         for row in 0..rows.0.num_rows() {
             catalog.host(Host {
@@ -118,7 +118,9 @@ fn processes(folder: &Path, catalog: &Catalog, duplicates: &mut Duplicates) -> R
             });
         }
     }
-    for rows in ParquetRecordBatchReaderBuilder::try_new(File::open(folder.join("processes.parquet"))?)?.build()? {
+    for rows in
+        ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(&folder.join("processes.parquet"))?)?.build()?
+    {
         let rows = Rows(&rows?);
         for row in 0..rows.0.num_rows() {
             let process = process(&rows, row, catalog);
@@ -210,7 +212,7 @@ impl Source for ParquetSource {
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
         let mut read = || -> Result<(), ArrowError> {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&self.path)?)?;
+            let builder = ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(&self.path)?)?;
             let builder = builder.with_row_groups(vec![index as usize]).with_batch_size(ROWS);
             let mut group = guarded(|| builder.build())??;
             while let Some(rows) = guarded(|| group.next())? {

@@ -35,6 +35,7 @@ use crate::catalog::{Catalog, FILE_NONE};
 use crate::load::arguments::SOURCE;
 use crate::load::parser::{Parser, Threads, lines};
 use crate::load::source::{Format, Opening, Recognised, Sources};
+use crate::load::stored;
 use crate::load::text as text_file;
 use crate::names::readable;
 use clock::Clock;
@@ -70,9 +71,7 @@ fn recognises(head: &[u8]) -> Recognised {
 
 /// The time of the last write to the file, in Unix time; the epoch where nobody knows.
 fn written(path: &Path) -> i64 {
-    let written = std::fs::metadata(path).and_then(|facts| facts.modified()).ok();
-    let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    since.map_or(0, |since| since.as_nanos() as i64)
+    stored::facts(path).map_or(0, |facts| facts.modified.0 * 1_000_000_000 + facts.modified.1)
 }
 
 /// The number at the end of the file's name; 0 where there is none.

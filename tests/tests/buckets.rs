@@ -1,0 +1,108 @@
+//! Traces that lie in a bucket: the figures are those of the files, and of a large trace only what is wanted is fetched.
+
+#[path = "../../benchmark/tests/store/mod.rs"]
+mod store;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use dlio_tests::artefacts;
+use dlio_tests::sandbox::Sandbox;
+use store::{Fault, Store};
+
+/// The store takes keys of its own bucket only.
+const BUCKET: &str = "s3://bucket";
+
+fn traced(folder: &Path, form: &str, program: &[&str]) {
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "--all", "-o", "trace", "--format", form, "--"]).args(program).current_dir(folder);
+    let output = command.env("DLIO_LIB", artefacts::library().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn upload(store: &Store, folder: &Path) {
+    for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap()) {
+        store.put(&format!("runs/one/{}", file.file_name().to_string_lossy()), fs::read(file.path()).unwrap());
+    }
+}
+
+fn analyze(store: &Store, arguments: &[&str]) -> Output {
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let scratch = std::env::temp_dir();
+    command.args(arguments).arg("--no-cache").envs(store.variables()).env("XDG_CACHE_HOME", scratch).output().unwrap()
+}
+
+fn answer(store: &Store, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = analyze(store, arguments);
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+fn complaint(store: &Store, arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = analyze(store, arguments);
+    assert!(!status.success(), "{arguments:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn what_lies_in_a_bucket_is_counted_as_what_lies_in_a_folder() {
+    let sandbox = Sandbox::new("bucket").unwrap();
+    let folder = sandbox.root();
+    fs::write(folder.join("data"), vec![7; 300_000]).unwrap();
+    traced(folder, "native", &["dd", "if=data", "of=copy", "bs=4k"]);
+    traced(folder, "perfetto", &["cat", "data"]);
+    traced(folder, "chrome", &["cksum", "data"]);
+    fs::copy(folder.join("data"), folder.join("trace/no-trace.bin")).unwrap();
+    let store = Store::start();
+    upload(&store, &folder.join("trace"));
+    let (there, here) = (format!("{BUCKET}/runs/one"), folder.join("trace").display().to_string());
+    for question in [
+        &["--format", "json"][..],
+        &["--sql", "select name, file, pos, bytes, ts from events order by ts, name, pos", "--format", "csv"],
+        &["--sql", "select * from processes order by pid", "--format", "csv"],
+    ] {
+        let asked = |place: &str| answer(&store, &[&[place], question].concat()).replace(place, "TRACE");
+        assert_eq!(asked(&there), asked(&here), "{question:?}");
+    }
+    let pattern = format!("{BUCKET}/runs/*/dd-*");
+    let counted = answer(&store, &[&pattern, "--sql", "select count(distinct pid) n from events", "--format", "csv"]);
+    assert_eq!(counted, "n\n1\n");
+}
+
+#[test]
+fn a_question_about_one_process_fetches_what_that_recorded() {
+    let sandbox = Sandbox::new("bucket-process").unwrap();
+    let folder = sandbox.root();
+    fs::write(folder.join("data"), vec![7; 1 << 20]).unwrap();
+    traced(folder, "native", &["dd", "if=data", "of=copy", "bs=1"]);
+    traced(folder, "native", &["cksum", "data"]);
+    let store = Store::start();
+    upload(&store, &folder.join("trace"));
+    let size = fs::read_dir(folder.join("trace")).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).sum::<u64>();
+    let (there, of_all) = (format!("{BUCKET}/runs/one/"), "select count(*) n from events");
+    let counted = answer(&store, &[&there, "--sql", of_all, "--format", "csv"]);
+    assert!(counted.trim_start_matches("n\n").trim().parse::<u64>().unwrap() > 2 << 20, "{counted}");
+    // Threads that go on from windows of one another fetch some bytes twice.
+    let whole = store.sent() as u64;
+    assert!(whole < size * 2, "{whole} bytes of {size} for all of it");
+    store.forget();
+    let of_one =
+        "select sum(bytes) n from events join processes using (proc) where name like '%read' and program = 'cksum'";
+    assert_eq!(answer(&store, &[&there, "--sql", of_one, "--format", "csv"]), "n\n1048576\n");
+    let part = store.sent() as u64;
+    assert!(part < size / 10, "{part} bytes of {size} for one process");
+}
+
+#[test]
+fn what_is_wrong_with_a_bucket_is_one_sentence_with_a_remedy() {
+    let store = Store::start();
+    let nothing = complaint(&store, &["s3://bucket/nothing"]);
+    assert!(nothing.contains("no objects there") && nothing.contains("aws s3 ls"), "{nothing}");
+    store.put("runs/a.dlt", vec![0; 5000]);
+    store.plan("GET", "", 1, Fault::Answer(403, "InvalidAccessKeyId", Vec::new()));
+    let refused = complaint(&store, &["s3://bucket/runs"]);
+    assert!(refused.contains("AWS_ACCESS_KEY_ID") && refused.lines().count() == 1, "{refused}");
+    let no_trace = complaint(&store, &["s3://bucket/runs/a.dlt"]);
+    assert!(no_trace.contains("s3://bucket/runs/a.dlt: not a trace"), "{no_trace}");
+}
