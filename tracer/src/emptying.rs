@@ -128,7 +128,7 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
         let counts = tally::is_on();
         // What is counted and not recorded needs no survey.
         let mut survey = if counts { Survey::default() } else { survey_of(records, &mut (*thread).scratch) };
-        let is_complete = if counts { is_complete(thread, half) } else { survey.complete };
+        let is_complete = if counts { records.iter().all(Record::is_complete) } else { survey.complete };
         if !is_complete && !forced {
             return false;
         }

@@ -16,6 +16,8 @@
 //! What finds no room is never dropped: further files are counted together as [`OTHER`], further threads as one, and
 //! intervals grow together over the shortest gaps, which are noted.
 
+mod alike;
+
 use super::Damage;
 use crate::ops::{Arg, Class, Layer, Op, OpInfo};
 use crate::record::{POS_UNKNOWN, Record};
@@ -173,7 +175,7 @@ impl<'a> Tally<'a> {
             Layer::App => None,
             _ => event.is_io().then(|| self.busy(0, &event)),
         };
-        self.thread(tid, set);
+        self.thread(tid, set, 1);
         self.0[head::EVENTS] += 1;
     }
 
@@ -274,7 +276,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn thread(&mut self, tid: u32, set: Option<usize>) {
+    fn thread(&mut self, tid: u32, set: Option<usize>, count: u64) {
         let place = |i: usize| THREADS_AT + i * thread::WORDS;
         let known =
             |words: &[u64; WORDS], at: usize| words[at + thread::KEY] == 0 || words[at + thread::KEY] as u32 == tid;
@@ -286,29 +288,26 @@ impl<'a> Tally<'a> {
             self.0[at + thread::KEY] = tid as u64;
         }
         self.0[at + thread::KEY] |= set.map_or(0, |set| 1 << (thread::SETS_FROM + set));
-        self.0[at + thread::EVENTS] += 1;
+        self.0[at + thread::EVENTS] += count;
     }
 
     fn bin(&mut self, event: &Event) {
+        let at = self.bin_of(event.start);
+        let Some(bin) = self.0[at..].first_chunk_mut::<{ bin::WORDS }>() else { return };
+        event.add_to(bin, 1, event.bytes.unwrap_or(0), event.ticks);
+    }
+
+    /// The beginning of the bin of a moment. Bins double until there is one.
+    fn bin_of(&mut self, start: u64) -> usize {
         if self.0[head::ORIGIN] == 0 {
-            self.0[head::ORIGIN] = event.start.max(1);
+            self.0[head::ORIGIN] = start.max(1);
         }
-        let since = event.start.saturating_sub(self.0[head::ORIGIN]);
+        let since = start.saturating_sub(self.0[head::ORIGIN]);
         // The width of a bin is a power of two.
         while since >> self.0[head::BIN_TICKS].max(1).ilog2() >= BINS as u64 {
             self.double_bins();
         }
-        let at = BINS_AT + (since >> self.0[head::BIN_TICKS].max(1).ilog2()) as usize * bin::WORDS;
-        let Some(bin) = self.0[at..].first_chunk_mut::<{ bin::WORDS }>() else { return };
-        bin[bin::EVENTS] += 1;
-        let (bytes, ticks) = match event.info.class {
-            Class::Read if event.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
-            Class::Write if event.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
-            _ if event.is_io() => return bin[bin::OTHER_TICKS] += event.ticks,
-            _ => return,
-        };
-        bin[bytes] += event.bytes.unwrap_or(0);
-        bin[ticks] += event.ticks;
+        BINS_AT + (since >> self.0[head::BIN_TICKS].max(1).ilog2()) as usize * bin::WORDS
     }
 
     fn double_bins(&mut self) {
@@ -467,6 +466,19 @@ impl Event {
     /// A call on a stored file that moves data, waits for it or asks about it.
     fn is_io(&self) -> bool {
         self.stored && matches!(self.info.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+    }
+
+    /// Adds events like this one to a bin: how many, and their bytes and ticks.
+    fn add_to(&self, bin: &mut [u64; bin::WORDS], events: u64, bytes: u64, ticks: u64) {
+        bin[bin::EVENTS] += events;
+        let (bytes_at, ticks_at) = match self.info.class {
+            Class::Read if self.is_call() => (bin::BYTES_READ, bin::READ_TICKS),
+            Class::Write if self.is_call() => (bin::BYTES_WRITTEN, bin::WRITE_TICKS),
+            _ if self.is_io() => return bin[bin::OTHER_TICKS] += ticks,
+            _ => return,
+        };
+        bin[bytes_at] += bytes;
+        bin[ticks_at] += ticks;
     }
 
     fn key(&self) -> u64 {
