@@ -1,4 +1,4 @@
-use std::{env, fs, path::Path};
+use std::{env, fs, path::Path, process::Command};
 
 const SOURCES: &[&str] = &["src/variadic.c", "src/memory.c", "src/older.c", "src/unwind.c"];
 
@@ -8,6 +8,7 @@ fn main() {
     cc::Build::new().files(SOURCES).flag("-fno-builtin").warnings(true).compile("dlio_preload");
     leave_out_libgcc();
     look_up_less();
+    map_less();
 }
 
 /// What the loader has to look up by name, in every process that starts: not our own functions, which are the first of
@@ -16,6 +17,20 @@ fn look_up_less() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     for told in ["compress_begin", "compress_end", "decompress_begin", "decompress_end"] {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--defsym=ZSTD_trace_{told}=0");
+    }
+}
+
+/// One mapping less in every process that starts: constants lie with the code. Said to the linker that comes with Rust, which
+/// is the one in use where nothing else is asked for; others do not all know the option.
+fn map_less() {
+    let variable = |name| env::var(name).unwrap_or_default();
+    let is_usual =
+        variable("TARGET") == "x86_64-unknown-linux-gnu" && !variable("CARGO_ENCODED_RUSTFLAGS").contains("link");
+    let rustc = Command::new(variable("RUSTC")).args(["--print", "sysroot"]).output();
+    let sysroot = rustc.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().into());
+    let linker = Path::new(&sysroot).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld");
+    if is_usual && linker.exists() {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
     }
 }
 

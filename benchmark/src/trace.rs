@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use dlio_schemas::env;
 use dlio_schemas::ops::{Layer, OPS};
+use dlio_tracer::environment;
 use dlio_tracer::gathering::{Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
@@ -109,6 +110,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
     }
     options.pass_on(&mut command);
+    command.envs(environment::of_machine(folder.as_os_str().as_bytes()));
     let converter = converter();
     if options.form().is_some() {
         command.env(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));

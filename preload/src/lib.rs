@@ -29,7 +29,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
             }
-            libc::pthread_atfork(None, None, Some(child));
+            dlio_tracer::engine::on_fork(child);
         }
         dlio_tracer::engine::start();
         if dlio_tracer::engine::wants_patches() {

@@ -82,9 +82,11 @@ unsafe impl Sync for Own {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
 
-#[global_allocator]
-static OWN: Own =
-    Own { taken: AtomicBool::new(false), early: UnsafeCell::new(Early { used: 0, bytes: [0; EARLY_SIZE] }) };
+dlio_tracer::large! {
+    #[global_allocator]
+    static OWN: Own =
+        Own { taken: AtomicBool::new(false), early: UnsafeCell::new(Early { used: 0, bytes: [0; EARLY_SIZE] }) };
+}
 static HEAP: Heap = Heap(UnsafeCell::new(dlmalloc::Dlmalloc::new_with_allocator(Kernel)));
 
 impl Own {

@@ -31,6 +31,7 @@ pub const SPOOL: &str = "DLIO_TRACE_SPOOL";
 pub const UMASK: &str = "DLIO_TRACE_UMASK";
 pub const INLINE: &str = "DLIO_TRACE_INLINE";
 pub const LABEL: &str = "DLIO_TRACE_LABEL";
+pub const MACHINE: &str = "DLIO_TRACE_MACHINE";
 
 /// Where the tracer looks for a place for rings when the trace folder is on a network file system, in this order; and how
 /// the folder there is called, before the number of its user.
@@ -123,6 +124,12 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "1 patches open, close, read, write and lseek in the C library itself: calls through its own pointers and from libraries that look past us are seen, and what a stream does inside.",
     },
     Variable { name: LABEL, values: "TEXT", default: "", meaning: "A name for this run, kept with each process." },
+    Variable {
+        name: MACHINE,
+        values: "FACTS",
+        default: "",
+        meaning: "What the tracer has found out about the machine, left by each program to those it starts. Not to be set by hand.",
+    },
 ];
 
 /// The known name closest to a mistyped one.

@@ -22,26 +22,28 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// System calls of the program with a library before it.
-fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str) -> Vec<String> {
+/// System calls of the program with a library before it. `machine` is what it is told about that.
+fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, machine: &str) -> Vec<String> {
     let counts = sandbox.root().join("counts");
     let mut command = Command::new("strace");
     command.arg("-o").arg(&counts).args(["-E", &format!("LD_PRELOAD={library}")]).arg(sandbox.root().join("reads"));
     command.args(arguments).env("DLIO_TRACE_DIR", sandbox.trace());
     let format = if convert == "exit" { "native" } else { "auto" };
-    command.env("DLIO_TRACE_FORMAT", format).env("DLIO_TRACE_CONVERT", convert);
+    command.env("DLIO_TRACE_FORMAT", format).env("DLIO_TRACE_CONVERT", convert).env("DLIO_TRACE_MACHINE", machine);
     assert_eq!(sandbox.run(&mut command, true).unwrap().exit, "0");
     let text = std::fs::read_to_string(counts).unwrap();
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 
-/// Without an event: the library has a part or two more to be mapped than an empty one, the folder is looked at, how threads are
-/// stopped in the end is said, and the end is one thread's. With
-/// events: beside that a file is made, and the kernel is asked for six facts; and where that file is not to stay, another
-/// one is made and it is removed.
-const WITHOUT_EVENTS: usize = 5;
-const WITH_EVENTS: usize = 34;
-const WITH_EVENTS_AND_BLOCKS: usize = 42;
+/// Without an event: how threads are stopped in the end is said, the end is one thread's, and the folder is looked at. With
+/// events: beside that a file is made, and the kernel is asked for what only it knows of a process; where nobody has told what
+/// machine this is, for that; and where the file is not to stay, another one is made and it is removed.
+const WITHOUT_EVENTS: usize = 3;
+const WITH_EVENTS: usize = 24;
+const WITH_EVENTS_AND_BLOCKS: usize = 35;
+/// The same of a program that another one of the run, or `dlio trace`, has told.
+const TOLD_WITHOUT_EVENTS: usize = 2;
+const TOLD_WITH_EVENTS: usize = 16;
 /// Where the kernel's clock is slow to read it is asked what that clock is.
 const CLOCK: usize = 3;
 
@@ -53,18 +55,68 @@ fn a_short_process_is_traced_in_few_system_calls() {
     compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
     std::fs::write(&source, "int nothing;\n").unwrap();
     compile(&source, &empty, &["-shared", "-fPIC"]).unwrap();
-    std::fs::create_dir(sandbox.trace()).unwrap();
+    let machine = told_by_dlio(&sandbox);
     let (empty, library) = (empty.display().to_string(), artefacts::library().unwrap().display().to_string());
-    for (arguments, convert, most) in
-        [(&[][..], "exit", WITHOUT_EVENTS), (&["50"], "later", WITH_EVENTS), (&["50"], "exit", WITH_EVENTS_AND_BLOCKS)]
-    {
-        let bare = calls(&sandbox, &empty, arguments, convert);
-        let traced = calls(&sandbox, &library, arguments, convert);
+    for (arguments, convert, machine, most) in [
+        (&[][..], "exit", "", WITHOUT_EVENTS),
+        (&["50"], "later", "", WITH_EVENTS),
+        (&["50"], "exit", "", WITH_EVENTS_AND_BLOCKS),
+        (&[], "later", &machine, TOLD_WITHOUT_EVENTS),
+        (&["50"], "later", &machine, TOLD_WITH_EVENTS),
+    ] {
+        let bare = calls(&sandbox, &empty, arguments, convert, machine);
+        let traced = calls(&sandbox, &library, arguments, convert, machine);
         let asks_for_clock = traced.iter().any(|line| line.contains("current_clocksource"));
         let most = most + if asks_for_clock { CLOCK } else { 0 };
-        let own = traced.len() - bare.len();
+        let own = traced.len().saturating_sub(bare.len());
         assert!(own <= most, "{own} system calls of ours with {arguments:?}, at most {most}: {traced:#?}");
     }
+}
+
+/// The facts of the machine as `dlio trace` hands them to a command whose trace goes to the sandbox's folder.
+fn told_by_dlio(sandbox: &Sandbox) -> String {
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "-q", "-o"]).arg(sandbox.trace()).args(["--", "env"]);
+    command.env("DLIO_LIB", artefacts::library().unwrap());
+    let run = sandbox.run(&mut command, true).unwrap();
+    let output = String::from_utf8(run.output).unwrap();
+    let value = output.lines().find_map(|line| line.strip_prefix("DLIO_TRACE_MACHINE="));
+    value.expect("a variable with the machine's facts").to_string()
+}
+
+/// Facts that a program was told are those it would have found, and those of another machine are not believed.
+#[test]
+fn what_is_told_about_a_machine_is_what_would_be_found() {
+    let sandbox = Sandbox::new("short.told").unwrap();
+    let source = sandbox.root().join("reads.c");
+    std::fs::write(&source, READS).unwrap();
+    compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
+    let (told, library) = (told_by_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
+    // The same, but for the boot, the cores or the host's name.
+    let (booted, rest) = told.split_once(':').unwrap();
+    let parts: Vec<&str> = told.split(':').collect();
+    let changed = |at: usize, to: &str| {
+        let mut parts = parts.clone();
+        parts[at] = to;
+        parts.join(":")
+    };
+    let other_boot =
+        format!("{}:{rest}", booted.parse::<u64>().unwrap() - 60_000_000_000).replace(parts[4], &"0".repeat(36));
+    let facts = |machine: &str| {
+        std::fs::remove_dir_all(sandbox.trace()).unwrap();
+        calls(&sandbox, &library, &["3"], "later", machine);
+        let seen = seen::read(&sandbox.trace());
+        let [process] = &seen.processes[..] else { panic!("{:?}", seen.faults) };
+        ["host", "boot_id", "kernel", "memory", "cores", "clock"].map(|key| process.fields.get(key).map(str::to_string))
+    };
+    let found = facts("");
+    assert!(found.iter().all(|fact| fact.as_ref().is_some_and(|fact| !fact.is_empty())), "{found:?}");
+    assert_eq!(facts(&told), found);
+    assert_eq!(facts(&other_boot), found);
+    assert_eq!(facts(&changed(6, "elsewhere")), found);
+    assert_eq!(facts("nonsense"), found);
+    // And that what is told is what is written, where it may be.
+    assert_eq!(facts(&changed(2, "99"))[4].as_deref(), Some("99"));
 }
 
 /// Many short processes, one that is killed, and one that does more than the others.

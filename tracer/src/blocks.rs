@@ -10,7 +10,7 @@ use dlio_schemas::native::block::{self, Codec, HEADER_SIZE, Header, Kind};
 use dlio_schemas::native::file::file_header;
 use dlio_schemas::native::ring::header;
 
-use crate::files::{DLT_IDENTITY, LOCK, RING_IDENTITY, dlt_path, ring_path};
+use crate::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
 use crate::tail::Tail;
 use crate::{config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble};
 
@@ -180,6 +180,6 @@ pub fn keep_both_open() {
     }
     held::keep_open(held::DLT, DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | libc::O_APPEND));
     if ring_file::is_in_file() {
-        held::keep_open(held::RING, RING_IDENTITY.open(ring_path(), libc::O_RDWR));
+        held::keep_open(held::RING, reopen_ring());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use dlio_schemas::clock::Anchor;
 
 use crate::switches::SWITCHES;
-use crate::{sys, vdso};
+use crate::{machine, sys, vdso};
 
 /// The moment [`start`] ran, against which the rate is measured later.
 static STARTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -68,8 +68,14 @@ pub fn rate_hz(now: &Anchor) -> u64 {
 /// The processor must promise a constant rate in every state, and the kernel must build its own time on it.
 #[cfg(target_arch = "x86_64")]
 fn tsc_is_trusted() -> bool {
+    machine::has_steady_tsc().unwrap_or_else(is_tsc_steady)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+fn is_tsc_steady() -> bool {
     const INVARIANT: u32 = 1 << 8;
-    // Asked once and not whether it may be: each question takes a virtual machine 5 us, and every processor of 64 bits answers
+    // Asked once and not whether it may be: each question takes a virtual machine 15 us, and every processor of 64 bits answers
     // up to 0x8000_0008, where its widths of addresses are.
     let invariant = core::arch::x86_64::__cpuid(0x8000_0007).edx & INVARIANT != 0;
     invariant && (kernel_reads_tsc() || kernel_says_tsc())

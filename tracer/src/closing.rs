@@ -16,7 +16,7 @@ use crate::files::{LOCK, dlt_path, ring_path};
 use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
-use crate::{clock, config, header_page, held, ring_file, sys, tally, thread_names, trouble};
+use crate::{clock, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble};
 
 /// The remains of [`close`].
 pub struct Closed {
@@ -49,6 +49,11 @@ fn close_open(page: *mut u8, ended: &[u8], ring_will_do: bool) -> Option<Closed>
         let lost = header_page::count_at(header::LOST);
         return Some(Closed { path: ring_path(), is_ring: true, written: true, lost, trouble: trouble::first() });
     }
+    Some(stack::with_room(|| write_all(page, ended)))
+}
+
+/// Writes everything into the `.dlt`. Where that cannot be the ring stays, with what is left.
+fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
     write_threads();
     CLOSING.store(true, Relaxed);
     // SAFETY: all threads are stopped.
@@ -66,7 +71,7 @@ fn close_open(page: *mut u8, ended: &[u8], ring_will_do: bool) -> Option<Closed>
         false if ring_file::is_in_file() => leave_ending(page, ended, blocks::events()),
         false => leave_name(closed.lost),
     }
-    Some(closed)
+    closed
 }
 
 /// Whether a reader finds everything in the ring, which lies where the trace belongs.

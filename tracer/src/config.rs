@@ -11,7 +11,7 @@ use dlio_schemas::ops::Layer;
 
 use crate::filter::Filter;
 use crate::path_buffer::{PATH_MAX, PathBuffer};
-use crate::{sys, variables};
+use crate::{machine, sys, variables};
 
 /// The form of file that a process leaves when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +119,11 @@ impl Config {
         &self.spool
     }
 
+    /// The trace folder, if rings lie there because its file system is of this machine; else empty.
+    pub fn local_dir(&self) -> &[u8] {
+        if self.has_spool() || is_spool_given() { b"" } else { &self.dir }
+    }
+
     /// True if that is another folder than the trace's.
     pub fn has_spool(&self) -> bool {
         self.spool != self.dir
@@ -141,6 +146,11 @@ impl Config {
 /// The folder of a trace folder's rings.
 pub fn spool_of(dir: &[u8]) -> Vec<u8> {
     text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, &working_dir()))
+}
+
+/// True if somebody has chosen the folder of rings.
+pub fn is_spool_given() -> bool {
+    variables::variable(env::SPOOL).is_some_and(|folder| !folder.is_empty())
 }
 
 /// In a frame of its own: a page of the stack that is touched costs as much as ten system calls.
@@ -324,6 +334,9 @@ fn layers() -> u32 {
 /// Rings are shared memory: on a network file system they would be slow and not coherent, so they go to a local folder
 /// there and `dlio trace`, or the next process of the run, brings them home.
 fn spool_for(dir: &[u8]) -> Vec<u8> {
+    if machine::is_local(dir) {
+        return dir.to_vec();
+    }
     let above = |path: &&[u8]| {
         let slash = path.iter().rposition(|&byte| byte == b'/').filter(|_| path.len() > 1)?;
         dir.get(..slash.max(1))

@@ -42,17 +42,16 @@ struct Description {
 /// A table of zeroed slots. The first chunk, which most programs never leave, is found without a pointer.
 struct Table {
     first: MaybeUninit<[Slot; CHUNK]>,
-    /// Slots of the first chunk that were ever used: most programs have a few, and each page that is only looked at is a
-    /// page that the kernel has to find.
-    used: AtomicUsize,
     chunks: [AtomicPtr<Slot>; CHUNKS],
 }
 
-static TABLE: Table = Table {
-    first: MaybeUninit::zeroed(),
-    used: AtomicUsize::new(0),
-    chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
-};
+crate::large! {
+    static TABLE: Table =
+        Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] };
+}
+/// Slots up to the last one that was ever used: most programs have a few, and each page of the table that is only looked at
+/// is a page that the kernel has to find.
+static SEEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Table {
     #[inline(always)]
@@ -69,8 +68,8 @@ impl Table {
 
     fn get_or_make(&self, index: usize) -> Option<&Slot> {
         let place = self.chunks.get(index / CHUNK)?;
-        if index < CHUNK && index >= self.used.load(Relaxed) {
-            self.used.fetch_max(index + 1, Relaxed);
+        if index >= SEEN.load(Relaxed) {
+            SEEN.fetch_max(index + 1, Relaxed);
         }
         if index >= CHUNK && place.load(Acquire).is_null() {
             let fresh = sys::map_memory(CHUNK * size_of::<Slot>()).cast::<Slot>();
@@ -88,8 +87,9 @@ impl Table {
 
     /// The slots that were ever used, and the others of their chunks.
     fn for_each(&self, visit: impl Fn(&Slot)) {
-        (0..self.used.load(Relaxed)).filter_map(|index| self.get(index)).for_each(&visit);
-        for chunk in (1..CHUNKS).filter(|number| self.has(*number)) {
+        let seen = SEEN.load(Relaxed);
+        (0..seen.min(CHUNK)).filter_map(|index| self.get(index)).for_each(&visit);
+        for chunk in (1..seen.div_ceil(CHUNK)).filter(|number| self.has(*number)) {
             (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
         }
     }

@@ -205,6 +205,7 @@ pub fn start() {
 fn start_with_room() {
     vdso::find();
     facts::note_start();
+    facts::find_command();
     clock::start();
     let config = config::load();
     if config.on {
@@ -278,9 +279,23 @@ fn register() {
     // before the loader's, so ours run last, after every destructor.
     unsafe {
         on_exit(at_exit, std::ptr::null_mut());
-        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        on_fork(after_fork_in_child);
     }
     thread_end::register(thread_ends);
+}
+
+/// Has the child of each fork call a function that lives as long as the process. What `pthread_atfork` does, whose few
+/// instructions every library has its own of, on a page that nothing else is needed from.
+///
+/// # Safety
+/// The function may be called in a child of any thread.
+pub unsafe fn on_fork(child: extern "C" fn()) {
+    type Handler = Option<extern "C" fn()>;
+    unsafe extern "C" {
+        fn __register_atfork(prepare: Handler, parent: Handler, child: Handler, library: *const libc::c_void) -> i32;
+    }
+    // SAFETY: by the contract above; without a library it is never taken back.
+    unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
 }
 
 /// Something makes tracing impossible: one sentence, and the program runs on untraced.
@@ -331,7 +346,7 @@ pub fn end(ending: Ending) {
         set_mode(CLOSED);
         // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
         if finish::is_needed() {
-            stack::with_room(|| finish::finish(ending));
+            stack::with_some_room(|| finish::finish(ending));
             image::forget();
             descriptors::forget_files();
             mappings::forget_files();

@@ -1,15 +1,17 @@
 //! Tracing is inherited: programs that this one starts find the library and its variables in their environment, even
 //! where the program passes them an environment of its own making.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
 
-use crate::config::Config;
+use crate::config::{self, Config};
+use crate::files::LOCK;
+use crate::machine::Machine;
 use crate::path_buffer::PathBuffer;
-use crate::{programs, stack, sys, variables};
+use crate::{clock, machine, programs, stack, sys, variables, vdso};
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -42,6 +44,20 @@ pub fn remember(config: &Config) {
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
 }
 
+/// The variable and its value by which the programs that `dlio trace` starts need not ask what machine this is. `folder` is
+/// the one their traces go to.
+pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
+    vdso::find();
+    clock::start();
+    {
+        let _held = LOCK.take()?;
+        let is_local = !config::is_spool_given() && config::spool_of(folder) == folder;
+        Machine::ask(if is_local { folder } else { b"" });
+    }
+    let (name, value) = machine::entry()?.to_str().ok()?.split_once('=')?;
+    Some((OsStr::new(name), OsStr::new(value)))
+}
+
 /// True if this process was started traced.
 pub fn is_traced() -> bool {
     !CARRIED.load(Acquire).is_null()
@@ -66,8 +82,7 @@ pub unsafe fn with_carried<T>(
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
     let Some(room) = Room::of_this_thread() else { return exec(given) };
     let Room { list, preload } = room;
-    let is_harmless = |program: &CStr| stack::with_room(|| programs::loading_of_found(program, preload).is_harmless());
-    let loads = program.is_none_or(is_harmless);
+    let loads = program.is_none_or(|program| stack::with_some_room(|| programs::may_load(program, preload)));
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
     unsafe {
@@ -80,7 +95,7 @@ pub unsafe fn with_carried<T>(
             if (*place).is_null() {
                 break;
             }
-            if used + carried.variables.len() + 1 >= ENTRIES_MAX {
+            if used + carried.variables.len() + 2 >= ENTRIES_MAX {
                 return exec(given);
             }
             list[used] = *place;
@@ -94,8 +109,9 @@ pub unsafe fn with_carried<T>(
         }
     }
     let given_entries = used;
-    for variable in carried.variables.iter().skip(!loads as usize) {
-        let name = variable.as_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+    let told = carried.variables.iter().map(CString::as_c_str).skip(!loads as usize);
+    for variable in told.chain(machine::entry()) {
+        let name = variable.to_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
         // SAFETY: the entries are strings.
         let has = |entry: &&*const c_char| unsafe { is_variable(**entry, name) };
         if !list[..given_entries].iter().any(|entry| has(&entry)) {

@@ -1,16 +1,21 @@
 //! The facts of a process, written when its first event comes.
 
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::fields::{FieldWriter, decimal, key};
 use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets;
 
+use crate::machine::Machine;
 use crate::path_buffer::PathBuffer;
-use crate::variables::variable;
+use crate::variables::{self, variable};
 use crate::{clock, config, sys};
+
+/// Longest name of a program that the kernel knows, with a zero.
+const NAME: usize = 16;
 
 /// Longest command line kept: it shares a page with everything else.
 const COMMAND_MAX: usize = 2048;
@@ -61,79 +66,81 @@ pub unsafe fn note_command(count: i32, list: *const *const c_char) {
     }
 }
 
-/// The arguments, each closed by a zero, as far as the buffer takes them.
-fn command(buffer: &mut [u8; 4096]) -> &[u8] {
-    let start = COMMAND.load(Acquire);
-    if start.is_null() {
-        return sys::read_small(c"/proc/self/cmdline", buffer);
+/// The same before the loader could, where it is found.
+pub fn find_command() {
+    if COMMAND.load(Acquire).is_null()
+        && let Some((count, list)) = variables::arguments()
+    {
+        // SAFETY: the strings lie on the first stack.
+        unsafe { note_command(count, list) };
     }
-    let length = COMMAND_LENGTH.load(Relaxed).min(buffer.len());
-    // SAFETY: the strings lie there as long as the process lives. One that its owner changes meanwhile is a jumble.
-    unsafe { std::ptr::copy_nonoverlapping(start, buffer.as_mut_ptr(), length) };
-    &buffer[..length]
 }
 
-/// The kernel's description of the machine.
-pub struct Machine(libc::utsname);
+/// Room for what had to be read; used under the lock of the image.
+struct Room(UnsafeCell<[u8; ARGUMENTS_MAX]>);
+// SAFETY: see above.
+unsafe impl Sync for Room {}
+crate::large! {
+    static ROOM: Room = Room(UnsafeCell::new([0; ARGUMENTS_MAX]));
+}
 
-impl Machine {
-    pub fn ask() -> Machine {
-        // SAFETY: a struct of bytes, for which zeros are a value.
-        let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-        // SAFETY: fills the struct, and does not touch errno when it succeeds.
-        unsafe { libc::uname(&mut names) };
-        Machine(names)
-    }
+/// More of the arguments is not looked at.
+const ARGUMENTS_MAX: usize = 4096;
 
-    fn host(&self) -> &[u8] {
-        Machine::text(&self.0.nodename)
+/// The arguments, each closed by a zero. Under the lock of the image.
+fn command() -> &'static [u8] {
+    let start = COMMAND.load(Acquire);
+    if start.is_null() {
+        // SAFETY: under the lock nobody else uses the room.
+        return sys::read_small(c"/proc/self/cmdline", unsafe { &mut *ROOM.0.get() });
     }
-
-    fn kernel(&self) -> &[u8] {
-        Machine::text(&self.0.release)
-    }
-
-    fn text(field: &[c_char]) -> &[u8] {
-        // SAFETY: characters are bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
-        &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
-    }
+    // SAFETY: the strings lie there as long as the process lives. One that its owner changes meanwhile is a jumble.
+    unsafe { std::slice::from_raw_parts(start, COMMAND_LENGTH.load(Relaxed).min(ARGUMENTS_MAX)) }
 }
 
 /// Writes the facts of this process.
-pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Machine) {
-    let mut buffer = [0; 4096];
-    writer.text(key::PROGRAM, program(&mut buffer));
+pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Machine, cwd: &[u8]) {
+    writer.text(key::PROGRAM, program(&mut [0; NAME]));
     writer.number(key::PID, pid as i64);
     let (parent, start_boot_ns) = parent_and_start();
     writer.number(key::PPID, parent);
     writer.number(key::START_BOOT_NS, start_boot_ns);
     writer.number(key::IMAGE, LOADED.load(Relaxed) as i64);
     writer.text(key::HOST, machine.host());
-    writer.text(key::BOOT_ID, sys::read_small(c"/proc/sys/kernel/random/boot_id", &mut buffer).trim_ascii());
+    writer.text(key::BOOT_ID, machine.boot_id());
     writer.text(key::CLOCK, clock::name().as_bytes());
     writer.number(key::CLOCK_HZ, clock::rate_hz(now) as i64);
     writer.text(key::TRACER, concat!("dlio ", env!("CARGO_PKG_VERSION")).as_bytes());
-    writer.number(key::UID, sys::user_id() as i64);
+    writer.number(key::UID, user() as i64);
     of_machine(writer, machine);
     of_job(writer);
     writer.text(key::TRACE_DIR, config::get().dir());
-    writer.text(key::CWD, sys::working_dir(&mut buffer));
+    writer.text(key::CWD, cwd);
     let mut shown = [0; COMMAND_MAX];
-    let command = command(&mut buffer);
+    let command = command();
     writer.text(key::COMMAND, secrets::masked(command.strip_suffix(b"\0").unwrap_or(command), &mut shown));
+}
+
+/// True once the program may have another user than the one it was started for.
+static USER_CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to change its rights.
+pub fn user_changes() {
+    USER_CHANGED.store(true, Relaxed);
+}
+
+fn user() -> u32 {
+    match USER_CHANGED.load(Relaxed) {
+        true => sys::user_id(),
+        // SAFETY: asks what the kernel told this process at its start.
+        false => unsafe { libc::getauxval(libc::AT_EUID) as u32 },
+    }
 }
 
 fn of_machine(writer: &mut FieldWriter, machine: &Machine) {
     writer.text(key::KERNEL, machine.kernel());
-    // SAFETY: a struct of plain numbers, which the call fills; it does not touch errno when it succeeds.
-    unsafe {
-        let mut info: libc::sysinfo = std::mem::zeroed();
-        if libc::sysinfo(&mut info) == 0 {
-            writer.number(key::MEMORY, info.totalram as i64 * info.mem_unit as i64);
-        }
-        writer.number(key::CORES, libc::sysconf(libc::_SC_NPROCESSORS_ONLN) as i64);
-    }
+    writer.number(key::MEMORY, machine.memory() as i64);
+    writer.number(key::CORES, machine.cores() as i64);
 }
 
 fn of_job(writer: &mut FieldWriter) {
@@ -154,22 +161,19 @@ fn of_job(writer: &mut FieldWriter) {
 
 /// What the user would call this program: the name it was started by. A server that has put a title in the place of its
 /// arguments ("nginx: worker process"), and a process that cannot see its own, goes by the name that the kernel knows.
-fn program(buffer: &mut [u8; 4096]) -> &[u8] {
-    let read = command(buffer).len();
-    let length = buffer[..read].iter().position(|&byte| byte == 0).unwrap_or(read);
-    let start = buffer[..length].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    let is_title = buffer[..length].contains(&b' ');
-    if start < length && !is_title {
-        return &buffer[start..length];
+fn program(name: &mut [u8; NAME]) -> &[u8] {
+    let first = command().split(|&byte| byte == 0).next().unwrap_or_default();
+    let start = first.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    let is_title = first.contains(&b' ');
+    if start < first.len() && !is_title {
+        return &first[start..];
     }
-    let mut name = [0; 16];
-    let known = sys::read_small(c"/proc/self/comm", &mut name).trim_ascii_end().len();
+    let known = sys::read_small(c"/proc/self/comm", name).trim_ascii_end().len();
     if known == 0 {
-        sys::thread_name(&mut name);
+        sys::thread_name(name);
     }
     let end = name.iter().position(|byte| [0, b'\n'].contains(byte)).unwrap_or(name.len());
-    buffer[..end].copy_from_slice(&name[..end]);
-    if end > 0 { &buffer[..end] } else { b"unknown" }
+    if end > 0 { &name[..end] } else { b"unknown" }
 }
 
 /// The parent, and the kernel's start time of this process, in boot time; it counts in hundredths of a second.
@@ -181,10 +185,9 @@ fn parent_and_start() -> (i64, i64) {
 
 /// The name, without its ending, that this image's files carry.
 pub fn stem(real_ns: u64, pid: i32, machine: &Machine, into: &mut PathBuffer) {
-    let mut buffer = [0; 4096];
     let mut digits = [0; 20];
     into.clear();
-    push_plain(into, program(&mut buffer));
+    push_plain(into, program(&mut [0; NAME]));
     into.push(b"-");
     push_plain(into, machine.host());
     into.push(b"-").push(decimal(pid as i64, &mut digits));

@@ -4,9 +4,11 @@ use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use dlio_schemas::native::ring::{HEADER_SIZE, header};
+
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
-use crate::sys;
+use crate::{header_page, sys};
 
 /// Held by whoever makes or grows a file of the image, or takes a thread into it.
 pub static LOCK: Lock = Lock::new();
@@ -17,7 +19,9 @@ struct Paths(UnsafeCell<[PathBuffer; 2]>);
 // SAFETY: see above; readers come through the ring's pointer, whose store releases the writes.
 unsafe impl Sync for Paths {}
 
-static PATHS: Paths = Paths(UnsafeCell::new([PathBuffer::new(), PathBuffer::new()]));
+crate::large! {
+    static PATHS: Paths = Paths(UnsafeCell::new([PathBuffer::new(), PathBuffer::new()]));
+}
 
 /// Both, to be written.
 ///
@@ -42,7 +46,6 @@ pub fn ring_path() -> &'static CStr {
 pub struct Identity([AtomicU64; 2]);
 
 pub static DLT_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(0)]);
-pub static RING_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(0)]);
 
 impl Identity {
     fn note(&self, fd: i32) {
@@ -65,4 +68,26 @@ impl Identity {
         }
         fd
     }
+}
+
+/// Opens the ring again, if its path still leads to it: what a process has written at the beginning of its own, the time and
+/// the facts, no other file begins with. To ask for its number when it is made would take most processes a system call too
+/// many, for they never open it again.
+pub fn reopen_ring() -> i32 {
+    let fd = sys::open(ring_path(), libc::O_RDWR) as i32;
+    if fd >= 0 && !is_own_ring(fd) {
+        sys::close(fd);
+        return -libc::ESTALE;
+    }
+    fd
+}
+
+fn is_own_ring(fd: i32) -> bool {
+    let mut bytes = [0; HEADER_SIZE];
+    let found = sys::read_at(fd, &mut bytes, 0);
+    header_page::bytes().is_some_and(|own| {
+        let time = header::FIRST_ANCHOR..header::LAST_ANCHOR;
+        let facts = header::FIELDS..header::FIELDS + header_page::facts(own).len();
+        [time, facts].into_iter().all(|part| found.get(part.clone()) == Some(&own[part]))
+    })
 }

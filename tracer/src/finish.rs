@@ -18,7 +18,7 @@ use crate::closing::Closed;
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
-use crate::{blocks, chunk, closing, header_page, ring_file, sys, trouble};
+use crate::{blocks, chunk, closing, header_page, ring_file, stack, sys, trouble};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
 /// a thread. Measured: 2.3 MB for any number of events.
@@ -54,13 +54,14 @@ pub fn finish(ending: Ending) {
         return complain_of_nothing();
     };
     complain(&closed);
-    let few = blocks::events() <= AUTO_EVENTS_MAX;
-    match config.format {
-        _ if !closed.written || config.converter.is_some() || blocks::has_counted() || !blocks::may_be_exported() => {}
-        Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
-        Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
-        Format::Chrome => convert(&closed, b".json.gz", to_chrome),
-        Format::Auto | Format::Native => {}
+    if closed.written && config.converter.is_none() && !blocks::has_counted() && blocks::may_be_exported() {
+        let few = blocks::events() <= AUTO_EVENTS_MAX;
+        stack::with_room(|| match config.format {
+            Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
+            Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
+            Format::Chrome => convert(&closed, b".json.gz", to_chrome),
+            Format::Auto | Format::Native => {}
+        });
     }
 }
 

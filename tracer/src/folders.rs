@@ -30,15 +30,17 @@ struct Place {
     words: [AtomicU64; WORDS],
 }
 
-static TABLE: [Place; PLACES] = [const {
-    Place {
-        version: AtomicU32::new(0),
-        length: AtomicU32::new(0),
-        hash: AtomicU64::new(UNKNOWN),
-        parts: AtomicU64::new(0),
-        words: [const { AtomicU64::new(0) }; WORDS],
-    }
-}; PLACES];
+crate::large! {
+    static TABLE: [Place; PLACES] = [const {
+        Place {
+            version: AtomicU32::new(0),
+            length: AtomicU32::new(0),
+            hash: AtomicU64::new(UNKNOWN),
+            parts: AtomicU64::new(0),
+            words: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }; PLACES];
+}
 
 /// Hash of the working directory's path.
 static WORKING: AtomicU64 = AtomicU64::new(UNKNOWN);
@@ -67,9 +69,12 @@ pub fn known(dir: i32) -> u64 {
 
 /// A remembered path.
 pub fn path(hash: u64) -> Option<Path> {
+    if hash == UNKNOWN {
+        return None;
+    }
     let place = place(hash);
     let version = place.version.load(Acquire);
-    if !version.is_multiple_of(2) || place.hash.load(Relaxed) != hash || hash == UNKNOWN {
+    if !version.is_multiple_of(2) || place.hash.load(Relaxed) != hash {
         return None;
     }
     let mut bytes = [0; LENGTH_MAX];
@@ -79,6 +84,15 @@ pub fn path(hash: u64) -> Option<Path> {
     }
     std::sync::atomic::fence(Acquire);
     (place.version.load(Relaxed) == version).then_some(Path { bytes, length })
+}
+
+/// The path of the working directory; empty where it cannot be told.
+pub fn working(into: &mut PathBuffer) -> &[u8] {
+    match path(known(libc::AT_FDCWD)) {
+        Some(path) => drop(into.push(path.as_bytes())),
+        None => drop(ask(libc::AT_FDCWD, into)),
+    }
+    into.as_bytes()
 }
 
 /// Asks the kernel for a folder's path, and remembers it; empty where that cannot be told. Returns its hash.

@@ -4,6 +4,7 @@
 //! [`crate::closing`].
 
 use std::cell::UnsafeCell;
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
@@ -13,12 +14,14 @@ use dlio_schemas::native::fields::FieldWriter;
 use dlio_schemas::native::ring::{self, Shape, header};
 
 use crate::files::{LOCK, paths_to_write};
+use crate::local::own_id;
+use crate::machine::Machine;
 use crate::path_buffer::PathBuffer;
 use crate::ring_file::FIRST_PART;
 use crate::thread_state::{self, Thread};
 use crate::{
-    blocks, clock, config, descriptors, engine, facts, header_page, held, mappings, ring_file, stack, sys, tally,
-    thread_end, thread_names, trouble,
+    blocks, clock, config, descriptors, engine, facts, folders, header_page, held, mappings, ring_file, stack, sys,
+    tally, thread_end, thread_names, trouble,
 };
 
 /// A page that a forked child finds zeroed: where the ring's header page is, and the state of the first thread, most often the
@@ -33,11 +36,13 @@ struct Wiped {
 // SAFETY: the state is used by whoever has taken it, under the rules for all of them.
 unsafe impl Sync for Wiped {}
 
-static WIPED: Wiped = Wiped {
-    ring: AtomicPtr::new(std::ptr::null_mut()),
-    thread_is_taken: AtomicBool::new(false),
-    thread: UnsafeCell::new(MaybeUninit::zeroed()),
-};
+crate::large! {
+    static WIPED: Wiped = Wiped {
+        ring: AtomicPtr::new(std::ptr::null_mut()),
+        thread_is_taken: AtomicBool::new(false),
+        thread: UnsafeCell::new(MaybeUninit::zeroed()),
+    };
+}
 
 /// The process that made the image.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -55,7 +60,8 @@ pub fn take_thread() -> *mut Thread {
     let none = std::ptr::null_mut();
     let Some(_held) = LOCK.take() else { return none };
     // Whoever closes the image has seen all that have a ring before.
-    if engine::is_ending() || is_paused() || header_page::page().is_null() && !create() {
+    let is_first = header_page::page().is_null();
+    if engine::is_ending() || is_paused() || is_first && !create() {
         return none;
     }
     let idle = IDLE.load(Relaxed);
@@ -69,7 +75,9 @@ pub fn take_thread() -> *mut Thread {
         if thread == idle {
             IDLE.store((*thread).next_idle, Relaxed);
         }
-        Thread::adopt(thread, sys::thread_id());
+        // The thread that has the process's number, which was asked for a moment ago, is its first one.
+        let is_main = is_first && OWNER.load(Relaxed) as u32 == own_id();
+        Thread::adopt(thread, if is_main { own_id() } else { sys::thread_id() });
     }
     thread_end::watch();
     thread
@@ -108,7 +116,7 @@ fn create() -> bool {
         // A call that returned while the process ends on another thread: what it did is nobody's any more.
         return false;
     }
-    let (pid, machine) = (sys::process_id(), facts::Machine::ask());
+    let (pid, machine) = (sys::process_id(), Machine::ask(config::get().local_dir()));
     if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
         // A child, perhaps one that was made by the kernel's call alone and told nobody.
         forget_threads();
@@ -117,18 +125,22 @@ fn create() -> bool {
         descriptors::shared_with_child();
         mappings::forget_files();
     }
+    thread_names::note_process(pid as u32);
     let now = clock::anchor();
     // SAFETY: under the lock, and no image exists that could be read.
     let [dlt, ring] = unsafe { paths_to_write() };
-    if let Err((folder, errno)) = config::get().make_dirs() {
-        refuse(folder, errno);
-        return false;
-    }
     facts::stem(now.real_ns, pid, &machine, dlt);
     ring.clear();
     ring.push(config::get().spool()).push(b"/").push(dlt.file_name()).push(b".ring");
     dlt.prefix(config::get().dir()).push(b".dlt");
-    let (mapped, in_file) = ring_file::map_first(ring.as_c_str());
+    let made = match make_ring(ring.as_c_str()) {
+        Ok(made) => made,
+        Err((folder, errno)) => {
+            refuse(folder, errno);
+            return false;
+        }
+    };
+    let (mapped, in_file) = ring_file::map_first(ring.as_c_str(), made);
     if mapped.is_null() {
         sys::unlink(ring.as_c_str());
         pause();
@@ -147,6 +159,18 @@ fn create() -> bool {
         ring_file::count_from_now();
     }
     published
+}
+
+/// Makes the ring's file, and the folders if they are missing: as a rule they are there. Else the folder that cannot be had,
+/// and why.
+fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
+    let config = config::get();
+    let made = if config.has_spool() { -libc::ENOENT } else { ring_file::make(path) };
+    if made >= 0 {
+        return Ok(made);
+    }
+    config.make_dirs()?;
+    Ok(ring_file::make(path))
 }
 
 /// Puts the empty file that tells of a ring in memory beside the trace: among the rings of others it would not say where
@@ -194,7 +218,7 @@ fn refuse(folder: &[u8], errno: i32) {
 }
 
 /// Fills in the ring's header.
-fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &facts::Machine) {
+fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &Machine) {
     // SAFETY: the first part of a ring, which nobody else knows of yet.
     let (page, first) = unsafe { std::slice::from_raw_parts_mut(page, FIRST_PART) }.split_at_mut(ring::HEADER_SIZE);
     Shape::SMALL.describe(first);
@@ -208,7 +232,7 @@ fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &facts::Machine) {
         put(at + 16, &now.real_ns.to_le_bytes());
     }
     let mut writer = FieldWriter::new(&mut page[header::FIELDS..]);
-    facts::of_process(&mut writer, now, pid, machine);
+    facts::of_process(&mut writer, now, pid, machine, folders::working(&mut PathBuffer::new()));
     let used = writer.used() as u32;
     page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&used.to_le_bytes());
 }

@@ -14,7 +14,9 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 #[repr(align(4096))]
 struct First([AtomicUsize; FIRST_SIZE / size_of::<usize>()]);
 const FIRST_SIZE: usize = 64 << 10;
-static FIRST: First = First([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
+crate::large! {
+    static FIRST: First = First([const { AtomicUsize::new(0) }; FIRST_SIZE / size_of::<usize>()]);
+}
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Fresh zeroed pages: from the kernel, and where that has none from the [`Reserve`]; null without either.

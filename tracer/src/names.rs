@@ -45,8 +45,10 @@ struct Slot {
 #[repr(C, align(4096))]
 struct Few([Slot; SLOTS_FEW]);
 
-static FEW: Few =
-    Few([const { Slot { hash: AtomicU64::new(EMPTY), id: AtomicU32::new(0), age: AtomicU32::new(0) } }; SLOTS_FEW]);
+crate::large! {
+    static FEW: Few =
+        Few([const { Slot { hash: AtomicU64::new(EMPTY), id: AtomicU32::new(0), age: AtomicU32::new(0) } }; SLOTS_FEW]);
+}
 /// The table in use: few slots at first, many once there are more than a few strings; and its slots, less one. The number
 /// grows after the table, so that whoever reads them in the other order stays within it.
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new((&raw const FEW).cast_mut().cast());

@@ -5,10 +5,12 @@ use std::ffi::CStr;
 /// Longest path the kernel takes, its closing zero included.
 pub const PATH_MAX: usize = 4096;
 
-/// Always zero-terminated; what does not fit is cut.
+/// Always zero-terminated; what does not fit is cut. The length comes first: of a buffer in a static with a short path the
+/// first page is all that is touched.
+#[repr(C)]
 pub struct PathBuffer {
-    bytes: [u8; PATH_MAX],
     used: usize,
+    bytes: [u8; PATH_MAX],
 }
 
 impl PathBuffer {

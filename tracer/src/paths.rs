@@ -75,7 +75,7 @@ pub fn is_readable(path: *const c_char) -> bool {
 fn new_absolute(text: &[u8], hash: u64) -> u32 {
     match is_clean(&text[1..]) && !is_of_kernel(text) {
         true => new_name(text, hash),
-        false => stack::with_room(|| new_spelling(libc::AT_FDCWD, text)),
+        false => stack::with_some_room(|| new_spelling(libc::AT_FDCWD, text)),
     }
 }
 
@@ -97,7 +97,7 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
             return new_name(&whole[..length], names::hash(text, folder));
         }
     }
-    stack::with_room(|| new_spelling(dir, text))
+    stack::with_some_room(|| new_spelling(dir, text))
 }
 
 /// True if a path, what follows its first slash if it begins with one, has no component that says nothing.
@@ -211,7 +211,7 @@ pub unsafe fn renamed(path: *const c_char, ret: i32) {
 
 /// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
 pub fn of_descriptor(fd: i32) -> u32 {
-    stack::with_room(|| ask_for_name(fd))
+    stack::with_some_room(|| ask_for_name(fd))
 }
 
 fn ask_for_name(fd: i32) -> u32 {

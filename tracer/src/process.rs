@@ -7,7 +7,7 @@ use dlio_schemas::ops::{Layer, Op};
 use crate::engine::{self, Call, Done};
 use crate::finish::Ending;
 use crate::path_buffer::PathBuffer;
-use crate::{calls, clock, descriptors, image, paths, programs, stack, sys};
+use crate::{calls, clock, descriptors, facts, image, paths, programs, stack, sys};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -65,6 +65,7 @@ fn finish_for_exec(path: &CStr) {
 
 /// The program is about to give up rights or its root directory, and with them the way to the trace folder.
 pub fn loses_rights() {
+    facts::user_changes();
     if engine::records_anything() {
         image::hold();
     }

@@ -39,15 +39,20 @@ const NAME_MAX: usize = 256;
 
 /// Of the program at a path; of its interpreter, where it is a script. What cannot be read is taken to be like any other.
 pub fn loading(path: &CStr) -> Loading {
+    loading_as(path, true)
+}
+
+/// `tells_rights` says whether it matters that a program gains rights.
+fn loading_as(path: &CStr, tells_rights: bool) -> Loading {
     let mut name = [0; NAME_MAX];
-    let mut found = look(path, &mut name);
+    let mut found = look(path, &mut name, tells_rights);
     for _ in 0..SCRIPTS_MAX {
         match found {
             Some(loading) => return loading,
             None => {
                 let interpreter = name;
                 let Ok(path) = CStr::from_bytes_until_nul(&interpreter) else { break };
-                found = look(path, &mut name);
+                found = look(path, &mut name, tells_rights);
             }
         }
     }
@@ -56,14 +61,17 @@ pub fn loading(path: &CStr) -> Loading {
 
 /// The same for a name as a shell takes it: without a slash it is searched for.
 pub fn loading_of_command(name: &CStr) -> Loading {
-    loading_of_found(name, &mut PathBuffer::new())
+    let mut path = PathBuffer::new();
+    if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
 }
 
-/// The same, with room to search.
-pub(crate) fn loading_of_found(name: &CStr, path: &mut PathBuffer) -> Loading {
-    match search(name, path) {
-        true => loading(path.as_c_str()),
-        false => Loading::Works,
+/// True if the library may be in the environment of the program of this name. `path` is room to search.
+pub(crate) fn may_load(name: &CStr, path: &mut PathBuffer) -> bool {
+    let is_harmless = |path: &CStr| loading_as(path, false).is_harmless();
+    match name.to_bytes().contains(&b'/') {
+        // One that cannot be executed is not looked for: the kernel says so.
+        true => is_harmless(name),
+        false => !search(name, path) || is_harmless(path.as_c_str()),
     }
 }
 
@@ -85,7 +93,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
 }
 
 /// The kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
-fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
+fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_rights: bool) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
         return Some(Loading::Works);
@@ -93,7 +101,7 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
     let mut head = [0; 1024];
     let length = sys::read_at(fd, &mut head, 0).len();
     let head = &head[..length];
-    let gains_rights = sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0);
+    let gains_rights = || sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0);
     let looked = match script_of(head) {
         Some(name) if name.len() < NAME_MAX => {
             interpreter.fill(0);
@@ -101,7 +109,7 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
             None
         }
         Some(_) => Some(Loading::Works),
-        None if gains_rights => Some(Loading::Privileged),
+        None if tells_rights && gains_rights() => Some(Loading::Privileged),
         None => Some(of_object(head, |at, into| sys::read_at(fd, into, at).len())),
     };
     sys::close(fd);
@@ -138,7 +146,12 @@ fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loadi
             let mut name = [0; NAME_MAX];
             let (from, length) =
                 (number(at.saturating_add(8), 8).unwrap_or(0), number(at.saturating_add(32), 8).unwrap_or(0));
-            let read = read(from as usize, &mut name[..(length as usize).min(NAME_MAX)]);
+            let (from, length) = (from as usize, (length as usize).min(NAME_MAX));
+            // As a rule it is among the first bytes.
+            if let Some(loader) = head.get(from..from.saturating_add(length)) {
+                return of_loader(loader);
+            }
+            let read = read(from, &mut name[..length]);
             return of_loader(&name[..read]);
         }
     }

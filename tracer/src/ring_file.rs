@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering:
 
 use dlio_schemas::native::ring::{SEGMENT_HEADER, SEGMENTS_START, Shape, header};
 
-use crate::files::{LOCK, RING_IDENTITY, ring_path};
+use crate::files::{LOCK, reopen_ring};
 use crate::{header_page, held, stack, sys, tally, trouble};
 
 /// Segments in the file, and where the next one begins.
@@ -26,9 +26,29 @@ const PRIVATE_STREAMS: u32 = 1 << 24;
 /// The part that is mapped at once: the header and the first segment.
 pub const FIRST_PART: usize = SEGMENTS_START + Shape::SMALL.size();
 
-/// Maps the first part, the header and a small segment, and says whether it lies in the file; null without memory.
-pub fn map_first(path: &CStr) -> (*mut u8, bool) {
-    map_part(path, libc::O_CREAT, FIRST_PART, 0)
+/// Makes the file; the negative number of an error where that cannot be.
+pub fn make(path: &CStr) -> i32 {
+    sys::open(path, libc::O_RDWR | libc::O_CREAT) as i32
+}
+
+/// Maps the first part, the header and a small segment, and says whether it lies in the file that was made; null without
+/// memory. Of a ring that is private memory from its beginning an empty file tells, should its process be killed.
+pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
+    let mapped = match made {
+        0.. => map_part(made, FIRST_PART, 0),
+        error => {
+            trouble::note(-error);
+            sys::make_empty(path);
+            std::ptr::null_mut()
+        }
+    };
+    if made >= 0 {
+        if mapped.is_null() {
+            sys::truncate(made, 0);
+        }
+        sys::close(made);
+    }
+    if mapped.is_null() { (sys::map_memory(FIRST_PART), false) } else { (mapped, true) }
 }
 
 /// The file has its first part, which is filled in.
@@ -59,38 +79,37 @@ pub fn has_table_in_file() -> bool {
 }
 
 /// A part of the ring file, with room on disk reserved: a store into a hole of a full file system would kill the program.
-/// Where that cannot be had, private memory, whose contents then do not outlive a kill; says whether it is of the file. Of a
-/// ring that is private memory from its beginning an empty file tells, should its process be killed.
-fn map_part(path: &CStr, create: i32, length: usize, at: usize) -> (*mut u8, bool) {
-    if create == 0 && !IN_FILE.load(Relaxed) {
-        // There is no file for a later part, and nothing wrong with that.
-        return (sys::map_memory(length), false);
-    }
+/// Null where that cannot be had.
+fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
+    let reserved = stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || sys::reserve(fd, at, length));
+    if reserved == 0 { sys::map_file(fd, at, length) } else { std::ptr::null_mut() }
+}
+
+/// A later part, or private memory in its place, whose contents then do not outlive a kill; says whether it is of the file.
+fn map_further(length: usize, at: usize) -> (*mut u8, bool) {
+    // Where the first part is private memory there is no file, and nothing wrong with that: it would begin with a hole.
+    let mapped = if IN_FILE.load(Relaxed) { map_reopened(length, at) } else { std::ptr::null_mut() };
+    if mapped.is_null() { (sys::map_memory(length), false) } else { (mapped, true) }
+}
+
+fn map_reopened(length: usize, at: usize) -> *mut u8 {
     let held = held::held(held::RING);
-    let fd = if held >= 0 { held } else { RING_IDENTITY.open(path, libc::O_RDWR | create) };
+    let fd = if held >= 0 { held } else { reopen_ring() };
     if fd < 0 {
         trouble::note(-fd);
-        if create != 0 {
-            sys::make_empty(path);
-        }
-        return (sys::map_memory(length), false);
+        return std::ptr::null_mut();
     }
-    let reserve = || stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || sys::reserve(fd, at, length));
-    let mapped = if reserve() == 0 { sys::map_file(fd, at, length) } else { std::ptr::null_mut() };
-    if mapped.is_null() && create != 0 {
-        sys::truncate(fd, 0);
-    }
+    let mapped = map_part(fd, length, at);
     if held < 0 {
         sys::close(fd);
     }
-    if mapped.is_null() { (sys::map_memory(length), false) } else { (mapped, true) }
+    mapped
 }
 
 /// A further segment of the ring, and its number; null without memory. Under the lock.
 fn map_segment(shape: Shape) -> (*mut u8, u32) {
     let (at, number) = (END.load(Relaxed), SEGMENTS.load(Relaxed));
-    // Not made here: where the first part is private memory, a file would begin with a hole.
-    let (segment, in_file) = map_part(ring_path(), 0, shape.size(), at);
+    let (segment, in_file) = map_further(shape.size(), at);
     if segment.is_null() {
         return (segment, 0);
     }

@@ -28,20 +28,26 @@ struct Place {
 // SAFETY: whoever changes `owner` from free, or from its own id, is alone with the record until it stores another one.
 unsafe impl Sync for Place {}
 
-static POOL: [Place; PLACES] = [const {
-    Place {
-        owner: AtomicU32::new(0),
-        record: UnsafeCell::new(Record { word: 0, start: 0, file: 0, fd: 0, a: 0, b: 0, ret: 0 }),
-    }
-}; PLACES];
+crate::large! {
+    static POOL: [Place; PLACES] = [const {
+        Place {
+            owner: AtomicU32::new(0),
+            record: UnsafeCell::new(Record { word: 0, start: 0, file: 0, fd: 0, a: 0, b: 0, ret: 0 }),
+        }
+    }; PLACES];
+}
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// Keeps an event for the frame this one interrupted.
 pub fn keep(record: &Record) {
     let free = |place: &&Place| place.owner.compare_exchange(0, BEING_WRITTEN, Acquire, Relaxed).is_ok();
     header_page::count_lost(1);
-    let Some(place) = POOL.iter().find(free) else { return };
+    // Before a place is taken: while nothing waits all of them are free.
     WAITING.fetch_add(1, Relaxed);
+    let Some(place) = POOL.iter().find(free) else {
+        WAITING.fetch_sub(1, Relaxed);
+        return;
+    };
     // SAFETY: the place was free and is ours now.
     unsafe { *place.record.get() = *record };
     place.owner.store(own_id(), Release);
@@ -57,8 +63,8 @@ pub fn take_back(put: impl Fn(Record)) {
         if place.owner.compare_exchange(me, BEING_WRITTEN, Acquire, Relaxed).is_ok() {
             // SAFETY: the place was this thread's and is being emptied by it alone.
             let record = unsafe { *place.record.get() };
-            WAITING.fetch_sub(1, Relaxed);
             place.owner.store(0, Release);
+            WAITING.fetch_sub(1, Relaxed);
             put(record);
             header_page::take_back_lost(1);
         }
@@ -67,8 +73,9 @@ pub fn take_back(put: impl Fn(Record)) {
 
 /// In a forked child: what waits is its parent's.
 pub fn forget() {
-    WAITING.store(0, Relaxed);
-    POOL.iter().for_each(|place| place.owner.store(0, Relaxed));
+    if WAITING.swap(0, Relaxed) > 0 {
+        POOL.iter().for_each(|place| place.owner.store(0, Relaxed));
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ const SIZE: usize = 256 << 10;
 struct First(UnsafeCell<[MaybeUninit<u8>; SIZE]>);
 // SAFETY: used by the thread alone that has taken it.
 unsafe impl Sync for First {}
-static FIRST: First = First(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
+crate::large! {
+    static FIRST: First = First(UnsafeCell::new([MaybeUninit::uninit(); SIZE]));
+}
 static FIRST_IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs `work` with room to spare.

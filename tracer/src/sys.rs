@@ -412,20 +412,34 @@ pub fn is_readable(address: *const u8) -> bool {
     kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
 }
 
-/// True if a byte at each address can be read. Where nobody may ask, they are taken to be.
+/// True if a byte at each address can be read. Where nobody may ask, they are taken to be. Of neighbours on one page one is
+/// asked for: strings of an environment lie side by side.
 pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
-    const AT_ONCE: usize = 64;
-    let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    addresses.chunks(AT_ONCE).all(|chunk| {
-        let mut bytes = [0u8; AT_ONCE];
-        let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: chunk.len() };
-        let mut from = [none; AT_ONCE];
-        for (place, address) in from.iter_mut().zip(chunk) {
-            *place = libc::iovec { iov_base: address.cast_mut().cast(), iov_len: 1 };
+    const AT_ONCE: usize = 16;
+    let (process, mut from, mut used, mut last) = (process_id(), [NOTHING; AT_ONCE], 0, usize::MAX);
+    for address in addresses {
+        let page = address.addr() / PAGE;
+        if page == last {
+            continue;
         }
-        let read = kernel!(SYS_process_vm_readv, process_id(), &raw const into, 1, from.as_ptr(), chunk.len(), 0);
-        read == chunk.len() as isize || read < 0 && read != -libc::EFAULT as isize
-    })
+        if used == AT_ONCE && !can_read(process, &from) {
+            return false;
+        }
+        used %= AT_ONCE;
+        from[used] = libc::iovec { iov_base: address.cast_mut().cast(), iov_len: 1 };
+        (used, last) = (used + 1, page);
+    }
+    can_read(process, &from[..used])
+}
+
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+/// The same of a few bytes.
+fn can_read(process: i32, from: &[libc::iovec]) -> bool {
+    let mut bytes = [0u8; 64];
+    let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: from.len() };
+    let read = kernel!(SYS_process_vm_readv, process, &raw const into, 1, from.as_ptr(), from.len(), 0);
+    read == from.len() as isize || read < 0 && read != -libc::EFAULT as isize
 }
 
 /// Gives the processor away once; for a lock another thread holds.

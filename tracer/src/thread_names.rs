@@ -27,7 +27,9 @@ struct Named {
     halves: [AtomicU64; 2],
 }
 
-static NAMES: [Named; NAMES_MAX] = [const { Named::new() }; NAMES_MAX];
+crate::large! {
+    static NAMES: [Named; NAMES_MAX] = [const { Named::new() }; NAMES_MAX];
+}
 static USED: AtomicU32 = AtomicU32::new(0);
 /// The process itself, once it was asked for.
 static OWN: Named = Named::new();
@@ -56,6 +58,14 @@ impl Named {
     }
 }
 
+/// The process and so its first thread; noted when its image is made.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The number of this process.
+pub fn note_process(pid: u32) {
+    PROCESS.store(pid, Relaxed);
+}
+
 /// The calling thread is about to end.
 pub fn note_own() {
     let mut name = [0; LENGTH];
@@ -65,7 +75,7 @@ pub fn note_own() {
 
 /// A thread that may have ended long ago, as the process is about to.
 pub fn note_other(tid: u32) {
-    if tid == sys::process_id() as u32 {
+    if tid == PROCESS.load(Relaxed) {
         return;
     }
     let (mut path, mut digits) = (PathBuffer::new(), [0; 20]);
@@ -74,7 +84,7 @@ pub fn note_other(tid: u32) {
 }
 
 fn note(tid: u32, name: Name) {
-    if tid == sys::process_id() as u32 || name[0] == 0 || name == own_name() {
+    if tid == PROCESS.load(Relaxed) || name[0] == 0 || name == own_name() {
         return;
     }
     if let Some(place) = NAMES.get(USED.fetch_add(1, Relaxed) as usize) {
@@ -85,7 +95,7 @@ fn note(tid: u32, name: Name) {
 /// The name of the first thread, and of every other one until it is given one.
 fn own_name() -> Name {
     if OWN.get().is_none() {
-        OWN.set(sys::process_id() as u32, read(c"/proc/self/comm"));
+        OWN.set(PROCESS.load(Relaxed), read(c"/proc/self/comm"));
     }
     OWN.get().map_or([0; LENGTH], |(_, name)| name)
 }
@@ -100,6 +110,9 @@ fn read(path: &CStr) -> Name {
 
 /// Writes the names as a fact of the process.
 pub fn write(writer: &mut FieldWriter) {
+    if USED.load(Relaxed) == 0 {
+        return;
+    }
     let (mut text, mut used) = ([0; TEXT_MAX], 0);
     for (tid, name) in NAMES.iter().filter_map(Named::get) {
         let mut digits = [0; 20];
@@ -116,6 +129,8 @@ pub fn write(writer: &mut FieldWriter) {
 
 /// The process is another one now.
 pub fn forget() {
-    USED.store(0, Relaxed);
-    NAMES.iter().chain([&OWN]).for_each(|named| named.tid.store(0, Relaxed));
+    OWN.tid.store(0, Relaxed);
+    if USED.swap(0, Relaxed) > 0 {
+        NAMES.iter().for_each(|named| named.tid.store(0, Relaxed));
+    }
 }
