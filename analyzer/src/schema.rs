@@ -13,6 +13,16 @@ pub fn schema(columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// The same as queries see it: names are strings that share their letters, by which DataFusion groups three times as fast as by
+/// the keys of a dictionary.
+pub fn queried(columns: &[Column]) -> SchemaRef {
+    let as_queried = |field: &Field| match field.data_type() {
+        DataType::Dictionary(..) => Field::new(field.name(), DataType::Utf8View, field.is_nullable()),
+        _ => field.clone(),
+    };
+    Arc::new(Schema::new(schema(columns).fields().iter().map(|field| as_queried(field)).collect::<Vec<_>>()))
+}
+
 fn data_type(of: Type) -> DataType {
     match of {
         Type::Name => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),

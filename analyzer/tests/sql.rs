@@ -194,6 +194,30 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
     assert!(compare("Parquet", &opened(tables.path())) > 300);
 }
 
+/// Stored events are read as they stand, but for numbers of files, which are made anew.
+#[test]
+fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
+    let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
+    let trace = opened(folder.path());
+    let tables = Folder::new("sql-stored-parquet");
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    let stored = opened(tables.path());
+    let of_all =
+        "ts, dur, name, cat, class, layer, host, pid, tid, rank, file, fd, pos, requested, bytes, ret, errno, depth";
+    for sql in [
+        &format!("select {of_all}, epoch, step, args from events order by {of_all} limit 700"),
+        "select name, cat, host, count(*) n, sum(bytes) b, max(dur) d from events group by 1, 2, 3 order by n, 1, 2",
+        "select count(*) n from events",
+        "select count(*) n from events where ts > (select min(ts) + 2000000 from events) and dur >= 10",
+        "select count(*) n, min(ts) t from events where cat = 'posix' and name in ('read', 'pread') and file like '%1%'",
+        "select path, count(*) n from events join files on events.file_id = files.file_id group by path order by path",
+        "select distinct layer from events where rank is null order by 1",
+    ] {
+        assert_eq!(asked(&stored, sql), asked(&trace, sql), "{sql}");
+    }
+    assert_eq!(asked(&stored, "select ts from events limit 3").len(), 3);
+}
+
 #[test]
 fn of_a_trace_without_spans() {
     let folder = native("sql-plain", &Plan { events: 3000, spans: false, ..Plan::default() });

@@ -67,6 +67,11 @@ pub struct Opening<'a> {
 pub trait Source: Send + Sync {
     fn path(&self) -> &Path;
 
+    /// The file whose rows are those of the table `events` as they stand, if that is what it reads.
+    fn table(&self) -> Option<&Path> {
+        None
+    }
+
     /// The counts that stand in the place of events.
     fn tally(&self, _catalog: &Catalog) -> Option<ProcessTally> {
         None

@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, Int32Builder, Int64Array, MapBuilder, RecordBatch, RecordBatchOptions,
-    StringArray, StringBuilder, UInt8Array,
+    ArrayRef, Int32Array, Int32Builder, Int64Array, MapBuilder, RecordBatch, RecordBatchOptions, StringBuilder,
+    StringViewArray, StringViewBuilder, UInt8Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::{Int32Type, SchemaRef};
+use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use dlio_schemas::tables;
 use foldhash::fast::RandomState;
 
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED, Value};
 use crate::catalog::{Catalog, FILE_NONE, Kind};
-use crate::schema::schema;
+use crate::schema::queried;
 
 /// Strings of the catalogue as Arrow shares them between batches, and what of each process every event repeats.
 pub struct Shared {
@@ -77,7 +78,7 @@ impl Dictionary {
             self.keys.push(key);
         }
         self.values = (self.texts.len() <= REPEATED_MAX)
-            .then(|| Arc::new(StringArray::from_iter_values(&self.texts)) as ArrayRef);
+            .then(|| Arc::new(StringViewArray::from_iter_values(&self.texts)) as ArrayRef);
     }
 
     fn column(&mut self, kinds: &[u32]) -> Result<ArrayRef, ArrowError> {
@@ -85,7 +86,7 @@ impl Dictionary {
         match &self.values {
             Some(values) => {
                 let keys: Int32Array = keys.collect::<Vec<_>>().into();
-                Ok(Arc::new(DictionaryArray::try_new(keys, values.clone())?))
+                take(values, &keys, None)
             }
             None => self.places.column(keys.map(|key| Some(key as usize)), &self.texts),
         }
@@ -112,7 +113,7 @@ impl Places {
         self.mark += 1;
         self.keys.resize(texts.len(), 0);
         self.marks.resize(texts.len(), 0);
-        let mut values = StringBuilder::new();
+        let mut values = StringViewBuilder::new();
         let mut count = 0;
         let mut keys = Int32Builder::with_capacity(rows.len());
         for row in rows {
@@ -128,7 +129,7 @@ impl Places {
             }
             keys.append_value(self.keys[at]);
         }
-        Ok(Arc::new(DictionaryArray::try_new(keys.finish(), Arc::new(values.finish()))?))
+        take(&values.finish(), &keys.finish(), None)
     }
 }
 
@@ -140,7 +141,7 @@ impl Shared {
             cats: Dictionary::new(),
             classes: Dictionary::new(),
             layers: Dictionary::new(),
-            hosts: Arc::new(StringArray::new_null(0)),
+            hosts: Arc::new(StringViewArray::new_null(0)),
             processes: Vec::new(),
             files: Vec::new(),
             texts: Vec::new(),
@@ -171,7 +172,7 @@ impl Shared {
             host: Some(process.host).filter(|host| (*host as usize) < hosts.len()),
             rank: process.rank,
         });
-        self.hosts = Arc::new(StringArray::from(hosts));
+        self.hosts = Arc::new(StringViewArray::from_iter_values(hosts));
     }
 
     /// The shared columns of a process.
@@ -206,7 +207,7 @@ impl Converter {
     /// `columns` are places in [`tables::EVENTS`].
     pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        Converter { shared: Shared::new(catalog), schema: schema(&listed), columns, files: Places::default() }
+        Converter { shared: Shared::new(catalog), schema: queried(&listed), columns, files: Places::default() }
     }
 
     /// The parts that all batches converted so far refer to.
@@ -291,7 +292,7 @@ impl Converter {
 
 fn same_host(hosts: &ArrayRef, host: Option<u32>, rows: usize) -> Result<ArrayRef, ArrowError> {
     let keys = repeated(host.map(|host| host as i32), rows);
-    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, hosts.clone())?))
+    take(hosts, &keys, None)
 }
 
 /// One value in all rows.
@@ -337,7 +338,7 @@ pub fn errno(ret: i64) -> i32 {
 mod tests {
     use super::*;
     use crate::batch::Row;
-    use arrow::array::{Array, AsArray};
+    use arrow::array::AsArray;
 
     /// Names of spans, a batch of which has three.
     fn names(of_all: usize) -> (RecordBatch, Vec<String>) {
@@ -354,14 +355,11 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_all_names_while_they_are_few_and_its_own_when_they_are_many() {
-        for (of_all, repeats_all) in [(3, true), (REPEATED_MAX + 1, false)] {
+    fn names_are_those_of_the_rows_whether_all_are_few_or_many() {
+        for of_all in [3, REPEATED_MAX + 1] {
             let (rows, expected) = names(of_all);
-            let column = rows.column(0).as_dictionary::<Int32Type>();
-            let values = column.values().as_string::<i32>();
-            let found: Vec<_> = column.keys().values().iter().map(|&key| values.value(key as usize)).collect();
+            let found: Vec<_> = rows.column(0).as_string_view().iter().flatten().collect();
             assert_eq!(found, expected);
-            assert_eq!(values.len() > 2, repeats_all, "{} of {of_all}", values.len());
         }
     }
 }

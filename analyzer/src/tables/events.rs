@@ -1,5 +1,6 @@
 //! The table `events` as DataFusion sees it: streams of blocks, of which a query reads only those it can need.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -17,12 +18,13 @@ use dlio_schemas::tables;
 
 use super::cancel::{Latest, still_wanted};
 use super::columns::Converter;
+use super::in_place;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::source::Reader;
+use crate::load::source::{Reader, Source};
 use crate::scan::Progress;
-use crate::schema::schema;
+use crate::schema::queried;
 use crate::unit::Unit;
 
 /// See the module.
@@ -32,11 +34,16 @@ pub struct EventsTable {
     threads: usize,
     schema: SchemaRef,
     latest: Latest,
+    /// The files of events, where all of the trace is a folder of our own Parquet.
+    tables: Option<Vec<PathBuf>>,
 }
 
 impl EventsTable {
     pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, latest: Latest) -> EventsTable {
-        EventsTable { trace, filter, threads, schema: schema(tables::EVENTS), latest }
+        let table = |source: &dyn Source| source.table().map(PathBuf::from);
+        let tables = trace.sources.iter().map(|source| table(source.as_ref())).collect::<Option<Vec<_>>>();
+        let tables = tables.filter(|tables| !tables.is_empty() && filter.is_empty());
+        EventsTable { trace, filter, threads, schema: queried(tables::EVENTS), latest, tables }
     }
 }
 
@@ -63,14 +70,18 @@ impl TableProvider for EventsTable {
 
     async fn scan(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..tables::EVENTS.len()).collect());
+        if let Some(files) = self.tables.as_ref().filter(|_| in_place::has(&columns)) {
+            let ask = in_place::Ask { columns, filters, limit, threads: self.threads, progress: self.latest.get() };
+            return in_place::scan(files, &self.schema, ask, state);
+        }
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        let projected = schema(&listed);
+        let projected = queried(&listed);
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
         let progress = self.latest.get();

@@ -136,7 +136,7 @@ impl Keyed {
             ("class", _) => texts(keys, &shared.classes),
             ("layer", _) => texts(keys, &shared.layers),
             ("host", _) => {
-                let hosts = shared.hosts.as_string::<i32>();
+                let hosts = shared.hosts.as_string_view();
                 Values::texts(keys.numbers().iter().map(|&host| hosts.value(host as usize)))
             }
             ("file", _) => Values::texts(keys.numbers().iter().map(|&file| &*shared.files[file as usize])),

@@ -10,6 +10,7 @@ use arrow::error::ArrowError;
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::{Arg as Meaning, OPS};
 use dlio_schemas::secrets::masked_text;
+use dlio_schemas::tables;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
@@ -21,7 +22,7 @@ use crate::load::errors::Note;
 use crate::load::guarded::guarded;
 use crate::load::source::{Format, Opening, Reader, Source, Sources};
 use crate::load::stored::{self, StoredFile};
-use crate::schema::is_events;
+use crate::schema::{is_events, schema};
 use crate::unit::Unit;
 
 /// Rows turned into a batch at once.
@@ -92,13 +93,17 @@ fn open(
     if !numbers.is_empty() && numbers.values().all(Option::is_none) {
         return Ok(None);
     }
+    // Numbers of processes are the catalogue's, unless another folder came before this one.
+    let is_table = numbers.iter().all(|(own, known)| known.is_some_and(|known| i64::from(known) == i64::from(*own)))
+        && schema(tables::EVENTS).fields() == reader.schema().fields()
+        && path.is_file();
     let groups = reader.metadata().row_groups().iter();
     let groups = groups.map(|group| (group.num_rows().max(0) as u64, group.compressed_size().max(0) as u64)).collect();
     let first = reader.metadata().row_groups().iter().filter_map(|group| match group.column(0).statistics() {
         Some(Statistics::Int64(ts)) => ts.min_opt().copied(),
         _ => None,
     });
-    Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: numbers.clone() }))
+    Ok(Some(ParquetSource { path: path.into(), groups, start: first.min(), numbers: numbers.clone(), is_table }))
 }
 
 /// Reads `hosts.parquet` and `processes.parquet`; says which process became which.
@@ -183,11 +188,17 @@ struct ParquetSource {
     groups: Vec<(u64, u64)>,
     start: Option<i64>,
     numbers: Numbers,
+    /// True if its rows are those of the table as they stand.
+    is_table: bool,
 }
 
 impl Source for ParquetSource {
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn table(&self) -> Option<&Path> {
+        self.is_table.then_some(self.path.as_path())
     }
 
     fn start(&self) -> Option<i64> {
