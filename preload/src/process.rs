@@ -261,6 +261,7 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     real!(next: pthread_create(*mut c_ulong, *const c_void, *const c_void, *mut c_void) -> c_int);
     crate::next::find_all();
+    engine::before_thread();
     // SAFETY: the arguments go on as they came.
     unsafe { next(thread, attributes, function, argument) }
 }

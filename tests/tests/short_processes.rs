@@ -35,15 +35,14 @@ fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, ma
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 
-/// Without an event: how threads are stopped in the end is said, the end is one thread's, and the folder is looked at. With
-/// events: beside that a file is made, and the kernel is asked for what only it knows of a process; where nobody has told what
+/// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the kernel is asked for what only it knows of a process; where nobody has told what
 /// machine this is, for that; and where the file is not to stay, another one is made and it is removed.
-const WITHOUT_EVENTS: usize = 3;
-const WITH_EVENTS: usize = 24;
-const WITH_EVENTS_AND_BLOCKS: usize = 35;
+const WITHOUT_EVENTS: usize = 2;
+const WITH_EVENTS: usize = 23;
+const WITH_EVENTS_AND_BLOCKS: usize = 34;
 /// The same of a program that another one of the run, or `dlio trace`, has told.
-const TOLD_WITHOUT_EVENTS: usize = 2;
-const TOLD_WITH_EVENTS: usize = 16;
+const TOLD_WITHOUT_EVENTS: usize = 1;
+const TOLD_WITH_EVENTS: usize = 15;
 /// Where the kernel's clock is slow to read it is asked what that clock is.
 const CLOCK: usize = 3;
 

@@ -209,7 +209,6 @@ fn start_with_room() {
     clock::start();
     let config = config::load();
     if config.on {
-        sys::allow_barriers();
         environment::remember(config);
         if config.has_spool() {
             spool::bring_home(config.dir_path());
@@ -226,6 +225,14 @@ fn set_mode(mode: u32) -> u32 {
         SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
     }
     SWITCHES.mode.swap(mode, AcqRel)
+}
+
+/// The process is about to have a second thread.
+pub fn before_thread() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if records_anything() && !IS_SAID.swap(true, Relaxed) {
+        sys::allow_barriers();
+    }
 }
 
 /// True if a layer is recorded. Never starts the engine.

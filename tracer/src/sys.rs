@@ -467,9 +467,15 @@ pub fn allow_barriers() {
 }
 
 /// Has every running thread of the process pass a barrier: what they stored before can be seen here afterwards, and they
-/// see what was stored here. A kernel without the call gives them time.
+/// see what was stored here. Where it was not said before, for a thread that nobody saw begin, it is now. A kernel without the
+/// call gives them time.
 pub fn barrier_for_all() {
-    if kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) != 0 {
+    let passed = || kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) == 0;
+    if passed() {
+        return;
+    }
+    allow_barriers();
+    if !passed() {
         (0..3).for_each(|_| yield_now());
     }
 }
