@@ -169,7 +169,8 @@ impl Element {
 pub struct Datatype {
     pub name: &'static str,
     pub bytes: u64,
-    /// The storage class of such numbers in PyTorch.
+    /// The type of such numbers in PyTorch, and the class of their storage.
+    pub torch: &'static str,
     pub storage: &'static str,
     pub safetensors: &'static str,
     /// The number of the type in TensorFlow's messages.
@@ -179,12 +180,37 @@ pub struct Datatype {
 }
 
 const DATATYPES: &[Datatype] = &[
-    Datatype { name: "int8", bytes: 1, storage: "CharStorage", safetensors: "I8", tensorflow: 6, one: &[1] },
-    Datatype { name: "uint8", bytes: 1, storage: "ByteStorage", safetensors: "U8", tensorflow: 4, one: &[1] },
-    Datatype { name: "fp16", bytes: 2, storage: "HalfStorage", safetensors: "F16", tensorflow: 19, one: &[0, 0x3c] },
+    Datatype {
+        name: "int8",
+        bytes: 1,
+        torch: "int8",
+        storage: "CharStorage",
+        safetensors: "I8",
+        tensorflow: 6,
+        one: &[1],
+    },
+    Datatype {
+        name: "uint8",
+        bytes: 1,
+        torch: "uint8",
+        storage: "ByteStorage",
+        safetensors: "U8",
+        tensorflow: 4,
+        one: &[1],
+    },
+    Datatype {
+        name: "fp16",
+        bytes: 2,
+        torch: "float16",
+        storage: "HalfStorage",
+        safetensors: "F16",
+        tensorflow: 19,
+        one: &[0, 0x3c],
+    },
     Datatype {
         name: "bf16",
         bytes: 2,
+        torch: "bfloat16",
         storage: "BFloat16Storage",
         safetensors: "BF16",
         tensorflow: 14,
@@ -193,6 +219,7 @@ const DATATYPES: &[Datatype] = &[
     Datatype {
         name: "fp32",
         bytes: 4,
+        torch: "float32",
         storage: "FloatStorage",
         safetensors: "F32",
         tensorflow: 1,
@@ -201,6 +228,7 @@ const DATATYPES: &[Datatype] = &[
     Datatype {
         name: "fp64",
         bytes: 8,
+        torch: "float64",
         storage: "DoubleStorage",
         safetensors: "F64",
         tensorflow: 2,
@@ -293,6 +321,8 @@ pub enum Saving {
     PyTorch,
     Safetensors,
     TensorFlow,
+    /// That of torch.distributed.checkpoint.
+    Distributed,
     Raw,
 }
 
@@ -741,6 +771,7 @@ fn train(tree: &Tree) -> Outcome<Train> {
 fn saving(word: &str) -> Saving {
     match word {
         "pytorch" => Saving::PyTorch,
+        "distributed" => Saving::Distributed,
         "safetensors" => Saving::Safetensors,
         "tensorflow" => Saving::TensorFlow,
         "raw" => Saving::Raw,

@@ -34,6 +34,7 @@ pub mod completion;
 pub mod config;
 pub mod content;
 pub mod devices;
+pub mod distributed_file;
 pub mod draft;
 pub mod explain;
 pub mod failure;

@@ -2,7 +2,7 @@
 //! is written.
 
 use crate::checkpoint::Shards;
-use crate::config::{Config, Element, Framework, LoaderKind};
+use crate::config::{Config, Element, Framework, LoaderKind, Saving};
 use crate::failure::Failure;
 use crate::formats::hdf5;
 use crate::layout::{Layout, Split};
@@ -405,6 +405,11 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
         "set ++workload.model.parallelism.pipeline=1 or another zero_stage",
     );
     list.refuse(!(0..=3).contains(&model.zero_stage), "workload.model.parallelism.zero_stage is 0, 1, 2 or 3", "");
+    list.refuse(
+        checkpoint.format == Saving::Distributed && (checkpoint.asynchronous || checkpoint.fast_folder.is_some()),
+        "workload.checkpoint.format=distributed is whole when rank 0 has said so, which nothing beside the training waits for",
+        "leave out workload.checkpoint.asynchronous and fast_folder, or use another format",
+    );
     let only = config.only_checkpoints();
     list.refuse(
         only && !checkpoint.subset && !ranks.is_multiple_of(parallel),
@@ -475,6 +480,14 @@ mod tests {
             (&["workload=unet3d_h100_s3", "++workload.storage.storage_options.endpoint=x"], "endpoint_url"),
             (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
             (&["workload=llama_7b", "++workload.checkpoint.num_checkpoints_read=20"], "cannot be read"),
+            (
+                &[
+                    "workload=llama_7b",
+                    "++workload.checkpoint.format=distributed",
+                    "++workload.checkpoint.asynchronous=true",
+                ],
+                "rank 0 has said so",
+            ),
             (&["workload=llama_7b_zero3", "++workload.model.parallelism.pipeline=2"], "exclude each other"),
             (&["workload=llama_70b"], "multiple of 32"),
             (&["workload=llama_7b", "++workload.checkpoint.transfer_size=99999999999"], "transfer_size would be"),

@@ -51,6 +51,11 @@ impl Tiered {
         })
     }
 
+    /// Writes what makes a checkpoint of all ranks whole. Only where nothing is done beside.
+    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
+        self.streamed.conclude(folder, name, bytes)
+    }
+
     /// True if something is done beside the training.
     pub fn has_one_beside(&self) -> bool {
         self.background.is_some()

@@ -80,9 +80,22 @@ pub struct TorchFile {
 impl TorchFile {
     /// A file whose name without its ending is `stem`.
     pub fn new(stem: &str, state: &State) -> TorchFile {
+        TorchFile::of(stem, state, |code| dictionary(&state.entries, state, code))
+    }
+
+    /// One tensor and no dictionary around it.
+    pub fn of_tensor(stem: &str, datatype: Datatype, numbers: u64) -> TorchFile {
+        let state = State { tensors: vec![numbers], ..State::new(datatype) };
+        TorchFile::of(stem, &state, |code| tensor(0, &state, code))
+    }
+
+    fn of(stem: &str, state: &State, said: impl FnOnce(&mut Vec<u8>)) -> TorchFile {
         let mut head = Vec::new();
+        let mut pickle = b"\x80\x02".to_vec();
+        said(&mut pickle);
+        pickle.push(b'.');
         let before = vec![
-            small(format!("{stem}/data.pkl"), &pickle(state), 0, &mut head),
+            small(format!("{stem}/data.pkl"), &pickle, 0, &mut head),
             small(format!("{stem}/byteorder"), b"little", 0, &mut head),
         ];
         let mut at = head.len() as u64;
@@ -155,13 +168,6 @@ fn small(name: String, bytes: &[u8], from: u64, into: &mut Vec<u8>) -> Member {
     member
 }
 
-fn pickle(state: &State) -> Vec<u8> {
-    let mut code = b"\x80\x02".to_vec();
-    dictionary(&state.entries, state, &mut code);
-    code.push(b'.');
-    code
-}
-
 fn dictionary(entries: &[(String, Entry)], state: &State, code: &mut Vec<u8>) {
     code.extend(b"}(");
     for (name, entry) in entries {
@@ -192,18 +198,20 @@ fn tensor(number: usize, state: &State, code: &mut Vec<u8>) {
     code.extend(b")RtR");
 }
 
-fn text(text: &str, code: &mut Vec<u8>) {
+/// The instruction of a pickle that pushes a text.
+pub fn text(text: &str, code: &mut Vec<u8>) {
     code.push(b'X');
     code.extend((text.len() as u32).to_le_bytes());
     code.extend(text.as_bytes());
 }
 
-fn global(module: &str, name: &str, code: &mut Vec<u8>) {
+/// The one that pushes what a module has under a name.
+pub fn global(module: &str, name: &str, code: &mut Vec<u8>) {
     code.extend(format!("c{module}\n{name}\n").as_bytes());
 }
 
 /// Four signed bytes where they suffice, else eight.
-fn integer(number: u64, code: &mut Vec<u8>) {
+pub fn integer(number: u64, code: &mut Vec<u8>) {
     match i32::try_from(number) {
         Ok(number) => {
             code.push(b'J');

@@ -24,6 +24,7 @@ use crate::system;
 use crate::terminal;
 use crate::tiers::Tiered;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
 
 /// Options of a run besides its workload.
@@ -48,6 +49,8 @@ pub struct Trainer<'a> {
     layout: Layout,
     shares: [Share; 2],
     checkpoints: Vec<Shard>,
+    /// The file that says what is in those of all ranks, where the format of checkpoints has one.
+    said_of_all: Option<(&'static str, Vec<u8>)>,
     mechanism: Tiered,
     saved: u64,
     steps_done: u64,
@@ -75,6 +78,7 @@ impl<'a> Trainer<'a> {
             layout: Layout::new(&config.dataset),
             shares: [plan.share(Split::Train), plan.share(Split::Valid)],
             checkpoints: shards.of(terms.rank),
+            said_of_all: shards.said_of_all(terms.rank),
             mechanism,
             config,
             options,
@@ -371,7 +375,7 @@ impl<'a> Trainer<'a> {
         ));
         let _span =
             spans::span("checkpoint.save", spans::CHECKPOINT, &[("epoch", epoch.number), ("checkpoint", self.saved)]);
-        let saved = self.timed(|trainer| trainer.mechanism.save(&folder, &trainer.checkpoints))?;
+        let saved = self.timed(|trainer| trainer.save_whole(&folder))?;
         let line = format!(
             "Finished saving checkpoint {} for epoch {} in {:.4} s; Throughput: {:.4} GB/s",
             self.saved,
@@ -382,6 +386,19 @@ impl<'a> Trainer<'a> {
         self.log.output(&line);
         epoch.saves.push(saved);
         Ok(())
+    }
+
+    /// Writes this rank's files, and where the format has one for all ranks, rank 0 that one when theirs are there.
+    fn save_whole(&mut self, folder: &Path) -> Outcome<Moved> {
+        let moved = self.mechanism.save(folder, &self.checkpoints)?;
+        if self.said_of_all.is_some() {
+            self.wait_for_all(&[])?;
+        }
+        let Some((name, bytes)) = self.said_of_all.as_ref().filter(|_| self.communicator.rank() == 0) else {
+            return Ok(moved);
+        };
+        let last = self.mechanism.conclude(folder, name, bytes)?;
+        Ok(Moved { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
     }
 
     /// A checkpoint is as slow as its slowest rank, and as large as all of them.
@@ -430,7 +447,7 @@ impl<'a> Trainer<'a> {
             let name = if writing { "checkpoint.save" } else { "checkpoint.load" };
             let _span = spans::span(name, spans::CHECKPOINT, &[("checkpoint", which + 1)]);
             let done = self.timed(|trainer| match writing {
-                true => trainer.mechanism.save(&folder, &trainer.checkpoints),
+                true => trainer.save_whole(&folder),
                 false => trainer.mechanism.load(&folder, &read_shards),
             })?;
             let word = if writing { "saving" } else { "loading" };

@@ -33,13 +33,15 @@ fn run(folder: &Folder, writes: i64, reads: i64, more: &[&str]) -> Output {
 
 const FAST: &str = "++workload.checkpoint.fast_folder=fast";
 const SAFETENSORS: &str = "++workload.checkpoint.format=safetensors";
+const DISTRIBUTED: &str = "++workload.checkpoint.format=distributed";
 
 #[test]
 fn what_was_written_is_read_and_what_was_changed_is_not() {
-    for (more, ending) in [(&[][..], "pt"), (&[SAFETENSORS], "safetensors")] {
+    for (more, ending) in [(&[][..], "pt"), (&[SAFETENSORS], "safetensors"), (&[DISTRIBUTED], "distcp")] {
         let folder = Folder::new("ckpt-verified");
         assert!(run(&folder, 2, 2, more).status.success());
-        let files = folder.files("slow");
+        let mut files = folder.files("slow");
+        files.retain(|file| !file.ends_with("/.metadata"));
         assert_eq!(files.len(), 4, "{files:?}");
         assert!(files.iter().all(|file| file.ends_with(ending)), "{files:?}");
         let path = folder.path().join(&files[0]);
@@ -318,6 +320,45 @@ fn tensorflow_loads_them() {
     let place = folder.path().join("slow/global_epoch1_step1");
     let output = Command::new(&python).arg(&script).arg(place).output().unwrap();
     assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
+}
+
+#[test]
+fn a_distributed_checkpoint_is_whole_when_its_metadata_are_there() {
+    let folder = Folder::new("ckpt-distributed");
+    let ranks =
+        ["--ranks=2", DISTRIBUTED, "++workload.model.parallelism.zero_stage=3", "++workload.checkpoint.fsync=true"];
+    assert!(run(&folder, 1, 1, &ranks).status.success());
+    let mut names = folder.files("slow");
+    names.sort();
+    let below = |name: &str| format!("slow/global_epoch1_step1/{name}");
+    assert_eq!(names, [".metadata", "__0_0.distcp", "__0_1.distcp", "__1_0.distcp", "__1_1.distcp"].map(below));
+    // Files and their folder on both ranks, and the one of all with its folder.
+    assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], 2 * (2 + 1) + 2);
+    std::fs::remove_file(folder.path().join(below(".metadata"))).unwrap();
+    let output = run(&folder, -1, 1, &ranks);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains(".metadata"), "{}", stderr(&output));
+}
+
+#[test]
+fn its_own_library_loads_a_distributed_checkpoint() {
+    let Some(python) = python("DLIO_TORCH_PYTHON", "dlio-torch-venv") else {
+        println!("without PyTorch only what it would read is known: make setup-torch");
+        return;
+    };
+    for more in [&["--ranks=1"][..], &["--ranks=2", "++workload.model.parallelism.zero_stage=3"]] {
+        let folder = Folder::new("ckpt-load-distributed");
+        let bf16 = "++workload.model.model_datatype=bf16";
+        assert!(run(&folder, 1, -1, &[more, &[bf16]].concat()).status.success());
+        let apart = "++workload.checkpoint.checkpoint_folder=distributed";
+        assert!(run(&folder, 1, -1, &[more, &[bf16, DISTRIBUTED, apart]].concat()).status.success());
+        let script =
+            Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark/load_distributed.py");
+        let mut load = Command::new(&python);
+        load.arg(&script).arg("distributed/global_epoch1_step1").args(folder.files("slow"));
+        let output = load.current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! generated content ([`mod@piece`]): no tensor is ever held in memory, and nothing but the file system is measured.
 //! [`mod@shards`] says which files a rank has, [`mod@shard`] what is in one: a `.pt` is a file that `torch.load` takes,
 //! with the dictionary of tensors that DLIO's has; a `.safetensors` has the same tensors, and so have the two files of
-//! TensorFlow; a `.bin` is their bytes and nothing else.
+//! TensorFlow and those of PyTorch's distributed checkpoints; a `.bin` is their bytes and nothing else.
 
 mod piece;
 mod shard;

@@ -2,13 +2,14 @@
 
 use crate::checksum::Checksum;
 use crate::config::{Checkpoints, Framework, Saving};
+use crate::distributed_file::DistributedFile;
 use crate::formats::zip;
 use crate::input::ReadAt;
 use crate::restored::Part;
 use crate::safetensors_file::{self, Found, SafetensorsFile};
 use crate::tensor_file::{Bytes, TensorFile};
 use crate::tensorflow_file::{self, TensorflowFile};
-use crate::torch_file::{State, TorchFile};
+use crate::torch_file::{Entry, State, TorchFile};
 
 /// One file of a rank's checkpoint: a dictionary of tensors, whose numbers are all of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Format {
     Safetensors,
     /// Two files: the bytes of the tensors, and what says which they are.
     Tensorflow,
+    /// One for all tensors of a rank's part; what is in those of all ranks is said by one file of the checkpoint.
+    Distributed,
     Bytes,
 }
 
@@ -33,6 +36,7 @@ impl Format {
     pub(super) fn of(framework: Framework, checkpoints: &Checkpoints) -> Format {
         match (checkpoints.format, framework) {
             (Saving::Safetensors, _) => Format::Safetensors,
+            (Saving::Distributed, _) => Format::Distributed,
             (Saving::Raw, _) => Format::Bytes,
             (Saving::PyTorch, _) | (Saving::Framework, Framework::PyTorch) => Format::Torch,
             (Saving::TensorFlow, _) | (Saving::Framework, Framework::TensorFlow) => Format::Tensorflow,
@@ -44,6 +48,7 @@ impl Format {
             Format::Torch => "pt",
             Format::Safetensors => "safetensors",
             Format::Tensorflow => "pb-1.data-00000-of-00001",
+            Format::Distributed => "distcp",
             Format::Bytes => "bin",
         }
     }
@@ -55,15 +60,17 @@ impl Format {
     /// The kind of the checksums of its parts.
     pub(super) fn checksum(self) -> Checksum {
         match self {
-            Format::Torch | Format::Safetensors | Format::Bytes => Checksum::Crc32,
+            Format::Torch | Format::Safetensors | Format::Distributed | Format::Bytes => Checksum::Crc32,
             Format::Tensorflow => Checksum::Crc32c,
         }
     }
+}
 
+impl Shard {
     /// The tensors of a file that is there, or None where it is no complete one. Not of bytes alone: nothing says there
     /// what they are. `index` are the bytes of the file that says it, where it is another one.
-    pub(super) fn parts(self, file: &dyn ReadAt, index: &[u8]) -> Option<Vec<Part>> {
-        match self {
+    pub(super) fn parts(&self, file: &dyn ReadAt, index: &[u8]) -> Option<Vec<Part>> {
+        match self.format {
             Format::Torch => zip::entries(file).map(torch_parts),
             Format::Safetensors => safetensors_file::tensors(file).map(|tensors| {
                 let part = |found: Found| Part { name: found.name, at: found.at, bytes: found.bytes, crc: found.crc };
@@ -75,6 +82,7 @@ impl Format {
                 let inside = |part: &Part| part.at.checked_add(part.bytes).is_some_and(|end| end <= length);
                 parts.iter().all(inside).then_some(parts)
             }
+            Format::Distributed => DistributedFile::new(&self.state).parts(file),
             Format::Bytes => Some(Vec::new()),
         }
     }
@@ -89,6 +97,13 @@ fn torch_parts(entries: Vec<zip::Entry>) -> Vec<Part> {
 }
 
 impl Shard {
+    /// The same under a number of its rank; its name is the first word of those of its tensors.
+    pub(super) fn numbered(self, rank: u64, number: usize) -> Shard {
+        let Shard { stem, format, state } = self;
+        let state = State { entries: vec![(stem, Entry::Dictionary(state.entries))], ..state };
+        Shard { stem: format!("__{rank}_{number}"), format, state }
+    }
+
     /// The file with its tensors.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stem, self.format.ending())
@@ -119,6 +134,7 @@ impl Shard {
             Format::Torch => Box::new(TorchFile::new(&self.stem, &self.state)),
             Format::Safetensors => Box::new(SafetensorsFile::new(&self.state)),
             Format::Tensorflow => Box::new(TensorflowFile::new(&self.state)),
+            Format::Distributed => Box::new(DistributedFile::new(&self.state)),
             Format::Bytes => Box::new(Bytes(self.bytes())),
         }
     }

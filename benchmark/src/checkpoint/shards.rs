@@ -2,6 +2,7 @@
 
 use super::shard::{Format, Shard};
 use crate::config::{Checkpoints, Datatype, Framework, Model};
+use crate::distributed_file::{self, METADATA};
 use crate::torch_file::{Entry, State};
 
 /// The model's size, and over how many ranks it is divided.
@@ -66,6 +67,28 @@ impl Shards<'_> {
 
     /// The files of one rank.
     pub fn of(&self, rank: u64) -> Vec<Shard> {
+        let shards = self.parts_of(rank);
+        let numbered = |(number, shard): (usize, Shard)| match shard.format {
+            Format::Distributed => shard.numbered(rank, number),
+            _ => shard,
+        };
+        shards.into_iter().enumerate().map(numbered).collect()
+    }
+
+    /// What says which tensors are in the files of all ranks, where the format has such a file: its name, and for rank 0, which
+    /// writes it, its bytes.
+    pub fn said_of_all(&self, rank: u64) -> Option<(&'static str, Vec<u8>)> {
+        if Format::of(self.framework, self.checkpoints) != Format::Distributed {
+            return None;
+        }
+        if rank > 0 {
+            return Some((METADATA, Vec::new()));
+        }
+        let all: Vec<Shard> = (0..self.ranks).flat_map(|rank| self.of(rank)).collect();
+        Some((METADATA, distributed_file::metadata(all.iter().map(|shard| (shard.name(), &shard.state)))))
+    }
+
+    fn parts_of(&self, rank: u64) -> Vec<Shard> {
         let place = self.place(rank);
         let format = Format::of(self.framework, self.checkpoints);
         let shard = |stem: String, state: State| Shard { stem, format, state };

@@ -4,6 +4,7 @@ use super::piece::{PIECE, Piece};
 use super::shard::{Format, Shard};
 use super::{Mechanism, Moved};
 use crate::buffer::AlignedBuffer;
+use crate::distributed_file::METADATA;
 use crate::draft::{self, Draft};
 use crate::failure::{Failure, Outcome};
 use crate::gathered::{GatheredFile, open_direct};
@@ -110,6 +111,25 @@ impl Streamed {
         let draft = Draft::new(&path)?;
         self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("writing", &path, error))?;
         draft.commit().map(|()| 1)
+    }
+
+    /// Writes the file that says what is in those of all ranks: now the checkpoint is whole. The calls that wait for the device.
+    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
+        let path = folder.join(name);
+        let moved = Moved { bytes: bytes.len() as u64, fsyncs: 0 };
+        if store::is_object(&path) {
+            store::put(&path, bytes)?;
+            return Ok(moved);
+        }
+        let draft = Draft::new(&path)?;
+        self.write_small(draft.path(), bytes).map_err(|error| of_io("writing", &path, error))?;
+        draft.commit()?;
+        if !self.fsync {
+            return Ok(moved);
+        }
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Failure::io("syncing the folder", folder, error))?;
+        Ok(Moved { fsyncs: 2, ..moved })
     }
 
     /// Writes a shard's tensors front to back in one go: what stands before a tensor has its checksum, which is known
@@ -289,7 +309,7 @@ impl Mechanism for Streamed {
             true => buffer.space(size),
             false => &mut buffer.space(size)[..size],
         };
-        let mut total = 0;
+        let mut total = whole_of_all(folder, shards)?;
         for shard in shards {
             total += self.load_shard(folder, shard, piece)?;
         }
@@ -332,7 +352,7 @@ impl Streamed {
         let saved = shard.data_bytes();
         let length = file.length().map_err(failed)?;
         let damaged = |what: String| Err(Failure::damaged(path, what));
-        let Some(parts) = shard.format.parts(file, index) else {
+        let Some(parts) = shard.parts(file, index) else {
             return damaged(format!("no complete checkpoint: {length} bytes, {saved} were saved"));
         };
         let held: u64 = parts.iter().map(|part| part.bytes).sum();
@@ -349,6 +369,12 @@ impl Streamed {
             None => Ok(read.bytes),
         }
     }
+}
+
+/// Reads the file that says what is in those of all ranks, where the format has one; its bytes.
+fn whole_of_all(folder: &Path, shards: &[Shard]) -> Outcome<u64> {
+    let of_all = shards.iter().any(|shard| shard.format == Format::Distributed);
+    if of_all { whole(&folder.join(METADATA)).map(|bytes| bytes.len() as u64) } else { Ok(0) }
 }
 
 /// The bytes of a small file, or of an object.
@@ -373,7 +399,7 @@ mod tests {
     /// A file with one tensor of so many bytes.
     fn file(name: &str, bytes: u64) -> Shard {
         let (stem, ending) = name.split_once('.').unwrap();
-        let formats = [Format::Torch, Format::Safetensors, Format::Tensorflow, Format::Bytes];
+        let formats = [Format::Torch, Format::Safetensors, Format::Tensorflow, Format::Distributed, Format::Bytes];
         let format = formats.into_iter().find(|format| format.ending() == ending).unwrap();
         Shard { stem: stem.into(), format, state: State::of(Datatype::INT8, &[("a", bytes)]) }
     }
