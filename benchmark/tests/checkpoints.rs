@@ -216,6 +216,48 @@ fn a_slow_place_is_hidden_by_the_fast_one_as_long_as_training_goes_on() {
     assert!(number("waited_seconds") >= 0.8, "{beside}");
 }
 
+/// Seconds of the epochs of a training with checkpoints of 40 MB after each, and the seconds of the checkpoints.
+fn trained(more: &[&str]) -> (f64, f64) {
+    let folder = Folder::new("ckpt-burst");
+    let typed = [
+        "bench",
+        "workload=unet3d",
+        "++workload.workflow.generate_data=true",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=20",
+        "++workload.dataset.record_length_bytes=1000",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=1",
+        "++workload.train.epochs=3",
+        "++workload.train.computation_time=0.05",
+        "++workload.model.model_size_bytes=40000000",
+        "++workload.checkpoint.checkpoint_after_epoch=1",
+        "++workload.checkpoint.epochs_between_checkpoints=1",
+    ];
+    let output = dlio(&folder, &[&typed[..], more].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary = folder.json("run/summary.json");
+    let epochs = summary["epoch"].as_array().unwrap().iter().map(|epoch| epoch["seconds"].as_f64().unwrap()).sum();
+    (epochs, summary["metric"]["save_checkpoint_duration_mean_seconds"].as_f64().unwrap())
+}
+
+/// The slow place takes five times as long as the fast one, and training is as with the fast one alone.
+#[test]
+fn a_training_that_drains_takes_as_long_as_one_on_the_fast_place_alone() {
+    let mut ratios = Vec::new();
+    for _ in 0..5 {
+        let (alone, save) = trained(&["++workload.checkpoint.checkpoint_folder=slow"]);
+        let rate = format!("++workload.checkpoint.drain_rate={}", (40e6 / save.max(0.05) / 5.0) as u64);
+        let (drained, _) = trained(&["++workload.checkpoint.checkpoint_folder=slow", FAST, &rate]);
+        ratios.push(drained / alone);
+        // What else goes on here may disturb one of them.
+        if drained <= 1.05 * alone {
+            return;
+        }
+    }
+    panic!("times as long: {ratios:?}");
+}
+
 #[test]
 fn a_crash_while_copying_loses_no_checkpoint() {
     let folder = Folder::new("ckpt-crash");
