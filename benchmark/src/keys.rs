@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
     key("dataset.skip_listing", Flag, "false", "accepted: no listing is ever made, names are computed", NOTHING),
     key("dataset.listing_validation_interval", Whole, "1000", "before a run every so-manieth training file is looked for, a thousand at most; not set: the first, the middle and the last", "preflight"),
     key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", NOTHING),
-    key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size}; without them one binary column `image`", "generation, reader"),
+    key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size, read}; read: false is written and not read; without them one binary column `image`", "generation, reader"),
     key("dataset.parquet.row_group_size", Whole, "1024", "rows of a row group", "generation, reader"),
     key("dataset.parquet.partition_by", Text, "null", "partition column; refused for now", "generation"),
     key("dataset.parquet.generation_batch_size", Whole, "0", "accepted: a row group is written at once", NOTHING),

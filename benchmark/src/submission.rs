@@ -30,7 +30,7 @@ const FILES_IN_A_FOLDER: u64 = 10_000;
 
 /// Least utilization, as a fraction, of the models that are trained.
 const MODELS: &[(&str, f64)] =
-    &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7), ("retinanet", 0.85), ("flux", 0.9)];
+    &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7), ("retinanet", 0.85), ("flux", 0.9), ("dlrm", 0.7)];
 
 /// Accelerators they are published for.
 const ACCELERATORS: [&str; 4] = ["a100", "h100", "b200", "mi355"];

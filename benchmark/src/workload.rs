@@ -31,6 +31,7 @@ pub const WORKLOADS: &[(&str, &str)] = compiled_in![
     "llama_7b", "llama_7b_zero3", "llama_8b_zero3", "llama_70b", "llama_70b_zero3", "llama_405b", "llama_1t",
     "llama3_8b", "llama3_70b", "llama3_405b", "llama3_1t",
     "unet3d_b200", "retinanet_b200", "retinanet_mi355", "retinanet_datagen", "flux_b200", "flux_mi355", "flux_datagen",
+    "dlrm_b200", "dlrm_mi355", "dlrm_datagen",
 ];
 
 /// The name people type, and the variant for the newest accelerator.

@@ -88,6 +88,46 @@ fn python_reads_what_we_generate() {
 }
 
 #[test]
+fn parquet_columns_have_the_types_asked_for_and_those_left_unread_cost_nothing() {
+    if !cfg!(feature = "parquet") {
+        return;
+    }
+    let folder = Folder::new("columns");
+    let typed = [
+        "bench",
+        "workload=dlrm_b200",
+        "++workload.workflow.generate_data=true",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=2",
+        "++workload.dataset.num_samples_per_file=6144",
+        "++workload.reader.batch_size=1024",
+        "++workload.reader.read_threads=1",
+    ];
+    let output = dlio(&folder, &typed);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary = folder.json("run/summary.json");
+    let read = summary["epoch"][0]["bytes_read"].as_u64().unwrap();
+    let all: u64 =
+        folder.files("data/train").iter().map(|file| std::fs::metadata(folder.path().join(file)).unwrap().len()).sum();
+    // 160 bytes of 761 in 40 columns of 200; whole numbers of a byte are stored in four.
+    assert!(read > 2 * 6144 * 160 && read * 3 < all, "{read} of {all}");
+    let script = "
+import glob, sys, pyarrow.parquet
+for name in glob.glob('data/train/*.parquet'):
+    table = pyarrow.parquet.read_table(name)
+    assert table.num_rows == 6144 and table.num_columns == 200
+    kinds = [str(table.schema.field(column).type) for column in range(200)]
+    sizes = {'halffloat': 2, 'float': 4, 'double': 8, 'int8': 1}
+    assert sum(sizes[kind] for kind in kinds) == 761, kinds
+    assert 0.5 <= table.column('feature_000').to_pandas().min() and table.column('feature_000').to_pandas().max() < 1
+    assert len(set(table.column('feature_007').to_pylist())) > 200
+sys.exit(42)
+";
+    let output = Command::new(python()).args(["-c", script]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
+}
+
+#[test]
 fn pillow_reads_our_images() {
     let folder = Folder::new("images");
     for format in ["jpeg", "png"] {

@@ -1,6 +1,7 @@
 //! `.parquet`: a row a sample. Columns as the workload names them, or one binary column `image`.
 //!
-//! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes.
+//! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes. A column
+//! with `read: false` is written and not read.
 
 use super::{Format, Output, Reader, content_of, other};
 use crate::config::Dataset;
@@ -13,7 +14,7 @@ use crate::value::Value;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, FileReader, Length};
@@ -30,7 +31,7 @@ pub struct Parquet;
 struct Column {
     name: String,
     physical: Physical,
-    text: bool,
+    logical: Option<LogicalType>,
     size: u64,
 }
 
@@ -51,20 +52,27 @@ impl Column {
         let dtype = text("dtype", "float32");
         let size = if let Some(Value::Int(size)) = value.get("size") { (*size).max(1) as u64 } else { 1 };
         let physical = match dtype.as_str() {
-            "float32" | "float16" | "float" => Physical::FLOAT,
+            "float16" => Physical::FIXED_LEN_BYTE_ARRAY,
+            "float32" | "float" => Physical::FLOAT,
             "float64" | "double" => Physical::DOUBLE,
             "int64" | "uint64" => Physical::INT64,
             "string" | "binary" | "bytes" => Physical::BYTE_ARRAY,
             _ => Physical::INT32,
         };
-        Column { name: text("name", "column"), physical, text: dtype == "string", size }
+        let logical = match dtype.as_str() {
+            "string" => Some(LogicalType::String),
+            "float16" => Some(LogicalType::Float16),
+            "int8" | "uint8" => Some(LogicalType::integer(8, dtype == "int8")),
+            _ => None,
+        };
+        Column { name: text("name", "column"), physical, logical, size }
     }
 
     fn schema(&self) -> Result<TypePtr> {
-        let logical = self.text.then_some(LogicalType::String);
         let leaf = |name: &str| {
             let builder = Type::primitive_type_builder(name, self.physical).with_repetition(Repetition::REQUIRED);
-            builder.with_logical_type(logical.clone()).build().map(Arc::new)
+            let length = if self.physical == Physical::FIXED_LEN_BYTE_ARRAY { HALF_BYTES } else { -1 };
+            builder.with_length(length).with_logical_type(self.logical.clone()).build().map(Arc::new)
         };
         if !self.is_list() {
             return leaf(&self.name);
@@ -75,6 +83,15 @@ impl Column {
         let group = group.with_logical_type(Some(LogicalType::List)).with_fields(vec![Arc::new(list.build()?)]);
         group.build().map(Arc::new)
     }
+}
+
+/// Bytes of a number of half precision.
+const HALF_BYTES: i32 = 2;
+
+/// The names of the columns that nobody reads.
+fn unread(dataset: &Dataset) -> Vec<String> {
+    let is_unread = |column: &&Value| column.get("read") == Some(&Value::Bool(false));
+    dataset.parquet_columns.iter().filter(is_unread).map(|column| Column::read(column).name).collect()
 }
 
 fn columns(dataset: &Dataset) -> Vec<Column> {
@@ -142,7 +159,7 @@ fn write_file<W: std::io::Write + Send>(
         columns.push(Column {
             name: "image".into(),
             physical: Physical::BYTE_ARRAY,
-            text: false,
+            logical: None,
             size: spec.sample_bytes(),
         });
     }
@@ -183,6 +200,11 @@ fn write_column(
         let end = (first + step.max(1)).min(rows.end);
         let range = first * column.values_per_row()..end * column.values_per_row();
         let value = |index: u64| word(spec.content_seed ^ number, index);
+        let whole = |index: u64| match &column.logical {
+            Some(LogicalType::Integer(kind)) if kind.is_signed => i32::from(value(index) as i8),
+            Some(LogicalType::Integer(_)) => i32::from(value(index) as u8),
+            _ => value(index) as i32,
+        };
         let repeated: Vec<i16> =
             range.clone().map(|index| i16::from(!index.is_multiple_of(column.values_per_row()))).collect();
         let defined = vec![1i16; repeated.len()];
@@ -190,7 +212,7 @@ fn write_column(
         let (defined, repeated) = levels.unzip();
         let _written = match writer {
             ColumnWriter::Int32ColumnWriter(typed) => {
-                typed.write_batch(&range.map(|i| value(i) as i32).collect::<Vec<_>>(), defined, repeated)?
+                typed.write_batch(&range.map(whole).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::Int64ColumnWriter(typed) => {
                 typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?
@@ -202,6 +224,11 @@ fn write_column(
             ColumnWriter::DoubleColumnWriter(typed) => {
                 let floats: Vec<f64> = range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect();
                 typed.write_batch(&floats, defined, repeated)?
+            }
+            ColumnWriter::FixedLenByteArrayColumnWriter(typed) => {
+                // From a half to below one: an exponent, and a fraction of ten bits.
+                let half = |i| FixedLenByteArray::from((0x3800 | value(i) as u16 & 0x3ff).to_le_bytes().to_vec());
+                typed.write_batch(&range.map(half).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::ByteArrayColumnWriter(typed) => {
                 let one = |row| ByteArray::from(bytes_of(spec, column, row, scratch, samples_as_bytes));
@@ -222,7 +249,7 @@ fn bytes_of(spec: &FileSpec, column: &Column, row: u64, scratch: &mut Vec<u8>, s
         bytes.extend_from_slice(piece);
         Ok(())
     });
-    if column.text && !sample {
+    if column.logical == Some(LogicalType::String) && !sample {
         // Letters: a string column must be UTF-8.
         bytes.iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
     }
@@ -260,6 +287,8 @@ struct Open {
     file: SerializedFileReader<Shared>,
     shared: Shared,
     path: std::path::PathBuf,
+    /// The numbers of the columns that are read.
+    wanted: Vec<usize>,
     /// The columns of the row group being read, and the rows it covers.
     columns: Vec<ColumnReader>,
     rows: std::ops::Range<u64>,
@@ -268,6 +297,7 @@ struct Open {
 
 struct ParquetReader {
     access: Access,
+    unread: Vec<String>,
     open: Option<Open>,
     row: Vec<u8>,
     moved: u64,
@@ -294,7 +324,7 @@ impl Open {
             first = rows.end;
             if rows.contains(&index) {
                 self.columns =
-                    (0..group.num_columns()).map(|column| group.get_column_reader(column)).collect::<Result<_>>()?;
+                    self.wanted.iter().map(|column| group.get_column_reader(*column)).collect::<Result<_>>()?;
                 self.next = rows.start;
                 self.rows = rows;
                 return Ok(());
@@ -349,7 +379,12 @@ impl Reader for ParquetReader {
         let length = input.length()?;
         let shared = Shared(Arc::new(Mutex::new(input)), length);
         let file = SerializedFileReader::new(shared.clone()).map_err(|error| Failure::damaged(path, error))?;
-        self.open = Some(Open { file, shared, path: path.to_path_buf(), columns: Vec::new(), rows: 0..0, next: 0 });
+        let schema = file.metadata().file_metadata().schema_descr_ptr();
+        let is_wanted =
+            |column: &usize| !self.unread.iter().any(|name| name == schema.column(*column).path().parts()[0].as_str());
+        let wanted = (0..schema.num_columns()).filter(is_wanted).collect();
+        let path = path.to_path_buf();
+        self.open = Some(Open { file, shared, path, wanted, columns: Vec::new(), rows: 0..0, next: 0 });
         Ok(())
     }
 
