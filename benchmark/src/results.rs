@@ -341,12 +341,13 @@ impl Results {
             "host_meminfo": host::memory(),
             "hostname": host_name(),
         });
+        let memory = facts["host_meminfo"].to_string();
         let facts = facts.to_string();
         // The object stays open for the epochs.
         out.write_all(&facts.as_bytes()[..facts.len() - 1])?;
         for epoch in &self.epochs {
             write!(out, ",\n\"{}\": ", epoch.number)?;
-            write_epoch(epoch, config, out)?;
+            write_epoch(epoch, config, &memory, out)?;
         }
         out.write_all(b"}\n")
     }
@@ -408,7 +409,7 @@ fn epoch_stats(epoch: &Epoch) -> Value {
     Value::Object(stats)
 }
 
-fn write_epoch(epoch: &Epoch, config: &Config, out: &mut impl Write) -> io::Result<()> {
+fn write_epoch(epoch: &Epoch, config: &Config, memory: &str, out: &mut impl Write) -> io::Result<()> {
     let excluded = config.output.excluded();
     let blocks = epoch.blocks.iter().enumerate();
     let mut parts: Vec<Part> =
@@ -426,7 +427,6 @@ fn write_epoch(epoch: &Epoch, config: &Config, out: &mut impl Write) -> io::Resu
     };
     let throughput = Value::Object(figures(|figures| figures.samples_per_second));
     let au = Value::Object(figures(|figures| figures.au));
-    let memory = Value::Object(host::memory());
     let end = json!(epoch.ended.local_time);
     write!(out, "\"throughput\": {throughput}, \"au\": {au}, \"host_meminfo\": {memory}, \"end\": {end}}}")
 }

@@ -25,6 +25,7 @@ use crate::terminal;
 use crate::tiers::Tiered;
 use crate::training::{self, Trainer};
 use crate::value::Value;
+use std::time::{Duration, Instant};
 
 /// One rank of a run.
 pub(super) struct Rank<'a> {
@@ -174,7 +175,10 @@ impl Rank<'_> {
         let (rank, ranks) = (communicator.rank(), communicator.size());
         let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
         let outcome = match &mut loader {
-            Some(loader) => trainer.train(loader.as_mut(), &mut |results| self.write(results, rank, ranks)),
+            Some(loader) => {
+                let mut seldom = Seldom::default();
+                trainer.train(loader.as_mut(), &mut |results| seldom.done(|| self.write(results, rank, ranks)))
+            }
             None => trainer.checkpoints_only(),
         };
         drop(trainer);
@@ -239,6 +243,27 @@ impl Rank<'_> {
         if rank == 0 {
             self.folder.write_json("summary.json", &results.summary(config, ranks))?;
         }
+        Ok(())
+    }
+}
+
+/// What is done after an epoch and grows with their number: as often as leaves it a small part of the time.
+#[derive(Default)]
+struct Seldom {
+    last: Option<(Instant, Duration)>,
+}
+
+impl Seldom {
+    /// Of the time, one part in so many goes into it.
+    const PARTS: u32 = 20;
+
+    fn done(&mut self, work: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+        if self.last.is_some_and(|(ended, took)| ended.elapsed() < took * Seldom::PARTS) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        work()?;
+        self.last = Some((Instant::now(), begun.elapsed()));
         Ok(())
     }
 }
