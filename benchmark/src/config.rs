@@ -574,6 +574,7 @@ fn cache(tree: &Tree) -> Option<tier::Settings> {
             "fifo" => Evict::Fifo,
             _ => Evict::Nothing,
         },
+        ahead: tree.text("storage.cache.fill") == "ahead",
         keep: tree.flag("storage.cache.keep"),
     })
 }

@@ -11,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The way files are read. Formats take it as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,6 +61,70 @@ impl ReadAt for Ranges {
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let there = self.total().saturating_sub(offset).min(into.len() as u64) as usize;
+        if there > 0 {
+            self.fill(offset, &mut into[..there]).map_err(io::Error::other)?;
+        }
+        Ok(there)
+    }
+}
+
+/// An object that is read in parts, in any order: from the store, or through the tier before it.
+pub enum Parts {
+    Store(Ranges),
+    Tier(Mutex<InTier>),
+}
+
+pub struct InTier {
+    object: Tiered,
+    moved: u64,
+}
+
+impl Parts {
+    pub fn open(path: &Path) -> Outcome<Parts> {
+        match Tiered::of(path) {
+            Some(object) => Ok(Parts::Tier(Mutex::new(InTier { object, moved: 0 }))),
+            None => Ranges::open(path).map(Parts::Store),
+        }
+    }
+
+    pub fn total(&self) -> Outcome<u64> {
+        match self {
+            Parts::Store(ranges) => Ok(ranges.total()),
+            Parts::Tier(tier) => locked(tier).object.length(),
+        }
+    }
+
+    pub fn fill(&self, offset: u64, into: &mut [u8]) -> Outcome<()> {
+        match self {
+            Parts::Store(ranges) => ranges.fill(offset, into),
+            Parts::Tier(tier) => {
+                let mut tier = locked(tier);
+                tier.moved += into.len() as u64;
+                tier.object.fill(offset, into)
+            }
+        }
+    }
+
+    /// Bytes read since the last call.
+    pub fn take_moved(&self) -> u64 {
+        match self {
+            Parts::Store(ranges) => ranges.take_moved(),
+            Parts::Tier(tier) => std::mem::take(&mut locked(tier).moved),
+        }
+    }
+}
+
+fn locked(tier: &Mutex<InTier>) -> MutexGuard<'_, InTier> {
+    tier.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ReadAt for Parts {
+    fn length(&self) -> io::Result<u64> {
+        self.total().map_err(io::Error::other)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let there = self.length()?.saturating_sub(offset).min(into.len() as u64) as usize;
         if there > 0 {
             self.fill(offset, &mut into[..there]).map_err(io::Error::other)?;
         }

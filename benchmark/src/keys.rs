@@ -95,6 +95,7 @@ pub const KEYS: &[Key] = &[
     key("storage.cache.unit", Choice(&["object", "shard", "block"]), "object", "what is fetched at once: a whole object, which a shard is too, or a block of one", "storage.cache"),
     key("storage.cache.block_size", Whole, "67108864", "bytes of a block", "storage.cache"),
     key("storage.cache.share", Choice(&["node", "rank"]), "node", "node: the ranks of a machine share it; rank: each has its own", "storage.cache"),
+    key("storage.cache.fill", Choice(&["first_read", "ahead"]), "first_read", "when it is filled: as objects are first read; ahead: from the start of the run on, in the order of the first epoch, as long as there is room", "storage.cache"),
     key("storage.cache.evict", Choice(&["lru", "fifo", "none"]), "lru", "what goes where there is no room: what was used longest ago, what came first; none: nothing, and what finds no room is read past it", "storage.cache"),
     key("storage.cache.keep", Flag, "false", "what it holds stays for the next run on the same data", "storage.cache"),
     key("storage.post_generation_settle_seconds", Number, "0", "pause after generation, before anything is read", "generation"),

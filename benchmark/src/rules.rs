@@ -141,11 +141,10 @@ fn objects(config: &Config, list: &mut List) {
             "name one of a fast disk",
         );
         list.refuse(cache.block == Some(0), format!("{what}.block_size must be at least 1"), "");
-        let by_ranges = config.dataset.format == "hdf5";
         list.refuse(
-            by_ranges,
-            format!("{what} does not serve hdf5, which is read past it"),
-            "use another format, or none",
+            config.store.as_ref().is_some_and(|store| store.prefetch_window > 0),
+            format!("workload.storage.storage_options.prefetch_window asks the store, and {what} is before it"),
+            "leave out one of them; what fills a tier before its turn is ++workload.storage.cache.fill=ahead",
         );
     }
     if config.store.is_none() {

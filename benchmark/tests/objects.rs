@@ -284,9 +284,94 @@ fn a_tier_of_blocks_fetches_what_is_asked_for_and_others_wait_for_it() {
             &["++workload.storage.storage_type=local_fs", "++workload.storage.storage_root=./"][..],
             "a tier before an object store",
         ),
-        (&["++workload.dataset.format=hdf5"], "does not serve hdf5"),
+        (&["++workload.storage.storage_options.prefetch_window=4"], "leave out one of them"),
     ] {
         assert!(refused(&store, &[&[CACHE], more].concat(), 2).contains(words));
+    }
+}
+
+#[test]
+fn a_tier_serves_what_is_read_in_ranges_too() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tier-ranges"));
+    for (format, more) in [
+        ("hdf5", &["++workload.dataset.record_length_bytes=90000"][..]),
+        ("hdf5", &["++workload.dataset.compression=gzip"]),
+        ("parquet", &[]),
+        ("mds", &[]),
+    ] {
+        let format = format!("++workload.dataset.format={format}");
+        let typed = [&[format.as_str(), "++workload.dataset.num_samples_per_file=4", CACHE], more].concat();
+        ran(&store, &folder, &[&typed[..], &[GENERATE, "--regenerate", "--verify"]].concat());
+        assert_eq!(of_epoch(&folder, 0, "tier_misses"), 8, "{typed:?}");
+        assert_eq!(of_epoch(&folder, 1, "get_requests"), 0, "{typed:?}");
+        assert_eq!(of_epoch(&folder, 0, "bytes_read"), of_epoch(&folder, 0, "tier_bytes_in"), "{typed:?}");
+    }
+}
+
+#[test]
+fn a_tier_is_filled_before_it_is_asked() {
+    let (store, folder) = (Store::start(), Folder::new("objects-tier-ahead"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len();
+    let ahead = [CACHE, "++workload.storage.cache.fill=ahead", "++workload.reader.read_threads=0"];
+    // A step takes longer than all objects together: of the second batch on, nothing is asked for that is not there.
+    let slowly = ["++workload.train.computation_time=0.5", "++workload.train.epochs=1"];
+    for more in [
+        &["--ranks=1"][..],
+        &["--ranks=2"],
+        &["++workload.storage.cache.unit=block", "++workload.storage.cache.block_size=4096"],
+    ] {
+        ran(&store, &folder, &[&ahead[..], &slowly, more].concat());
+        let found = ["tier_misses", "tier_fetched_ahead", "tier_hits", "tier_waits"].map(|name| figure(&folder, name));
+        assert!(found[1] > 0 && found[0] + found[3] <= found[2], "{more:?}: misses, ahead, hits, waits {found:?}");
+        assert_eq!(figure(&folder, "tier_bytes_in"), 8 * size as u64, "each byte once");
+    }
+    // What is fetched ahead makes nothing give way.
+    let room = format!("++workload.storage.cache.size={}", 3 * size + 10);
+    ran(&store, &folder, &[&ahead[..], &slowly, &[room.as_str(), "++workload.storage.cache.evict=none"]].concat());
+    assert_eq!(figure(&folder, "tier_evictions"), 0);
+}
+
+#[test]
+fn a_reader_asks_for_as_many_objects_ahead_as_the_window_says() {
+    let (store, folder) = (Store::start(), Folder::new("objects-window"));
+    ran(&store, &folder, &[GENERATE, NO_TRAINING]);
+    let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
+    let window = ["++workload.storage.storage_options.prefetch_window=3", "++workload.reader.read_threads=0"];
+    store.forget();
+    store.hold(Some("GET /bucket/data/train/img_"));
+    let child = started(&store, &folder, &window);
+    let on_their_way = |seen: &store::Seen| seen.method == "GET" && seen.key.contains("/train/img");
+    store.until_so_many(4, on_their_way);
+    // One reader: the object it reads, and three more.
+    assert_eq!(store.seen().into_iter().filter(on_their_way).count(), 4);
+    store.hold(None);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let gets = store.seen().into_iter().filter(on_their_way).count();
+    assert_eq!((gets, figure(&folder, "get_requests"), figure(&folder, "bytes_read")), (16, 16, 16 * size));
+    // Faults are what they are without: each is met, counted, and no byte comes twice.
+    for (fault, counted) in [
+        (Fault::Answer(503, "SlowDown", Vec::new()), "retries_throttled"),
+        (Fault::Reset, "retries_connection"),
+        (Fault::CutAt(5_000), "resumed_bodies"),
+        (Fault::SentOn, "redirects"),
+    ] {
+        store.plan("GET", TRAIN, 2, fault.clone());
+        ran(&store, &folder, &[&window[..], &["--ranks=2"]].concat());
+        let found = (store.unmet(), figure(&folder, counted), figure(&folder, "bytes_read"));
+        assert_eq!(found, (0, 2, 16 * size), "{fault:?}");
+    }
+    // Streams are asked for ahead too, each file once, and files that are come back to as often as they are.
+    for format in ["webdataset", "npy"] {
+        let format = format!("++workload.dataset.format={format}");
+        let many =
+            [&window[..], &[format.as_str(), "++workload.dataset.num_samples_per_file=3", "--regenerate"]].concat();
+        ran(&store, &folder, &[&many[..], &[GENERATE, NO_TRAINING]].concat());
+        store.forget();
+        ran(&store, &folder, &many[..4]);
+        let gets = store.seen().into_iter().filter(on_their_way).count() as u64;
+        assert_eq!(figure(&folder, "get_requests"), gets, "{format}");
     }
 }
 

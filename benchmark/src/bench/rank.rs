@@ -19,7 +19,7 @@ use crate::random::mixed;
 use crate::results::{Results, Status};
 use crate::spans;
 use crate::store;
-use crate::store::tier::{self, Entered};
+use crate::store::tier::{self, Entered, Filler};
 use crate::system;
 use crate::terminal;
 use crate::tiers::Tiered;
@@ -168,6 +168,7 @@ impl Rank<'_> {
         // Before anything that has threads.
         let tiers = self.tiers(terms)?;
         let _cache = self.cache(terms)?;
+        let _filler = self.filler(terms)?;
         let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
         let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
             .then(|| Sampler::start(config.iostat_devices.clone()));
@@ -210,6 +211,13 @@ impl Rank<'_> {
         };
         let name = if cache.keep { of_data() } else { terms.run_seed };
         tier::enter(cache, &dataset.folder, name, terms.rank).map(Some)
+    }
+
+    /// What fills that tier beside the training, where it is to be filled before it is read.
+    fn filler(&self, terms: Terms) -> Outcome<Option<Filler>> {
+        let config = &self.run.config;
+        let ahead = config.workflow.train && config.cache.as_ref().is_some_and(|cache| cache.ahead);
+        if ahead { Filler::start(loader::first_files(config, terms)?).map(Some) } else { Ok(None) }
     }
 
     fn tiers(&self, terms: Terms) -> Outcome<Tiered> {

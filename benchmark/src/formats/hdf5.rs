@@ -14,9 +14,9 @@ use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset as Settings, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, Parts};
 use crate::layout::FileSpec;
-use crate::store::{self, Body, Ranges};
+use crate::store;
 use hdf5_metno::filters::Filter;
 use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Dataset, Extent, File};
@@ -81,9 +81,14 @@ impl Format for Hdf5 {
         parts_differ.or_else(|| records.and_then(|records| differs_in(&records, spec, settings)))
     }
 
-    fn reader(&self, settings: &Settings, _: Access) -> Box<dyn Reader> {
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
+    fn reader(&self, settings: &Settings, access: Access) -> Box<dyn Reader> {
         let parts = settings.datasets_per_record.max(1);
-        Box::new(Hdf5Reader { parts, file: None, buffer: AlignedBuffer::default(), length: 0, moved: 0 })
+        let access = Access { collective: access.collective, ..Access::default() };
+        Box::new(Hdf5Reader { parts, access, file: None, buffer: AlignedBuffer::default(), length: 0, moved: 0 })
     }
 }
 
@@ -351,19 +356,20 @@ impl Open {
     fn object(path: &Path) -> Outcome<Open> {
         let failed = |error| Failure::io("memory for", path, error);
         let name = unnamed();
-        let mut body = Body::open(path, 0, None)?;
+        let mut input = Input::open(path, Access::default())?;
         let mut file = std::fs::File::create(&name).map_err(failed)?;
-        let mut piece = vec![0; 1 << 20];
-        loop {
-            match body.next(&mut piece)? {
-                0 => break,
-                count => file.write_all(&piece[..count]).map_err(failed)?,
-            }
+        let total = input.length_of_stream(0)?;
+        let (mut piece, mut at) = (vec![0; 1 << 20], 0);
+        while at < total {
+            let count = (total - at).min(piece.len() as u64) as usize;
+            input.read_on_at(at, &mut piece[..count])?;
+            file.write_all(&piece[..count]).map_err(failed)?;
+            at += count as u64;
         }
         let opened = Open::file(&name).map_err(|_| Failure::damaged(path, "no complete HDF5 file"));
         without_name(&name, path)?;
         let mut open = opened?;
-        (open.path, open.copied) = (path.to_path_buf(), Some(body.total()));
+        (open.path, open.copied) = (path.to_path_buf(), Some(total));
         Ok(open)
     }
 
@@ -413,22 +419,29 @@ enum Opened {
     Chunked(Input, Vec<Chunked>),
     ByLibrary(Open),
     /// The same as plain, of an object.
-    Ranges(Ranges, Vec<Place>),
+    Parts(PathBuf, Parts, Vec<Place>),
 }
 
 impl Opened {
-    fn file(path: &Path, parts: u64) -> Outcome<Opened> {
+    /// Collectively read are samples that lie one after another, where the head of the file says: each rank knows where.
+    fn file(path: &Path, parts: u64, access: Access) -> Outcome<Opened> {
         let names = || (0..parts).map(records_name);
         if store::is_object(path) {
-            let ranges = Ranges::open(path)?;
-            if let Some(places) = hdf5_head::places(&ranges, names()) {
-                return Ok(Opened::Ranges(ranges, places));
+            let parts = Parts::open(path)?;
+            if let Some(places) = hdf5_head::places(&parts, names()) {
+                return Ok(Opened::Parts(path.to_path_buf(), parts, places));
             }
         }
-        let input = Input::open(path, Access::default())?;
+        let input = Input::open(path, access)?;
         if let Some(file) = input.file().filter(|file| !locks_files() || file.try_lock_shared().is_ok()) {
             if let Some(places) = hdf5_head::places(file, names()) {
                 return Ok(Opened::Plain(input, places));
+            }
+            if access.collective {
+                let what = format!("{}: samples in chunks are not read by all ranks together", path.display());
+                return Err(
+                    Failure::refused(what).remedy("make it without chunks and compression, or use file_access=multi")
+                );
             }
             if let Some(sets) = hdf5_chunks::data_sets(file, names()) {
                 return Ok(Opened::Chunked(input, sets));
@@ -444,14 +457,14 @@ impl Opened {
         match self {
             Opened::Plain(input, _) | Opened::Chunked(input, _) => input.path(),
             Opened::ByLibrary(open) => &open.path,
-            Opened::Ranges(ranges, _) => ranges.path(),
+            Opened::Parts(path, ..) => path,
         }
     }
 
     /// Bytes that opening an object took.
     fn take_moved(&mut self) -> u64 {
         match self {
-            Opened::Ranges(ranges, _) => ranges.take_moved(),
+            Opened::Parts(_, parts, _) => parts.take_moved(),
             Opened::ByLibrary(Open { copied: Some(bytes), .. }) => std::mem::take(bytes),
             _ => 0,
         }
@@ -460,7 +473,7 @@ impl Opened {
     /// Shape and bytes of a sample of each data set.
     fn forms(&self) -> Vec<(&[u64], usize)> {
         match self {
-            Opened::Plain(_, places) | Opened::Ranges(_, places) => {
+            Opened::Plain(_, places) | Opened::Parts(_, _, places) => {
                 places.iter().map(|place| (&place.shape[..], place.sample_bytes as usize)).collect()
             }
             Opened::Chunked(_, sets) => sets.iter().map(|set| (&set.shape[..], set.sample_bytes as usize)).collect(),
@@ -478,10 +491,10 @@ impl Opened {
                 input.read_exact_at(place.address + index * place.sample_bytes, into)?;
                 Ok(place.sample_bytes)
             }
-            Opened::Ranges(ranges, places) => {
+            Opened::Parts(_, parts, places) => {
                 let place = &places[part];
-                ranges.fill(place.address + index * place.sample_bytes, into)?;
-                Ok(ranges.take_moved())
+                parts.fill(place.address + index * place.sample_bytes, into)?;
+                Ok(parts.take_moved())
             }
             Opened::Chunked(input, sets) => {
                 let damaged = || Failure::damaged(input.path(), format!("the chunks of sample {index} cannot be read"));
@@ -503,6 +516,7 @@ fn records_name(part: u64) -> String {
 
 struct Hdf5Reader {
     parts: u64,
+    access: Access,
     file: Option<Opened>,
     /// Aligned: the kernel copies a sample into it a fifth faster than into memory of the allocator.
     buffer: AlignedBuffer,
@@ -512,7 +526,7 @@ struct Hdf5Reader {
 
 impl Reader for Hdf5Reader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        self.moved += self.file.insert(Opened::file(path, self.parts)?).take_moved();
+        self.moved += self.file.insert(Opened::file(path, self.parts, self.access)?).take_moved();
         Ok(())
     }
 

@@ -54,6 +54,10 @@ impl Format for Indexed {
         vec![beside(&spec.path, OFFSETS), beside(&spec.path, SIZES)]
     }
 
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
         let map = self.map && access.map && !access.direct;
         Box::new(IndexedReader { access, map, ..IndexedReader::default() })

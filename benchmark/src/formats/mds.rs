@@ -100,6 +100,10 @@ impl Format for Mds {
         Some((path, json!({"shards": shards, "version": 2}).to_string().into_bytes()))
     }
 
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
         Box::new(MdsReader { access, ..MdsReader::default() })
     }

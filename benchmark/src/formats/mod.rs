@@ -63,6 +63,11 @@ pub trait Format: Send + Sync {
         Vec::new()
     }
 
+    /// Its files are read from the first byte to the last, so that an object is one request, which can be sent before its turn.
+    fn reads_whole(&self) -> bool {
+        true
+    }
+
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader>;
 }
 

@@ -142,8 +142,12 @@ impl Format for Parquet {
             .or_else(|| other("columns", &names(&mut fields.iter().map(|field| field.name().to_string())), &asked))
     }
 
-    fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
-        Box::new(ParquetReader { access, open: None, row: Vec::new(), moved: 0 })
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
+    fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader> {
+        Box::new(ParquetReader { access, unread: unread(dataset), open: None, row: Vec::new(), moved: 0 })
     }
 }
 

@@ -23,6 +23,10 @@ impl Format for Synthetic {
         Some(spec.number.to_string().len() as u64)
     }
 
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
     fn reader(&self, _: &Dataset, _: Access) -> Box<dyn Reader> {
         Box::new(Nothing)
     }

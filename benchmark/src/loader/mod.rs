@@ -11,9 +11,11 @@ mod workers;
 use crate::buffer::SharedSlots;
 use crate::config::{Config, LoaderKind, Shuffle};
 use crate::failure::{Failure, Outcome};
+use crate::formats;
 use crate::layout::{Layout, Split};
 use order::{Order, Share, Shuffling};
 use source::{Report, Source, Supply};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use workers::WorkerKind;
@@ -68,6 +70,7 @@ impl Plan {
                 layout: Layout::new(&config.dataset),
                 reading: reading.clone(),
                 streams,
+                asks_ahead: asks_ahead(config),
                 slots: Arc::new(slots),
             },
             shuffling: Shuffling {
@@ -130,6 +133,13 @@ impl Plan {
     }
 }
 
+/// Objects are asked for before their turn where the window of their store says so and they are read whole.
+fn asks_ahead(config: &Config) -> bool {
+    let window = config.store.as_ref().map_or(0, |store| store.prefetch_window);
+    let whole = formats::find(&config.dataset.format).is_ok_and(|format| format.reads_whole());
+    window > 0 && whole && config.cache.is_none() && config.reader.profile.is_none()
+}
+
 /// Room for every array that can be handed over at the same time.
 fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     let reading = &config.reader;
@@ -137,6 +147,17 @@ fn slots(config: &Config) -> std::io::Result<SharedSlots> {
     let ahead = reading.prefetch.max(2).div_ceil(workers) * workers;
     let batch = if reading.loader == LoaderKind::Synthetic { 0 } else { reading.batch.max(reading.batch_eval) };
     SharedSlots::new(batch.saturating_mul(reading.handed_bytes) as usize, ahead as usize)
+}
+
+/// The files of a rank's first epoch, each as often as it is come back to.
+pub fn first_files(config: &Config, terms: Terms) -> Outcome<impl Iterator<Item = PathBuf>> {
+    let plan = Plan::new(config, terms)?;
+    let (order, share) = (plan.order(Split::Train, 1), plan.share(Split::Train));
+    let positions = (0..share.steps).flat_map(move |step| share.batch_positions(step));
+    let mut last = None;
+    let files =
+        positions.map(move |position| order.at(position).file).filter(move |file| last.replace(*file) != Some(*file));
+    Ok(files.map(move |file| plan.supply.layout.path(Split::Train, file)))
 }
 
 pub fn build(config: &Config, terms: Terms) -> Outcome<Box<dyn Loader>> {
@@ -176,6 +197,9 @@ impl Loader for Plain {
     fn begin(&mut self, split: Split, epoch: u64) -> Outcome<()> {
         self.source.rest();
         (self.order, self.split, self.step) = (self.plan.order(split, epoch), split, 0);
+        let share = self.plan.share(split);
+        let positions = (0..share.steps).flat_map(move |step| share.batch_positions(step));
+        self.source.begin(self.order, split, positions);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::layout::{Layout, Split};
 use crate::pace::Pace;
 use crate::random::mixed;
 use crate::spans;
+use crate::store;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct Supply {
     pub reading: Reading,
     /// A streaming loader keeps a file open while it goes through it.
     pub streams: bool,
+    /// Objects are asked for before their turn.
+    pub asks_ahead: bool,
     pub slots: Arc<SharedSlots>,
 }
 
@@ -43,6 +46,8 @@ pub struct Source {
     supply: Supply,
     reader: Box<dyn Reader>,
     open: Option<(Split, u64, PathBuf)>,
+    /// The objects of this epoch that nobody has asked for yet, where they are asked for before their turn.
+    upcoming: Option<Box<dyn Iterator<Item = PathBuf>>>,
     preprocess: Pace,
 }
 
@@ -63,7 +68,23 @@ impl Source {
             None => formats::find(&dataset.format)?.reader(dataset, access),
         };
         let preprocess = Pace::new(reading.preprocess, mixed(&[worker, 77]), false);
-        Ok(Source { reader, open: None, preprocess, supply })
+        Ok(Source { reader, open: None, upcoming: None, preprocess, supply })
+    }
+
+    /// An epoch begins, in which the samples at these positions are read, in this order.
+    pub fn begin(&mut self, order: Order, split: Split, positions: impl Iterator<Item = u64> + 'static) {
+        if !self.supply.asks_ahead {
+            return;
+        }
+        let layout = self.supply.layout.clone();
+        let stays_open = self.supply.streams || self.supply.reading.keep_open;
+        let mut last = None;
+        let opened = positions.map(move |position| order.at(position).file).filter(move |file| {
+            let again = stays_open && last == Some(*file);
+            last = Some(*file);
+            !again
+        });
+        self.upcoming = Some(Box::new(opened.map(move |file| layout.path(split, file))));
     }
 
     /// Reads the samples at `positions`; the arrays they are handed over as go to `slot`.
@@ -125,6 +146,9 @@ impl Source {
         }
         self.forget();
         let path = self.supply.layout.path(split, file);
+        if let Some(upcoming) = &mut self.upcoming {
+            store::ask_ahead(upcoming)?;
+        }
         let _span = spans::span("reader.open", spans::READER, &[("file", file)]);
         self.reader.open(&path)?;
         self.open = Some((split, file, path));

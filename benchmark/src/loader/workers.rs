@@ -134,6 +134,7 @@ impl Worker {
     /// Works through an epoch; true if it goes on afterwards.
     fn epoch(&mut self, source: &mut super::Source, split: Split, epoch: u64) -> io::Result<bool> {
         let order = self.plan.order(split, epoch);
+        source.begin(order, split, self.units(split).flatten());
         for (slot, positions) in self.units(split).enumerate() {
             while self.credits == 0 {
                 match receive(&mut self.stream)? {

@@ -35,12 +35,11 @@ impl Body {
     /// From byte `from` of an object to its end, or `length` bytes.
     pub fn open(path: &Path, from: u64, length: Option<u64>) -> Outcome<Body> {
         let key = key_of(path);
-        let asked = Instant::now();
         let part = Part { from, length, etag: None };
         let (answer, total) = part.answer(path, &key)?;
         let end = length.map_or(total, |length| (from + length).min(total));
         let etag = answer.head.header("etag").map(str::to_string);
-        let path = path.to_path_buf();
+        let (path, asked) = (path.to_path_buf(), answer.asked);
         let mut body = Body {
             path,
             key,

@@ -14,6 +14,7 @@ use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::random::mixed;
 use crate::system;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,25 @@ pub struct Answer {
     pub head: Head,
     pub connection: Connection,
     pub told: Told,
+    /// When it was first asked for.
+    pub asked: Instant,
+}
+
+/// The server, path and query that a request goes to.
+#[derive(Clone)]
+struct Target {
+    server: Server,
+    path: String,
+    query: String,
+}
+
+/// A request that was sent and whose answer nobody has looked at.
+struct Sent {
+    key: String,
+    connection: Connection,
+    told: Told,
+    at: Instant,
+    written: io::Result<()>,
 }
 
 /// A request that came to nothing this time.
@@ -45,7 +65,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// The longest that a store may ask us to wait.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
-/// Connections kept for the next request.
+/// Connections kept for the next request, where no window asks for more.
 const IDLE_MAX: usize = 4;
 
 pub struct Client {
@@ -53,6 +73,8 @@ pub struct Client {
     known: Arc<rustls::ClientConfig>,
     endpoint: (Server, String),
     idle: Vec<Connection>,
+    /// Objects asked for before their turn. Their answers lie in the sockets until somebody reads them.
+    ahead: VecDeque<Sent>,
     /// Makes the waits of two clients different.
     draws: u64,
 }
@@ -64,7 +86,7 @@ impl Client {
             .map_err(|what| Failure::refused(format!("the certificates of the store: {what}")))?;
         let endpoint = settings.endpoints[number as usize % settings.endpoints.len()].clone();
         let draws = mixed(&[u64::from(std::process::id()), number]);
-        Ok(Client { settings, known, endpoint, idle: Vec::new(), draws })
+        Ok(Client { settings, known, endpoint, idle: Vec::new(), ahead: VecDeque::new(), draws })
     }
 
     /// `s3://bucket/key`.
@@ -73,12 +95,33 @@ impl Client {
         format!("{}{}{slash}{key}", super::settings::SCHEME, self.settings.bucket)
     }
 
+    /// Asks for objects before their turn, in the order in which they will be read, until as many are on their way as the
+    /// window allows beside the one that is read next.
+    pub fn ask_ahead(&mut self, keys: &mut dyn Iterator<Item = String>) {
+        while self.ahead.len() as u64 <= self.settings.prefetch_window {
+            let Some(key) = keys.next() else { return };
+            let request = Request::new("GET", &key, Figure::Gets);
+            // One that cannot be sent now is sent in its turn, and what is wrong is told then.
+            let Ok(sent) = self.send(request, 1, &self.place_of(request)) else { return };
+            self.ahead.push_back(sent);
+        }
+    }
+
+    /// The request for a whole object that was sent before its turn. Those sent before it are not wanted any more.
+    fn taken_ahead(&mut self, request: Request) -> Option<Sent> {
+        let is_whole = request.method == "GET" && request.headers.is_empty() && request.query.is_empty();
+        let place = self.ahead.iter().position(|sent| is_whole && sent.key == request.key)?;
+        self.ahead.drain(..=place).next_back()
+    }
+
     /// The answer to a request, at the latest attempt.
     pub fn answer(&mut self, request: Request) -> Outcome<Answer> {
+        let mut ahead = self.taken_ahead(request);
+        let asked = ahead.as_ref().map_or_else(Instant::now, |sent| sent.at);
         let mut wait = FIRST_WAIT;
         for attempt in 1.. {
-            let again = match self.attempt(request, attempt) {
-                Ok(answer) => return Ok(answer),
+            let again = match self.attempt(request, attempt, ahead.take()) {
+                Ok(answer) => return Ok(Answer { asked, ..answer }),
                 Err(Trouble::Final(failure)) => return Err(failure),
                 Err(Trouble::Again(again)) => again,
             };
@@ -105,12 +148,12 @@ impl Client {
         Failure::new(Kind::System, what).remedy("is the endpoint right, and the store up? more attempts are ++workload.storage.storage_options.s3_max_attempts=N")
     }
 
-    /// One attempt, from server to server as it is sent on.
-    fn attempt(&mut self, request: Request, attempt: u64) -> Result<Answer, Trouble> {
+    /// Where a request goes first.
+    fn place_of(&self, request: Request) -> Target {
         let (mut server, base) = self.endpoint.clone();
         let key = sign::encoded(request.key, "/");
         let slash = if key.is_empty() { "" } else { "/" };
-        let mut path = match self.settings.virtual_hosts {
+        let path = match self.settings.virtual_hosts {
             true => {
                 server.host = format!("{}.{}", self.settings.bucket, server.host);
                 format!("{base}/{key}")
@@ -119,9 +162,18 @@ impl Client {
         };
         let query: Vec<String> =
             request.query.iter().map(|(name, value)| format!("{name}={}", sign::encoded(value, ""))).collect();
-        let mut query = query.join("&");
+        Target { server, path, query: query.join("&") }
+    }
+
+    /// One attempt, from server to server as it is sent on. The first of its requests may have been sent already.
+    fn attempt(&mut self, request: Request, attempt: u64, mut sent: Option<Sent>) -> Result<Answer, Trouble> {
+        let mut target = self.place_of(request);
         for _ in 0..=HOPS_MAX {
-            let answer = self.exchange(request, attempt, &server, &path, &query)?;
+            let now = match sent.take() {
+                Some(sent) => sent,
+                None => self.send(request, attempt, &target)?,
+            };
+            let answer = self.received(request, now)?;
             if !matches!(answer.head.status, 301 | 302 | 307 | 308) {
                 return self.judged(request, answer);
             }
@@ -130,14 +182,14 @@ impl Client {
             };
             counts::add(Figure::Redirects, 1);
             self.drained(answer);
-            (server, path, query) = self.sent_on(request, &server, &location).map_err(Trouble::Final)?;
+            target = self.sent_on(request, &target.server, &location).map_err(Trouble::Final)?;
         }
         let what = format!("{} is sent on from server to server without end", self.name_of(request.key));
         Err(Trouble::Final(Failure::new(Kind::System, what)))
     }
 
     /// The place a redirect leads to.
-    fn sent_on(&self, request: Request, from: &Server, location: &str) -> Outcome<(Server, String, String)> {
+    fn sent_on(&self, request: Request, from: &Server, location: &str) -> Outcome<Target> {
         let refused = |why: &str| {
             Failure::new(
                 Kind::System,
@@ -156,18 +208,13 @@ impl Client {
         parts.sort_unstable();
         let parts: Vec<String> =
             parts.iter().map(|part| if part.contains('=') { part.to_string() } else { format!("{part}=") }).collect();
-        Ok((server, if path.is_empty() { "/".into() } else { path.to_string() }, parts.join("&")))
+        let path = if path.is_empty() { "/".into() } else { path.to_string() };
+        Ok(Target { server, path, query: parts.join("&") })
     }
 
-    /// One request and the head of its answer, whatever it is.
-    fn exchange(
-        &mut self,
-        request: Request,
-        attempt: u64,
-        server: &Server,
-        path: &str,
-        query: &str,
-    ) -> Result<Answer, Trouble> {
+    /// Sends one request.
+    fn send(&mut self, request: Request, attempt: u64, target: &Target) -> Result<Sent, Trouble> {
+        let Target { server, path, query } = target;
         let body_hash = match request.body {
             _ if server.tls || self.settings.unsigned_payload => sign::UNSIGNED.to_string(),
             body => sign::sha256(body.unwrap_or_default()),
@@ -180,27 +227,34 @@ impl Client {
         if let Some(credentials) = credentials {
             headers.extend(signed.headers(credentials, Utc::now()));
         }
-        let target = if query.is_empty() { path.to_string() } else { format!("{path}?{query}") };
+        let line = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
         let mut connection = self.connection(request, attempt, server)?;
-        let mut told = Told::begin(&request, || self.name_of(request.key), &authority, attempt);
-        let sent = Instant::now();
+        let told = Told::begin(&request, || self.name_of(request.key), &authority, attempt);
+        let at = Instant::now();
         counts::add(request.figure, 1);
-        let written = connection.send(request.method, &target, &headers, request.body);
+        let written = connection.send(request.method, &line, &headers, request.body);
+        Ok(Sent { key: request.key.to_string(), connection, told, at, written })
+    }
+
+    /// The head of the answer to what was sent, whatever it is.
+    fn received(&mut self, request: Request, sent: Sent) -> Result<Answer, Trouble> {
+        let Sent { mut connection, mut told, at, written, .. } = sent;
         // A store that refuses a body may say so before it has all of it, and hang up.
         match (connection.receive(request.method), written) {
             (Ok(head), written) => {
-                let after = sent.elapsed();
+                let after = at.elapsed();
                 if request.method == "GET" {
                     counts::time(Timed::FirstByte, after);
                 }
                 told.answered(head.status, after, head.length());
                 match (head.status, written) {
                     (200..300, Err(error)) => Err(self.broken(error, told)),
-                    (200..300, Ok(())) => {
-                        told.moved = request.body.map_or(0, <[u8]>::len) as u64;
-                        Ok(Answer { head, connection, told })
+                    (status, _) => {
+                        if (200..300).contains(&status) {
+                            told.moved = request.body.map_or(0, <[u8]>::len) as u64;
+                        }
+                        Ok(Answer { head, connection, told, asked: at })
                     }
-                    _ => Ok(Answer { head, connection, told }),
                 }
             }
             (Err(_), Err(error)) | (Err(error), Ok(())) => Err(self.broken(error, told)),
@@ -316,7 +370,8 @@ impl Client {
 
     /// Keeps a connection for the next request, where that is possible.
     pub fn give_back(&mut self, connection: Connection) {
-        if connection.is_reusable() && self.idle.len() < IDLE_MAX {
+        let most = IDLE_MAX.max(self.settings.prefetch_window as usize + 1);
+        if connection.is_reusable() && self.idle.len() < most {
             self.idle.push(connection);
         }
     }

@@ -31,10 +31,11 @@ pub enum Figure {
     /// Bodies that broke and went on from the byte reached.
     Resumed,
     GetNanos,
-    /// Pieces of objects in the tier before the store: found there, fetched, waited for while another fetched them, given up
-    /// for others; bytes fetched into it and read from it.
+    /// Pieces of objects in the tier before the store: found there, fetched when they were asked for and before, waited for
+    /// while another fetched them, given up for others; bytes fetched into it and read from it.
     TierHits,
     TierMisses,
+    TierAhead,
     TierWaits,
     TierEvictions,
     TierIn,
@@ -63,6 +64,7 @@ const NAMES: [&str; FIGURES] = [
     "get_nanos",
     "tier_hits",
     "tier_misses",
+    "tier_fetched_ahead",
     "tier_waits",
     "tier_evictions",
     "tier_bytes_in",
@@ -194,7 +196,8 @@ impl Counts {
 
     /// True if objects were read through a tier.
     fn has_tier(&self) -> bool {
-        self.of(Figure::TierHits) + self.of(Figure::TierMisses) + self.of(Figure::TierWaits) > 0
+        let figures = [Figure::TierHits, Figure::TierMisses, Figure::TierAhead, Figure::TierWaits];
+        figures.iter().any(|figure| self.of(*figure) > 0)
     }
 
     /// A line of them for people.
@@ -222,9 +225,10 @@ impl Counts {
         if self.has_tier() {
             let megabytes = |figure| self.of(figure) as f64 / 1e6;
             line.push_str(&format!(
-                "; tier: {} hits, {} misses, {} waits, {} evictions, {:.1} MB in, {:.1} MB out",
+                "; tier: {} hits, {} misses, {} fetched ahead, {} waits, {} evictions, {:.1} MB in, {:.1} MB out",
                 self.of(Figure::TierHits),
                 self.of(Figure::TierMisses),
+                self.of(Figure::TierAhead),
                 self.of(Figure::TierWaits),
                 self.of(Figure::TierEvictions),
                 megabytes(Figure::TierIn),

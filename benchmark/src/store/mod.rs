@@ -36,7 +36,7 @@ use client::Client;
 use counts::Figure;
 use request::Request;
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -108,6 +108,15 @@ fn if_there<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
         }
         outcome => outcome.map(Some),
     }
+}
+
+/// Asks for objects that are read whole before their turn: `upcoming` are those of this thread, in the order in which it will
+/// read them. The window of the store says how many.
+pub fn ask_ahead(upcoming: &mut dyn Iterator<Item = PathBuf>) -> Outcome<()> {
+    with_client(|client| {
+        client.ask_ahead(&mut upcoming.map(|path| key_of(&path)));
+        Ok(())
+    })
 }
 
 /// The bytes of an object; None where there is none.

@@ -33,6 +33,8 @@ pub struct Settings {
     pub create_bucket: bool,
     /// Keys are whole URIs, as DLIO's own are.
     pub whole_uris: bool,
+    /// Whole objects that a reader asks for before their turn.
+    pub prefetch_window: u64,
 }
 
 /// The beginning of the name of an object.
@@ -62,8 +64,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("uri_scheme", "s3"),
     ("secure", "accepted: the endpoint's scheme says it"),
     ("storage_library", "accepted: there is one client"),
-    ("prefetch_window", "accepted: a worker asks for one object at a time"),
-    ("prefetch_workers", "accepted: a worker asks for one object at a time"),
+    ("prefetch_window", "objects that each reader asks for before their turn"),
+    ("prefetch_workers", "accepted: row groups are read in turn"),
     ("stagger_workers", "accepted: workers begin at once"),
     ("footer_cap", "accepted: footers are read as the format says"),
     ("prefetch", "accepted: row groups are read in turn"),
@@ -183,6 +185,7 @@ impl Source<'_> {
             verify_writes,
             create_bucket,
             whole_uris,
+            prefetch_window: number("prefetch_window", 0, 0),
         };
         self.bucket(&mut complaints);
         if complaints.is_empty() { Ok(settings) } else { Err(complaints) }

@@ -1,5 +1,5 @@
-//! A tier before the store: pieces of objects in a folder of this machine, fetched when they are first asked for. A piece is a
-//! whole object, or a block of one.
+//! A tier before the store: pieces of objects in a folder of this machine, fetched when they are first asked for, or before. A
+//! piece is a whole object, or a block of one.
 //!
 //! ```text
 //! FOLDER/dlio-tier-RUN/[rank-N/]   used                      bytes of all pieces, under a lock
@@ -11,14 +11,14 @@
 
 use super::body::Body;
 use super::counts::{self, Figure};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::system;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The tier that a workload asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Settings {
     /// A folder for each rank, and none that those of a machine share.
     pub by_rank: bool,
     pub evict: Evict,
+    /// The objects of a rank's first epoch are fetched in their order, whether or not they have been asked for.
+    pub ahead: bool,
     /// The pieces stay for the next run.
     pub keep: bool,
 }
@@ -86,6 +88,37 @@ impl Drop for Entered {
     }
 }
 
+/// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or with
+/// the rank.
+pub struct Filler(libc::pid_t);
+
+impl Filler {
+    /// Only for a process with one thread.
+    pub fn start(objects: impl Iterator<Item = PathBuf>) -> Outcome<Filler> {
+        let process = system::fork(|| {
+            system::leave_interrupts_to_parent();
+            for path in objects {
+                // What cannot be fetched now is fetched when it is asked for, and what is wrong is told then.
+                let has_room = Tiered::of(&path).is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
+                if !has_room || system::interrupted() {
+                    break;
+                }
+            }
+            0
+        });
+        let failed = |error| Failure::new(Kind::System, format!("starting what fills the tier: {error}"));
+        Ok(Filler(process.map_err(failed)?))
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        const GRACE: Duration = Duration::from_secs(1);
+        system::stop_children(&[self.0], GRACE);
+        system::wait(self.0);
+    }
+}
+
 /// An object that is read through the tier.
 pub struct Tiered {
     tier: Arc<Tier>,
@@ -94,6 +127,8 @@ pub struct Tiered {
     total: Option<u64>,
     /// The piece that was read last.
     open: Option<(u64, File)>,
+    /// Nobody has asked for it yet: it is counted apart, and no other piece gives way to it.
+    ahead: bool,
 }
 
 impl Tiered {
@@ -102,7 +137,7 @@ impl Tiered {
         let tier = TIER.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let below = path.strip_prefix(&tier.of).ok()?.to_string_lossy().replace('%', "%25").replace('/', "%2F");
         let folder = tier.root.join(below);
-        Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None })
+        Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None, ahead: false })
     }
 
     /// Bytes of the whole object.
@@ -163,7 +198,7 @@ impl Tiered {
     fn found_or_fetched(&mut self, index: u64) -> Outcome<File> {
         let place = self.folder.join(index.to_string());
         if let Some(file) = self.found(&place)? {
-            counts::add(Figure::TierHits, 1);
+            counts::add(Figure::TierHits, u64::from(!self.ahead));
             return Ok(file);
         }
         let failed = |error| Failure::unwritable("making a place in the tier", &place, error);
@@ -172,7 +207,7 @@ impl Tiered {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock).map_err(failed)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                counts::add(Figure::TierWaits, 1);
+                counts::add(Figure::TierWaits, u64::from(!self.ahead));
                 lock.lock().map_err(failed)?;
             }
             taken => taken.map_err(|error| failed(error.into()))?,
@@ -217,10 +252,10 @@ impl Tiered {
             file.write_all(&buffer[..count]).map_err(failed)?;
             length += count as u64;
         }
-        counts::add(Figure::TierMisses, 1);
+        counts::add(if self.ahead { Figure::TierAhead } else { Figure::TierMisses }, 1);
         counts::add(Figure::TierIn, length);
         system::forget_pages(&file).map_err(failed)?;
-        if self.tier.make_room(length).map_err(failed)? {
+        if self.tier.make_room(length, !self.ahead).map_err(failed)? {
             self.note_length(body.total()).map_err(failed)?;
             fs::rename(&beside, place).map_err(failed)?;
         } else {
@@ -231,6 +266,23 @@ impl Tiered {
 }
 
 impl Tiered {
+    /// Has all its pieces fetched; false where there is no room for one.
+    fn fetch_ahead(&mut self) -> Outcome<bool> {
+        self.ahead = true;
+        let mut index = 0;
+        loop {
+            drop(self.found_or_fetched(index)?);
+            if !self.folder.join(index.to_string()).exists() {
+                return Ok(false);
+            }
+            index += 1;
+            let total = self.length()?;
+            if self.tier.settings.block.is_none_or(|block| index * block >= total) {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Whole or not at all: another may read it meanwhile.
     fn note_length(&self, total: u64) -> io::Result<()> {
         let beside = self.folder.join(format!(".LENGTH.{}", std::process::id()));
@@ -246,9 +298,10 @@ impl Drop for Tiered {
 }
 
 impl Tier {
-    /// Takes room for so many bytes, from other pieces where that is what it takes; false where there is none.
-    fn make_room(&self, length: u64) -> io::Result<bool> {
-        let (size, evict) = (self.settings.size, self.settings.evict);
+    /// Takes room for so many bytes, from other pieces where that is what it takes and they may go; false where there is none.
+    fn make_room(&self, length: u64, may_evict: bool) -> io::Result<bool> {
+        let size = self.settings.size;
+        let may_evict = may_evict && self.settings.evict != Evict::Nothing;
         if size == 0 {
             return Ok(true);
         }
@@ -258,7 +311,7 @@ impl Tier {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         let mut used = text.trim().parse::<u64>().unwrap_or(0);
-        let has_room = used + length <= size || length <= size && evict != Evict::Nothing;
+        let has_room = used + length <= size || length <= size && may_evict;
         if has_room {
             if used + length > size {
                 used = self.evicted(used, size - length)?;

@@ -193,7 +193,11 @@ impl Store {
 
     /// Returns when a request has come that `is` what the test waits for.
     pub fn until(&self, is: impl Fn(&Seen) -> bool) {
-        let waits = |seen: &mut Vec<Seen>| !seen.iter().any(&is);
+        self.until_so_many(1, is);
+    }
+
+    pub fn until_so_many(&self, count: usize, is: impl Fn(&Seen) -> bool) {
+        let waits = |seen: &mut Vec<Seen>| seen.iter().filter(|seen| is(seen)).count() < count;
         let waited = self.shared.arrived.wait_timeout_while(of(&self.shared.seen), PATIENCE, waits);
         let waited = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
         assert!(!waited.1.timed_out(), "the request came");
@@ -204,7 +208,7 @@ impl Store {
         self.shared.latency.store(latency.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// From now on requests with these words are seen and not answered, until others or none are held.
+    /// From now on requests with these words in `METHOD TARGET` are seen and not answered, until others or none are held.
     pub fn hold(&self, words: Option<&'static str>) {
         *of(&self.shared.held) = words;
         self.shared.freed.notify_all();
@@ -408,7 +412,8 @@ impl Conversation {
             all.len() - 1
         };
         let mut held = of(&self.shared.held);
-        while held.is_some_and(|words| request.target.contains(words)) {
+        let line = format!("{} {}", request.method, request.target);
+        while held.is_some_and(|words| line.contains(words)) {
             held = self.shared.freed.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         drop(held);
