@@ -150,7 +150,7 @@ pub const KEYS: &[Key] = &[
     key("reader.file_shuffle", Choice(SHUFFLES), "off", "order of files: off, seed (the same every run), random", "loading"),
     key("reader.sample_shuffle", Choice(SHUFFLES), "off", "order of samples: off, seed (the same every run), random", "loading"),
     key("reader.shuffle_size", Whole, "1024", "samples held back to mix a stream (tensorflow, native_dali)", "loading"),
-    key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi, shared and posix: every worker opens the files it reads; collective and mpio: every read is one of all ranks (MPI-IO), by the ranks themselves, of one file of indexed_binary, under mpirun", "loading"),
+    key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi, shared and posix: every worker opens the files it reads; collective and mpio: every read is one of all ranks (MPI-IO), by the ranks themselves, of one file of indexed_binary or of hdf5 without chunks, under mpirun", "loading"),
     key("reader.rank_access", Choice(&["contiguous", "strided"]), "contiguous", "which samples a rank reads, before they are shuffled: contiguous, one run of them; strided, batches in turn with the other ranks (loaders by index; not a key of DLIO)", "loading"),
     key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps its last file open, and decoded where the format needs it", "loading"),
     key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),

@@ -352,13 +352,21 @@ fn collective(config: &Config, list: &mut List) {
     let by_mpi = mpi::is_joined() || (mpi::is_offered() && !locate::is_traced());
     let remedy = "start it with mpirun, with libdlio_mpi.so beside dlio (make build-mpi); or use multi";
     list.refuse(!by_mpi, format!("{word} needs MPI"), remedy);
-    let indexed = matches!(dataset.format.as_str(), "indexed_binary" | "mmap_indexed_binary");
-    let what = format!("{word} is for one shared file of indexed_binary");
+    let in_chunks = dataset.compression != "none"
+        || dataset.chunk_bytes > 0
+        || !dataset.chunk_dims.is_empty()
+        || !dataset.max_shape.is_empty();
+    let by_place = match dataset.format.as_str() {
+        "indexed_binary" | "mmap_indexed_binary" => true,
+        "hdf5" => !in_chunks,
+        _ => false,
+    };
+    let what = format!("{word} is for one shared file of indexed_binary, or of hdf5 without chunks");
     let several = dataset.files_train > 1 || dataset.files_eval > 1 || reader.profile.is_some();
     list.refuse(
-        !indexed || several || reader.direct || config.store.is_some(),
+        !by_place || several || reader.direct || config.store.is_some(),
         what,
-        "set ++workload.dataset.format=indexed_binary ++workload.dataset.num_files_train=1, without odirect or a store",
+        "set ++workload.dataset.format=indexed_binary (or hdf5) ++workload.dataset.num_files_train=1, without odirect or a store",
     );
 }
 

@@ -307,13 +307,19 @@ fn all_ranks_read_one_file_together_by_mpi() {
     let refused = dlio(&folder, &[&one[..], &[collective, "--ranks=2"]].concat());
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("needs MPI"), "{}", stderr(&refused));
+    let hdf5 = "++workload.dataset.format=hdf5";
+    // Five steps of each rank; the indexes are read once.
+    let indexes = 3 * 2 * 8 * 60;
     let ways = [
-        &[GENERATE][..],
-        &[collective],
-        &[collective, "++workload.reader.rank_access=strided"],
-        &["++workload.reader.file_access=mpio", "++workload.reader.sample_shuffle=random"],
+        (&[GENERATE][..], indexes),
+        (&[collective], indexes),
+        (&[collective, "++workload.reader.rank_access=strided"], indexes),
+        (&["++workload.reader.file_access=mpio", "++workload.reader.sample_shuffle=random"], indexes),
+        (&[hdf5, GENERATE], 0),
+        (&[hdf5, collective], 0),
+        (&[hdf5, collective, "++workload.reader.rank_access=strided"], 0),
     ];
-    for (number, more) in ways.into_iter().enumerate() {
+    for (number, (more, indexes)) in ways.into_iter().enumerate() {
         if number > 0 && mpi_library().is_none() {
             return println!("by MPI it is not tried: make build-mpi");
         }
@@ -321,12 +327,17 @@ fn all_ranks_read_one_file_together_by_mpi() {
         let Some(mut mpirun) = mpirun(&folder, 3, &typed) else { return println!("{MPIRUN_MISSING}") };
         let output = mpirun.output().unwrap();
         assert!(output.status.success(), "{more:?}: {}", stderr(&output));
-        // Five steps of each rank; the indexes are read once.
         let summary = folder.json("run/summary.json");
         let bytes = |epoch: usize| summary["epoch"][epoch]["bytes_read"].as_u64().unwrap();
-        assert_eq!((bytes(0), bytes(1)), (600_000 + 3 * 2 * 8 * 60, 600_000), "{more:?}");
+        assert_eq!((bytes(0), bytes(1)), (600_000 + indexes, 600_000), "{more:?}");
     }
-    let other = [&one[..], &[collective, "++workload.dataset.format=npz", "++hydra.run.dir=run", GENERATE]].concat();
-    let output = mpirun(&folder, 2, &other).unwrap().output().unwrap();
-    assert!(!output.status.success() && stderr(&output).contains("indexed_binary"), "{}", stderr(&output));
+    for other in ["++workload.dataset.format=npz", "++workload.dataset.format=tfrecord"] {
+        let other = [&one[..], &[collective, other, "++hydra.run.dir=run", GENERATE]].concat();
+        let output = mpirun(&folder, 2, &other).unwrap().output().unwrap();
+        assert!(!output.status.success() && stderr(&output).contains("indexed_binary"), "{}", stderr(&output));
+    }
+    let in_chunks =
+        [&one[..], &[collective, hdf5, "++workload.dataset.compression=gzip", "++hydra.run.dir=run"]].concat();
+    let output = mpirun(&folder, 2, &in_chunks).unwrap().output().unwrap();
+    assert!(!output.status.success() && stderr(&output).contains("without chunks"), "{}", stderr(&output));
 }
