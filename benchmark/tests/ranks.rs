@@ -1,12 +1,14 @@
 //! Ranks, whoever started them: the same files and figures, the same ends.
 
 mod program;
+mod store;
 
 use program::launchers::{LAUNCHERS, MPIRUN_MISSING, Variables, mpi_library, mpirun};
 use program::{Folder, SOON, command, dlio, stderr, stdout, until};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
+use store::Store;
 
 fn small(samples: u64, batch: u64, more: &[&str]) -> Vec<String> {
     let files = format!("++workload.dataset.num_files_train={samples}");
@@ -103,6 +105,67 @@ fn uneven_samples_end_with_any_number_of_ranks() {
             }
         }
     }
+}
+
+/// The samples that a store was asked for, each as often as it was.
+fn asked_for(store: &Store) -> Vec<String> {
+    let is_sample = |seen: &store::Seen| seen.method == "GET" && seen.key.contains("/train/img_");
+    let mut keys: Vec<String> = store.seen().into_iter().filter(is_sample).map(|seen| seen.key).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn each_sample_is_read_once_an_epoch_by_whatever_ranks() {
+    let store = Store::start();
+    for (samples, batch) in [(13, 4), (24, 4), (25, 4), (145, 16)] {
+        let data = format!("++workload.dataset.data_folder=data-{samples}");
+        let more = [
+            "++workload.storage.storage_type=s3",
+            "++workload.storage.storage_root=bucket",
+            "++workload.workflow.checkpoint=false",
+            "++workload.train.epochs=1",
+            data.as_str(),
+        ];
+        let typed = small(samples, batch, &more);
+        let made = Folder::new("ranks-once");
+        let output =
+            dlio_of(&store, &made, &[&words(&typed)[..], &[GENERATE, "++workload.workflow.train=false"]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        for ranks in [1, 2, 3, 5, 8] {
+            let steps = samples / batch / ranks;
+            if steps == 0 {
+                continue;
+            }
+            store.forget();
+            let folder = Folder::new("ranks-once");
+            let count = format!("--ranks={ranks}");
+            let output = dlio_of(&store, &folder, &[&words(&typed)[..], &[count.as_str()]].concat());
+            assert!(output.status.success(), "{samples}, {ranks}: {}", stderr(&output));
+            let asked = asked_for(&store);
+            let mut once = asked.clone();
+            once.dedup();
+            // None twice, and as many as whole batches for all ranks hold.
+            assert_eq!(
+                (asked.len(), once.len()),
+                ((steps * batch * ranks) as usize, asked.len()),
+                "{samples}, {ranks}"
+            );
+            for talk in TALKS {
+                let folder = Folder::new("ranks-once-mpirun");
+                let launched = [&words(&typed)[..], &[talk, "++hydra.run.dir=run"]].concat();
+                let Some(mut mpirun) = mpirun(&folder, ranks, &launched) else { break };
+                store.forget();
+                let output = mpirun.envs(store.variables()).output().unwrap();
+                assert!(output.status.success(), "{talk}, {samples}, {ranks}: {}", stderr(&output));
+                assert_eq!(asked_for(&store), asked, "{talk}, {samples}, {ranks}");
+            }
+        }
+    }
+}
+
+fn dlio_of(store: &Store, folder: &Folder, typed: &[&str]) -> Output {
+    command(folder, typed).envs(store.variables()).output().unwrap()
 }
 
 #[test]
