@@ -42,8 +42,10 @@ struct Outturn {
 struct Terms {
     samples: u64,
     shards: u64,
-    /// Requests under way at once: workers of all ranks.
+    /// Workers of all ranks.
     readers: u64,
+    /// Each of them waits for one request at a time.
+    one_at_a_time: bool,
 }
 
 /// Generates and reads all of it; the results lie in `folder`.
@@ -84,7 +86,8 @@ fn terms(config: &Config, ranks: u64, shards: u64) -> Outcome<Terms> {
         return Err(Failure::refused(format!("{samples} samples do not go into {shards} shards of one size"))
             .remedy(format!("--compare-layouts={near}")));
     }
-    Ok(Terms { samples, shards, readers: ranks * config.reader.workers.max(1) as u64 })
+    let one_at_a_time = config.store.as_ref().is_none_or(|store| store.prefetch_window == 0);
+    Ok(Terms { samples, shards, readers: ranks * config.reader.workers.max(1) as u64, one_at_a_time })
 }
 
 impl Setting {
@@ -138,7 +141,7 @@ fn outturn(folder: &Path) -> Outcome<Outturn> {
     let (seconds, object) = (number(&epoch["seconds"]), &epoch["object"]);
     Ok(Outturn {
         seconds,
-        samples_per_second: number(&summary["metric"]["train_throughput_mean_samples_per_second"]),
+        samples_per_second: number(&epoch["samples_per_second"]),
         bytes: number(&epoch["bytes_read"]),
         requests: number(&object["get_requests"]),
         first_byte: number(&object["first_byte_ms"]["p50"]) / 1e3,
@@ -156,7 +159,7 @@ fn outturn(folder: &Path) -> Outcome<Outturn> {
 fn factors(loose: Outturn, sharded: Outturn, terms: Terms) -> Option<(f64, f64)> {
     let latency = loose.first_byte;
     let streamed = sharded.in_requests - sharded.requests * sharded.first_byte;
-    if latency <= 0.0 || streamed <= 0.0 || sharded.seconds <= 0.0 {
+    if !terms.one_at_a_time || latency <= 0.0 || streamed <= 0.0 || sharded.seconds <= 0.0 {
         return None;
     }
     let (samples, shards, readers) = (terms.samples as f64, terms.shards as f64, terms.readers as f64);
@@ -175,8 +178,8 @@ fn table(settings: &[Setting], outturns: &[Outturn], terms: Terms) -> String {
     );
     for (setting, it) in settings.iter().zip(outturns) {
         let rate = it.bytes / 1e6 / it.seconds.max(1e-9);
-        let samples = terms.samples as f64 / it.seconds.max(1e-9);
-        let _ = write!(text, "{:<14} {:>9.3} {samples:>11.1} {rate:>9.1}", setting.name(), it.seconds);
+        let (name, samples) = (setting.name(), it.samples_per_second);
+        let _ = write!(text, "{name:<14} {:>9.3} {samples:>11.1} {rate:>9.1}", it.seconds);
         let _ = match setting.in_store {
             true => writeln!(text, " {:>9} {:>14.2}", it.requests, it.first_byte * 1e3),
             false => writeln!(text, " {:>9} {:>14}", "", ""),
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_model_is_latency_once_a_sample_against_once_a_shard() {
-        let terms = Terms { samples: 2000, shards: 20, readers: 4 };
+        let terms = Terms { samples: 2000, shards: 20, readers: 4, one_at_a_time: true };
         // 10 ms to the first byte, 100 MB/s a stream, 100 kB a sample.
         let loose = Outturn { seconds: 5.6, bytes: 2e8, requests: 2000.0, first_byte: 0.01, ..Outturn::default() };
         let sharded = Outturn {
@@ -253,5 +256,6 @@ mod tests {
         // 500 x 11 ms against 5 x 110 ms.
         assert!((modelled - 10.0).abs() < 0.01, "{modelled}");
         assert_eq!(factors(Outturn::default(), sharded, terms), None);
+        assert_eq!(factors(loose, sharded, Terms { one_at_a_time: false, ..terms }), None);
     }
 }
