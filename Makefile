@@ -43,9 +43,11 @@ test-mpi: setup-mpi build build-mpi
 test-torch: setup-torch build
 	python/run-tests.sh --torch
 
-# Requests of other people's clients of object stores, in an environment of their own. `make test` runs these too once it is there.
+# Requests of other people's clients of object stores, in an environment of their own, which `make test` runs too once it is there;
+# and our own client with servers of other people: nginx, and OpenStack Swift.
 test-stores: setup-stores build
 	python/run-tests.sh --stores
+	tests/run-stores.py
 
 # MLPerf Storage's own program types the command lines; it is no package of a registry, so it is not installed here.
 test-mlpstorage: build
@@ -84,6 +86,7 @@ wheel: build
 # See tests/bench/README.md. BENCH_ARGUMENTS goes to the harness: --only capture, --folder /mnt/disk.
 bench: bench-programs
 	@tests/bench/bench.py $(BENCH_ARGUMENTS)
+	@[ -n "$(BENCH_ARGUMENTS)" ] || if command -v nginx >/dev/null; then tests/bench/objects.py; else echo "object stores: without nginx not measured"; fi
 
 bench-quick: bench-programs
 	@tests/bench/bench.py --quick $(BENCH_ARGUMENTS)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Clients of an object store beside one another: GETs of large and of small objects from nginx on this machine, by CPU time.
 
-    tests/bench/objects.py            needs nginx (Debian's nginx-light); boto3 and s3fs where `make test-stores` has installed them
+    tests/bench/objects.py     needs nginx (Debian's nginx-light); boto3 and s3fs where `make test-stores` has installed them, and
+                               s3torchconnector, by which DLIO reads with PyTorch, where `make test-torch` has
 
 Each client runs a few passes and many, and what is between them is counted: what starting costs is in neither.
 """
@@ -18,7 +19,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-CLIENTS = os.path.join(CACHE, "dlio-stores-venv", "bin", "python")
+CLIENTS = os.path.join(os.environ.get("DLIO_STORES_VENV", os.path.join(CACHE, "dlio-stores-venv")), "bin", "python")
+TORCH = os.path.join(os.environ.get("DLIO_TORCH_VENV", os.path.join(CACHE, "dlio-torch-venv")), "bin", "python")
 BINARIES = os.environ.get("DLIO_BIN_DIR", os.path.join(CACHE, "dlio-target", "dist", "bin"))
 # Name, objects, bytes of a sample, samples a batch, passes of the fast clients and of Python's.
 SETS = [("big", 12, 64 << 20, 1, 4, 2), ("small", 2000, 63 * 63, 100, 10, 1)]
@@ -39,6 +41,15 @@ store = s3fs.S3FileSystem(endpoint_url=sys.argv[1])
 for _ in range(int(sys.argv[3])):
     for number in range(int(sys.argv[4])):
         store.cat_file("bucket/" + sys.argv[2] % number)
+"""
+# As DLIO makes its client, and reads an object whole.
+CONNECTOR = """
+import sys
+from s3torchconnector._s3client import S3Client, S3ClientConfig
+store = S3Client("us-east-1", endpoint=sys.argv[1], s3client_config=S3ClientConfig(force_path_style=True, max_attempts=5))
+for _ in range(int(sys.argv[3])):
+    for number in range(int(sys.argv[4])):
+        store.get_object("bucket", sys.argv[2] % number).read()
 """
 
 
@@ -106,9 +117,10 @@ def main():
                 "plain loop": (passes, lambda times: [loop, str(port), str(times), "/bucket/" + key, str(count)]),
                 "dlio": (passes, lambda times: bench(*data, *asked, f"++workload.train.epochs={times}")),
             }
-            if os.path.exists(CLIENTS):
-                for client, code in (("boto3", BOTO3), ("s3fs", S3FS)):
-                    sides[client] = (slow_passes, lambda times, code=code: [CLIENTS, "-c", code, endpoint, key, str(times), str(count)])
+            for client, python, code in (("boto3", CLIENTS, BOTO3), ("s3fs", CLIENTS, S3FS), ("connector", TORCH, CONNECTOR)):
+                if os.path.exists(python):
+                    words = [python, "-c", code, endpoint, key]
+                    sides[client] = (slow_passes, lambda times, words=words: [*words, str(times), str(count)])
             for client, (times, command) in sides.items():
                 seconds = max(cpu(command(1 + times)) - cpu(command(1)), 1e-9)
                 requests = times * count
