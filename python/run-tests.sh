@@ -18,7 +18,7 @@ elif [ "${1:-}" = --torch ]; then
 fi
 if [ "${1:-}" = --torch ]; then
     shift
-    set -- test_torch test_verdicts.TorchVerdicts "$@"
+    set -- test_torch test_verdicts.TorchVerdicts test_objects.S3TorchConnector "$@"
 fi
 
 stores="${DLIO_STORES_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-stores-venv}"
@@ -38,7 +38,9 @@ python="$folder/venv/bin/python"
 if [ -e "$stores/.installed" ]; then
     "$stores/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
         > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stores.pth"
-    # The store they ask.
+fi
+if [ -e "$stores/.installed" ] || [ "$base" != python3 ]; then
+    # The store that clients ask.
     cargo build --quiet --release --workspace --exclude dlio-preload --example test_store --manifest-path "$here/../Cargo.toml"
     DLIO_TEST_STORE="${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}/release/examples/test_store"
     export DLIO_TEST_STORE

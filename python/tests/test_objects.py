@@ -236,5 +236,44 @@ except minio.S3Error as error:
         self.assertEqual(trace.count("name = 'object.head' and errno = 2"), 1)
 
 
+@unittest.skipIf(missing("s3torchconnector", "torch"), f"without {missing('s3torchconnector', 'torch')}")
+class S3TorchConnector(Objects):
+    def test_what_the_program_asks_for_is_told(self):
+        self.put(300_000, 20_000_000)
+        trace, _, _ = self.traced("""
+import torch
+from s3torchconnector import S3Checkpoint, S3ClientConfig, S3IterableDataset, S3MapDataset, S3ReaderConstructor
+how = {"region": "us-east-1", "endpoint": ENDPOINT, "s3client_config": S3ClientConfig(force_path_style=True)}
+names = ["s3://bucket/data/0.bin", "s3://bucket/data/1.bin"]
+data = S3MapDataset.from_objects(names, **how)
+assert [len(data[number].read()) for number in range(2)] == [300_000, 20_000_000]
+found = [len(one.read()) for one in S3IterableDataset.from_objects(names[:1], **how)]
+assert found == [300_000], found
+ranged = S3MapDataset.from_objects(names[:1], reader_constructor=S3ReaderConstructor.range_based(buffer_size=0), **how)[0]
+ranged.seek(100_000)
+assert len(ranged.read(50_000)) == 50_000
+checkpoint = S3Checkpoint(**how)
+with checkpoint.writer("s3://bucket/model.pt") as writer:
+    torch.save({"weights": torch.zeros(100_000)}, writer)
+with checkpoint.reader("s3://bucket/model.pt") as reader:
+    assert torch.load(reader, weights_only=True)["weights"].shape == (100_000,)
+try:
+    S3MapDataset.from_objects(["s3://bucket/nothing"], **how)[0].read()
+except Exception as error:
+    assert "does not exist" in str(error), error
+""")
+        asked = trace.rows("select file, pos, coalesce(bytes, -errno) as came from events where name = 'object.get' order by ts")
+        whole = [(row["file"].rpartition("/")[2], row["pos"], row["came"]) for row in asked]
+        self.assertEqual(whole[:3], [("0.bin", "0", "300000"), ("1.bin", "0", "20000000"), ("0.bin", "0", "300000")])
+        self.assertEqual(whole[3], ("0.bin", "100000", "50000"))
+        self.assertEqual(whole[-1][0], "nothing")
+        self.assertLess(int(whole[-1][2]), 0)
+        written = trace.rows("select file, bytes from events where name = 'object.put'")
+        self.assertEqual([row["file"] for row in written], ["s3://bucket/model.pt"])
+        read_back = sum(int(came) for name, _, came in whole if name == "model.pt")
+        self.assertGreaterEqual(int(written[0]["bytes"]), 400_000)
+        self.assertGreaterEqual(read_back, 400_000)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -569,7 +569,7 @@ impl Conversation {
         if !wanted.is_empty() && wanted != etag {
             return error(412, "PreconditionFailed");
         }
-        let headers = vec![("ETag", etag)];
+        let headers = vec![("ETag", etag), ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT".into())];
         let range = request.header("range").strip_prefix("bytes=").and_then(|range| range.split_once('-'));
         let Some((from, to)) = range.filter(|_| !matches!(fault, Some(Fault::Whole))) else {
             return Answer { status: 200, headers, body: bytes.to_vec() };
@@ -598,11 +598,12 @@ impl Conversation {
         }
         let Some((key, mut parts)) = of(&self.shared.uploads).remove(id) else { return error(404, "NoSuchUpload") };
         let list = String::from_utf8_lossy(&request.body).into_owned();
-        // Clients put the two in either order, and marks with or without references in place of their quotes.
-        let listed: Vec<String> = list.split("</Part>").map(|part| part.replace("&quot;", "\"")).collect();
+        // Clients put the two in either order, and marks with quotes, with references in their place or without either.
+        let listed: Vec<String> =
+            list.split("</Part>").map(|part| part.replace("&quot;", "").replace('"', "")).collect();
         let is_of = |part: &&String, number: &u64| {
             part.contains(&format!("<PartNumber>{number}</PartNumber>"))
-                && part.contains(&format!("<ETag>\"part-{number}\"</ETag>"))
+                && part.contains(&format!("<ETag>part-{number}</ETag>"))
         };
         let named = |number: &u64| listed.iter().any(|part| is_of(&part, number));
         if !parts.keys().all(named) || list.matches("<Part>").count() != parts.len() {
@@ -611,8 +612,10 @@ impl Conversation {
         if matches!(fault, Some(Fault::LostPart)) {
             parts.pop_last();
         }
-        self.shared.put(&key, parts.into_values().flatten().collect());
-        let body = format!("<CompleteMultipartUploadResult><Key>{key}</Key></CompleteMultipartUploadResult>");
+        let version = self.shared.put(&key, parts.into_values().flatten().collect());
+        let body = format!(
+            "<CompleteMultipartUploadResult><Key>{key}</Key><ETag>&quot;{version}&quot;</ETag></CompleteMultipartUploadResult>"
+        );
         Answer { status: 200, body: body.into_bytes(), ..Answer::default() }
     }
 }
