@@ -1,0 +1,164 @@
+//! The coordinator's end of the connection.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::http::{HeaderMap, HeaderValue};
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Extensions, Request, Status};
+
+use crate::certificate;
+use crate::guard::Guard;
+use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, Plain, SIGN_OF_LIFE, TOKEN, VERSION};
+use crate::work::Done;
+
+/// A worker that does not take a connection within this is not reached.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// What is wrong with a worker. The text is what follows its address in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It cannot be reached.
+    Unreachable(String),
+    /// It shows a certificate of another token.
+    NotBelieved(String),
+    /// It answered, and does not do it: so would others.
+    Refused(String),
+    /// It went away, or no sign of life came from it.
+    Lost(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Fault::Unreachable(what) | Fault::NotBelieved(what) | Fault::Refused(what) | Fault::Lost(what)) = self;
+        f.write_str(what)
+    }
+}
+
+/// One worker.
+#[derive(Clone)]
+pub struct Connection {
+    /// As it was typed: `host:port`.
+    pub address: String,
+    channel: Channel,
+    shown: Shown,
+}
+
+/// The result of a piece, and what it took to bring.
+#[derive(Debug)]
+pub struct Performed {
+    pub bytes: Bytes,
+    /// Bytes that came over the wire for it.
+    pub received: u64,
+}
+
+/// What is shown with every call: the version, and the token if there is one.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    version: HeaderValue,
+    token: Option<HeaderValue>,
+}
+
+impl Shown {
+    pub fn of(guard: &Guard) -> Result<Shown, Fault> {
+        let value = |text: &str| text.parse().map_err(|_| Fault::Unreachable("a header cannot hold that".into()));
+        let token = guard.token.as_ref().map(|token| value(&format!("Bearer {}", token.text()))).transpose()?;
+        let token = token.map(|mut token: HeaderValue| {
+            token.set_sensitive(true);
+            token
+        });
+        Ok(Shown { version: value(&guard.version)?, token })
+    }
+
+    pub fn show(&self, headers: &mut HeaderMap) {
+        headers.insert(VERSION, self.version.clone());
+        if let Some(token) = &self.token {
+            headers.insert(TOKEN, token.clone());
+        }
+    }
+}
+
+/// A connection to a worker, over which nothing was asked yet.
+pub async fn connected(address: &str, guard: &Guard) -> Result<Channel, Fault> {
+    let scheme = if guard.encrypted { "https" } else { "http" };
+    let unreachable = |error: &dyn Error| Fault::Unreachable(innermost(error));
+    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|error| unreachable(&error))?;
+    let mut endpoint = endpoint
+        .connect_timeout(CONNECTING)
+        .http2_keep_alive_interval(SIGN_OF_LIFE)
+        .keep_alive_timeout(PATIENCE - SIGN_OF_LIFE)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true);
+    if let Some(token) = guard.token.as_ref().filter(|_| guard.encrypted) {
+        let tls = certificate::for_coordinator(token).map_err(Fault::Unreachable)?;
+        endpoint = endpoint.tls_config(tls).map_err(|error| unreachable(&error))?;
+    }
+    endpoint.connect().await.map_err(|error| not_connected(&error))
+}
+
+impl Connection {
+    /// Connects; what a worker may refuse it does not say before it is asked something.
+    pub async fn open(address: &str, guard: &Guard) -> Result<Connection, Fault> {
+        let channel = connected(address, guard).await?;
+        Ok(Connection { address: address.into(), channel, shown: Shown::of(guard)? })
+    }
+
+    /// Has a piece done; dropping the future ends it there.
+    pub async fn perform(&self, piece: Bytes, mut progress: impl FnMut(Done)) -> Result<Performed, Fault> {
+        let mut grpc = Grpc::new(self.channel.clone())
+            .max_decoding_message_size(FRAME_MAX + 64)
+            .max_encoding_message_size(PIECE_MAX);
+        grpc.ready().await.map_err(|error| Fault::Lost(innermost(&error)))?;
+        let mut headers = HeaderMap::new();
+        self.shown.show(&mut headers);
+        let request = Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), piece);
+        let answer = grpc.server_streaming(request, PathAndQuery::from_static(METHOD), Plain).await;
+        let mut frames = answer.map_err(fault)?.into_inner();
+        let (mut result, mut received) = (BytesMut::new(), 0);
+        while let Some(frame) = frames.message().await.map_err(fault)? {
+            received += frame.len() as u64;
+            match Frame::decode(frame) {
+                Some(Frame::Progress(done)) => progress(done),
+                Some(Frame::Part(bytes)) => result.extend_from_slice(&bytes),
+                Some(Frame::End) => return Ok(Performed { bytes: result.freeze(), received }),
+                None => return Err(Fault::Lost("its answer cannot be read".into())),
+            }
+        }
+        Err(Fault::Lost("its answer ended early".into()))
+    }
+}
+
+/// The first cause of an error, which says what happened.
+fn innermost(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+fn not_connected(error: &dyn Error) -> Fault {
+    let text = innermost(error);
+    match text.contains("certificate") {
+        true => Fault::NotBelieved("it does not have the token that was given here".into()),
+        false if text.contains("deadline") => Fault::Unreachable("no answer".into()),
+        false => Fault::Unreachable(text),
+    }
+}
+
+/// What a status means. What a worker itself says has few codes; all others come from the connection.
+fn fault(status: Status) -> Fault {
+    match status.code() {
+        Code::Unauthenticated | Code::FailedPrecondition | Code::Aborted | Code::Unimplemented => {
+            Fault::Refused(status.message().into())
+        }
+        _ => Fault::Lost(match status.source() {
+            Some(source) => innermost(source),
+            None => status.message().into(),
+        }),
+    }
+}

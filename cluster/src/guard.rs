@@ -1,0 +1,35 @@
+//! Who may ask a worker, and how: the version that both have, the token that both know.
+
+use tonic::{Request, Status};
+
+use crate::token::Token;
+use crate::wire::{TOKEN, VERSION};
+
+/// Who may ask, and how.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// The only version of the program that is answered.
+    pub version: String,
+    pub token: Option<Token>,
+    /// Everything is encrypted, and the worker proves that it has the token.
+    pub encrypted: bool,
+}
+
+impl Guard {
+    /// Lets a request through, or says why not.
+    pub(crate) fn check(&self, request: Request<()>) -> Result<Request<()>, Status> {
+        let header = |name: &str| request.metadata().get(name).and_then(|value| value.to_str().ok());
+        let shown = header(TOKEN).and_then(|value| value.strip_prefix("Bearer "));
+        if self.token.as_ref().is_some_and(|token| !shown.is_some_and(|shown| token.is(shown))) {
+            return Err(Status::unauthenticated("it has another token"));
+        }
+        match header(VERSION) {
+            Some(theirs) if theirs == self.version => Ok(request),
+            theirs => Err(Status::failed_precondition(format!(
+                "it is version {}, and this is version {}; install one version everywhere",
+                self.version,
+                theirs.unwrap_or("unknown")
+            ))),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The worker's end of the connection.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::codegen::{Body, BoxFuture, Service, StdError, http};
+use tonic::server::{Grpc, NamedService, ServerStreamingService};
+use tonic::service::InterceptorLayer;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use crate::certificate;
+use crate::guard::Guard;
+use crate::wire::{FRAME_MAX, Frame, METHOD, PATIENCE, PIECE_MAX, PROGRESS, Plain, SERVICE, SIGN_OF_LIFE};
+use crate::work::{Piece, Work};
+
+/// Why a worker cannot listen. One sentence.
+pub type Refusal = String;
+
+/// A worker that listens, and answers nobody yet.
+pub struct Listening {
+    incoming: TcpIncoming,
+    pub address: SocketAddr,
+}
+
+impl Listening {
+    /// Listens at an address; port 0 is any that is free. Must be called within a runtime.
+    pub fn at(address: SocketAddr) -> Result<Listening, Refusal> {
+        let incoming =
+            TcpIncoming::bind(address).map_err(|error| format!("{address}: cannot listen there ({error})"))?;
+        let address = incoming.local_addr().map_err(|error| format!("{address}: cannot listen there ({error})"))?;
+        Ok(Listening { incoming: incoming.with_nodelay(Some(true)), address })
+    }
+
+    /// Answers until the process ends.
+    pub async fn serve(self, guard: Guard, work: Arc<dyn Work>) -> Result<(), Refusal> {
+        let mut server = Server::builder()
+            .http2_keepalive_interval(Some(SIGN_OF_LIFE))
+            .http2_keepalive_timeout(Some(PATIENCE - SIGN_OF_LIFE));
+        if let Some(token) = guard.token.as_ref().filter(|_| guard.encrypted) {
+            let tls = certificate::of_worker(token)?;
+            server = server.tls_config(tls).map_err(|error| format!("no encryption ({error})"))?;
+        }
+        let check = move |request: Request<()>| guard.check(request);
+        let mut server = server.layer(InterceptorLayer::new(check));
+        let served = server.add_service(WorkService(work)).serve_with_incoming(self.incoming).await;
+        served.map_err(|error| format!("{}: cannot listen there any more ({error})", self.address))
+    }
+}
+
+/// The one service.
+#[derive(Clone)]
+struct WorkService(Arc<dyn Work>);
+
+impl NamedService for WorkService {
+    const NAME: &'static str = SERVICE;
+}
+
+impl<B> Service<http::Request<B>> for WorkService
+where
+    B: Body + Send + 'static,
+    B::Error: Into<StdError> + Send + 'static,
+{
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let work = self.clone();
+        Box::pin(async move {
+            if request.uri().path() != METHOD {
+                return Ok(Status::unimplemented("there is no such method").into_http());
+            }
+            let mut grpc = Grpc::new(Plain).apply_max_message_size_config(Some(PIECE_MAX), None);
+            Ok(grpc.server_streaming(work, request).await)
+        })
+    }
+}
+
+impl ServerStreamingService<Bytes> for WorkService {
+    type Response = Bytes;
+    type ResponseStream = Answer;
+    type Future = BoxFuture<Response<Answer>, Status>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let work = self.0.clone();
+        Box::pin(async move {
+            let begun = spawn_blocking(move || work.begin(request.into_inner())).await;
+            let piece = begun.map_err(panicked)?.map_err(Status::aborted)?;
+            let (frames, answer) = mpsc::channel(2);
+            tokio::spawn(perform(piece.clone(), frames));
+            Ok(Response::new(Answer { frames: answer, piece }))
+        })
+    }
+}
+
+/// Frames on their way. Nobody waits for them any more when this goes, and the piece ends.
+struct Answer {
+    frames: mpsc::Receiver<Result<Bytes, Status>>,
+    piece: Arc<dyn Piece>,
+}
+
+impl Stream for Answer {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.frames.poll_recv(context)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.piece.stop();
+    }
+}
+
+/// Runs a piece on a thread of its own, and says how far it has come until it is done.
+async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Status>>) {
+    let running = piece.clone();
+    let mut result = spawn_blocking(move || running.run());
+    let mut tick = interval(PROGRESS);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ended = loop {
+        tokio::select! {
+            ended = &mut result => break ended,
+            _ = tick.tick() => {
+                if frames.send(Ok(Frame::Progress(piece.done()).encode())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    let bytes = match ended.map_err(panicked).and_then(|ended| ended.map_err(Status::aborted)) {
+        Ok(bytes) => Bytes::from(bytes),
+        Err(status) => return drop(frames.send(Err(status)).await),
+    };
+    let parts = (0..bytes.len()).step_by(FRAME_MAX).map(|at| bytes.slice(at..bytes.len().min(at + FRAME_MAX)));
+    for frame in parts.map(Frame::Part).chain([Frame::Progress(piece.done()), Frame::End]) {
+        if frames.send(Ok(frame.encode())).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn panicked(_: tokio::task::JoinError) -> Status {
+    Status::internal("a thread of it panicked")
+}

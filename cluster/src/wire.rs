@@ -1,0 +1,134 @@
+//! What goes over the wire: one call, whose bytes are the caller's, and frames in answer.
+//!
+//! ```text
+//! 1  events (8)  bytes (8)      how far the piece has come
+//! 2  bytes                      more of its result
+//! 3                             that was all of it
+//! ```
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+use crate::work::Done;
+
+/// The service, and its one method.
+pub const SERVICE: &str = "dlio.cluster.Work";
+pub const METHOD: &str = "/dlio.cluster.Work/Perform";
+
+/// The header with the version of the program, and that with the token.
+pub const VERSION: &str = "dlio-version";
+pub const TOKEN: &str = "authorization";
+
+/// The largest piece that can be sent: a list of a million files takes a tenth.
+pub const PIECE_MAX: usize = 1 << 30;
+
+/// Bytes of a frame with a part of a result, at most.
+pub const FRAME_MAX: usize = 1 << 20;
+
+/// Time between two signs of life, and time without one after which the other side is taken to be gone.
+pub const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Time between two words on how far a piece has come.
+pub const PROGRESS: Duration = Duration::from_millis(500);
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    Progress(Done),
+    Part(Bytes),
+    End,
+}
+
+impl Frame {
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match self {
+            Frame::Progress(done) => {
+                out.put_u8(1);
+                out.put_u64(done.events);
+                out.put_u64(done.bytes);
+            }
+            Frame::Part(bytes) => {
+                out.put_u8(2);
+                out.put_slice(bytes);
+            }
+            Frame::End => out.put_u8(3),
+        }
+        out.freeze()
+    }
+
+    /// `None` of what is no frame.
+    pub fn decode(mut bytes: Bytes) -> Option<Frame> {
+        let kind = bytes.try_get_u8().ok()?;
+        match kind {
+            1 => Some(Frame::Progress(Done { events: bytes.try_get_u64().ok()?, bytes: bytes.try_get_u64().ok()? })),
+            2 => Some(Frame::Part(bytes)),
+            3 if bytes.is_empty() => Some(Frame::End),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes as they are: what they mean is no affair of the connection.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Plain;
+
+impl Codec for Plain {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Plain;
+    type Decoder = Plain;
+
+    fn encoder(&mut self) -> Plain {
+        Plain
+    }
+
+    fn decoder(&mut self) -> Plain {
+        Plain
+    }
+}
+
+impl Encoder for Plain {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Plain {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let length = from.remaining();
+        Ok(Some(from.copy_to_bytes(length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_as_they_were_and_nothing_else_does() {
+        let frames = [
+            Frame::Progress(Done { events: 7, bytes: u64::MAX }),
+            Frame::Part(Bytes::from_static(b"abc")),
+            Frame::Part(Bytes::new()),
+            Frame::End,
+        ];
+        for frame in frames {
+            assert_eq!(Frame::decode(frame.encode()), Some(frame));
+        }
+        for damaged in [&b""[..], b"\x01123", b"\x03x", b"\x09"] {
+            assert_eq!(Frame::decode(Bytes::from_static(damaged)), None);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Who is answered: the right token, the right version, over an encrypted wire.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dlio_cluster::client::{Connection, Fault};
+use dlio_cluster::dispatch::{Undone, dispatch};
+use dlio_cluster::guard::Guard;
+use dlio_cluster::server::Listening;
+use dlio_cluster::token::Token;
+use dlio_cluster::work::{Done, Piece, Work};
+
+/// Gives bytes back the other way round, and refuses those that begin with a zero.
+struct Turning;
+
+struct Turned(Bytes);
+
+impl Work for Turning {
+    fn begin(&self, piece: Bytes) -> Result<Arc<dyn Piece>, String> {
+        Ok(Arc::new(Turned(piece)))
+    }
+}
+
+impl Piece for Turned {
+    fn run(&self) -> Result<Vec<u8>, String> {
+        match self.0.first() {
+            Some(0) => Err("it begins with a zero".into()),
+            _ => Ok(self.0.iter().rev().copied().collect()),
+        }
+    }
+
+    fn stop(&self) {}
+
+    fn done(&self) -> Done {
+        Done { events: 1, bytes: self.0.len() as u64 }
+    }
+}
+
+fn guard(token: Option<&str>, version: &str) -> Guard {
+    let token = token.map(|token| Token::new(token).unwrap());
+    Guard { version: version.into(), encrypted: token.is_some(), token }
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const OTHER: &str = "0123456789abcdef0123456789abcdee";
+
+async fn worker(guard: Guard) -> String {
+    let listening = Listening::at("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listening.address.to_string();
+    tokio::spawn(listening.serve(guard, Arc::new(Turning)));
+    address
+}
+
+async fn asked(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
+    let connection = Connection::open(address, &guard).await?;
+    let large = Bytes::from(vec![7; 3 << 20]);
+    assert_eq!(connection.perform(large.clone(), |_| ()).await?.bytes, large);
+    Ok(connection.perform(Bytes::from_static(b"abc"), |_| ()).await?.bytes.to_vec())
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test);
+}
+
+#[test]
+fn who_has_the_token_and_the_version_is_answered() {
+    run(async {
+        let address = worker(guard(Some(TOKEN), "1")).await;
+        assert_eq!(asked(&address, guard(Some(TOKEN), "1")).await, Ok(b"cba".to_vec()));
+        let refused = asked(&address, guard(Some(TOKEN), "2")).await.unwrap_err();
+        assert!(
+            matches!(&refused, Fault::Refused(why) if why.contains("version 1") && why.contains("version 2")),
+            "{refused:?}"
+        );
+        let refused = asked(&address, guard(Some(OTHER), "1")).await.unwrap_err();
+        assert!(matches!(refused, Fault::NotBelieved(_)), "{refused:?}");
+        // Not encrypted, and so not answered.
+        assert!(asked(&address, guard(None, "1")).await.is_err());
+    });
+}
+
+#[test]
+fn a_plain_wire_wants_the_token_too_if_there_is_one() {
+    run(async {
+        let plain = |token| Guard { encrypted: false, ..guard(token, "1") };
+        let address = worker(plain(Some(TOKEN))).await;
+        assert_eq!(asked(&address, plain(Some(TOKEN))).await, Ok(b"cba".to_vec()));
+        for wrong in [Some(OTHER), None] {
+            let refused = asked(&address, plain(wrong)).await;
+            assert_eq!(refused, Err(Fault::Refused("it has another token".into())));
+        }
+        let open = worker(plain(None)).await;
+        assert_eq!(asked(&open, plain(None)).await, Ok(b"cba".to_vec()));
+    });
+}
+
+#[test]
+fn every_piece_is_done_once_and_a_refusal_ends_all() {
+    run(async {
+        let mut connections = Vec::new();
+        for _ in 0..3 {
+            let address = worker(guard(None, "1")).await;
+            connections.push(Connection::open(&address, &guard(None, "1")).await.unwrap());
+        }
+        let pieces: Vec<Bytes> = (1..=50u8).map(|piece| vec![piece, 100].into()).collect();
+        let mut results = Vec::new();
+        let take = |piece, bytes: Bytes| {
+            results.push((piece, bytes[1]));
+            Ok(())
+        };
+        let dispatched = dispatch(&connections, pieces.clone(), |_, _| (), take).await.unwrap();
+        results.sort();
+        assert_eq!(results, (0..50).map(|piece| (piece, piece as u8 + 1)).collect::<Vec<_>>());
+        assert_eq!((dispatched.lost.len(), dispatched.sent), (0, 100));
+        let with_a_bad_one = [pieces, vec![vec![0].into()]].concat();
+        let undone = dispatch(&connections, with_a_bad_one, |_, _| (), |_, _| Ok(())).await.unwrap_err();
+        assert!(matches!(undone, Undone::Refused { why, .. } if why == "it begins with a zero"));
+    });
+}
