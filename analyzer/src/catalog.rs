@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use dlio_schemas::ops::{Class, Layer, OPS, Op};
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 /// No file.
 pub const FILE_NONE: u32 = 0;
@@ -64,7 +65,7 @@ pub fn span_class(category: &str) -> Class {
 }
 
 /// One process image.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub host: u32,
     pub pid: i32,
@@ -91,7 +92,7 @@ pub struct Process {
 }
 
 /// One machine, or one boot of it.
-#[derive(Clone, Default, Debug, PartialEq)]
+#[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
     pub boot_id: Option<String>,
@@ -358,6 +359,14 @@ impl Catalog {
 
     pub fn processes(&self) -> Vec<Process> {
         self.processes.read().expect("processes").clone()
+    }
+
+    /// Takes over what another catalogue of the same trace knows by now.
+    pub fn take_over(&self, processes: Vec<Process>, hosts: Vec<Host>) {
+        hosts.into_iter().for_each(|host| {
+            self.host(host);
+        });
+        *self.processes.write().expect("processes") = processes;
     }
 
     /// Something of each process.

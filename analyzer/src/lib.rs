@@ -3,8 +3,8 @@
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
 //! Reading order: [`catalog`], [`names`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all
-//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`behaviour`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`command`] (the command line). Only
-//! `tables` and `command` know DataFusion.
+//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`behaviour`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`mod@cluster`] (many machines), [`command`] (the command line). Only
+//! `tables`, `cluster` and `command` know DataFusion.
 #![forbid(unsafe_code)]
 
 /// A line on standard error, beside the work. That nobody listens ends nothing, as it does with `eprintln`.
@@ -19,6 +19,8 @@ pub mod batch;
 pub mod behaviour;
 pub mod cache;
 pub mod catalog;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod command;
 pub mod compare;
 mod draft;

@@ -86,6 +86,19 @@ pub fn scan<C: Consumer>(
     progress: &Progress,
     consumer: impl Fn() -> C + Sync,
 ) -> std::io::Result<Vec<C>> {
+    scan_some(trace, sieve, wanted, threads, progress, |_| true, consumer)
+}
+
+/// Reads those of the units that `takes` names, in the same parts and up to the same horizons as if all were read.
+pub fn scan_some<C: Consumer>(
+    trace: &Trace,
+    sieve: &Sieve,
+    wanted: Wanted,
+    threads: usize,
+    progress: &Progress,
+    takes: impl Fn(&Unit) -> bool + Sync,
+    consumer: impl Fn() -> C + Sync,
+) -> std::io::Result<Vec<C>> {
     let parts = parts(&trace.units);
     let next = AtomicUsize::new(0);
     let work = || -> std::io::Result<C> {
@@ -96,7 +109,7 @@ pub fn scan<C: Consumer>(
             let Some(units) = parts.get(part).filter(|_| !progress.stopped.load(Ordering::Relaxed)) else {
                 return Ok(consumer);
             };
-            for unit in *units {
+            for unit in units.iter().filter(|unit| takes(unit)) {
                 trace.read(unit, &mut reader, wanted, sieve, &mut |batch| {
                     progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
                     consumer.batch(batch);

@@ -10,6 +10,8 @@ use super::runs::{RunChoice, parse_run};
 use super::size::parse_size;
 use super::when::{When, parse_duration, parse_when};
 use super::window::{Numbers, Window, parse_numbers, parse_window};
+#[cfg(feature = "cluster")]
+use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;
 use crate::filter::Filter;
 use crate::tables::output::Format;
@@ -225,6 +227,18 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    /// Have these workers read and count: host:port,host:port, or @FILE with one a line; local:N starts N processes here, slurm one
+    /// on each node of the allocation. `dlio-analyze worker --help` says how others are started
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Many machines",
+          conflicts_with_all = ["compare", "fail_if", "workload", "sql", "shell", "similarity", "parquet", "perfetto", "chrome", "export", "view"])]
+    pub workers: Option<Workers>,
+
+    /// File with the token that workers of other machines were started with [default: DLIO_CLUSTER_TOKEN]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "FILE", requires = "workers", help_heading = "Many machines")]
+    pub token: Option<PathBuf>,
+
     /// No progress bar, even on a terminal
     #[arg(long)]
     pub no_progress: bool,
@@ -252,6 +266,7 @@ Examples:
   dlio-analyze trace/ --view --epoch 2 --rank 0
   dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
+  dlio-analyze /scratch/trace --workers node1:7070,node2:7070 --token ~/.dlio-token
 
 Exit status:
   0  done; damage, if any, is named in the report

@@ -56,6 +56,8 @@ pub enum Failure {
     Report(PathBuf, String),
     /// A limit on a change, with nothing it changed from.
     OneSide(String),
+    /// Workers that are not there, do not answer or went away.
+    Cluster(String),
     /// Ctrl-C, in the shell.
     Interrupted,
 }
@@ -94,7 +96,7 @@ impl std::fmt::Display for Failure {
             ),
             Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
             Failure::NoRule(id) => write!(f, "there is no rule {id}; --findings lists all of them"),
-            Failure::NothingToExport(why) | Failure::Window(why) => write!(f, "{why}"),
+            Failure::NothingToExport(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
             Failure::Port(error) => write!(
                 f,
                 "port {} of 127.0.0.1 cannot be had ({error}); end what uses it (another --view, trace_processor), or give \

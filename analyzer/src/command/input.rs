@@ -34,6 +34,11 @@ impl Input {
         self.remembered.as_ref().and_then(Remembered::summary)
     }
 
+    /// All files, and whether each was given by name.
+    pub fn files(&self) -> &[(PathBuf, bool)] {
+        &self.files
+    }
+
     pub fn open(self, arguments: &Arguments) -> Result<(Trace, Option<Cache>), Failure> {
         let found = inputs::tell(self.files).map_err(Failure::Load)?;
         let mut trace = Trace::of(found, &self.typed, arguments.threads()).map_err(Failure::Load)?;

@@ -24,6 +24,13 @@ pub mod size;
 mod stdout;
 pub mod when;
 mod window;
+#[cfg(feature = "cluster")]
+mod worker;
+#[cfg(feature = "cluster")]
+mod workers;
+#[cfg(not(feature = "cluster"))]
+#[path = "alone.rs"]
+mod workers;
 mod workload;
 
 use std::ffi::OsString;
@@ -67,7 +74,12 @@ fn write_manual(folder: &Path) -> Result<(), failure::Failure> {
 }
 
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse_in_order(plain(std::env::args_os().collect()));
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    #[cfg(feature = "cluster")]
+    if worker::is_meant(&typed) {
+        return worker::main(&typed);
+    }
+    let arguments = Arguments::parse_in_order(plain(typed));
     let outcome = match (arguments.completions, &arguments.man) {
         (Some(shell), _) => print_completions(shell).map(|()| Outcome::default()),
         (None, Some(folder)) => write_manual(folder).map(|()| Outcome::default()),

@@ -10,7 +10,8 @@ use super::input::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
 use super::stdout::WatchedStdout;
 use super::{
-    answer, comparison, explain, exports, html, limits, listing, no_events, period, progress, similarity, workload,
+    answer, comparison, explain, exports, html, limits, listing, no_events, period, progress, similarity, workers,
+    workload,
 };
 use crate::cache::Cache;
 use crate::draft::Output;
@@ -89,6 +90,8 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
         let lacking = report_damage(&summary.damage) || summary.allocation.lacks_events();
         return Ok(Outcome { lacking, nothing_passed: false, limits: None });
     }
+    let cluster = workers::asked(arguments)?;
+    let files = if cluster.is_some() { input.files().to_vec() } else { Vec::new() };
     let (trace, cache) = input.open(arguments)?;
     let trace = Arc::new(trace);
     let arguments = &period::resolved(arguments, &trace)?;
@@ -96,8 +99,9 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     if let Some(warning) = &warning {
         notice!("dlio-analyze: {warning}");
     }
+    let helpers = cluster.as_ref().map(|cluster| (cluster, files.as_slice()));
     let analysis = if arguments.wants_summary() {
-        Some(summary(arguments, (&trace, &limits), cache.as_ref(), &mut out)?)
+        Some(summary(arguments, (&trace, &limits), (cache.as_ref(), helpers), &mut out)?)
     } else {
         None
     };
@@ -183,19 +187,22 @@ fn query(sql: &str) -> Result<String, Failure> {
 fn summary(
     arguments: &Arguments,
     (trace, limits): (&Trace, &Limits),
-    cache: Option<&Cache>,
+    (cache, helpers): (Option<&Cache>, Option<workers::Helpers>),
     out: &mut impl Write,
 ) -> Result<Analysis, Failure> {
     check_format(arguments)?;
     let filter = arguments.filter(trace.start());
-    let analysis = analysed(arguments, trace, |progress| {
-        let mut analysis = analyse(trace, &filter, arguments.threads(), progress)?;
-        analysis.files_listed = analysis.files_listed.max(arguments.top.unwrap_or(0));
-        if arguments.exact && analysis.durations.is_none() {
-            refine(trace, &filter, arguments.threads(), &Progress::default(), &mut analysis)?;
-        }
-        Ok(analysis)
-    })?;
+    let mut analysis = match helpers {
+        Some(helpers) => workers::analysed(arguments, helpers, trace, &filter)?,
+        None => analysed(arguments, trace, |progress| {
+            let mut analysis = analyse(trace, &filter, arguments.threads(), progress)?;
+            if arguments.exact && analysis.durations.is_none() {
+                refine(trace, &filter, arguments.threads(), &Progress::default(), &mut analysis)?;
+            }
+            Ok(analysis)
+        })?,
+    };
+    analysis.files_listed = analysis.files_listed.max(arguments.top.unwrap_or(0));
     let mut summary = analysis.summary(trace);
     if summary.allocation.events == 0 && !filter.is_empty() {
         summary.verdict = vec![no_events::reason(arguments, trace)?];

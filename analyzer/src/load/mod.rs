@@ -169,7 +169,7 @@ impl Trace {
     }
 
     /// Notes damage once, however often the piece is read.
-    fn note(&self, note: Note) {
+    pub fn note(&self, note: Note) {
         let mut notes = self.notes.lock().expect("notes");
         if !notes.contains(&note) {
             notes.push(note);

@@ -462,6 +462,10 @@ impl Source for NativeSource {
         true
     }
 
+    fn processes(&self) -> Option<Vec<u32>> {
+        Some(vec![self.proc])
+    }
+
     fn units(&self, source: u32) -> Vec<Unit> {
         let unit = |index: usize, last: u64, events: usize, size: usize| Unit {
             last_end: self.unix_ns(last),

@@ -87,6 +87,11 @@ pub trait Source: Send + Sync {
         self.start().is_some()
     }
 
+    /// The processes whose events it may hold; `None` where that is not known before reading.
+    fn processes(&self) -> Option<Vec<u32>> {
+        None
+    }
+
     /// `source` is to be written into each.
     fn units(&self, source: u32) -> Vec<Unit>;
 

@@ -16,7 +16,10 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::quantiles::Histogram;
+use super::travel::arrays;
 
 /// Passes that a file has at the same time: by layer, read or written.
 pub const STREAMS: usize = 6;
@@ -56,7 +59,7 @@ impl Relation {
 }
 
 /// Calls of a stream that moved bytes.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct Pattern {
     /// By [`Relation`].
     pub calls: [u64; RELATIONS],
@@ -95,7 +98,7 @@ impl Pattern {
 }
 
 /// Calls of one size: 0, then a doubling each.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct SizeBin {
     pub count: u64,
     pub bytes: u64,
@@ -140,23 +143,35 @@ fn digits(bytes: u64) -> usize {
 }
 
 /// All that is known of accesses.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Access {
     pub patterns: [Pattern; STREAMS],
     /// Of reads, of writes.
+    #[serde(with = "arrays")]
     pub sizes: Vec<[SizeBin; SIZE_BINS]>,
     /// Of reads and of writes by band, of metadata, of synchronising.
     pub latency: Vec<Histogram>,
     /// Calls on files that failed: by row and error number, zero where it is not known.
     pub failures: HashMap<(u32, i32), Failures>,
-    /// Reads and writes of a stream that belong to a pass which began in another batch.
+    /// Reads and writes of a stream that belong to a pass which began in another batch. What travels is put together.
+    #[serde(skip)]
     stitches: Vec<Stitch>,
     /// The number of stitches, kept or not.
     stitched: u64,
+    heads: Heads,
+}
+
+/// The first calls of passes within batches, once all stitches of their passes are here.
+#[derive(Default, Serialize, Deserialize)]
+struct Heads {
+    /// By what they follow.
+    together: [Pattern; STREAMS],
+    /// Of unknown relation all: what holds where there are too many stitches in all.
+    apart: [Pattern; STREAMS],
 }
 
 /// Calls that failed in one way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Failures {
     pub count: u64,
     pub time_ns: u64,
@@ -245,15 +260,35 @@ impl Access {
         }
         self.stitched += other.stitched;
         self.stitches.extend(other.stitches);
+        for (mine, theirs) in
+            [(&mut self.heads.together, &other.heads.together), (&mut self.heads.apart, &other.heads.apart)]
+        {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
+        }
     }
 
-    /// Puts passes together, now that all of them are here.
+    /// The same of files and kinds with other numbers, once passes are put together.
+    pub fn renumber(&mut self, mut row: impl FnMut(u32) -> u32, mut file: impl FnMut(u32) -> u32) {
+        let failures = std::mem::take(&mut self.failures).into_iter();
+        self.failures = failures
+            .map(|((of, errno), failures)| {
+                let (ts, path) = failures.first;
+                ((row(of), errno), Failures { first: (ts, file(path)), ..failures })
+            })
+            .collect();
+    }
+
+    /// Ends the counts, now that all of them are here.
     pub fn finish(&mut self) {
+        self.put_together();
+        let heads = std::mem::take(&mut self.heads);
+        let counted = if self.stitched <= STITCHES_MAX { heads.together } else { heads.apart };
+        self.patterns.iter_mut().zip(&counted).for_each(|(mine, heads)| mine.merge(heads));
+    }
+
+    /// Puts passes together, now that all of theirs are here.
+    pub fn put_together(&mut self) {
         let mut stitches = std::mem::take(&mut self.stitches);
-        let is_whole = self.stitched <= STITCHES_MAX;
-        if !is_whole {
-            stitches.retain(|stitch| matches!(stitch.what, What::Head(..)));
-        }
         // A call that is first and last of its batch is first before it is last.
         stitches.sort_by_key(|stitch| (stitch.key, stitch.ts, !matches!(stitch.what, What::Head(..))));
         let mut open: Option<(Key, (i64, i64))> = None;
@@ -261,9 +296,9 @@ impl Access {
             let before = open.take().filter(|(other, _)| *other == key).map(|(_, last)| last);
             match what {
                 What::Head(pos, bytes) => {
-                    let relation = if is_whole { Relation::First } else { Relation::Unknown };
-                    let relation = before.map_or(relation, |last| Relation::of(pos, last));
-                    self.patterns[key.3 as usize].add(relation, bytes);
+                    let relation = before.map_or(Relation::First, |last| Relation::of(pos, last));
+                    self.heads.together[key.3 as usize].add(relation, bytes);
+                    self.heads.apart[key.3 as usize].add(Relation::Unknown, bytes);
                 }
                 What::Tail(start, end) => open = Some((key, (start, end))),
                 What::Bound => {}

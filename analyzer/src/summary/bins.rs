@@ -8,6 +8,8 @@
 //! Because all edges of wider bins are edges of narrower ones, the order in which things are added changes nothing: not the
 //! width in the end, and no sum in any bin.
 
+use serde::{Deserialize, Serialize};
+
 use super::intervals::Interval;
 
 /// Bins at most; at least half of them are in use once a run is longer than a millisecond.
@@ -17,7 +19,8 @@ pub const BINS_MAX: i64 = 1024;
 pub const SHIFT_MIN: u32 = 10;
 
 /// See the module. `N` sums are kept for each bin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "BinsInUse", try_from = "BinsInUse")]
 pub struct Bins<const N: usize> {
     shift: u32,
     /// Numbers of the first and last bin in use; the other way round where there is none.
@@ -30,6 +33,41 @@ pub struct Bins<const N: usize> {
 impl<const N: usize> Default for Bins<N> {
     fn default() -> Bins<N> {
         Bins { shift: SHIFT_MIN, first: i64::MAX, last: i64::MIN, ring: Vec::new() }
+    }
+}
+
+/// Bins as they travel: the sums of those in use, one behind the other.
+#[derive(Serialize, Deserialize)]
+struct BinsInUse {
+    shift: u32,
+    first: i64,
+    last: i64,
+    sums: Vec<u64>,
+}
+
+impl<const N: usize> From<Bins<N>> for BinsInUse {
+    fn from(of: Bins<N>) -> BinsInUse {
+        let used = of.range().map(|(first, last)| first..=last).into_iter().flatten();
+        let sums = used.flat_map(|bin| of.ring[place(bin)]).collect();
+        BinsInUse { shift: of.shift, first: of.first, last: of.last, sums }
+    }
+}
+
+impl<const N: usize> TryFrom<BinsInUse> for Bins<N> {
+    type Error = &'static str;
+
+    fn try_from(from: BinsInUse) -> Result<Bins<N>, &'static str> {
+        let mut bins = Bins { shift: from.shift, first: from.first, last: from.last, ring: Vec::new() };
+        let Some((first, last)) = bins.range() else { return Ok(Bins { shift: from.shift, ..Bins::default() }) };
+        let length = last.checked_sub(first).filter(|length| *length < BINS_MAX).ok_or("too many bins")?;
+        if from.shift >= i64::BITS || from.sums.len() != (length as usize + 1) * N {
+            return Err("bins that do not fit their range");
+        }
+        bins.ring.resize(BINS_MAX as usize, [0; N]);
+        for (bin, sums) in (first..=last).zip(from.sums.chunks_exact(N)) {
+            bins.ring[place(bin)].copy_from_slice(sums);
+        }
+        Ok(bins)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Blocks of files that several processes write to: where ranks stand in each other's way.
 //!
 //! Remembered are the blocks in which a write begins or ends, and who wrote there when. Where they become too many, a half of
-//! them is forgotten and every one that is kept stands for two: which, its number decides and not the order in which they came.
+//! them is forgotten and every one that is kept stands for two: which, the block and the name of its file decide, and not the
+//! order in which they came.
 
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::intervals::Interval;
 
@@ -19,7 +21,7 @@ const KEPT_MAX: usize = 1 << 16;
 const WRITERS_MAX: usize = 8;
 
 /// What one process wrote to a block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Writer {
     proc: u32,
     calls: u64,
@@ -29,11 +31,24 @@ struct Writer {
 }
 
 /// See the module.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Blocks {
     /// Of so many blocks, as a power of two, one is kept.
     shift: u32,
-    writers: HashMap<(u32, i64), Vec<Writer>, RandomState>,
+    blocks: HashMap<(u32, i64), Block, RandomState>,
+}
+
+/// One of them.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Block {
+    /// Of the name of its file.
+    hash: u64,
+    writers: Vec<Writer>,
+}
+
+/// The number that decides which blocks of a file are kept: the same whatever number the file has.
+pub fn name_hash(path: &str) -> u64 {
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// Writes to blocks of a file to which another process wrote in the same time.
@@ -44,29 +59,38 @@ pub struct Common {
 }
 
 impl Blocks {
-    /// A write of some bytes.
-    pub fn wrote(&mut self, proc: u32, file: u32, (pos, bytes): (i64, i64), interval: Interval) {
+    /// A write of some bytes to a file, by its number and the hash of its name.
+    pub fn wrote(&mut self, proc: u32, (file, hash): (u32, u64), (pos, bytes): (i64, i64), interval: Interval) {
         let (first, last) = (pos >> BLOCK_SHIFT, pos.saturating_add(bytes - 1) >> BLOCK_SHIFT);
         let ns = interval.end.saturating_sub(interval.start) as u64;
         let writer = Writer { proc, calls: 1, ns, first: interval.start, last: interval.end };
-        self.put((file, first), writer);
+        self.put((file, first), hash, writer);
         if last != first {
             // It is one write, wherever it ends.
-            self.put((file, last), Writer { calls: 0, ns: 0, ..writer });
+            self.put((file, last), hash, Writer { calls: 0, ns: 0, ..writer });
         }
     }
 
     pub fn merge(&mut self, other: Blocks) {
         self.thin_to(other.shift);
-        for (block, writers) in other.writers {
-            writers.into_iter().for_each(|writer| self.put(block, writer));
+        for (place, block) in other.blocks {
+            block.writers.into_iter().for_each(|writer| self.put(place, block.hash, writer));
+        }
+    }
+
+    /// The same of files with other numbers.
+    pub fn renumber(&mut self, mut number: impl FnMut(u32) -> u32) {
+        for ((file, at), block) in std::mem::take(&mut self.blocks) {
+            let place = (number(file), at);
+            block.writers.into_iter().for_each(|writer| self.put(place, block.hash, writer));
         }
     }
 
     /// By file; two processes of one rank do not stand in each other's way.
     pub fn common(&self, rank: impl Fn(u32) -> Option<i32>) -> BTreeMap<u32, Common> {
         let mut files: BTreeMap<u32, Common> = BTreeMap::new();
-        for (&(file, _), writers) in self.writers.iter().filter(|(_, writers)| writers.len() > 1) {
+        let shared = self.blocks.iter().filter(|(_, block)| block.writers.len() > 1);
+        for (&(file, _), Block { writers, .. }) in shared {
             let meets = |one: &Writer| {
                 let is_another = |other: &Writer| rank(other.proc) != rank(one.proc);
                 writers.iter().any(|other| is_another(other) && one.first < other.last && other.first < one.last)
@@ -80,11 +104,11 @@ impl Blocks {
         files
     }
 
-    fn put(&mut self, block: (u32, i64), writer: Writer) {
-        if !self.keeps(block) {
+    fn put(&mut self, place: (u32, i64), hash: u64, writer: Writer) {
+        if !self.keeps(hash, place.1) {
             return;
         }
-        let writers = self.writers.entry(block).or_default();
+        let Block { writers, .. } = self.blocks.entry(place).or_insert_with(|| Block { hash, writers: Vec::new() });
         let known = writers.iter().position(|known| known.proc == writer.proc);
         if let Some(known) = known.map(|at| &mut writers[at]) {
             known.calls += writer.calls;
@@ -98,23 +122,23 @@ impl Blocks {
             // Those of the lowest numbers stay, in whatever order they come.
             *highest = writer;
         }
-        if self.writers.len() > KEPT_MAX {
+        if self.blocks.len() > KEPT_MAX {
             self.thin_to(self.shift + 1);
         }
     }
 
-    fn keeps(&self, (file, block): (u32, i64)) -> bool {
+    fn keeps(&self, hash: u64, block: i64) -> bool {
         // Fibonacci's multiplier: neighbours are no longer.
-        let mixed = (file as u64 ^ (block as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (hash ^ (block as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed.leading_zeros() >= self.shift
     }
 
     fn thin_to(&mut self, shift: u32) {
         if shift > self.shift {
             self.shift = shift;
-            let mut writers = std::mem::take(&mut self.writers);
-            writers.retain(|block, _| self.keeps(*block));
-            self.writers = writers;
+            let mut blocks = std::mem::take(&mut self.blocks);
+            blocks.retain(|(_, at), block| self.keeps(block.hash, *at));
+            self.blocks = blocks;
         }
     }
 }
@@ -134,12 +158,12 @@ mod tests {
         for record in 0..100i64 {
             for proc in 0..2u32 {
                 let turn = 2 * record + proc as i64;
-                blocks.wrote(proc, 1, (turn * 65_536, 65_536), at(record * 100));
-                blocks.wrote(proc, 2, (turn << 20, 1 << 20), at(record * 100));
+                blocks.wrote(proc, (1, 1), (turn * 65_536, 65_536), at(record * 100));
+                blocks.wrote(proc, (2, 2), (turn << 20, 1 << 20), at(record * 100));
             }
         }
         // One after the other.
-        (0..2u32).for_each(|proc| blocks.wrote(proc, 3, (proc as i64 * 4096, 4096), at(proc as i64 * 1000)));
+        (0..2u32).for_each(|proc| blocks.wrote(proc, (3, 3), (proc as i64 * 4096, 4096), at(proc as i64 * 1000)));
         let found = blocks.common(|proc| Some(proc as i32));
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(found[&1], Common { writes: 200, ns: 2000 });
@@ -149,7 +173,7 @@ mod tests {
     fn of_too_many_blocks_some_stand_for_all_in_any_order() {
         let blocks = 4 * KEPT_MAX as i64;
         let wrote = |into: &mut Blocks, block: i64| {
-            (0..2).for_each(|proc| into.wrote(proc, 1, (block << BLOCK_SHIFT, 10), at(0)));
+            (0..2).for_each(|proc| into.wrote(proc, (1, 1), (block << BLOCK_SHIFT, 10), at(0)));
         };
         let (mut whole, mut parts) = (Blocks::default(), Blocks::default());
         (0..blocks).for_each(|block| wrote(&mut whole, block));
@@ -161,7 +185,7 @@ mod tests {
         let ranks = |proc: u32| Some(proc as i32);
         assert_eq!(whole.common(ranks), parts.common(ranks));
         assert!(whole.common(|_| Some(1)).is_empty());
-        assert!(whole.writers.len() <= KEPT_MAX);
+        assert!(whole.blocks.len() <= KEPT_MAX);
         let found = whole.common(ranks)[&1].writes as f64;
         assert!((found / (2 * blocks) as f64 - 1.0).abs() < 0.05, "{found}");
     }

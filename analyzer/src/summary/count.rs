@@ -1,8 +1,10 @@
 //! Counting: one thread reads batches and adds each event to its counts and to its lists of intervals.
 
 use dlio_schemas::ops::Class;
+use serde::{Deserialize, Serialize};
 
 use super::access::{Passes, Timed};
+use super::blocks::name_hash;
 use super::counted::{Counted, ProcessCount, ThreadCount, lengthen, row};
 use super::groups::lanes::{LanePart, Track};
 use super::groups::tree::LaneId;
@@ -21,6 +23,8 @@ pub struct Counter<'a> {
     kinds: Vec<KindTraits>,
     /// True if a file is one, and no pipe.
     stored: Vec<bool>,
+    /// By file, of its name.
+    hashes: Vec<u64>,
     /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
     last_user: Vec<u32>,
     lists: Lists,
@@ -39,7 +43,7 @@ pub struct Counter<'a> {
 }
 
 /// Rows and lengths of events, side by side.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Lengths {
     pub rows: Vec<u32>,
     pub durations: Vec<i64>,
@@ -58,6 +62,7 @@ impl<'a> Counter<'a> {
             sweep,
             kinds: Vec::new(),
             stored: Vec::new(),
+            hashes: Vec::new(),
             last_user: Vec::new(),
             lists: Default::default(),
             lanes: LanePart::default(),
@@ -102,7 +107,9 @@ impl<'a> Counter<'a> {
         }
         let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
         if largest(&batch.file).max(source) >= self.stored.len() {
-            self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
+            let paths = self.catalog.files_from(self.stored.len());
+            self.stored.extend(paths.iter().map(|path| is_stored(path)));
+            self.hashes.extend(paths.iter().map(|path| name_hash(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
             lengthen(&mut self.counted.files, self.stored.len());
         }
@@ -250,7 +257,8 @@ impl Counter<'_> {
             self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
             if let Some(pos) = pos.filter(|_| self.is_ranked && traits.timed == Timed::Write) {
                 let interval = Interval { start: ts, end: ts.saturating_add(batch.dur[i]) };
-                self.counted.blocks.wrote(batch.proc, file, (pos, bytes), interval);
+                let hash = self.hashes[file as usize];
+                self.counted.blocks.wrote(batch.proc, (file, hash), (pos, bytes), interval);
             }
         } else if !failed && file != FILE_NONE && (traits.opens || traits.closes) {
             self.passes.bound(ts, file, traits.closes);

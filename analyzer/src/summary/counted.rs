@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use dlio_schemas::ops::Class;
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::blocks::Blocks;
@@ -12,6 +13,7 @@ use super::epochs::Epochs;
 use super::intervals::Interval;
 use super::kinds::is_part;
 use super::quantiles::{Counts, Histogram};
+use super::travel::pairs;
 use crate::batch::ABSENT;
 use crate::catalog::Kind;
 use crate::unit::Seen;
@@ -30,7 +32,7 @@ pub fn kind_of(row: u32) -> (u32, bool) {
 }
 
 /// Of one kind of event.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct KindCount {
     pub durations: Histogram,
     /// Calls that moved bytes, failed ones left out.
@@ -40,7 +42,7 @@ pub struct KindCount {
 }
 
 /// Of one file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileCount {
     pub events: u64,
     pub opens: u64,
@@ -72,7 +74,7 @@ impl Default for FileCount {
 }
 
 /// Of one thread of a process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ThreadCount {
     pub events: u64,
     pub does_io: bool,
@@ -141,7 +143,7 @@ impl ThreadCount {
 }
 
 /// Of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessCount {
     pub events: u64,
     pub lost: u64,
@@ -186,7 +188,7 @@ impl Default for ProcessCount {
 }
 
 /// Everything counted.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Counted {
     /// The content of each unit, by source and index.
     pub units: Vec<(u32, u32, Seen)>,
@@ -202,8 +204,10 @@ pub struct Counted {
     /// Where ranks write.
     pub blocks: Blocks,
     /// The processes that used a file: file in the upper half, process in the lower.
+    #[serde(with = "pairs")]
     pub users: HashSet<u64, RandomState>,
     /// The processes that moved bytes of a file by calls of the system or of the C library.
+    #[serde(with = "pairs")]
     pub(super) movers: HashSet<u64, RandomState>,
     /// Bytes read and written by calls that stand above those, likewise: they are the same bytes where there are both.
     above: HashMap<u64, (u64, u64), RandomState>,
@@ -234,6 +238,41 @@ impl Counted {
     pub fn knows_computing(&self, kinds: &[Kind]) -> bool {
         let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);
         !counted.filter_map(|(row, _)| kinds.get(kind_of(row).0 as usize)).any(is_part)
+    }
+
+    /// Gives kinds and files other numbers: those of another catalogue. Two that get one number become one.
+    pub fn renumber(&mut self, mut kind: impl FnMut(u32) -> u32, mut file: impl FnMut(u32) -> u32) {
+        let mut row = |old: u32| {
+            let (of, past_files) = kind_of(old);
+            self::row(kind(of), past_files)
+        };
+        let mut kinds: Vec<KindCount> = Vec::new();
+        for (old, count) in (0u32..).zip(&self.kinds).filter(|(_, count)| count.is_used()) {
+            let new = row(old) as usize;
+            // Rows of a kind stand side by side.
+            lengthen(&mut kinds, (new | 1) + 1);
+            kinds[new].merge(count);
+        }
+        self.kinds = kinds;
+        self.sizes = self.sizes.renumbered(&mut row);
+        self.access.renumber(&mut row, &mut file);
+        let mut files: Vec<FileCount> = Vec::new();
+        for (old, count) in (0u32..).zip(&self.files).filter(|(_, count)| **count != FileCount::default()) {
+            let new = file(old) as usize;
+            lengthen(&mut files, new + 1);
+            files[new].merge(count);
+        }
+        let mut pair = |pair: u64| (file((pair >> 32) as u32) as u64) << 32 | pair & u32::MAX as u64;
+        for users in [&mut self.users, &mut self.movers] {
+            *users = std::mem::take(users).into_iter().map(&mut pair).collect();
+        }
+        let above = std::mem::take(&mut self.above);
+        above.into_iter().for_each(|(user, moved)| self.add_above(pair(user), moved));
+        self.blocks.renumber(&mut file);
+        // What else was named is a row too: a count of it may follow.
+        let named = self.users.iter().map(|user| (user >> 32) as usize + 1).max().unwrap_or(0);
+        lengthen(&mut files, named);
+        self.files = files;
     }
 
     /// Closes the counts once everything is in: a file under two numbers becomes one, bytes seen twice count once.
@@ -287,6 +326,10 @@ pub fn lengthen<T: Default + Clone>(list: &mut Vec<T>, length: usize) {
 }
 
 impl KindCount {
+    fn is_used(&self) -> bool {
+        self.durations.count > 0 || self.sized > 0 || self.failed > 0
+    }
+
     fn merge(&mut self, other: &KindCount) {
         self.durations.merge(&other.durations);
         self.sized += other.sized;

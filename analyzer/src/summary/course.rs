@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::bins::{Bins, SHIFT_MIN, spread};
 use super::intervals::Interval;
@@ -55,8 +56,10 @@ pub fn latency_at(counts: &[u64], part: f64) -> Option<f64> {
 }
 
 /// See the module.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Course {
+    /// Nothing of it travels: parts of a trace are flushed when they end.
+    #[serde(skip)]
     bin: Pending,
     pub columns: Bins<SUMS>,
     /// How many calls took how long, counted where they end.
@@ -178,7 +181,7 @@ const CELLS_MAX: usize = 1 << 18;
 pub type Cell = [u64; 3];
 
 /// Bytes, time and metadata calls by process and column of time, as sparse as they are.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Heat {
     shift: u32,
     first: i64,

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::intervals::Interval;
 
 /// Epochs at most: the lowest numbers. More than these are no epochs.
 pub const EPOCHS_MAX: usize = 4096;
 
 /// One of them, of all trainers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochCount {
     /// From the first start to the last end of what carries its number.
     pub start: i64,
@@ -30,7 +32,7 @@ pub enum Part {
 }
 
 /// See the module.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Epochs(BTreeMap<i32, EpochCount>);
 
 impl Epochs {

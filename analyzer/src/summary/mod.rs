@@ -3,7 +3,8 @@
 //! [`count`] sees each event once and adds it to [`counted`]; [`kinds`] says what an event is to be counted as;
 //! [`shared_sweep`] unites the intervals of all threads; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure
 //! arithmetic, [`course`] is what happened when, [`epochs`] what spans have of each, [`blocks`] where writers meet;
-//! [`precise`] is the second pass for those who want the last digit; [`report`] is what [`analysis`] counted as plain
+//! [`precise`] is the second pass for those who want the last digit; [`partial`] is a part of a trace that is counted elsewhere,
+//! and how parts become one, [`travel`] how they are sent; [`report`] is what [`analysis`] counted as plain
 //! values, section by section, which
 //! [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures, and `--show-sql` says which SQL that is.
 
@@ -21,6 +22,7 @@ pub mod groups;
 pub mod intervals;
 pub mod kinds;
 pub mod layout;
+pub mod partial;
 pub mod precise;
 pub mod quantiles;
 pub mod report;
@@ -29,6 +31,7 @@ pub mod shared_sweep;
 pub mod sweep;
 pub mod tally;
 pub mod text;
+pub mod travel;
 pub mod units;
 pub mod unordered;
 
@@ -37,10 +40,10 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Both, Consumer, Progress, scan};
 use analysis::Analysis;
-use count::{Counter, LENGTHS_MAX};
+use count::{Counter, LENGTHS_MAX, Lengths};
 use counted::Counted;
 use report::files::FILES_LISTED;
-use shared_sweep::SharedSweep;
+use shared_sweep::{Measured, SharedSweep};
 use tally::Tallies;
 
 /// The remark on a trace with more names than there is room for.
@@ -63,7 +66,7 @@ pub fn analyse_beside<C: Consumer>(
     let sweep = SharedSweep::new(&trace.catalog);
     let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
-    tallies.add_intervals(&sweep);
+    sweep.add(tallies.intervals());
     let both = || Both(Counter::new(&trace.catalog, &sweep).keeping_lengths(), other());
     let both = scan(trace, &sieve, Wanted::default(), threads, progress, both)?;
     let (mut counters, others): (Vec<_>, Vec<_>) =
@@ -74,14 +77,24 @@ pub fn analyse_beside<C: Consumer>(
     let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
     let mut counted = Counted::default();
     counters.into_iter().for_each(|counter| counted.merge(counter.counted));
+    Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish()), others))
+}
+
+/// The analysis, once everything is counted.
+fn concluded(
+    trace: &Trace,
+    filter: &Filter,
+    (mut counted, lengths): (Counted, Option<Vec<Lengths>>),
+    tallies: Tallies,
+    measured: Measured,
+) -> Analysis {
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.finish(&trace.catalog.aliases());
-    let measured = sweep.finish();
     let mut analysis =
         Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
     // Not what each thread could keep decides: the same trace gives the same figures on any machine.
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
         precise::refine_by(&lengths, &mut analysis);
     }
-    Ok((analysis, others))
+    analysis
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 /// Buckets of a doubling, as a power of two.
 const FINE_BITS: u32 = 7;
@@ -57,7 +58,8 @@ const FEW_MAX: usize = 1024;
 
 /// Counts of durations in buckets. Traces may have hundreds of thousands of names of which each occurs a few times: of
 /// those the buckets are listed one by one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "HistogramSteps", from = "HistogramSteps")]
 pub struct Histogram {
     /// By bucket; empty while the events are few.
     counts: Vec<u64>,
@@ -73,6 +75,38 @@ impl Default for Histogram {
     fn default() -> Histogram {
         Histogram { counts: Vec::new(), few: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
+}
+
+/// A histogram as it travels: buckets that hold something, and what is known of all values.
+#[derive(Serialize, Deserialize)]
+struct HistogramSteps {
+    steps: Vec<(u32, u64)>,
+    count: u64,
+    sum: u128,
+    ends: (u64, u64),
+}
+
+impl From<Histogram> for HistogramSteps {
+    fn from(of: Histogram) -> HistogramSteps {
+        let steps = of.steps().into_iter().map(|(bucket, count)| (bucket as u32, count)).collect();
+        HistogramSteps { steps, count: of.count, sum: of.sum, ends: (of.min, of.max) }
+    }
+}
+
+impl From<HistogramSteps> for Histogram {
+    fn from(from: HistogramSteps) -> Histogram {
+        let (min, max) = from.ends;
+        let mut histogram = Histogram { count: from.count, sum: from.sum, min, max, ..Histogram::default() };
+        // The last one first: room is made once.
+        let known = from.steps.iter().rev().filter(|(bucket, _)| *bucket <= bucket_last());
+        known.for_each(|(bucket, count)| histogram.add_counts(*bucket as usize, *count));
+        histogram
+    }
+}
+
+/// The bucket of the largest value there is: what claims to lie beyond is damage.
+fn bucket_last() -> u32 {
+    bucket(u64::MAX) as u32
 }
 
 impl Histogram {
@@ -260,7 +294,8 @@ const FREE: u64 = u64::MAX;
 
 /// How often each value of each kind occurred: a flat table, because the hash map of the standard library costs three
 /// times as much for keys of eight bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "CountsSorted", from = "CountsSorted")]
 pub struct Counts {
     /// Kind in the upper 16 bits, value in the lower 48.
     slots: Vec<(u64, u64)>,
@@ -269,6 +304,27 @@ pub struct Counts {
     used: usize,
     /// True if values had to be rounded.
     pub rounded: bool,
+}
+
+/// Counts as they travel.
+#[derive(Serialize, Deserialize)]
+struct CountsSorted {
+    sorted: Vec<(u32, u64, u64)>,
+    rounded: bool,
+}
+
+impl From<Counts> for CountsSorted {
+    fn from(of: Counts) -> CountsSorted {
+        CountsSorted { sorted: of.sorted(), rounded: of.rounded }
+    }
+}
+
+impl From<CountsSorted> for Counts {
+    fn from(from: CountsSorted) -> Counts {
+        let mut counts = Counts { rounded: from.rounded, ..Counts::default() };
+        from.sorted.into_iter().for_each(|(kind, value, count)| counts.add_value(kind, value, count));
+        counts
+    }
 }
 
 impl Default for Counts {
@@ -366,6 +422,13 @@ impl Counts {
         self.rounded |= other.rounded;
         other.slots.iter().filter(|(key, _)| *key != FREE).for_each(|(key, count)| self.add_many(*key, *count));
         other.wide.iter().for_each(|((kind, value), count)| self.add_wide(*kind, *value, *count));
+    }
+
+    /// The same values of kinds with other numbers.
+    pub fn renumbered(&self, mut number: impl FnMut(u32) -> u32) -> Counts {
+        let mut counts = Counts { rounded: self.rounded, ..Counts::default() };
+        self.sorted().into_iter().for_each(|(kind, value, count)| counts.add_value(number(kind), value, count));
+        counts
     }
 
     /// Values and their counts in ascending order, kind by kind.

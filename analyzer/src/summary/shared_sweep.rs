@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
+
 use super::bins::Bins;
 use super::groups::beside::Beside;
 use super::groups::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
 use super::groups::tree::{Ancestry, LaneId};
 use super::intervals::{Lists, SETS, unite};
 use super::sweep::{Measures, Sweep, Swept};
+use super::unordered::Part;
 use crate::catalog::Catalog;
 
 /// The sweep that all threads feed. Parts that come early wait for those before them.
@@ -45,10 +48,29 @@ impl Queue {
     }
 }
 
+/// What the sweep over a part of a trace found. Its lanes are those of whole families of processes, and final.
+#[derive(Serialize, Deserialize)]
+pub struct PartMeasured {
+    /// United lists, to be swept with those of the other parts.
+    pub parts: Vec<Part>,
+    pub lanes: Lanes,
+    pub late: u64,
+    pub late_ns: i64,
+}
+
 impl SharedSweep {
     pub fn new(catalog: &Catalog) -> SharedSweep {
+        SharedSweep::with(Sweep::default(), catalog)
+    }
+
+    /// A sweep over a part of a trace: [`SharedSweep::finish_part`] ends it.
+    pub fn of_a_part(catalog: &Catalog) -> SharedSweep {
+        SharedSweep::with(Sweep::of_a_part(), catalog)
+    }
+
+    fn with(sweep: Sweep, catalog: &Catalog) -> SharedSweep {
         let lanes = LaneSweep::new(Ancestry::new(catalog));
-        SharedSweep(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep: Sweep::default(), lanes }))
+        SharedSweep(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep, lanes }))
     }
 
     pub(super) fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
@@ -68,8 +90,50 @@ impl SharedSweep {
 
     pub fn finish(self) -> Measured {
         let queue = self.0.into_inner().expect("lists of intervals");
-        let Swept { measures, bands, late, late_ns } = queue.sweep.finish();
-        let Lanes { measures: lanes, beside, bands: lane_bands, idle } = queue.lanes.finish();
+        Measured::of(queue.sweep.finish(), queue.lanes.finish())
+    }
+
+    pub fn finish_part(self) -> PartMeasured {
+        let queue = self.0.into_inner().expect("lists of intervals");
+        let Swept { parts, late, late_ns, .. } = queue.sweep.finish();
+        PartMeasured { parts, lanes: queue.lanes.finish(), late, late_ns }
+    }
+}
+
+/// The sweep over what parts of a trace found.
+#[derive(Default)]
+pub struct PartsSweep {
+    sweep: Sweep,
+    lanes: Lanes,
+    late: u64,
+    late_ns: i64,
+}
+
+impl PartsSweep {
+    /// Intervals that no part has.
+    pub fn add(&mut self, mut lists: Lists) {
+        lists.iter_mut().for_each(unite);
+        self.sweep.take(lists, i64::MAX);
+    }
+
+    pub fn take(&mut self, part: PartMeasured) {
+        part.parts.into_iter().for_each(|part| self.sweep.take_part(part));
+        self.lanes.merge(part.lanes);
+        self.late += part.late;
+        self.late_ns += part.late_ns;
+    }
+
+    pub fn finish(self) -> Measured {
+        let swept = self.sweep.finish();
+        let (late, late_ns) = (self.late + swept.late, self.late_ns + swept.late_ns);
+        Measured::of(Swept { late, late_ns, ..swept }, self.lanes)
+    }
+}
+
+impl Measured {
+    fn of(swept: Swept, lanes: Lanes) -> Measured {
+        let Swept { measures, bands, late, late_ns, .. } = swept;
+        let Lanes { measures: lanes, beside, bands: lane_bands, idle } = lanes;
         Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle }
     }
 }

@@ -17,7 +17,7 @@
 
 use super::bins::Bins;
 use super::intervals::{Interval, Lists, SETS, Set, length, shared, unite};
-use super::unordered::Unordered;
+use super::unordered::{Part, Unordered};
 
 /// The measures of a sweep, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Swept {
     /// Intervals that ended behind the horizon although their stream promised otherwise, and by how much in all.
     pub late: u64,
     pub late_ns: i64,
+    /// What a sweep of a part united, which it did not measure.
+    pub parts: Vec<Part>,
 }
 
 /// See the module.
@@ -57,6 +59,39 @@ pub struct Sweep {
     bands: Bins<SETS>,
     late: u64,
     late_ns: i64,
+    /// What has passed and is not packed yet, latest first, where it is kept to be united with that of others.
+    kept: Option<Kept>,
+}
+
+/// United lists on their way to another sweep.
+#[derive(Default)]
+struct Kept {
+    passed: Vec<Lists>,
+    intervals: usize,
+    parts: Vec<Part>,
+}
+
+/// Intervals that are packed at once: few of them would take more room than they need.
+const PACKED: usize = 1 << 16;
+
+impl Kept {
+    fn take(&mut self, passed: Lists) {
+        self.intervals += passed.iter().map(Vec::len).sum::<usize>();
+        self.passed.push(passed);
+        if self.intervals >= PACKED {
+            self.pack();
+        }
+    }
+
+    fn pack(&mut self) {
+        let mut lists = Lists::default();
+        for passed in self.passed.drain(..).rev() {
+            lists.iter_mut().zip(passed).for_each(|(list, later)| list.extend(later));
+        }
+        lists.iter_mut().for_each(unite);
+        self.parts.extend(Part::of(&lists));
+        self.intervals = 0;
+    }
 }
 
 impl Default for Sweep {
@@ -70,6 +105,7 @@ impl Default for Sweep {
             bands: Bins::default(),
             late: 0,
             late_ns: 0,
+            kept: None,
         }
     }
 }
@@ -84,6 +120,16 @@ impl Sweep {
         while let Some(lists) = self.unordered.next_beyond(horizon) {
             self.place(lists, horizon);
         }
+    }
+
+    /// A sweep of a part of what there is: what it united is kept, for the sweep that takes all of it.
+    pub fn of_a_part() -> Sweep {
+        Sweep { kept: Some(Kept::default()), ..Sweep::default() }
+    }
+
+    /// Takes what a sweep of a part kept.
+    pub fn take_part(&mut self, part: Part) {
+        self.unordered.add(part);
     }
 
     /// Puts lists where they belong and measures what can be measured, now that nothing but what waits ends after `horizon`.
@@ -114,8 +160,10 @@ impl Sweep {
     pub fn finish(mut self) -> Swept {
         self.take(Lists::default(), i64::MIN);
         self.advance(i64::MIN);
-        let Sweep { measures, bands, late, late_ns, .. } = self;
-        Swept { measures, bands, late, late_ns }
+        let Sweep { measures, bands, late, late_ns, mut kept, .. } = self;
+        kept.iter_mut().for_each(Kept::pack);
+        let parts = kept.map(|kept| kept.parts).unwrap_or_default();
+        Swept { measures, bands, late, late_ns, parts }
     }
 
     fn advance(&mut self, horizon: i64) {
@@ -123,6 +171,9 @@ impl Sweep {
         let mut passed: Lists = Default::default();
         for (waiting, passed) in self.waiting.iter_mut().zip(&mut passed) {
             *passed = pass(waiting, horizon);
+        }
+        if let Some(kept) = &mut self.kept {
+            return kept.take(passed);
         }
         for (set, list) in passed.iter().enumerate() {
             self.bands.add_lengths(list, set);

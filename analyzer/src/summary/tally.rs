@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
 use super::intervals::{Interval, Lists, Set};
 use super::kinds::{directions, opens};
-use super::shared_sweep::SharedSweep;
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -76,11 +75,11 @@ impl Tallies {
         Tallies { taken: all.into_iter().filter(takes).collect(), found }
     }
 
-    /// Hands over the intervals, before those of single events arrive.
-    pub fn add_intervals(&self, sweep: &SharedSweep) {
+    /// The intervals, which are known before those of single events.
+    pub fn intervals(&self) -> Lists {
         let mut lists = Lists::default();
         self.taken.iter().flat_map(|tally| &tally.busy).for_each(|busy| intervals(busy, &mut lists));
-        sweep.add(lists);
+        lists
     }
 
     /// Adds everything else to what was read; `None` where nothing was counted.

@@ -7,6 +7,8 @@
 
 use dlio_schemas::perfetto::proto::{Message, varint};
 
+use serde::{Deserialize, Serialize};
+
 use super::intervals::{Interval, Lists, SETS};
 
 /// Lists that wait, a few bytes an interval.
@@ -16,19 +18,33 @@ pub struct Unordered {
     sorted: bool,
 }
 
-struct Part {
+/// Lists of a stretch of time, packed.
+#[derive(Serialize, Deserialize)]
+pub struct Part {
     last_end: i64,
     lists: [Box<[u8]>; SETS],
+}
+
+impl Part {
+    /// Of lists that are each disjoint and ascending; `None` of empty ones.
+    pub fn of(lists: &Lists) -> Option<Part> {
+        let ends = lists.iter().filter_map(|list| list.last()).map(|interval| interval.end);
+        Some(Part { last_end: ends.max()?, lists: lists.each_ref().map(|list| pack(list)) })
+    }
 }
 
 impl Unordered {
     /// Keeps lists that are each disjoint and ascending.
     pub fn keep(&mut self, lists: &Lists) {
-        let ends = lists.iter().filter_map(|list| list.last()).map(|interval| interval.end);
-        if let Some(last_end) = ends.max() {
-            self.parts.push(Part { last_end, lists: lists.each_ref().map(|list| pack(list)) });
-            self.sorted = false;
+        if let Some(part) = Part::of(lists) {
+            self.add(part);
         }
+    }
+
+    /// Keeps lists that are packed already.
+    pub fn add(&mut self, part: Part) {
+        self.parts.push(part);
+        self.sorted = false;
     }
 
     /// The end of the last of them; the beginning of time where there are none.

@@ -94,7 +94,7 @@ fn fill(
         failed: None,
     };
     let tallies = Tallies::open(trace, filter, &sieve);
-    tallies.add_intervals(&sweep);
+    sweep.add(tallies.intervals());
     let parts = scan(trace, &sieve, Wanted { args: true }, threads, progress, part)?;
     let mut counted = Counted::default();
     for part in parts {

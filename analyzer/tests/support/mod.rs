@@ -1,6 +1,7 @@
 //! Folders of tests, and the program they run.
 
 pub mod program;
+pub mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

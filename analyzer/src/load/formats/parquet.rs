@@ -209,6 +209,10 @@ impl Source for ParquetSource {
         true
     }
 
+    fn processes(&self) -> Option<Vec<u32>> {
+        Some(self.numbers.values().flatten().copied().collect())
+    }
+
     fn units(&self, source: u32) -> Vec<Unit> {
         let unit = |(index, &(events, size)): (usize, &(u64, u64))| Unit::new(source, index as u32, events, size);
         self.groups.iter().enumerate().map(unit).collect()

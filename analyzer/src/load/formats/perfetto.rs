@@ -213,6 +213,16 @@ impl Source for PerfettoSource {
         !self.first.processes.is_empty() && self.first.processes.iter().all(|process| process.ours)
     }
 
+    fn processes(&self) -> Option<Vec<u32>> {
+        let is_numbered = |numbers: &HashMap<u64, Numbered>| {
+            let read = self.first.processes.iter().filter(|process| !self.passed_over.contains(&process.uuid));
+            read.into_iter().all(|process| numbers.contains_key(&process.uuid))
+        };
+        let numbers = self.numbers.lock().expect("numbers of processes");
+        let is_known = self.knows_processes() && is_numbered(&numbers);
+        is_known.then(|| numbers.values().map(|numbered| numbered.proc).collect())
+    }
+
     /// Of several chapters only the sum is known.
     fn knows_events(&self) -> bool {
         self.chapters.len() == 1 && self.first.processes.iter().any(|process| process.complete.is_some())

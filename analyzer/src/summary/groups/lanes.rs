@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 
 use super::super::bins::Bins;
 use super::super::intervals::{Interval, length, shared, tail, unite};
@@ -74,7 +75,7 @@ impl LanePart {
 }
 
 /// The overlap of two lanes: `of` the time that the first was in a track, the second was in I/O or idle.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     pub io: i64,
     pub idle: i64,
@@ -90,7 +91,7 @@ pub struct Overlap {
 }
 
 /// The overlap of two lanes after a moment, and how much of the first one's track lies after it.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
     pub after: i64,
     pub io: i64,
@@ -123,7 +124,7 @@ impl Overlap {
 }
 
 /// The measures of one lane.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct LaneMeasure {
     pub lengths: [i64; TRACKS],
     pub compute_and_io: i64,
@@ -162,7 +163,7 @@ struct Lane {
 }
 
 /// All that was measured of lanes.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Lanes {
     pub measures: BTreeMap<LaneId, LaneMeasure>,
     /// By group of processes, I/O beside compute.
@@ -171,6 +172,24 @@ pub struct Lanes {
     pub bands: Bins<SPAN_TRACKS>,
     /// By lane that others may make wait, how long it was idle in each column of time.
     pub idle: BTreeMap<LaneId, Bins<1>>,
+}
+
+impl Lanes {
+    /// Adds those of processes that are no relatives of these.
+    pub fn merge(&mut self, other: Lanes) {
+        self.measures.extend(other.measures);
+        self.beside.extend(other.beside);
+        self.bands.merge(other.bands);
+        self.idle.extend(other.idle);
+        keep_lowest(&mut self.idle);
+    }
+}
+
+/// Keeps the columns of so many lanes as there is room for: those of the lowest numbers, in whatever order they come.
+fn keep_lowest(idle: &mut BTreeMap<LaneId, Bins<1>>) {
+    while idle.len() > IDLE_MAX {
+        idle.pop_last();
+    }
 }
 
 /// Tracks that spans make, which come first.
@@ -287,10 +306,9 @@ impl LaneSweep {
     /// Keeps the idle time of lanes that others may make wait by columns, from now on.
     fn look_to(&mut self, partners: &[LaneId], id: LaneId) {
         for partner in partners.iter().filter(|partner| **partner != id) {
-            if self.idle.len() < IDLE_MAX {
-                self.idle.entry(*partner).or_default();
-            }
+            self.idle.entry(*partner).or_default();
         }
+        keep_lowest(&mut self.idle);
     }
 
     /// Lets the lanes that are known already be measured against one more.

@@ -11,6 +11,8 @@
 //!
 //! However many steps there are, columns of several each keep them few.
 
+use serde::{Deserialize, Serialize};
+
 use crate::summary::intervals::{Interval, unite};
 use crate::summary::quantiles::Histogram;
 
@@ -31,7 +33,7 @@ pub const COLUMNS_MAX: usize = 500;
 pub const TURNS_MAX: usize = 16;
 
 /// Steps that follow one another.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Column {
     pub steps: u64,
     pub start_ts: i64,
@@ -55,7 +57,7 @@ impl Column {
 }
 
 /// The steps of one thread.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Steps {
     /// The step under way: its end, and what is known of it.
     end: Option<i64>,

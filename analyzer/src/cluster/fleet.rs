@@ -1,0 +1,208 @@
+//! Which workers there are: named ones, or some that are started for the one question and end with it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc;
+
+use dlio_cluster::guard::Guard;
+use dlio_cluster::token::{self, Token};
+
+/// What was typed after `--workers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// `host:port,...`, or the lines of `@FILE`.
+    Listed(Vec<String>),
+    /// `local:N`: so many processes on this machine.
+    Local(usize),
+    /// `slurm`: one on each node of the allocation.
+    Slurm,
+}
+
+/// What each line of a worker that was started begins with, its address following.
+pub const LISTENING: &str = "listening on ";
+
+/// More workers than this on one machine are a slip of the finger.
+const LOCAL_MAX: usize = 256;
+
+impl Workers {
+    pub fn parse(typed: &str) -> Result<Workers, String> {
+        if typed == "slurm" {
+            return Ok(Workers::Slurm);
+        }
+        if let Some(number) = typed.strip_prefix("local:") {
+            let number = number.parse().ok().filter(|number| (1..=LOCAL_MAX).contains(number));
+            return number.map(Workers::Local).ok_or(format!("local:N takes a number from 1 to {LOCAL_MAX}"));
+        }
+        let text = match typed.strip_prefix('@') {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: cannot be read ({error})"))?,
+            None => typed.into(),
+        };
+        let words = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let words = words.flat_map(|line| line.split([',', ' ', '\t'])).map(str::trim).filter(|word| !word.is_empty());
+        let listed = words.map(|word| address(word).map(|()| word.to_string())).collect::<Result<Vec<_>, _>>()?;
+        match listed.is_empty() {
+            true => Err("it names no worker; give host:port,host:port, @FILE, local:N or slurm".into()),
+            false => Ok(Workers::Listed(listed)),
+        }
+    }
+}
+
+fn address(word: &str) -> Result<(), String> {
+    let port = word.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(port)) if port > 0 => Ok(()),
+        _ => Err(format!("{word}: a worker is host:port, as in node1:7070; others are @FILE, local:N and slurm")),
+    }
+}
+
+/// True if a worker's address is one of this machine alone, where nobody listens in.
+pub fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Workers to be asked, and how. Those that were started end when this goes.
+pub struct Fleet {
+    pub addresses: Vec<String>,
+    token: Option<Token>,
+    started: Vec<Started>,
+}
+
+/// A process that was started, and ends when its standard input does.
+struct Started {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // One that was stopped hears nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Fleet {
+    /// The workers that were asked for, started where they are not named. They are to read below `roots`.
+    pub fn ready(
+        workers: &Workers,
+        roots: &[PathBuf],
+        token_file: Option<&Path>,
+        threads: usize,
+    ) -> Result<Fleet, String> {
+        let given = match token_file {
+            Some(file) => Some(Token::read(file)?),
+            None => Token::from_environment()?,
+        };
+        match workers {
+            Workers::Listed(addresses) => {
+                if let Some(address) =
+                    addresses.iter().find(|address| !is_loopback(address)).filter(|_| given.is_none())
+                {
+                    return Err(format!(
+                        "{address}: workers of other machines want a token, the same one everywhere: --token FILE or {}; make \
+                         one: openssl rand -hex 32 > FILE",
+                        token::VARIABLE
+                    ));
+                }
+                Ok(Fleet { addresses: addresses.clone(), token: given, started: Vec::new() })
+            }
+            Workers::Local(number) => {
+                let token = Token::random().map_err(|error| format!("/dev/urandom: {error}"))?;
+                let share = (threads / number).max(1).to_string();
+                let mut fleet = Fleet { addresses: Vec::new(), token: Some(token), started: Vec::new() };
+                for _ in 0..*number {
+                    let command = worker(Command::new(this_program()?), "127.0.0.1:0", roots, &["--threads", &share]);
+                    fleet.start(command)?;
+                }
+                (0..*number).try_for_each(|at| fleet.hear(at, 1))?;
+                Ok(fleet)
+            }
+            Workers::Slurm => {
+                let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|text| text.parse::<usize>().ok());
+                let nodes = nodes.ok_or(
+                    "this is no allocation of Slurm's (SLURM_JOB_NUM_NODES is not set); type the command within salloc or sbatch",
+                )?;
+                let token =
+                    given.map_or_else(|| Token::random().map_err(|error| format!("/dev/urandom: {error}")), Ok)?;
+                let mut fleet = Fleet { addresses: Vec::new(), token: Some(token), started: Vec::new() };
+                let mut srun = Command::new("srun");
+                let nodes_typed = format!("--nodes={nodes}");
+                srun.args(["--overlap", &nodes_typed, "--ntasks-per-node=1", "--kill-on-bad-exit=0"])
+                    .arg(this_program()?);
+                fleet.start(worker(srun, "0.0.0.0:0", roots, &[]))?;
+                fleet.hear(0, nodes)?;
+                Ok(fleet)
+            }
+        }
+    }
+
+    /// How a worker is asked.
+    pub fn guard(&self, address: &str) -> Guard {
+        Guard { version: super::version(), token: self.token.clone(), encrypted: !is_loopback(address) }
+    }
+
+    fn start(&mut self, mut command: Command) -> Result<(), String> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        if let Some(token) = &self.token {
+            command.env(token::VARIABLE, token.text());
+        }
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| format!("{program}: cannot be started ({error})"))?;
+        let stdin = child.stdin.take();
+        self.started.push(Started { child, stdin });
+        Ok(())
+    }
+
+    /// Learns the addresses of workers that were started, which say them one a line.
+    fn hear(&mut self, at: usize, number: usize) -> Result<(), String> {
+        let Some(out) = self.started[at].child.stdout.take() else { return Ok(()) };
+        let (said, heard) = mpsc::channel();
+        // What they say later is nobody's affair, and must not fill a pipe either.
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix(LISTENING) {
+                    let _ = said.send(address.to_string());
+                }
+            }
+        });
+        for _ in 0..number {
+            let address =
+                heard.recv().map_err(|_| "a worker that was started ended before it listened; it said why above")?;
+            self.addresses.push(address);
+        }
+        Ok(())
+    }
+}
+
+fn this_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("this program is not where it was ({error}); start it again"))
+}
+
+fn worker(mut command: Command, listen: &str, roots: &[PathBuf], more: &[&str]) -> Command {
+    command.args(["worker", "--until-stdin-ends", "--listen", listen]).args(more);
+    command.args(roots.iter().flat_map(|root| [OsStr::new("--root"), root.as_os_str()]));
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_listed_or_started() {
+        let listed = |words: &[&str]| Ok(Workers::Listed(words.iter().map(|word| word.to_string()).collect()));
+        assert_eq!(Workers::parse("a:1,b.c:70,[::1]:7"), listed(&["a:1", "b.c:70", "[::1]:7"]));
+        assert_eq!(Workers::parse("local:3"), Ok(Workers::Local(3)));
+        assert_eq!(Workers::parse("slurm"), Ok(Workers::Slurm));
+        for wrong in ["", "a", "a:", ":1", "a:x", "a:0", "local:0", "local:x", "@/nonexistent", "a:1,,b"] {
+            assert!(Workers::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(is_loopback("127.0.0.1:1") && is_loopback("[::1]:1") && is_loopback("localhost:1"));
+        assert!(!is_loopback("10.0.0.1:1") && !is_loopback("node1:1"));
+    }
+}

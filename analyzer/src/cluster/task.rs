@@ -1,0 +1,229 @@
+//! What is sent to workers, and what comes back.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dlio_schemas::native::Damage;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::filter::Filter;
+use crate::load::Trace;
+use crate::load::errors::Note;
+use crate::summary::partial::{Asked, Partial};
+
+/// What a worker is asked.
+#[derive(Serialize, Deserialize)]
+pub enum Task {
+    /// Whether it is there, and has files of these folders.
+    Greeting { inputs: Vec<SentPath> },
+    /// The counts of a part of a trace.
+    Count { trace: Arc<Described>, asked: Asked },
+}
+
+/// A path as bytes, because that is what it is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SentPath(Vec<u8>);
+
+impl SentPath {
+    pub fn of(path: &Path) -> SentPath {
+        SentPath(path.as_os_str().as_bytes().to_vec())
+    }
+
+    pub fn path(&self) -> PathBuf {
+        OsString::from_vec(self.0.clone()).into()
+    }
+}
+
+/// A trace: its files as the coordinator sees them, and what is asked of them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Described {
+    /// The folder that relative paths count from.
+    pub here: SentPath,
+    pub given: Vec<String>,
+    pub files: Vec<SentFile>,
+    pub filter: SentFilter,
+    /// Memory for names of events: see `Catalog::allow_names`.
+    pub memory: u64,
+    pub found: Found,
+}
+
+impl Described {
+    /// Where a file lies.
+    pub fn place(&self, file: &SentFile) -> PathBuf {
+        self.here.path().join(file.path.path())
+    }
+}
+
+/// What was found in the files: whoever finds something else has other files.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Found {
+    sources: u64,
+    units: u64,
+    events: u64,
+    processes: u64,
+}
+
+impl Found {
+    pub fn of(trace: &Trace) -> Found {
+        Found {
+            sources: trace.sources.len() as u64,
+            units: trace.units.len() as u64,
+            events: trace.units.iter().map(|unit| unit.events).sum(),
+            processes: trace.catalog.map_processes(|_| ()).len() as u64,
+        }
+    }
+}
+
+/// A file, and what tells it from itself after a change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SentFile {
+    pub path: SentPath,
+    /// True if it was given by name.
+    pub named: bool,
+    pub size: u64,
+    pub modified: (i64, i64),
+}
+
+impl SentFile {
+    pub fn of(path: &Path, named: bool) -> std::io::Result<SentFile> {
+        let (size, modified) = SentFile::facts(path)?;
+        Ok(SentFile { path: SentPath::of(path), named, size, modified })
+    }
+
+    /// True if the file at this place is still the one that is described.
+    pub fn is_at(&self, place: &Path) -> std::io::Result<bool> {
+        Ok(SentFile::facts(place)? == (self.size, self.modified))
+    }
+
+    fn facts(path: &Path) -> std::io::Result<(u64, (i64, i64))> {
+        let facts = std::fs::metadata(path)?;
+        Ok((facts.len(), (facts.mtime(), facts.mtime_nsec())))
+    }
+}
+
+/// A filter; patterns are texts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SentFilter {
+    from: Option<i64>,
+    to: Option<i64>,
+    pids: Vec<i32>,
+    ranks: Vec<i32>,
+    files: Vec<String>,
+    cats: Vec<String>,
+    min_dur_ns: i64,
+}
+
+impl SentFilter {
+    pub fn of(filter: &Filter) -> SentFilter {
+        let Filter { from, to, pids, ranks, files, cats, min_dur_ns } = filter.clone();
+        let files = files.iter().map(|pattern| pattern.as_str().to_string()).collect();
+        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns }
+    }
+
+    pub fn filter(&self) -> Result<Filter, String> {
+        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns } = self.clone();
+        let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
+        let files = files.map_err(|error| format!("a pattern of files cannot be read ({error})"))?;
+        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns })
+    }
+}
+
+/// The answer to [`Task::Count`].
+#[derive(Serialize, Deserialize)]
+pub struct Count {
+    pub partial: Partial,
+    pub notes: Vec<SentNote>,
+}
+
+/// A note on a file.
+#[derive(Serialize, Deserialize)]
+pub struct SentNote {
+    path: SentPath,
+    what: SentDamage,
+    events_max: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum SentDamage {
+    NotATrace,
+    TooNew(u32),
+    Empty,
+    Cut,
+    Incomplete,
+    NoRoom,
+    Torn,
+    Broken(String),
+    Remark(String),
+}
+
+impl SentNote {
+    /// `name` is what the file is called where it was asked for.
+    pub fn of(note: &Note, name: &Path) -> SentNote {
+        let what = match note.what {
+            Damage::NotATrace => SentDamage::NotATrace,
+            Damage::TooNew(version) => SentDamage::TooNew(version),
+            Damage::Empty => SentDamage::Empty,
+            Damage::Cut => SentDamage::Cut,
+            Damage::Incomplete => SentDamage::Incomplete,
+            Damage::NoRoom => SentDamage::NoRoom,
+            Damage::Torn => SentDamage::Torn,
+            Damage::Broken(what) => SentDamage::Broken(what.into()),
+            Damage::Remark(what) => SentDamage::Remark(what.into()),
+        };
+        SentNote { path: SentPath::of(name), what, events_max: note.events_max }
+    }
+
+    /// Words of damage are of the program's text, here as there: a few dozen, which stay once they are known.
+    pub fn note(self) -> Note {
+        let what = match self.what {
+            SentDamage::NotATrace => Damage::NotATrace,
+            SentDamage::TooNew(version) => Damage::TooNew(version),
+            SentDamage::Empty => Damage::Empty,
+            SentDamage::Cut => Damage::Cut,
+            SentDamage::Incomplete => Damage::Incomplete,
+            SentDamage::NoRoom => Damage::NoRoom,
+            SentDamage::Torn => Damage::Torn,
+            SentDamage::Broken(what) => Damage::Broken(kept(what)),
+            SentDamage::Remark(what) => Damage::Remark(kept(what)),
+        };
+        Note { path: self.path.path(), what, events_max: self.events_max }
+    }
+}
+
+/// A text for as long as the program runs, each once.
+fn kept(text: String) -> &'static str {
+    static KEPT: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().expect("words of damage");
+    let known = kept.iter().copied().find(|known| *known == text);
+    known.unwrap_or_else(|| {
+        let text: &'static str = text.leak();
+        kept.push(text);
+        text
+    })
+}
+
+/// The level of zstd: more saves less than it costs, on a network of machines.
+const LEVEL: i32 = 3;
+
+/// More than this in one message is damage.
+const MESSAGE_MAX: usize = 4 << 30;
+
+/// Packs what is sent.
+pub fn pack(message: &impl Serialize) -> Result<Vec<u8>, String> {
+    let plain = rmp_serde::to_vec(message).map_err(|error| format!("it cannot be sent ({error})"))?;
+    zstd::stream::encode_all(plain.as_slice(), LEVEL).map_err(|error| format!("it cannot be sent ({error})"))
+}
+
+/// Unpacks what came.
+pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
+    use std::io::Read;
+    let mut plain = Vec::new();
+    let decoder = zstd::stream::read::Decoder::new(packed).map_err(|error| error.to_string())?;
+    let read = decoder.take(MESSAGE_MAX as u64).read_to_end(&mut plain).map_err(|error| error.to_string());
+    read.and_then(|_| rmp_serde::from_slice(&plain).map_err(|error| error.to_string()))
+        .map_err(|error| format!("what it sent cannot be read ({error})"))
+}

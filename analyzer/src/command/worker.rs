@@ -1,0 +1,124 @@
+//! `dlio-analyze worker`: reads what others ask about, until it is ended.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use dlio_cluster::guard::Guard;
+use dlio_cluster::server::Listening;
+use dlio_cluster::token::{self, Token};
+
+use crate::cluster::fleet::LISTENING;
+use crate::cluster::version;
+use crate::cluster::worker::{Worker, Works};
+
+/// Do the reading and counting for a `dlio-analyze --workers` on another machine
+#[derive(Parser, Debug)]
+#[command(name = "dlio-analyze worker", version, after_help = AFTER)]
+struct Arguments {
+    /// Where to listen: an address of this machine, or 0.0.0.0 for all of them, and a port (0: any that is free)
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: String,
+
+    /// Folder below which traces may be read (repeatable); nothing else is
+    #[arg(long, value_name = "DIR", required = true)]
+    root: Vec<PathBuf>,
+
+    /// File with the token that whoever asks has to have [default: DLIO_CLUSTER_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+
+    /// Threads that read [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// End when standard input does: how `--workers local:N` and `--workers slurm` end theirs
+    #[arg(long)]
+    until_stdin_ends: bool,
+}
+
+const AFTER: &str = "\
+Other machines have to know a token, the same everywhere; with it everything is encrypted, and both sides prove that they
+have it. Workers that listen at 127.0.0.1 do without encryption, and without a token if none is given: then whoever works on
+this machine may ask.
+
+Example, two machines that see the same file system:
+  openssl rand -hex 32 > ~/.dlio-token && chmod 600 ~/.dlio-token
+  node1$ dlio-analyze worker --listen 0.0.0.0:7070 --root /scratch --token ~/.dlio-token
+  node2$ dlio-analyze worker --listen 0.0.0.0:7070 --root /scratch --token ~/.dlio-token
+  login$ dlio-analyze /scratch/run/trace --workers node1:7070,node2:7070 --token ~/.dlio-token";
+
+/// True if `dlio-analyze worker ...` was typed, and not a trace of that name.
+pub fn is_meant(typed: &[OsString]) -> bool {
+    let asks = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--listen") || word == "--help");
+    typed.get(1).is_some_and(|word| word == "worker") && (typed.len() == 2 || typed[2..].iter().any(asks))
+}
+
+pub fn main(typed: &[OsString]) -> ExitCode {
+    let arguments = Arguments::parse_from(&typed[1..]);
+    match serve(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice!("dlio-analyze worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> Result<(), String> {
+    let address = resolved(&arguments.listen)?;
+    let token = match &arguments.token {
+        Some(file) => Some(Token::read(file)?),
+        None => Token::from_environment()?,
+    };
+    let is_loopback = address.ip().is_loopback();
+    if token.is_none() && !is_loopback {
+        return Err(format!(
+            "{address} can be reached from other machines, and that wants a token: --token FILE or {}; make one: openssl \
+             rand -hex 32 > FILE",
+            token::VARIABLE
+        ));
+    }
+    let cores = || std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    let worker = Arc::new(Worker::new(&arguments.root, threads)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no threads can be started ({error})"))?;
+    runtime.block_on(async {
+        let listening = Listening::at(address)?;
+        announce(listening.address).map_err(|error| format!("standard output: {error}"))?;
+        if arguments.until_stdin_ends {
+            std::thread::spawn(end_with_stdin);
+        }
+        let guard = Guard { version: version(), token, encrypted: !is_loopback };
+        listening.serve(guard, Arc::new(Works(worker))).await
+    })
+}
+
+fn resolved(typed: &str) -> Result<SocketAddr, String> {
+    let found = typed.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| format!("{typed}: no address to listen at; give one with a port, such as 0.0.0.0:7070"))
+}
+
+/// Says where it listens, in a form that others can use: all addresses of a machine are its name.
+fn announce(address: SocketAddr) -> std::io::Result<()> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.filter(|_| address.ip().is_unspecified());
+    let mut out = std::io::stdout().lock();
+    match name {
+        Some(name) => writeln!(out, "{LISTENING}{}:{}", name.trim(), address.port())?,
+        None => writeln!(out, "{LISTENING}{address}")?,
+    }
+    out.flush()
+}
+
+fn end_with_stdin() {
+    let mut rest = [0; 64];
+    let mut stdin = std::io::stdin();
+    while stdin.read(&mut rest).is_ok_and(|read| read > 0) {}
+    std::process::exit(0);
+}

@@ -1,0 +1,241 @@
+//! A part of a trace that is counted elsewhere, and how parts become one analysis.
+//!
+//! A part is made of whole families of processes: what is measured between threads of relatives is final when it is sent, and
+//! only the unions over everything are left to be made. All else is merged as the counts of threads are. So the figures are
+//! those of one process, to the last digit.
+//!
+//! Who counts a part has opened the whole trace, so that processes, hosts and clocks are the same everywhere. Files and kinds of
+//! events get their numbers as they are met, which is in another order everywhere: parts name them, and number them anew.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dlio_schemas::ops::Class;
+use serde::{Deserialize, Serialize};
+
+use super::analysis::Analysis;
+use super::concluded;
+use super::count::{Counter, Lengths};
+use super::counted::{Counted, kind_of, row};
+use super::shared_sweep::{PartMeasured, PartsSweep, SharedSweep};
+use super::tally::Tallies;
+use crate::batch::Wanted;
+use crate::catalog::{Catalog, FILE_NONE, Host, Kind, Origin, Process};
+use crate::filter::Filter;
+use crate::load::Trace;
+use crate::scan::{Progress, scan_some};
+use crate::unit::{Categories, Unit};
+
+/// Which part of a trace is counted, and what of it is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Numbers of sources: `from..to`, ascending.
+    pub sources: Vec<(u32, u32)>,
+    /// The lengths of all events, for exact quantiles of a small trace.
+    pub lengths: bool,
+    /// What each unit holds, to be kept beside the trace.
+    pub units: bool,
+    /// Some of these sources do not say before they are read whose events they hold.
+    pub meets_processes: bool,
+}
+
+/// True if a unit is of these sources: `from..to`, ascending.
+pub fn holds(sources: &[(u32, u32)], unit: &Unit) -> bool {
+    let at = sources.partition_point(|(_, to)| *to <= unit.source);
+    sources.get(at).is_some_and(|(from, _)| *from <= unit.source)
+}
+
+/// The counts of a part, with names in the place of the catalogue's numbers.
+#[derive(Serialize, Deserialize)]
+pub struct Partial {
+    counted: Counted,
+    measured: PartMeasured,
+    lengths: Option<Vec<Lengths>>,
+    /// By the numbers used here.
+    files: Vec<Arc<str>>,
+    kinds: Vec<SentKind>,
+    /// The meaning of the bits of units.
+    categories: Vec<Arc<str>>,
+    /// All that are known now, where some were met while reading.
+    met: Option<Met>,
+}
+
+/// Processes and hosts in order of their numbers.
+type Met = (Vec<Process>, Vec<Host>);
+
+/// Name, category, class and origin.
+type SentKind = (Arc<str>, Arc<str>, u8, u8);
+
+const ORIGINS: [Origin; 4] = [Origin::Call, Origin::Span, Origin::Instant, Origin::Counter];
+
+fn sent(kind: &Kind) -> SentKind {
+    let class = Class::ALL.into_iter().position(|class| class == kind.class).unwrap_or(0);
+    let origin = ORIGINS.into_iter().position(|origin| origin == kind.origin).unwrap_or(0);
+    (kind.name.clone(), kind.cat.clone(), class as u8, origin as u8)
+}
+
+fn arrived((name, cat, class, origin): SentKind) -> Kind {
+    let class = Class::ALL.into_iter().nth(class.into()).unwrap_or(Class::Other);
+    Kind { name, cat, class, origin: ORIGINS[usize::from(origin) % ORIGINS.len()] }
+}
+
+/// New numbers in the order in which old ones are asked for.
+#[derive(Default)]
+struct Dense<T> {
+    numbers: HashMap<u32, u32>,
+    things: Vec<T>,
+}
+
+impl<T> Dense<T> {
+    fn number(&mut self, old: u32, thing: impl FnOnce() -> T) -> u32 {
+        let things = &mut self.things;
+        *self.numbers.entry(old).or_insert_with(|| {
+            things.push(thing());
+            things.len() as u32 - 1
+        })
+    }
+}
+
+/// Counts a part of a trace.
+pub fn analyse_part(
+    trace: &Trace,
+    filter: &Filter,
+    threads: usize,
+    progress: &Progress,
+    asked: &Asked,
+) -> std::io::Result<Partial> {
+    let catalog = &trace.catalog;
+    let sweep = SharedSweep::of_a_part(catalog);
+    let counter = || match asked.lengths {
+        true => Counter::new(catalog, &sweep).keeping_lengths(),
+        false => Counter::new(catalog, &sweep),
+    };
+    let takes = |unit: &Unit| holds(&asked.sources, unit);
+    let sieve = trace.sieve(filter);
+    let mut counters = scan_some(trace, &sieve, Wanted::default(), threads, progress, takes, counter)?;
+    let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
+    let mut counted = Counted::default();
+    counters.into_iter().for_each(|counter| counted.merge(counter.counted));
+    counted.access.put_together();
+    if !asked.units {
+        counted.units = Vec::new();
+    }
+    let met = asked.meets_processes.then(|| (catalog.processes(), catalog.hosts()));
+    Ok(named(catalog, counted, lengths, (sweep.finish_part(), met)))
+}
+
+/// Numbers what was counted anew, and names it.
+fn named(
+    catalog: &Catalog,
+    mut counted: Counted,
+    mut lengths: Option<Vec<Lengths>>,
+    (measured, met): (PartMeasured, Option<Met>),
+) -> Partial {
+    let (paths, all) = (catalog.files(), catalog.kinds());
+    let (mut files, mut kinds) = (Dense::default(), Dense::default());
+    files.number(FILE_NONE, || paths[FILE_NONE as usize].clone());
+    counted.renumber(
+        |kind| kinds.number(kind, || sent(&all[kind as usize])),
+        |file| files.number(file, || paths[file as usize].clone()),
+    );
+    for lengths in lengths.iter_mut().flatten() {
+        lengths.renumber(|kind| kinds.number(kind, || sent(&all[kind as usize])));
+    }
+    let categories = catalog.categories();
+    Partial { counted, measured, lengths, files: files.things, kinds: kinds.things, categories, met }
+}
+
+impl Lengths {
+    fn renumber(&mut self, mut kind: impl FnMut(u32) -> u32) {
+        for at in &mut self.rows {
+            let (of, past_files) = kind_of(*at);
+            *at = row(kind(of), past_files);
+        }
+    }
+}
+
+impl Partial {
+    /// Calls the files of processes that were met otherwise.
+    pub fn rename_sources(&mut self, name: impl Fn(&str) -> String) {
+        let met = self.met.iter_mut().flat_map(|(processes, _)| processes);
+        met.for_each(|process| process.source = name(&process.source));
+    }
+}
+
+/// Parts on their way to one analysis.
+pub struct Merging<'t> {
+    trace: &'t Trace,
+    filter: Filter,
+    tallies: Tallies,
+    counted: Counted,
+    lengths: Option<Vec<Lengths>>,
+    sweep: PartsSweep,
+}
+
+impl<'t> Merging<'t> {
+    pub fn new(trace: &'t Trace, filter: &Filter) -> Merging<'t> {
+        let tallies = Tallies::open(trace, filter, &trace.sieve(filter));
+        let mut sweep = PartsSweep::default();
+        sweep.add(tallies.intervals());
+        let lengths = Some(Vec::new());
+        Merging { trace, filter: filter.clone(), tallies, counted: Counted::default(), lengths, sweep }
+    }
+
+    /// Adds a part; each of them once, in any order.
+    pub fn add(&mut self, part: Partial) -> Result<(), &'static str> {
+        let Partial { mut counted, measured, mut lengths, files, kinds, categories, met } = part;
+        let catalog = &self.trace.catalog;
+        if let Some((processes, hosts)) = met {
+            catalog.take_over(processes, hosts);
+        }
+        let files = catalog.file_numbers(files.iter().map(|path| path.as_ref().into()));
+        let kinds: Vec<u32> = kinds.into_iter().map(|kind| catalog.kind(arrived(kind))).collect();
+        // What cannot be looked up is damage, and said; until then any number will do.
+        let is_whole = Cell::new(counted.processes.len() <= catalog.map_processes(|_| ()).len());
+        let look_up = |numbers: &[u32], number: u32| {
+            let found = numbers.get(number as usize).copied();
+            is_whole.set(is_whole.get() && found.is_some());
+            found.unwrap_or(0)
+        };
+        counted.renumber(|kind| look_up(&kinds, kind), |file| look_up(&files, file));
+        lengths.iter_mut().flatten().for_each(|lengths| lengths.renumber(|kind| look_up(&kinds, kind)));
+        if !is_whole.get() {
+            return Err("its counts name what it does not list");
+        }
+        let bits = Bits::new(&categories, &catalog.categories());
+        counted.units.iter_mut().for_each(|(.., seen)| seen.categories = bits.translate(seen.categories));
+        self.counted.merge(counted);
+        self.lengths = self.lengths.take().zip(lengths).map(|(mut all, more)| {
+            all.extend(more);
+            all
+        });
+        self.sweep.take(measured);
+        Ok(())
+    }
+
+    /// The analysis of all parts.
+    pub fn finish(self) -> Analysis {
+        let Merging { trace, filter, tallies, counted, lengths, sweep } = self;
+        concluded(trace, &filter, (counted, lengths), tallies, sweep.finish())
+    }
+}
+
+/// The bits of categories of one catalogue as those of another.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(theirs: &[Arc<str>], ours: &[Arc<str>]) -> Bits {
+        let ours = Categories::new(ours.to_vec());
+        let mut bits = vec![0; u64::BITS as usize];
+        for (place, name) in (0u32..).zip(theirs) {
+            bits[Categories::bit_at(place).trailing_zeros() as usize] |= ours.mask(|ours| ours == name.as_ref());
+        }
+        Bits(bits)
+    }
+
+    fn translate(&self, categories: u64) -> u64 {
+        let set = (0..u64::BITS).filter(|bit| categories >> bit & 1 == 1);
+        set.fold(0, |all, bit| all | self.0[bit as usize])
+    }
+}

@@ -1,0 +1,295 @@
+//! What many workers say is what one process says, to the last digit, whoever of them goes away meanwhile.
+#![cfg(feature = "cluster")]
+
+mod generator;
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::tables::export;
+use dlio_analyzer::viewer;
+use dlio_analyzer::viewer::forms::Form;
+use dlio_schemas::perfetto::pack::Compression;
+use generator::runs::scenarios;
+use generator::{Plan, generate, generate_counted};
+use support::Folder;
+use support::program::{analyze, printed, text};
+use support::workers::{Worker, listed, workers};
+
+/// The report of a trace as JSON, by whoever counts it.
+fn report(trace: &Path, more: &[&str]) -> String {
+    printed(&[&[trace.to_str().unwrap(), "--format", "json", "--no-cache"], more].concat())
+}
+
+fn assert_same(trace: &Path, by: &[Worker], more: &[&str]) {
+    let alone = report(trace, more);
+    for number in [1, 2, 3, 8] {
+        let together = report(trace, &[&["--workers", &listed(&by[..number])], more].concat());
+        let differs = alone.lines().zip(together.lines()).find(|(alone, together)| alone != together);
+        assert!(alone == together, "{}, {number} workers, {more:?}: {differs:?}", trace.display());
+    }
+}
+
+fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
+    let found = inputs::find(&[folder.display().to_string()]).unwrap();
+    let (filter, progress) = (Filter::default(), Progress::default());
+    viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap().write(form, &path, &progress).unwrap();
+    path
+}
+
+#[test]
+fn native_traces_are_counted_alike_by_any_number_of_workers() {
+    let folder = Folder::new("cluster-native");
+    let by = workers(8, folder.path());
+    let plans = [
+        ("many", Plan { processes: 20, events: 200_000, moments: true, copies: true, ..Plan::default() }),
+        ("killed", Plan { processes: 3, killed: true, ..Plan::default() }),
+        ("one", Plan { processes: 1, ..Plan::default() }),
+    ];
+    for (name, plan) in plans {
+        let trace = folder.path().join(name);
+        generate(&trace, &plan, &|_, _, _| ()).unwrap();
+        assert_same(&trace, &by, &[]);
+    }
+    let many = folder.path().join("many");
+    assert_same(&many, &by, &["--from", "1ms", "--to", "3ms"]);
+    assert_same(&many, &by, &["--pid", "1003,1004", "--file", "*set3*"]);
+    assert_same(&many, &by, &["--cat", "compute", "--min-dur", "10us"]);
+    let counted = folder.path().join("counted");
+    std::fs::create_dir(&counted).unwrap();
+    generate_counted(&counted, 30).unwrap();
+    assert_same(&counted, &by, &[]);
+}
+
+#[test]
+fn relatives_are_measured_against_each_other_wherever_they_are_read() {
+    let folder = Folder::new("cluster-families");
+    let by = workers(8, folder.path());
+    for (name, scripts, _) in scenarios() {
+        let trace = folder.path().join(name);
+        std::fs::create_dir(&trace).unwrap();
+        scripts.into_iter().for_each(|script| script.write_to(&trace));
+        let alone = report(&trace, &[]);
+        let together = report(&trace, &["--workers", &listed(&by[..3])]);
+        assert!(alone == together, "{name}");
+    }
+}
+
+#[test]
+fn traces_of_other_forms_are_counted_alike() {
+    let folder = Folder::new("cluster-forms");
+    let by = workers(8, folder.path());
+    let native = folder.path().join("native");
+    generate(&native, &Plan { processes: 5, events: 60_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let forms = [
+        ("t.pftrace", Form::named("pftrace", Compression::Deflate, false)),
+        ("t.pfw", Form::named("pfw", Compression::None, false)),
+        ("t.pfw.gz", Form::named("pfw", Compression::None, true)),
+        ("t.json.gz", Form::named("json", Compression::None, true)),
+    ];
+    for (name, form) in forms {
+        assert_same(&exported(&native, form, folder.path().join(name)), &by, &[]);
+    }
+    let (trace, tables) = (Trace::open(&[native.display().to_string()], 2).unwrap(), folder.path().join("tables"));
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
+    assert_same(&tables, &by, &[]);
+    // All of them at once, most of which are passed over. In which order processes of several texts turn up is the threads'
+    // affair, and one thread has one order.
+    assert_same(folder.path(), &by, &["--threads", "1"]);
+}
+
+#[test]
+fn samples_of_other_tools_are_counted_alike() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let by = workers(3, &samples);
+    for name in
+        ["dftracer.pfw", "dftracer-fork", "dftracer-ns", "strace.txt", "dxt.txt", "torch.json.gz", "chrome-array.json"]
+    {
+        let trace = samples.join(name);
+        let alone = report(&trace, &[]);
+        assert!(alone == report(&trace, &["--workers", &listed(&by)]), "{name}");
+    }
+}
+
+#[test]
+fn workers_started_for_one_question_give_the_same_page_and_text() {
+    let folder = Folder::new("cluster-local");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 4, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let trace = trace.to_str().unwrap();
+    for asked in [&["--full"][..], &["--findings"], &["--section", "files,processes"]] {
+        let alone = printed(&[&[trace, "--no-cache"], asked].concat());
+        assert_eq!(alone, printed(&[&[trace, "--no-cache", "--workers", "local:2"], asked].concat()));
+    }
+    let (page, other) = (folder.path().join("a.html"), folder.path().join("b.html"));
+    printed(&[trace, "--no-cache", "--html", page.to_str().unwrap()]);
+    printed(&[trace, "--no-cache", "--workers", "local:3", "--html", other.to_str().unwrap()]);
+    assert_eq!(std::fs::read(page).unwrap(), std::fs::read(other).unwrap());
+}
+
+/// A trace that takes a worker a while.
+fn long(folder: &Folder) -> PathBuf {
+    let trace = folder.path().join("long");
+    let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
+    generate(&trace, &plan, &|_, _, _| ()).unwrap();
+    trace
+}
+
+#[test]
+fn a_worker_that_goes_away_costs_no_event() {
+    let folder = Folder::new("cluster-lost");
+    let trace = long(&folder);
+    let alone = report(&trace, &[]);
+    for signal in ["KILL", "STOP"] {
+        let by = workers(4, folder.path());
+        let began = Instant::now();
+        let asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+            .args([trace.to_str().unwrap(), "--format", "json", "--no-cache", "--workers", &listed(&by)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        by[1].has_read(1 << 20);
+        by[1].signal(signal);
+        let output = asking.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{signal}: {said}");
+        assert!(alone == text(&output.stdout), "{signal}");
+        assert!(said.contains(&by[1].address) && said.contains("no event is missing"), "{signal}: {said}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{signal}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn without_workers_there_is_no_figure() {
+    let folder = Folder::new("cluster-nobody");
+    let trace = long(&folder);
+    let by = workers(2, folder.path());
+    let asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .args([trace.to_str().unwrap(), "--no-cache", "--workers", &listed(&by)])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    by.iter().for_each(|worker| worker.has_read(1 << 20));
+    by.iter().for_each(|worker| worker.signal("KILL"));
+    let output = asking.wait_with_output().unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty());
+    let said = text(&output.stderr);
+    assert!(said.contains("all workers went away, and part of the trace is not read"), "{said}");
+    assert!(by.iter().all(|worker| said.contains(&worker.address)), "{said}");
+}
+
+#[test]
+fn who_asked_goes_away_and_the_worker_stops_reading() {
+    let folder = Folder::new("cluster-given-up");
+    let trace = long(&folder);
+    let worker = Worker::below(folder.path());
+    let mut asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .args([trace.to_str().unwrap(), "--no-cache", "--workers", &worker.address])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    worker.has_read(1 << 20);
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    // What was given up does not keep it from the next question, nor alter the answer.
+    let small = folder.path().join("small");
+    generate(&small, &Plan::default(), &|_, _, _| ()).unwrap();
+    assert!(report(&small, &[]) == report(&small, &["--workers", &worker.address]));
+}
+
+/// What is said where workers do not answer.
+fn refusal(arguments: &[&str]) -> String {
+    let output = analyze(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    text(&output.stderr)
+}
+
+#[test]
+fn workers_that_cannot_answer_say_why_in_a_sentence() {
+    let (folder, elsewhere) = (Folder::new("cluster-refused"), Folder::new("cluster-elsewhere"));
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
+    let trace = trace.to_str().unwrap();
+    // Nobody listens at a port that was given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let said = refusal(&[trace, "--workers", &format!("127.0.0.1:{port}")]);
+    assert!(said.contains(&format!("worker 127.0.0.1:{port} cannot be reached")), "{said}");
+    assert!(said.contains(&format!("dlio-analyze worker --listen 0.0.0.0:{port} --root DIR")), "{said}");
+    let other = Worker::below(elsewhere.path());
+    let said = refusal(&[trace, "--workers", &other.address]);
+    assert!(said.contains("lies below none of its roots") && said.contains("--root"), "{said}");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "a token that nobody else has").unwrap();
+    let said = refusal(&[trace, "--workers", "node1:7070"]);
+    assert!(said.contains("want a token") && said.contains("openssl rand"), "{said}");
+    std::fs::write(&token, "short").unwrap();
+    let said = refusal(&[trace, "--workers", &other.address, "--token", token.to_str().unwrap()]);
+    assert!(said.contains("5 characters"), "{said}");
+    let said = refusal(&[trace, "--workers", "slurm"]);
+    assert!(said.contains("salloc"), "{said}");
+    for (typed, why) in [("node1", "host:port"), ("local:0", "1 to"), ("@/nonexistent/hosts", "cannot be read")] {
+        let said = refusal(&[trace, "--workers", typed]);
+        assert!(said.contains(why), "{typed}: {said}");
+    }
+    let said = refusal(&["worker", "--listen", "0.0.0.0:0", "--root", trace]);
+    assert!(said.contains("wants a token"), "{said}");
+    let said = refusal(&["worker", "--listen", "127.0.0.1:0", "--root", "/nonexistent/folder"]);
+    assert!(said.contains("no such root"), "{said}");
+}
+
+#[test]
+fn a_token_is_asked_for_where_one_was_given() {
+    let folder = Folder::new("cluster-token");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    std::fs::write(&one, "0123456789abcdef0123456789abcdef").unwrap();
+    std::fs::write(&other, "0123456789abcdef0123456789abcdee").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+    command.args(["worker", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--token"]).arg(&one);
+    let worker = Worker::started(command.arg("--root").arg(folder.path()));
+    let ask = [trace.to_str().unwrap(), "--workers", &worker.address];
+    assert!(refusal(&ask).contains("it has another token"));
+    let with = |file| [&ask[..], &["--token", file]].concat();
+    assert!(refusal(&with(other.to_str().unwrap())).contains("it has another token"));
+    printed(&with(one.to_str().unwrap()));
+}
+
+/// Slurm's own command in a form that starts the tasks of two nodes here.
+const SRUN: &str = "#!/bin/sh
+while case $1 in --*) true;; *) false;; esac; do shift; done
+exec 3<&0
+\"$@\" <&3 & \"$@\" <&3 & wait
+";
+
+#[test]
+fn an_allocation_of_slurm_is_its_workers() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("cluster-slurm");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 4, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let bin = Folder::new("cluster-slurm-bin");
+    let srun = bin.path().join("srun");
+    std::fs::write(&srun, SRUN).unwrap();
+    std::fs::set_permissions(&srun, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .args([trace.to_str().unwrap(), "--format", "json", "--no-cache", "--workers", "slurm"])
+        .envs([("PATH", path.as_str()), ("SLURM_JOB_NUM_NODES", "2")])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout) == report(&trace, &[]));
+}

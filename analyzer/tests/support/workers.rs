@@ -1,0 +1,68 @@
+//! Workers: processes of their own, at addresses that the system chose.
+
+// Not every test uses all of it.
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A worker that ends with the test.
+pub struct Worker {
+    pub child: Child,
+    pub address: String,
+}
+
+impl Worker {
+    /// One that reads below a folder, on one thread.
+    pub fn below(root: &Path) -> Worker {
+        let listen = ["worker", "--listen", "127.0.0.1:0", "--threads", "1", "--until-stdin-ends", "--root"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        Worker::started(command.args(listen).arg(root))
+    }
+
+    /// One that is started by this command.
+    pub fn started(command: &mut Command) -> Worker {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").expect("where it listens").to_string();
+        Worker { child, address }
+    }
+
+    /// Sends it a signal: KILL, STOP.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until it has read so many bytes.
+    pub fn has_read(&self, bytes: u64) {
+        while self.read_so_far() < bytes {
+            std::thread::yield_now();
+        }
+    }
+
+    fn read_so_far(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+        line.parse().unwrap()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Some workers.
+pub fn workers(number: usize, root: &Path) -> Vec<Worker> {
+    (0..number).map(|_| Worker::below(root)).collect()
+}
+
+/// As they are typed.
+pub fn listed(workers: &[Worker]) -> String {
+    workers.iter().map(|worker| worker.address.as_str()).collect::<Vec<_>>().join(",")
+}
