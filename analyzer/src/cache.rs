@@ -23,8 +23,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::draft::Draft;
+use crate::load::facts::Facts;
 use crate::load::inputs::CACHE_NAME;
-use crate::load::stored::{self, Facts};
+use crate::load::stored;
 use crate::load::{Trace, bucket};
 use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;

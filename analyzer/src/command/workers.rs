@@ -12,8 +12,8 @@ pub use crate::cluster::coordinator::Cluster;
 use crate::cluster::coordinator::Question;
 use crate::cluster::fleet::Fleet;
 use crate::filter::Filter;
-use crate::load::Trace;
 use crate::load::inputs::expand;
+use crate::load::{Trace, bucket};
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::summary::units::many;
@@ -25,6 +25,11 @@ pub fn asked(arguments: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {
         return Err(Failure::Cluster(
             "--exact reads the trace twice, which workers do not; leave out one of --exact and --workers".into(),
         ));
+    }
+    if let Some(bucket) = arguments.traces.iter().find(|typed| bucket::is_object(Path::new(typed))) {
+        return Err(Failure::Cluster(format!(
+            "{bucket}: workers read files that all machines see, and no buckets; leave out --workers, or mount the bucket"
+        )));
     }
     let inputs = places(&arguments.traces)?;
     let roots = roots(&inputs);

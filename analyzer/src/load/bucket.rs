@@ -21,7 +21,7 @@ use object_store::path::Path as Key;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
-use super::stored::Facts;
+use super::facts::Facts;
 
 const SCHEME: &str = "s3://";
 

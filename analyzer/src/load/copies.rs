@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use foldhash::fast::{FixedState, RandomState};
 
-use super::stored::{Facts, StoredFile};
+use super::facts::Facts;
+use super::stored::StoredFile;
 
 /// Files up to this length are compared as a whole: a ring may differ anywhere.
 const WHOLE_MAX: u64 = 16 << 20;

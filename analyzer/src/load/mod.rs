@@ -12,6 +12,7 @@ pub mod columns;
 pub mod copies;
 pub mod duplicates;
 pub mod errors;
+pub mod facts;
 pub mod formats;
 pub mod guarded;
 pub mod gzip;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,29 +11,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::bucket::{self, FindHeader, Object};
-
-/// What tells a file from another, and from itself after a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
-    pub size: u64,
-    /// Seconds and nanoseconds of Unix time.
-    pub modified: (i64, i64),
-    pub changed: (i64, i64),
-    pub inode: u64,
-    pub device: u64,
-}
-
-impl From<std::fs::Metadata> for Facts {
-    fn from(facts: std::fs::Metadata) -> Facts {
-        Facts {
-            size: facts.len(),
-            modified: (facts.mtime(), facts.mtime_nsec()),
-            changed: (facts.ctime(), facts.ctime_nsec()),
-            inode: facts.ino(),
-            device: facts.dev(),
-        }
-    }
-}
+use super::facts::Facts;
 
 /// The facts of a file as it is now, or of an object as it was listed.
 pub fn facts(path: &Path) -> io::Result<Facts> {
