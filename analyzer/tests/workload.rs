@@ -193,6 +193,22 @@ fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
 }
 
 #[test]
+fn a_program_that_makes_its_data_and_reads_its_own_code_trains_on_the_data() {
+    let folder = Folder::new("own-data");
+    let mut program = Script::new(100, 1);
+    program.load("/no-such-data/train.py", 40_000, 20);
+    for number in 0..8 {
+        let path = file(number, "npy");
+        program.open(&path, 5).write(&path, 0, MIB, 300).close(&path, 2);
+    }
+    for number in 0..8 {
+        program.load(&file(number, "npy"), MIB, 300).rest(20_000);
+    }
+    program.write_to(folder.path());
+    values(&derived(&folder, &[]), &[("dataset.format", "npy"), ("dataset.num_files_train", "8")]);
+}
+
+#[test]
 fn lost_events_make_everything_less_sure() {
     let folder = Folder::new("lost");
     let mut program = Script::new(100, 1);

@@ -40,8 +40,8 @@ const AHEAD_MAX: u64 = 2 << 20;
 const NEAR: u64 = 16;
 const NEAR_MAX: u64 = 1 << 20;
 
-/// Windows of an object: as many places in it are read at once without fetching twice.
-const WINDOWS_MAX: usize = 8;
+/// Bytes in the windows of an object: what one thread fetched ahead, another one comes to.
+const HELD_MAX: usize = 8 << 20;
 
 /// Objects that keep their windows.
 const HOLDING_MAX: usize = 8;
@@ -119,6 +119,14 @@ impl Window {
 }
 
 impl Held {
+    /// Lets go of what was used longest ago.
+    fn shrink(&mut self) {
+        let mut bytes: usize = self.windows.iter().map(|window| window.bytes.len()).sum();
+        while bytes > HELD_MAX && self.windows.len() > 1 {
+            bytes -= self.windows.remove(0).bytes.len();
+        }
+    }
+
     /// The range to fetch for a read, without what other windows have of it.
     fn range(&self, at: u64, length: u64, size: u64) -> (u64, u64) {
         let end = at + length;
@@ -151,10 +159,8 @@ impl Object {
         let length = into.len() as u64;
         let window = Window { at: from, bytes: self.fetch(from, to)?, ahead: to - from - length };
         into.copy_from_slice(window.of(at, into.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
-        if held.windows.len() == WINDOWS_MAX {
-            held.windows.remove(0);
-        }
         held.windows.push(window);
+        held.shrink();
         drop(held);
         remember(self);
         Ok(())

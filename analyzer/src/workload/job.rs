@@ -72,6 +72,9 @@ const PIPE: &str = "<pipe>";
 /// Suffixes that checkpoints have, and hardly a data set.
 const CHECKPOINTS: [&str; 9] = ["pt", "pth", "pb", "ckpt", "safetensors", "pkl", "distcp", "index", "meta"];
 
+/// Suffixes of programs and their parts, which are read to be run.
+const CODE: [&str; 6] = ["py", "pyc", "pyi", "so", "sh", "js"];
+
 impl<'a> Job<'a> {
     pub fn of(behaviour: &'a Behaviour, trace: &Trace) -> Job<'a> {
         let Behaviour { analysis, observed } = behaviour;
@@ -138,7 +141,8 @@ fn data_sets<'a>(
     let made_before = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written > 0;
     let all = |takes: &dyn Fn(&&DataFile) -> bool, checkpoints: bool| -> Vec<DataSet<'a>> {
         let places = (0u32..).zip(&observed.families);
-        let sets = places.filter(|(_, (family, _))| checkpoints || !CHECKPOINTS.contains(&family.suffix.as_str()));
+        let is_one = |suffix: &str| !CODE.contains(&suffix) && (checkpoints || !CHECKPOINTS.contains(&suffix));
+        let sets = places.filter(|(_, (family, _))| is_one(&family.suffix));
         let set = |(place, (family, used)): (u32, (&Family, &'a Use))| {
             let files: Vec<DataFile> = files.get(&place)?.iter().filter(|it| takes(it)).cloned().collect();
             (!files.is_empty()).then(|| DataSet { family: family.clone(), place, used, files })
