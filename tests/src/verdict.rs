@@ -169,13 +169,14 @@ fn files(case: &Case, process: &Process, format: &str, found: &mut Vec<String>) 
     let is_pftrace = process.path.extension().is_some_and(|ending| ending == "pftrace");
     let orderly = process.ending.starts_with("exit") || process.ending == "exec";
     let small = process.events.len() <= AUTO_EVENTS_MAX;
-    // One that is ended by others may have said how it ends, and be killed while it makes the form asked for.
+    // One that is ended by others may have said how it ends, and be killed before its ring is gone, or while it makes the form
+    // that is asked for.
     let ended_by_others = case.endings.as_ref().is_some_and(|endings| *endings == ["*"]);
     let is_due = orderly && format == "auto" && small;
     if !case.leftovers && is_pftrace != is_due && (is_pftrace || !ended_by_others) {
         found.push(format!("{path}: not the form that {format} asks for after `{}`", process.ending));
     }
-    if !case.leftovers && orderly && process.has_ring {
+    if !case.leftovers && orderly && process.has_ring && !ended_by_others {
         found.push(format!("{path}: its ring was left behind"));
     }
     let claimed: Option<usize> = process.fields.number(key::EVENTS);
