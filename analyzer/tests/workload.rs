@@ -119,30 +119,32 @@ fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
     assert!(yaml.contains("- {call: read, at: place, bytes: 40000}"), "{yaml}");
 }
 
-#[test]
-fn checkpoints_are_told_with_their_period() {
-    let folder = Folder::new("saved");
+/// A training of twenty steps, with what `save` writes inside a span after every so many of them.
+fn train_and_save(folder: &Folder, every: i32, save: impl Fn(&mut Script, i32)) {
     let mut program = Script::new(100, 1);
     for step in 0..20 {
         program.load(&file(step as u64, "npy"), MIB, 300);
         let now = program.now();
         program.span_at(now, 100, "fetch", "data", (1, step)).at(now + 100);
         program.span("train", "compute", 10_000);
-        if step % 5 == 4 {
+        if (step + 1) % every == 0 {
             let begun = program.now();
-            let path = format!("/no-such-data/out/model-{step}.pt");
-            program.open(&path, 5).write(&path, 0, 3 * MIB, 900).call(
-                dlio_schemas::ops::Op::FSYNC,
-                &path,
-                50,
-                (0, 0, 0),
-            );
-            program.close(&path, 2);
+            save(&mut program, step);
             let took = program.now() - begun;
             program.span_at(begun, took, "save", "checkpoint", (1, step));
         }
     }
     program.write_to(folder.path());
+}
+
+#[test]
+fn checkpoints_are_told_with_their_period() {
+    let folder = Folder::new("saved");
+    train_and_save(&folder, 5, |program, step| {
+        let path = format!("/no-such-data/out/model-{step}.pt");
+        program.open(&path, 5).write(&path, 0, 3 * MIB, 900).call(dlio_schemas::ops::Op::FSYNC, &path, 50, (0, 0, 0));
+        program.close(&path, 2);
+    });
     values(
         &derived(&folder, &[]),
         &[
@@ -159,27 +161,16 @@ fn checkpoints_are_told_with_their_period() {
 #[test]
 fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
     let folder = Folder::new("pickled");
-    let mut program = Script::new(100, 1);
-    for step in 0..20 {
-        program.load(&file(step as u64, "npy"), MIB, 300);
-        let now = program.now();
-        program.span_at(now, 100, "fetch", "data", (1, step)).at(now + 100);
-        program.span("train", "compute", 10_000);
-        if step % 10 == 9 {
-            let begun = program.now();
-            for (name, mebibytes) in [("weights", 2), ("moments", 4)] {
-                let path = format!("/no-such-data/out/{name}-{step}.pkl");
-                program.open(&path, 5);
-                for at in 0..mebibytes {
-                    program.write(&path, at * MIB, MIB, 400);
-                }
-                program.close(&path, 2);
+    train_and_save(&folder, 10, |program, step| {
+        for (name, mebibytes) in [("weights", 2), ("moments", 4)] {
+            let path = format!("/no-such-data/out/{name}-{step}.pkl");
+            program.open(&path, 5);
+            for at in 0..mebibytes {
+                program.write(&path, at * MIB, MIB, 400);
             }
-            let took = program.now() - begun;
-            program.span_at(begun, took, "save", "checkpoint", (1, step));
+            program.close(&path, 2);
         }
-    }
-    program.write_to(folder.path());
+    });
     let found = derived(&folder, &[]);
     values(
         &found,

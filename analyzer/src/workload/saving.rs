@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::beat::middle;
 use super::entry::{Confidence, Entries, seconds};
 use super::job::{DataFile, Job, written};
 use super::yaml::quoted;
@@ -89,16 +90,11 @@ fn transfer_size(used: &Use, entries: &mut Entries) {
     /// What the benchmark writes at once where nobody says it.
     const USUAL: f64 = (512 << 10) as f64;
     const ALIKE: f64 = 0.1;
-    let mut sizes = used.written.sizes.values();
-    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let sizes = used.written.sizes.values();
     let all: f64 = sizes.iter().map(|(size, count)| size * *count as f64).sum();
-    let (mut seen, mut half) = (0.0, None);
-    for (size, count) in &sizes {
-        seen += size * *count as f64;
-        if half.is_none() && seen * 2.0 >= all && all > 0.0 {
-            half = Some(*size);
-        }
-    }
+    // Each as often as it moved bytes.
+    let by_bytes: Vec<(f64, u64)> = sizes.iter().map(|(size, count)| (*size, (size * *count as f64) as u64)).collect();
+    let half = middle(&by_bytes);
     let Some(size) = half.filter(|size| (size - USUAL).abs() > ALIKE * USUAL) else { return };
     let near: f64 = sizes.iter().filter(|it| (it.0 - size).abs() <= ALIKE * size).map(|it| it.0 * it.1 as f64).sum();
     let confidence = if near >= 0.9 * all { Confidence::Certain } else { Confidence::Likely };
