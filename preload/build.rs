@@ -1,10 +1,12 @@
 use std::{env, fs, path::Path, process::Command};
 
 const SOURCES: &[&str] = &["src/variadic.c", "src/memory.c", "src/older.c", "src/unwind.c"];
+const FIRST: &str = "src/first.ld";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
+    println!("cargo::rerun-if-changed={FIRST}");
     cc::Build::new().files(SOURCES).flag("-fno-builtin").warnings(true).compile("dlio_preload");
     leave_out_libgcc();
     look_up_less();
@@ -31,6 +33,8 @@ fn map_less() {
     let linker = Path::new(&sysroot).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld");
     if is_usual && linker.exists() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
+        let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("src/first.ld");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
     }
 }
 

@@ -370,7 +370,7 @@ unsafe fn spawn(
     unsafe {
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
-        environment::with_carried(program, variables, |variables| {
+        environment::with_carried(program, variables, None, |variables| {
             let Some(call) = engine::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
@@ -406,7 +406,10 @@ unsafe fn exec(
         if let Some(program) = program {
             process::before_exec(program);
         }
-        let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, next);
+        // The child of a vfork has its parent's memory, and has yet to begin.
+        let mut room = [0; process::BORN_MAX];
+        let born = if engine::is_passing() { None } else { Some(process::born(&mut room)) };
+        let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
         engine::exec_failed();
         result
     }

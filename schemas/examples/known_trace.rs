@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::export::{Exporter, export, export_image};
 use dlio_schemas::native::block::{Codec, Header, Kind};
-use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, encode};
+use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Survey, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::{Image, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
@@ -90,6 +90,7 @@ impl Recorder {
             tid,
             count: records.len() as u32,
             first: records[0].start,
+            reach: Survey::of(&records, &mut Default::default()).reach(records[0].start),
             last: last.start + last.duration(),
             anchor: anchor(self.machine, last.start + last.duration()),
             ..Header::new(Kind::Events)

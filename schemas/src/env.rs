@@ -32,6 +32,7 @@ pub const UMASK: &str = "DLIO_TRACE_UMASK";
 pub const INLINE: &str = "DLIO_TRACE_INLINE";
 pub const LABEL: &str = "DLIO_TRACE_LABEL";
 pub const MACHINE: &str = "DLIO_TRACE_MACHINE";
+pub const BORN: &str = "DLIO_TRACE_BORN";
 
 /// Where the tracer looks for a place for rings when the trace folder is on a network file system, in this order; and how
 /// the folder there is called, before the number of its user.
@@ -129,6 +130,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "FACTS",
         default: "",
         meaning: "What the tracer has found out about the machine, left by each program to those it starts. Not to be set by hand.",
+    },
+    Variable {
+        name: BORN,
+        values: "PID:NS:NS",
+        default: "",
+        meaning: "When a process began, left by each program to the one it becomes by exec. Not to be set by hand.",
     },
 ];
 

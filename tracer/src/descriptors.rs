@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 
 use dlio_schemas::record::POS_UNKNOWN;
 
-use crate::{folders, names, paths, sys};
+use crate::{alone, folders, names, paths, sys};
 
 const CHUNK: usize = 1024;
 /// Descriptors that are followed; behind them lie spare descriptions.
@@ -160,7 +160,7 @@ pub fn opened(fd: i32, file: u32, flags: i32) {
     let Some(slot) = place_made(fd) else { return };
     let description = if file == names::FILTERED { 0 } else { take_description(fd, slot, flags) };
     slot.folder.store(folders::UNKNOWN, Relaxed);
-    release(slot.descriptor.swap(file as u64 | (description as u64) << 32, AcqRel));
+    release(alone::swap(&slot.descriptor, file as u64 | (description as u64) << 32));
 }
 
 /// The hash of a folder's path, as far as it is known.
@@ -196,7 +196,7 @@ pub fn duplicated(from: i32, to: i32) {
     }
     if let Some(slot) = place_made(to) {
         slot.folder.store(folder(from), Relaxed);
-        release(slot.descriptor.swap(entry, AcqRel));
+        release(alone::swap(&slot.descriptor, entry));
     }
 }
 
@@ -206,7 +206,7 @@ pub fn duplicated(from: i32, to: i32) {
 pub fn closed(fd: i32) {
     if let Some(slot) = place(fd) {
         slot.folder.store(folders::UNKNOWN, Relaxed);
-        release(slot.descriptor.swap(0, AcqRel));
+        release(alone::swap(&slot.descriptor, 0));
     }
 }
 
@@ -232,7 +232,7 @@ fn description(fd: i32) -> Option<&'static Description> {
 
 /// A new description: the descriptor's own, unless a duplicate holds that still. Returns its slot plus one, or zero.
 fn take_description(fd: i32, slot: &Slot, flags: i32) -> u32 {
-    if slot.description.holders.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+    if alone::claim(&slot.description.holders) {
         slot.description.begin(flags);
         return fd as u32 + 1;
     }
@@ -245,7 +245,7 @@ fn take_description(fd: i32, slot: &Slot, flags: i32) -> u32 {
 
 fn release(entry: u64) {
     let Some(description) = description_of(entry) else { return };
-    if description.holders.fetch_sub(1, AcqRel) == 1 && (entry >> 32) as usize > DESCRIPTORS {
+    if alone::take_one(&description.holders) == 1 && (entry >> 32) as usize > DESCRIPTORS {
         push_free((entry >> 32) as u32 - 1, description);
     }
 }
@@ -287,7 +287,7 @@ impl Description {
     /// Moves the position by what a call has moved and says where it began.
     #[inline(always)]
     fn advance(&self, moved: i64) -> i64 {
-        if self.is_followed() { self.position.fetch_add(moved.max(0), Relaxed) } else { POS_UNKNOWN }
+        if self.is_followed() { alone::add(&self.position, moved.max(0)) } else { POS_UNKNOWN }
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Emptying a ring: records that are complete become a block of the `.dlt`, or rows of the table of counts.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 
 use dlio_schemas::native::block::{Header, Kind};
@@ -193,6 +195,7 @@ unsafe fn write_block(
             count: records.len() as u32,
             first: records[0].start,
             last: survey.last,
+            reach: survey.reach(records[0].start),
             anchor: clock::anchor(),
             ..Header::new(Kind::Events)
         };
@@ -223,17 +226,46 @@ pub unsafe fn write_names(thread: *mut Thread) -> bool {
     }
 }
 
+/// Whether the processor has these registers and BMI2, and the kernel keeps them. Asked once, and no more than that: each
+/// question takes a virtual machine several microseconds, and the standard library asks nine.
+#[cfg(target_arch = "x86_64")]
+fn is_wide() -> bool {
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 2;
+    if ANSWER.load(Relaxed) == UNKNOWN {
+        ANSWER.store(ask_for_width() as u8, Relaxed);
+    }
+    ANSWER.load(Relaxed) == 1
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+fn ask_for_width() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const XSAVE_AND_AVX: u32 = 1 << 27 | 1 << 28;
+    const AVX2_AND_BMI2: u32 = 1 << 5 | 1 << 8;
+    const KEPT: u32 = 1 << 1 | 1 << 2;
+    // Every processor with AVX answers the second question.
+    if __cpuid(1).ecx & XSAVE_AND_AVX != XSAVE_AND_AVX {
+        return false;
+    }
+    let kept: u32;
+    // SAFETY: the kernel has switched this instruction on, as the processor has just said.
+    unsafe { std::arch::asm!("xgetbv", in("ecx") 0, out("eax") kept, out("edx") _, options(nomem, nostack)) };
+    kept & KEPT == KEPT && __cpuid_count(7, 0).ebx & AVX2_AND_BMI2 == AVX2_AND_BMI2
+}
+
 /// A function as this processor runs it best: a seventh faster where it has registers of 32 bytes.
 macro_rules! at_full_width {
     ($name:ident($($arg:ident: $of:ty),*) -> $ret:ty = $function:path) => {
         fn $name($($arg: $of),*) -> $ret {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2,bmi2,lzcnt")]
+                #[target_feature(enable = "avx2,bmi2")]
                 fn wide($($arg: $of),*) -> $ret {
                     $function($($arg),*)
                 }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("lzcnt") {
+                if is_wide() {
                     // SAFETY: the processor has what the function was compiled for.
                     return unsafe { wide($($arg),*) };
                 }
@@ -247,4 +279,13 @@ at_full_width! { survey_of(records: &[Record], scratch: &mut Scratch) -> Survey 
 
 at_full_width! {
     columns_of(survey: &Survey, records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usize = Survey::encode
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    #[test]
+    fn the_processor_is_asked_as_the_standard_library_asks_it() {
+        assert_eq!(super::is_wide(), is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2"));
+        assert_eq!(super::is_wide(), super::ask_for_width());
+    }
 }

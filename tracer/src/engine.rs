@@ -11,8 +11,8 @@ use crate::local::{forget_own_id, local, own_id};
 use crate::ops::Op;
 use crate::switches::SWITCHES;
 use crate::{
-    clock, config, descriptors, environment, facts, finish, folders, header_page, image, mappings, names, ring, spool,
-    stack, sys, thread_end, vdso,
+    alone, clock, config, descriptors, environment, facts, finish, folders, header_page, image, mappings, names, ring,
+    spool, stack, sys, thread_end, vdso,
 };
 
 /// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
@@ -229,6 +229,7 @@ fn set_mode(mode: u32) -> u32 {
 
 /// The process is about to have a second thread.
 pub fn before_thread() {
+    alone::ends();
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if records_anything() && !IS_SAID.swap(true, Relaxed) {
         sys::allow_barriers();
@@ -330,7 +331,7 @@ pub extern "C" fn after_fork_in_child() {
         // Another thread of the parent closed its image while this one was forking.
         set_mode(BEFORE_END.load(Relaxed));
     }
-    facts::note_start();
+    facts::note_fork();
     image::forget();
     folders::after_fork_in_child();
     descriptors::forget_files();

@@ -37,7 +37,8 @@ pub fn remember(config: &Config) {
         unsafe { std::env::set_var(env::DIR, dir) };
     }
     let is_preload = |text: &[u8]| text.strip_prefix(PRELOAD.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
-    let wanted = |text: &&[u8]| text.starts_with(env::PREFIX.as_bytes()) || is_preload(text);
+    let is_ours = |text: &[u8]| text.starts_with(env::PREFIX.as_bytes()) && !text.starts_with(env::BORN.as_bytes());
+    let wanted = |text: &&[u8]| is_ours(text) || is_preload(text);
     let mut variables: Vec<CString> =
         variables::all().filter(wanted).filter_map(|text| CString::new(text).ok()).collect();
     variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
@@ -68,13 +69,15 @@ const ENTRIES_MAX: usize = 4096;
 
 /// Calls `exec` with the environment it was given and what that lacks, for the program of this name, where that can be read.
 /// A list that cannot be read is passed on as it is, for the kernel to refuse. A program that the library would keep from
-/// starting gets it taken out. Allocates nothing: the caller may be the child of a vfork.
+/// starting gets it taken out. `born` is what the process says of itself to the program it becomes. Allocates nothing: the
+/// caller may be the child of a vfork.
 ///
 /// # Safety
 /// `given` is null or a null-terminated list of strings.
 pub unsafe fn with_carried<T>(
     program: Option<&CStr>,
     given: *const *const c_char,
+    born: Option<&CStr>,
     exec: impl FnOnce(*const *const c_char) -> T,
 ) -> T {
     let carried = CARRIED.load(Acquire);
@@ -95,7 +98,7 @@ pub unsafe fn with_carried<T>(
             if (*place).is_null() {
                 break;
             }
-            if used + carried.variables.len() + 2 >= ENTRIES_MAX {
+            if used + carried.variables.len() + 3 >= ENTRIES_MAX {
                 return exec(given);
             }
             list[used] = *place;
@@ -105,12 +108,16 @@ pub unsafe fn with_carried<T>(
             return exec(given);
         }
         for entry in &mut list[..used] {
-            *entry = if loads { preloading(*entry, &carried.library, preload) } else { without(*entry, preload) };
+            *entry = match born {
+                Some(born) if is_variable(*entry, env::BORN.as_bytes()) => born.as_ptr(),
+                _ if loads => preloading(*entry, &carried.library, preload),
+                _ => without(*entry, preload),
+            };
         }
     }
     let given_entries = used;
     let told = carried.variables.iter().map(CString::as_c_str).skip(!loads as usize);
-    for variable in told.chain(machine::entry()) {
+    for variable in told.chain(machine::entry()).chain(born) {
         let name = variable.to_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
         // SAFETY: the entries are strings.
         let has = |entry: &&*const c_char| unsafe { is_variable(**entry, name) };

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
+use dlio_schemas::env;
 use dlio_schemas::native::fields::{FieldWriter, decimal, key};
-use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets;
 
 use crate::machine::Machine;
@@ -41,6 +41,59 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 /// This image of the process begins now.
 pub fn note_start() {
     LOADED.store(sys::clock_ns(libc::CLOCK_BOOTTIME), Relaxed);
+}
+
+/// True in a forked child that has no image yet, whose beginning was noted.
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
+
+/// A forked child begins now.
+pub fn note_fork() {
+    note_start();
+    IS_FORKED.store(true, Relaxed);
+}
+
+/// This process is not the one whose beginning was noted, unless it was forked by the C library.
+pub fn begin_unless_forked() {
+    if !IS_FORKED.swap(false, Relaxed) {
+        note_start();
+    }
+}
+
+/// The boot time at which this process began: when its first image did, which tells those that follow it by exec. The
+/// kernel knows it to a hundredth of a second, and takes as long to say so as all else that is asked of it.
+fn began_ns(pid: i32) -> u64 {
+    let loaded = LOADED.load(Relaxed);
+    variable(env::BORN).and_then(|text| told(text, pid, loaded)).unwrap_or(loaded)
+}
+
+/// What the image before has told, `PID:BEGAN:NOW`: of this process, and not long ago, for numbers of processes come again.
+fn told(text: &[u8], pid: i32, loaded_ns: u64) -> Option<u64> {
+    const EXEC_LASTS_NS: u64 = 60_000_000_000;
+    let mut numbers = std::str::from_utf8(text).ok()?.split(':').map(str::parse);
+    let mut number = || numbers.next()?.ok();
+    let (told_pid, began, executed): (u64, u64, u64) = (number()?, number()?, number()?);
+    let is_meant = told_pid == pid as u64 && began <= executed && executed <= loaded_ns;
+    (is_meant && loaded_ns - executed < EXEC_LASTS_NS).then_some(began)
+}
+
+/// Room for [`born`].
+pub const BORN_MAX: usize = 96;
+
+/// `NAME=value` for the program that this process becomes now.
+pub fn born(room: &mut [u8; BORN_MAX]) -> &CStr {
+    let (pid, now) = (sys::process_id(), sys::clock_ns(libc::CLOCK_BOOTTIME));
+    let mut used = 0;
+    let mut put = |text: &[u8]| {
+        room[used..used + text.len()].copy_from_slice(text);
+        used += text.len();
+    };
+    put(env::BORN.as_bytes());
+    for (mark, number) in [(b"=", pid as i64), (b":", began_ns(pid) as i64), (b":", now as i64)] {
+        put(mark);
+        put(decimal(number, &mut [0; 20]));
+    }
+    put(b"\0");
+    CStr::from_bytes_until_nul(room).unwrap_or_default()
 }
 
 /// Notes where the command line lies. The program may sort its list of arguments, but the strings stay where they are.
@@ -102,9 +155,8 @@ fn command() -> &'static [u8] {
 pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Machine, cwd: &[u8]) {
     writer.text(key::PROGRAM, program(&mut [0; NAME]));
     writer.number(key::PID, pid as i64);
-    let (parent, start_boot_ns) = parent_and_start();
-    writer.number(key::PPID, parent);
-    writer.number(key::START_BOOT_NS, start_boot_ns);
+    writer.number(key::PPID, sys::parent_id() as i64);
+    writer.number(key::START_BOOT_NS, began_ns(pid) as i64);
     writer.number(key::IMAGE, LOADED.load(Relaxed) as i64);
     writer.text(key::HOST, machine.host());
     writer.text(key::BOOT_ID, machine.boot_id());
@@ -176,13 +228,6 @@ fn program(name: &mut [u8; NAME]) -> &[u8] {
     if end > 0 { &name[..end] } else { b"unknown" }
 }
 
-/// The parent, and the kernel's start time of this process, in boot time; it counts in hundredths of a second.
-fn parent_and_start() -> (i64, i64) {
-    let mut buffer = [0; 1024];
-    let stat = ProcessStat::parse(sys::read_small(c"/proc/self/stat", &mut buffer));
-    stat.map_or_else(|| (sys::parent_id() as i64, 0), |stat| (stat.parent as i64, stat.start_boot_ns as i64))
-}
-
 /// The name, without its ending, that this image's files carry.
 pub fn stem(real_ns: u64, pid: i32, machine: &Machine, into: &mut PathBuffer) {
     let mut digits = [0; 20];
@@ -200,5 +245,37 @@ fn push_plain(into: &mut PathBuffer, text: &[u8]) {
     for byte in text.iter().take(48) {
         let plain = byte.is_ascii_alphanumeric() || b"._+".contains(byte);
         into.push(&[if plain { *byte } else { b'_' }]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_image_before_has_told_is_believed() {
+        for (text, began) in [
+            ("7:100:200", Some(100)),
+            ("8:100:200", None),
+            ("7:300:200", None),
+            ("7:100:2000", None),
+            ("7:100", None),
+            ("7:x:200", None),
+            ("", None),
+        ] {
+            assert_eq!(told(text.as_bytes(), 7, 1000), began, "{text}");
+        }
+        assert_eq!(told(b"7:100:200", 7, 61_000_000_000), None);
+    }
+
+    #[test]
+    fn what_is_told_at_an_exec_is_what_this_image_says() {
+        note_start();
+        let (mut room, pid) = ([0; BORN_MAX], sys::process_id());
+        let entry = born(&mut room).to_str().expect("digits");
+        let value = entry.strip_prefix("DLIO_TRACE_BORN=").expect("the variable");
+        assert_eq!(told(value.as_bytes(), pid, u64::MAX >> 1), None);
+        let now = sys::clock_ns(libc::CLOCK_BOOTTIME);
+        assert_eq!(told(value.as_bytes(), pid, now), Some(began_ns(pid)));
     }
 }

@@ -180,6 +180,8 @@ fn set(dir: i32, hash: u64) {
 fn remember(path: &[u8]) -> u64 {
     let hash = names::hash(path, 0).max(UNKNOWN + 1);
     let place = place(hash);
+    // A page that is written to at once the kernel has to find once, and not for a look at it before.
+    place.parts.fetch_or(0, Relaxed);
     let version = place.version.load(Relaxed);
     if path.len() > LENGTH_MAX || !version.is_multiple_of(2) {
         return hash;

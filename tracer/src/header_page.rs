@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use dlio_schemas::clock::Anchor;
 use dlio_schemas::native::ring::{self, header};
 
-use crate::clock;
+use crate::{alone, clock};
 
 /// The pointer to the page: on a page that a forked child finds zeroed, however it was forked.
 static CELL: AtomicPtr<AtomicPtr<u8>> = AtomicPtr::new(std::ptr::null_mut());
@@ -93,7 +93,7 @@ pub fn note_tallied(n: u64) {
 
 /// Calls that a filter left out.
 pub fn count_filtered() {
-    count(header::FILTERED, 1);
+    counter(header::FILTERED).into_iter().for_each(alone::count_one);
 }
 
 pub fn count_names_lost(n: u64) {

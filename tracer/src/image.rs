@@ -20,8 +20,8 @@ use crate::path_buffer::PathBuffer;
 use crate::ring_file::FIRST_PART;
 use crate::thread_state::{self, Thread};
 use crate::{
-    blocks, clock, config, descriptors, engine, facts, folders, header_page, held, mappings, ring_file, stack, sys,
-    tally, thread_end, thread_names, trouble,
+    alone, blocks, clock, config, descriptors, engine, facts, folders, header_page, held, mappings, ring_file, stack,
+    sys, tally, thread_end, thread_names, trouble,
 };
 
 /// A page that a forked child finds zeroed: where the ring's header page is, and the state of the first thread, most often the
@@ -77,6 +77,9 @@ pub fn take_thread() -> *mut Thread {
         }
         // The thread that has the process's number, which was asked for a moment ago, is its first one.
         let is_main = is_first && OWNER.load(Relaxed) as u32 == own_id();
+        if !is_main {
+            alone::ends();
+        }
         Thread::adopt(thread, if is_main { own_id() } else { sys::thread_id() });
     }
     thread_end::watch();
@@ -119,6 +122,7 @@ fn create() -> bool {
     let (pid, machine) = (sys::process_id(), Machine::ask(config::get().local_dir()));
     if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
         // A child, perhaps one that was made by the kernel's call alone and told nobody.
+        facts::begin_unless_forked();
         forget_threads();
         header_page::forget_early_losses();
         descriptors::forget_files();

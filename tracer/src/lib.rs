@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`], [`vdso`]), with the program's pointers ([`paths`],
 //! [`environment`], [`variables`]) and with memory shared with the future ([`ring`], [`image`], [`header_page`],
-//! [`ring_file`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`descriptors`], [`mappings`], [`codec`], [`local`],
+//! [`ring_file`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`remembered`], [`alone`], [`descriptors`], [`mappings`], [`codec`], [`local`],
 //! [`slots`], [`chunk`], [`thread_state`], [`thread_end`], [`machine`], [`mod@large`], [`emptying`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`mod@span`], [`mod@io`], [`table`])
 //! or looked for ([`engines`]).
 
@@ -52,6 +52,7 @@ pub mod programs;
 pub mod spool;
 pub mod stack;
 
+mod alone;
 mod blocks;
 mod chunk;
 mod clock;
@@ -66,6 +67,7 @@ mod header_page;
 mod lock;
 mod machine;
 mod path_buffer;
+mod remembered;
 mod ring_file;
 mod slots;
 mod spill;

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use dlio_schemas::ops::{Layer, Op};
 
 use crate::engine::{self, Call, Done};
+pub use crate::facts::{BORN_MAX, born};
 use crate::finish::Ending;
 use crate::path_buffer::PathBuffer;
 use crate::{calls, clock, descriptors, facts, image, paths, programs, stack, sys};

@@ -12,6 +12,8 @@ pub struct Switches {
     pub tsc: AtomicBool,
     /// True if the functions of the C library are patched.
     pub patched: AtomicBool,
+    /// True if there may be more than one thread: see [`crate::alone`].
+    pub is_threaded: AtomicBool,
     /// Calls that took fewer ticks are left out.
     pub min_ticks: AtomicU64,
 }
@@ -21,5 +23,6 @@ pub static SWITCHES: Switches = Switches {
     app: AtomicU32::new(0),
     tsc: AtomicBool::new(false),
     patched: AtomicBool::new(false),
+    is_threaded: AtomicBool::new(false),
     min_ticks: AtomicU64::new(0),
 };

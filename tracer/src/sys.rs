@@ -134,6 +134,14 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
     })
 }
 
+/// The type of an open file, as `stat` has it, and of a device its number; zeros where nothing is open.
+pub fn type_and_device(fd: c_int) -> (u32, u64) {
+    // SAFETY: stat is a struct of integers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    kernel!(SYS_fstat, fd as isize, &raw mut stat);
+    (stat.st_mode & libc::S_IFMT, stat.st_rdev)
+}
+
 /// A number nobody can foresee.
 pub fn random() -> u64 {
     let mut number = 0u64;
@@ -304,6 +312,14 @@ pub fn file_system(path: &CStr) -> Option<i64> {
     // SAFETY: statfs is a struct of integers, for which zero is a value.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     let result = kernel!(SYS_statfs, path.as_ptr(), &raw mut found);
+    (result == 0).then_some(found.f_type as i64)
+}
+
+/// The same of an open file.
+pub fn file_system_of(fd: c_int) -> Option<i64> {
+    // SAFETY: as above.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let result = kernel!(SYS_fstatfs, fd as isize, &raw mut found);
     (result == 0).then_some(found.f_type as i64)
 }
 

@@ -1,11 +1,13 @@
 //! The frame around every piece of a `.dlt`: a fixed header, a payload, checksums over both.
 //!
 //! ```text
-//!  0  magic "DLB1"        4  kind (1) codec (1) zero (2)     8  stored bytes     12  raw bytes
+//!  0  magic "DLB1"        4  kind (1) codec (1) reach (2)    8  stored bytes     12  raw bytes
 //! 16  checksum of header 20  checksum of payload            24  stream          28  sequence in the stream
 //! 32  thread id          36  count                          40  first tick      48  last tick
 //! 56  anchor: ticks, boot ns, real ns                       80  payload ...
 //! ```
+//!
+//! The reach says how far before the first tick any event of the block began: see [`reach`].
 //!
 //! Blocks need nothing from their neighbours but names, so they can be decoded in any order, and a damaged one costs only
 //! itself: the next is found by its magic and proved by its checksum.
@@ -21,6 +23,7 @@ mod at {
     pub const MAGIC: usize = 0;
     pub const KIND: usize = 4;
     pub const CODEC: usize = 5;
+    pub const REACH: usize = 6;
     pub const STORED: usize = 8;
     pub const RAW: usize = 12;
     pub const HEADER_SUM: usize = 16;
@@ -32,6 +35,25 @@ mod at {
     pub const FIRST: usize = 40;
     pub const LAST: usize = 48;
     pub const ANCHOR: usize = 56;
+}
+
+/// Ticks in two bytes, rounded up by less than a five-hundredth. Zero says nothing, as writers did that knew no reach.
+pub mod reach {
+    /// Bits of the number; those above them say how far it is shifted.
+    const BITS: u32 = 10;
+
+    pub fn of(ticks: u64) -> u16 {
+        let shift = (u64::BITS - ticks.leading_zeros()).saturating_sub(BITS);
+        let number = ticks.div_ceil(1 << shift);
+        // What was rounded up to one bit more goes on in the next shift, as half of it.
+        let (shift, number) = if number >> BITS == 0 { (shift, number) } else { (shift + 1, number >> 1) };
+        1 + ((shift as u16) << BITS | number as u16)
+    }
+
+    pub fn ticks(reach: u16) -> Option<u64> {
+        let number = (reach.checked_sub(1)? & ((1 << BITS) - 1)) as u128;
+        Some((number << ((reach - 1) >> BITS)).try_into().unwrap_or(u64::MAX))
+    }
 }
 
 /// Nothing we write comes near this; a larger length is damage, not a reason to allocate.
@@ -76,6 +98,8 @@ pub struct Header {
     pub first: u64,
     /// Events: tick the last one ended at.
     pub last: u64,
+    /// Events: how far before `first` any of them began, as [`reach`] says it.
+    pub reach: u16,
     pub anchor: Anchor,
 }
 
@@ -94,8 +118,14 @@ impl Header {
             count: 0,
             first: 0,
             last: 0,
+            reach: 0,
             anchor: Anchor::default(),
         }
+    }
+
+    /// The tick before which no event of the block began, where its writer said so.
+    pub fn earliest(&self) -> Option<u64> {
+        reach::ticks(self.reach).map(|ticks| self.first.saturating_sub(ticks))
     }
 
     /// Notes the payload as it will be stored and returns the header's bytes.
@@ -112,6 +142,7 @@ impl Header {
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(at::MAGIC, &MAGIC.to_le_bytes());
         put(at::KIND, &[self.kind as u8, self.codec as u8]);
+        put(at::REACH, &self.reach.to_le_bytes());
         put(at::STORED, &self.stored.to_le_bytes());
         put(at::RAW, &self.raw.to_le_bytes());
         put(at::PAYLOAD_SUM, &self.payload_sum.to_le_bytes());
@@ -153,6 +184,7 @@ impl Header {
             count: u32_at(bytes, at::COUNT),
             first: u64_at(bytes, at::FIRST),
             last: u64_at(bytes, at::LAST),
+            reach: u16::from_le_bytes([bytes[at::REACH], bytes[at::REACH + 1]]),
             anchor: Anchor {
                 ticks: u64_at(bytes, at::ANCHOR),
                 boot_ns: u64_at(bytes, at::ANCHOR + 8),
@@ -222,7 +254,16 @@ mod tests {
     use super::*;
 
     fn sample() -> Header {
-        Header { stream: 3, sequence: 9, tid: 77, count: 5, first: 100, last: 200, ..Header::new(Kind::Events) }
+        Header {
+            stream: 3,
+            sequence: 9,
+            tid: 77,
+            count: 5,
+            first: 100,
+            last: 200,
+            reach: 8,
+            ..Header::new(Kind::Events)
+        }
     }
 
     #[test]
@@ -232,6 +273,20 @@ mod tests {
         assert_eq!(Header::from_bytes(&bytes).unwrap(), header);
         assert_eq!(events_of(&bytes), 5);
         assert_eq!(events_of(&Header { kind: Kind::Names, ..header }.seal(Codec::Raw, 5, b"hello")), 0);
+    }
+
+    #[test]
+    fn a_reach_is_never_shorter_than_it_was_and_hardly_longer() {
+        let near = |at: u64| [at.saturating_sub(1), at, at.saturating_add(1)];
+        let powers = (0..u64::BITS).flat_map(|bit| near(1 << bit).into_iter().chain(near(1023 << bit >> 1)));
+        for ticks in powers.chain([0, 1 << 53 | 1, u64::MAX]) {
+            let held = reach::ticks(reach::of(ticks)).unwrap();
+            assert!(held >= ticks && held - ticks <= ticks / 512, "{ticks} became {held}");
+        }
+        assert_eq!(reach::ticks(0), None);
+        let header = Header { first: 5000, reach: reach::of(300), ..sample() };
+        assert_eq!((header.earliest(), sample().earliest()), (Some(4700), Some(93)));
+        assert_eq!(Header { reach: 0, ..header }.earliest(), None);
     }
 
     #[test]

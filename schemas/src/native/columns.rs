@@ -23,6 +23,7 @@
 //! | ret    | `b` for bytes and positions, `fd` for descriptors, else 0 |
 
 use super::Damage;
+use super::block::reach;
 use crate::ops::{Arg, OP_MAX, OPS, Ret};
 use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 
@@ -128,6 +129,8 @@ pub fn encode(records: &[Record], scratch: &mut Scratch, out: &mut [u8]) -> usiz
 pub struct Survey {
     /// True if every slot holds an event.
     pub complete: bool,
+    /// The start of the first of them: one that lasts may end behind many that began later.
+    pub earliest: u64,
     /// The end of the last of them.
     pub last: u64,
     /// The bits in which any record differs from the first, field by field.
@@ -144,11 +147,13 @@ impl Survey {
     pub fn of(records: &[Record], scratch: &mut Scratch) -> Survey {
         let mut survey = Survey { complete: true, ..Survey::default() };
         let Some(first) = records.first() else { return survey };
+        survey.earliest = first.start;
         let mut end = first.start;
         for ((r, gap), duration) in records.iter().zip(&mut scratch.gaps).zip(&mut scratch.durations) {
             *gap = r.start.wrapping_sub(end) as i64;
             *duration = r.duration() as i64;
             end = r.start.wrapping_add(r.duration());
+            survey.earliest = survey.earliest.min(r.start);
             survey.last = survey.last.max(end);
             survey.complete &= r.is_complete();
             survey.word |= r.word ^ first.word;
@@ -187,6 +192,11 @@ impl Survey {
             at += stored.length;
         }
         at
+    }
+
+    /// How far before the first record, which began at a tick, any of them began.
+    pub fn reach(&self, first: u64) -> u16 {
+        reach::of(first.saturating_sub(self.earliest))
     }
 
     #[inline(always)]
@@ -409,6 +419,28 @@ fn store_wide(values: &[i64], out: &mut [u8]) -> Stored {
     Stored { base: smallest, planes: planes as u8, exceptions: 0, length: planes as usize * values.len() }
 }
 
+/// Columns of a block to decode, beside those of the heads.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Starts and durations.
+    pub times: bool,
+    pub file: bool,
+    pub fd: bool,
+    pub a: bool,
+    pub b: bool,
+    pub ret: bool,
+}
+
+impl Asked {
+    pub const ALL: Asked = Asked { times: true, file: true, fd: true, a: true, b: true, ret: true };
+
+    /// With the columns that these are stored as differences from.
+    fn whole(self) -> Asked {
+        let ret = self.ret || self.a;
+        Asked { ret, file: self.file || self.a, fd: self.fd || ret, b: self.b || ret, ..self }
+    }
+}
+
 /// The events of one block, column by column. Reused from block to block.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Events {
@@ -440,13 +472,7 @@ impl Events {
         self.op.clear();
         self.depth.clear();
         self.known.clear();
-        self.start.clear();
-        self.duration.clear();
-        self.file.clear();
-        self.fd.clear();
-        self.a.clear();
-        self.b.clear();
-        self.ret.clear();
+        self.clear_but_heads();
     }
 
     /// Adds one record, as a leftover ring holds them.
@@ -465,26 +491,64 @@ impl Events {
 
     /// Replaces the contents by those of a block's payload. `first` is that of its header.
     pub fn decode(&mut self, payload: &[u8], count: usize, first: u64) -> Result<(), Damage> {
+        self.decode_some(payload, count, first, |_| Asked::ALL)
+    }
+
+    /// The same, of the columns that are asked for once the operations are known. All others are empty, but for those of the
+    /// heads: operations, depths, and whether `a` is known.
+    pub fn decode_some(
+        &mut self,
+        payload: &[u8],
+        count: usize,
+        first: u64,
+        ask: impl FnOnce(&[u16]) -> Asked,
+    ) -> Result<(), Damage> {
         let mut planes = Planes::new(payload, count)?;
         planes.next(&mut self.scratch)?;
         self.heads();
-        planes.next(&mut self.scratch)?;
-        let gaps = std::mem::take(&mut self.scratch);
-        planes.next(&mut self.scratch)?;
-        self.duration.clear();
-        self.duration.extend(self.scratch.iter().map(|&value| value as u64 & DURATION_MAX));
-        self.starts(&gaps, first);
-        planes.next(&mut self.scratch)?;
-        self.files();
-        planes.next(&mut self.scratch)?;
-        self.fd.clear();
-        self.fd.extend(self.scratch.iter().map(|&value| value as i32));
-        planes.next(&mut self.a)?;
-        planes.next(&mut self.b)?;
-        planes.next(&mut self.ret)?;
-        self.results();
-        self.positions();
+        let asked = ask(&self.op).whole();
+        self.clear_but_heads();
+        if asked.times {
+            planes.next(&mut self.scratch)?;
+            self.start.extend(self.scratch.iter().map(|&gap| gap as u64));
+            planes.next(&mut self.scratch)?;
+            self.duration.extend(self.scratch.iter().map(|&value| value as u64 & DURATION_MAX));
+            self.starts(first);
+        } else {
+            planes.skip(2);
+        }
+        if asked.file {
+            planes.next(&mut self.scratch)?;
+            self.files();
+        } else {
+            planes.skip(1);
+        }
+        if asked.fd {
+            planes.next(&mut self.scratch)?;
+            self.fd.extend(self.scratch.iter().map(|&value| value as i32));
+        } else {
+            planes.skip(1);
+        }
+        for (asked, column) in [(asked.a, &mut self.a), (asked.b, &mut self.b), (asked.ret, &mut self.ret)] {
+            if asked { planes.next(column)? } else { planes.skip(1) }
+        }
+        if asked.ret {
+            self.results();
+        }
+        if asked.a {
+            self.positions();
+        }
         Ok(())
+    }
+
+    fn clear_but_heads(&mut self) {
+        self.start.clear();
+        self.duration.clear();
+        self.file.clear();
+        self.fd.clear();
+        self.a.clear();
+        self.b.clear();
+        self.ret.clear();
     }
 
     fn heads(&mut self) {
@@ -496,18 +560,17 @@ impl Events {
         self.depth.extend(self.scratch.iter().map(|&head| head as u8 & DEPTH_MAX));
     }
 
-    fn starts(&mut self, gaps: &[i64], first: u64) {
-        self.start.clear();
+    /// Makes starts of the gaps before events.
+    fn starts(&mut self, first: u64) {
+        self.start.iter_mut().take(1).for_each(|start| *start = first);
         let mut end = 0u64;
-        for (i, (&gap, &duration)) in gaps.iter().zip(&self.duration).enumerate() {
-            let start = if i == 0 { first } else { end.wrapping_add(gap as u64) };
-            self.start.push(start);
+        for (start, &duration) in self.start.iter_mut().zip(&self.duration) {
+            *start = start.wrapping_add(end);
             end = start.wrapping_add(duration);
         }
     }
 
     fn files(&mut self) {
-        self.file.clear();
         let mut file = 0i64;
         for &step in &self.scratch {
             file = file.wrapping_add(step);
@@ -558,8 +621,20 @@ impl<'a> Planes<'a> {
         Ok(Planes { payload, count, column: 0, at: COLUMNS * HEAD_SIZE })
     }
 
+    fn head(&self) -> &'a [u8] {
+        &self.payload[self.column * HEAD_SIZE..][..HEAD_SIZE]
+    }
+
+    fn skip(&mut self, columns: usize) {
+        for _ in 0..columns {
+            let head = self.head();
+            self.at += head[8] as usize * self.count + head[9] as usize * EXCEPTION_SIZE;
+            self.column += 1;
+        }
+    }
+
     fn next(&mut self, values: &mut Vec<i64>) -> Result<(), Damage> {
-        let head = &self.payload[self.column * HEAD_SIZE..][..HEAD_SIZE];
+        let head = self.head();
         let base = i64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
         values.clear();
         values.resize(self.count, base);
@@ -623,6 +698,31 @@ mod tests {
     }
 
     #[test]
+    fn a_column_that_is_asked_for_alone_is_what_it_is_among_all() {
+        let records = mixed(EVENTS_MAX);
+        let mut out = vec![0; RAW_MAX];
+        let length = encode(&records, &mut Scratch::new(), &mut out);
+        let mut all = Events::default();
+        all.decode(&out[..length], records.len(), records[0].start).unwrap();
+        let mut some = all.clone();
+        for bits in 0..64u8 {
+            let [times, file, fd, a, b, ret] = std::array::from_fn(|column| bits >> column & 1 == 1);
+            let asked = Asked { times, file, fd, a, b, ret };
+            some.decode_some(&out[..length], records.len(), records[0].start, |_| asked).unwrap();
+            assert_eq!((&some.op, &some.depth, &some.known), (&all.op, &all.depth, &all.known));
+            let whole = asked.whole();
+            let is_alike = |asked: bool, some: &[i64], all: &[i64]| if asked { some == all } else { some.is_empty() };
+            assert!(is_alike(whole.a, &some.a, &all.a), "{asked:?}");
+            assert!(is_alike(whole.b, &some.b, &all.b), "{asked:?}");
+            assert!(is_alike(whole.ret, &some.ret, &all.ret), "{asked:?}");
+            assert_eq!(some.start, if times { &all.start[..] } else { &[] }, "{asked:?}");
+            assert_eq!(some.duration, if times { &all.duration[..] } else { &[] }, "{asked:?}");
+            assert_eq!(some.file, if whole.file { &all.file[..] } else { &[] }, "{asked:?}");
+            assert_eq!(some.fd, if whole.fd { &all.fd[..] } else { &[] }, "{asked:?}");
+        }
+    }
+
+    #[test]
     fn the_largest_and_smallest_values_come_back() {
         let extreme = Record {
             word: word(Op(1023), DEPTH_MAX, true, DURATION_MAX),
@@ -669,6 +769,16 @@ mod tests {
         let narrow = COLUMNS * HEAD_SIZE + 4 * EVENTS_MAX + 4 * EXCEPTIONS_MAX * EXCEPTION_SIZE;
         assert!(encode(&records, &mut Scratch::new(), &mut out) < narrow);
         round_trip(&records);
+    }
+
+    #[test]
+    fn a_survey_finds_what_began_before_the_first_event_that_ended() {
+        let of = |start| Record { word: word(Op::READ, 0, false, 10), start, ..Record::default() };
+        let mut scratch = Scratch::new();
+        let survey = Survey::of(&[of(500), of(200), of(700)], &mut scratch);
+        assert_eq!((survey.earliest, survey.last, survey.reach(500)), (200, 710, reach::of(300)));
+        let survey = Survey::of(&[of(500), of(600)], &mut scratch);
+        assert_eq!(survey.reach(500), reach::of(0));
     }
 
     #[test]

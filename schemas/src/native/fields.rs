@@ -14,7 +14,7 @@ pub mod key {
     pub const BOOT_ID: &str = "boot_id";
     pub const PID: &str = "pid";
     pub const PPID: &str = "ppid";
-    /// Boot time at which the kernel started the process.
+    /// Boot time at which the process began, as its first image saw it: the same for all images of a process.
     pub const START_BOOT_NS: &str = "start_boot_ns";
     /// The number of this image in the process: exec starts a new one.
     pub const IMAGE: &str = "image";

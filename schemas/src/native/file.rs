@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
-use super::columns::Events;
+use super::columns::{Asked, Events};
 use super::fields::{Fields, key};
 use super::names::Names;
 use super::ring::{OpenSpan, Ring};
@@ -364,6 +364,18 @@ pub fn decode(block: &EventBlock, bytes: &[u8], opener: &mut Opener, into: &mut 
 pub fn decode_block(header: &Header, bytes: &[u8], opener: &mut Opener, into: &mut Events) -> Result<(), Damage> {
     let payload = opener.open(header, bytes)?;
     into.decode(payload, header.count as usize, header.first)
+}
+
+/// The same, of the columns that are asked for once the operations are known.
+pub fn decode_some(
+    header: &Header,
+    bytes: &[u8],
+    opener: &mut Opener,
+    into: &mut Events,
+    ask: impl FnOnce(&[u16]) -> Asked,
+) -> Result<(), Damage> {
+    let payload = opener.open(header, bytes)?;
+    into.decode_some(payload, header.count as usize, header.first, ask)
 }
 
 /// A proven header whose whole block lies in the file.

@@ -274,7 +274,7 @@ pub(super) fn lane_track(out: &mut Message, owner: &Process, thread: &mut Thread
             packet.nested(field::packet::TRACK, |track| {
                 track.number(field::track::UUID, uuid);
                 track.number(field::track::PARENT, thread.uuid);
-                track.text(field::track::NAME, format!("{name} overlapping").as_bytes());
+                track.text(field::track::NAME, format!("{name} in flight").as_bytes());
             });
         });
     }

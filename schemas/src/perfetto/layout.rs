@@ -3,7 +3,7 @@
 //! ```text
 //! process   track "python3"                start, end, counters
 //!   thread  track "main thread"            one sequence of packets: slices, instants
-//!     lane  track "overlapping"            calls that do not nest in the others of their thread
+//!     lane  track "in flight"              calls that do not nest in the others of their thread
 //! ```
 //!
 //! Every call is a pair of packets, begin (with all arguments) and end, one directly after the other, in the order the

@@ -31,40 +31,43 @@ impl Tally<'_> {
         }
     }
 
-    /// Counts calls that are like the first one: a sum at a time, so that each is a short loop.
+    /// Counts calls that are like the first one: in few short loops, most of it in one.
     fn add_alike(&mut self, tid: u32, records: &[Record], first: &Event) {
+        let sums = Sums::of(records);
         let at = self.row(first);
         let number = (self.0[at + row::CATEGORY] >> 32) as usize;
         if let Some(row) = self.0[at..].first_chunk_mut() {
-            add_to_row(row, records, first.info);
+            sums.add_to_row(row, first.info);
+            if first.info.moves_bytes() && first.info.a == Arg::Position {
+                add_places(row, records);
+            }
         }
         if (1..=SHAPES).contains(&number)
             && let Some(shape) = self.0[SHAPES_AT + (number - 1) * shape::WORDS..].first_chunk_mut()
         {
-            add_to_shape(shape, records, first.info);
+            sums.add_to_shape(shape, records, first.info);
         }
-        self.add_to_bins(records, first);
+        self.add_to_bins(&sums, records, first);
         if first.is_io() {
             self.add_to_intervals(records);
         }
-        self.thread(tid, first.is_io().then_some(0), records.len() as u64);
-        self.0[head::EVENTS] += records.len() as u64;
+        self.thread(tid, first.is_io().then_some(0), sums.count);
+        self.0[head::EVENTS] += sums.count;
     }
 
-    fn add_to_bins(&mut self, records: &[Record], first: &Event) {
+    fn add_to_bins(&mut self, sums: &Sums, records: &[Record], first: &Event) {
         // The first one may begin the bins, the last one may double them.
         self.bin_of(first.start);
         let last = records.last().map(|record| self.bin_of(record.start));
         let at = self.bin_of(first.start);
-        let is_in_order = records.is_sorted_by_key(|record| record.start);
-        let bytes = |record: &Record| if first.info.moves_bytes() { record.ret.max(0) as u64 } else { 0 };
-        if is_in_order
+        if sums.is_in_order
             && last == Some(at)
             && let Some(bin) = self.0[at..].first_chunk_mut()
         {
-            let (bytes, ticks) = (records.iter().map(bytes).sum(), records.iter().map(Record::duration).sum());
-            return first.add_to(bin, records.len() as u64, bytes, ticks);
+            let bytes = if first.info.moves_bytes() { sums.bytes } else { 0 };
+            return first.add_to(bin, sums.count, bytes, sums.ticks);
         }
+        let bytes = |record: &Record| if first.info.moves_bytes() { record.ret.max(0) as u64 } else { 0 };
         for record in records {
             let at = self.bin_of(record.start);
             if let Some(bin) = self.0[at..].first_chunk_mut() {
@@ -122,25 +125,92 @@ impl Last {
     }
 }
 
-/// The bytes a call has moved; `None` of one that does not move any, or failed.
-fn bytes_of(record: &Record, info: &OpInfo) -> Option<u64> {
-    (info.moves_bytes() && record.ret >= 0).then_some(record.ret as u64)
+/// What several calls come to. Results are taken for bytes, which of some functions they are not.
+struct Sums {
+    count: u64,
+    failed: u64,
+    ticks: u64,
+    first: u64,
+    end: u64,
+    shortest: u64,
+    longest: u64,
+    bytes: u64,
+    smallest: u64,
+    largest: u64,
+    is_in_order: bool,
 }
 
-fn add_to_row(row: &mut [u64; row::WORDS], records: &[Record], info: &OpInfo) {
-    row[row::COUNT] += records.len() as u64;
-    row[row::FAILED] += records.iter().filter(|record| record.ret < 0).count() as u64;
-    row[row::TICKS] += records.iter().map(Record::duration).sum::<u64>();
-    row[row::FIRST] = records.iter().fold(row[row::FIRST], |first, record| first.min(record.start));
-    let end = |record: &Record| record.start.saturating_add(record.duration());
-    row[row::LAST] = records.iter().fold(row[row::LAST], |last, record| last.max(end(record)));
-    if !info.moves_bytes() {
-        return;
+impl Sums {
+    #[inline(always)]
+    fn of(records: &[Record]) -> Sums {
+        let mut sums = Sums {
+            count: records.len() as u64,
+            failed: 0,
+            ticks: 0,
+            first: u64::MAX,
+            end: 0,
+            shortest: u64::MAX,
+            longest: 0,
+            bytes: 0,
+            smallest: u64::MAX,
+            largest: 0,
+            is_in_order: true,
+        };
+        let mut before = 0;
+        for record in records {
+            let (start, ticks) = (record.start, record.duration());
+            sums.is_in_order &= start >= before;
+            before = start;
+            sums.ticks += ticks;
+            sums.first = sums.first.min(start);
+            sums.end = sums.end.max(start.saturating_add(ticks));
+            sums.shortest = sums.shortest.min(ticks);
+            sums.longest = sums.longest.max(ticks);
+            sums.failed += (record.ret < 0) as u64;
+            // Those of failed calls are larger than all others, seen as numbers without a sign.
+            sums.smallest = sums.smallest.min(record.ret as u64);
+            let bytes = record.ret.max(0) as u64;
+            sums.bytes = sums.bytes.wrapping_add(bytes);
+            sums.largest = sums.largest.max(bytes);
+        }
+        sums
     }
-    row[row::SIZED] += records.iter().filter(|record| record.ret >= 0).count() as u64;
-    row[row::BYTES] += records.iter().map(|record| record.ret.max(0) as u64).sum::<u64>();
-    if info.a == Arg::Position {
-        add_places(row, records);
+
+    fn sized(&self) -> u64 {
+        self.count - self.failed
+    }
+
+    fn add_to_row(&self, row: &mut [u64; row::WORDS], info: &OpInfo) {
+        row[row::COUNT] += self.count;
+        row[row::FAILED] += self.failed;
+        row[row::TICKS] += self.ticks;
+        row[row::FIRST] = row[row::FIRST].min(self.first);
+        row[row::LAST] = row[row::LAST].max(self.end);
+        if info.moves_bytes() {
+            row[row::SIZED] += self.sized();
+            row[row::BYTES] += self.bytes;
+        }
+    }
+
+    fn add_to_shape(&self, shape: &mut [u64; shape::WORDS], records: &[Record], info: &OpInfo) {
+        shape[shape::SHORTEST] = shape[shape::SHORTEST].min(self.shortest);
+        shape[shape::LONGEST] = shape[shape::LONGEST].max(self.longest);
+        let buckets = &mut shape[shape::DURATIONS..shape::DURATIONS + BUCKETS];
+        for ticks in records.iter().map(Record::duration) {
+            buckets[bucket(ticks)] += 1;
+        }
+        if !info.moves_bytes() || self.sized() == 0 {
+            return;
+        }
+        shape[shape::SMALLEST] = shape[shape::SMALLEST].min(self.smallest);
+        shape[shape::LARGEST] = shape[shape::LARGEST].max(self.largest);
+        if self.smallest == self.largest {
+            // A loop mostly reads pieces of one size.
+            shape[shape::SIZES + bucket(self.smallest)] += self.sized();
+            return;
+        }
+        let sizes = records.iter().filter(|record| record.ret >= 0).map(|record| record.ret as u64);
+        sizes.for_each(|bytes| shape[shape::SIZES + bucket(bytes)] += 1);
     }
 }
 
@@ -162,25 +232,6 @@ fn add_places(row: &mut [u64; row::WORDS], records: &[Record]) {
     row[row::SEQUENTIAL] += sequential;
     row[row::CONSECUTIVE] += consecutive;
     [row[row::NEXT], row[row::REACHED]] = [next, reached];
-}
-
-fn add_to_shape(shape: &mut [u64; shape::WORDS], records: &[Record], info: &OpInfo) {
-    let durations = records.iter().map(Record::duration);
-    shape[shape::SHORTEST] = durations.clone().fold(shape[shape::SHORTEST], u64::min);
-    shape[shape::LONGEST] = durations.clone().fold(shape[shape::LONGEST], u64::max);
-    for ticks in durations {
-        shape[shape::DURATIONS + bucket(ticks)] += 1;
-    }
-    let sizes = || records.iter().filter_map(|record| bytes_of(record, info));
-    let (least, most, count) =
-        sizes().fold((u64::MAX, 0, 0), |(least, most, count), bytes| (least.min(bytes), most.max(bytes), count + 1));
-    shape[shape::SMALLEST] = shape[shape::SMALLEST].min(least);
-    shape[shape::LARGEST] = shape[shape::LARGEST].max(most);
-    match least == most {
-        // A loop mostly reads pieces of one size.
-        true => shape[shape::SIZES + bucket(least)] += count,
-        false => sizes().for_each(|bytes| shape[shape::SIZES + bucket(bytes)] += 1),
-    }
 }
 
 /// How many of the first records are calls of one function on one file.
