@@ -14,11 +14,50 @@ pub const FAILED: i64 = i64::MIN + 1;
 /// A 32-bit value an event does not have.
 pub const ABSENT_32: i32 = i32::MIN;
 
-/// The columns that a reader may leave out.
+/// What a reader may leave out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// Flags, modes, metadata: dear, and no report but SQL looks at them.
     pub args: bool,
+    /// Others may be there too, or be empty.
+    pub columns: Columns,
+}
+
+/// A set of the columns of a batch; kinds belong to every one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Columns(u16);
+
+impl Columns {
+    pub const NONE: Columns = Columns(0);
+    pub const TS: Columns = Columns(1);
+    pub const DUR: Columns = Columns(1 << 1);
+    pub const FILE: Columns = Columns(1 << 2);
+    pub const FD: Columns = Columns(1 << 3);
+    pub const POS: Columns = Columns(1 << 4);
+    pub const REQUESTED: Columns = Columns(1 << 5);
+    pub const BYTES: Columns = Columns(1 << 6);
+    pub const RET: Columns = Columns(1 << 7);
+    /// Epochs and steps.
+    pub const STEPS: Columns = Columns(1 << 8);
+    /// Those, and what a batch says beside its columns: copies, losses.
+    pub const ALL: Columns = Columns(u16::MAX);
+
+    pub fn and(self, other: Columns) -> Columns {
+        Columns(self.0 | other.0)
+    }
+
+    /// True if any of the others is one of these.
+    #[inline(always)]
+    pub fn has(self, any: Columns) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+/// All of them: whoever wants fewer says so.
+impl Default for Columns {
+    fn default() -> Columns {
+        Columns::ALL
+    }
 }
 
 /// One entry of the column `args`.
@@ -42,7 +81,7 @@ pub enum Value {
     Hex(i64),
 }
 
-/// See the module. All columns have the same length.
+/// See the module. All columns have the same length, but for those that were not wanted, which are empty.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Batch {
     pub proc: u32,
@@ -113,11 +152,11 @@ impl Row {
 
 impl Batch {
     pub fn len(&self) -> usize {
-        self.ts.len()
+        self.kind.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.ts.is_empty()
+        self.kind.is_empty()
     }
 
     pub fn clear(&mut self) {

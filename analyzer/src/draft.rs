@@ -51,7 +51,8 @@ impl Draft {
                 let file = OpenOptions::new().write(true).truncate(true).open(path)?;
                 Ok(Draft { target: Target::Open(file) })
             }
-            Err(error) => Err(error),
+            // Without the name of a draft, which nobody has heard of.
+            Err(error) => Err(system_error(&error.to_string()).unwrap_or(error)),
         }
     }
 
@@ -128,6 +129,12 @@ impl Write for Output {
     }
 }
 
+/// The system's error behind one of which a library kept the words alone, or added some of its own.
+pub fn system_error(words: &str) -> Option<io::Error> {
+    let (_, rest) = words.rsplit_once("(os error ")?;
+    rest.split(')').next()?.parse().ok().map(io::Error::from_raw_os_error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +160,12 @@ mod tests {
         draft.write_all(b"new").unwrap();
         draft.commit().unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), names(folder.path())), (b"new".to_vec(), vec!["report".into()]));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_not_called_by_a_drafts_name() {
+        let error = Draft::new(Path::new("/nowhere/report")).map(drop).unwrap_err().to_string();
+        assert_eq!(error, "No such file or directory (os error 2)");
     }
 
     #[test]

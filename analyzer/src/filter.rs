@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Columns};
 use crate::catalog::{Catalog, FILE_NONE, Process};
 use crate::unit::{Categories, Unit};
 
@@ -25,8 +25,17 @@ pub struct Filter {
 impl Filter {
     /// True if counts of many events cannot tell which of them pass.
     pub fn asks_for_single_events(&self) -> bool {
-        let by_what = !self.files.is_empty() || !self.cats.is_empty();
-        by_what || self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
+        !self.files.is_empty() || !self.cats.is_empty() || self.asks_for_times()
+    }
+
+    fn asks_for_times(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
+    }
+
+    /// The columns that rows are compared by.
+    pub fn columns(&self) -> Columns {
+        let times = if self.asks_for_times() { Columns::TS.and(Columns::DUR) } else { Columns::NONE };
+        times.and(if self.files.is_empty() { Columns::NONE } else { Columns::FILE })
     }
 
     /// True if a process is one of those asked for.
@@ -121,11 +130,14 @@ impl<'a> Sieve<'a> {
             batch.clear();
             return;
         }
-        let (from, to) = (self.filter.from.unwrap_or(i64::MIN), self.filter.to.unwrap_or(i64::MAX));
-        let shortest = self.filter.min_dur_ns;
-        let times = batch.ts.iter().zip(&batch.dur);
-        let mut keep: Vec<bool> =
-            times.map(|(&ts, &dur)| ts < to && ts.saturating_add(dur.max(1)) > from && dur >= shortest).collect();
+        let mut keep = vec![true; batch.len()];
+        if self.filter.asks_for_times() {
+            let (from, to) = (self.filter.from.unwrap_or(i64::MIN), self.filter.to.unwrap_or(i64::MAX));
+            let shortest = self.filter.min_dur_ns;
+            let passes = |ts: i64, dur: i64| ts < to && ts.saturating_add(dur.max(1)) > from && dur >= shortest;
+            let times = batch.ts.iter().zip(&batch.dur);
+            keep.iter_mut().zip(times).for_each(|(keep, (&ts, &dur))| *keep = passes(ts, dur));
+        }
         if !self.filter.files.is_empty() {
             let passes = self.passing(&self.files, &batch.file, |from| self.files_from(from));
             keep.iter_mut().zip(&batch.file).for_each(|(keep, &file)| *keep &= passes[file as usize]);

@@ -6,7 +6,6 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::{Trace, inputs};
@@ -19,7 +18,7 @@ use generator::runs::scenarios;
 use generator::{Plan, generate, generate_counted};
 use support::Folder;
 use support::program::{analyze, printed, text};
-use support::workers::{Worker, listed, workers};
+use support::workers::{Worker, listed, without_any, without_one, workers};
 
 /// The report of a trace as JSON, by whoever counts it.
 fn report(trace: &Path, more: &[&str]) -> String {
@@ -147,22 +146,8 @@ fn a_worker_that_goes_away_costs_no_event() {
     let alone = report(&trace, &[]);
     for signal in ["KILL", "STOP"] {
         let by = workers(4, folder.path());
-        let began = Instant::now();
-        let asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
-            .args([trace.to_str().unwrap(), "--format", "json", "--no-cache", "--workers", &listed(&by)])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        by[1].has_read(1 << 20);
-        by[1].signal(signal);
-        let output = asking.wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert!(output.status.success(), "{signal}: {said}");
-        assert!(alone == text(&output.stdout), "{signal}");
-        assert!(said.contains(&by[1].address) && said.contains("no event is missing"), "{signal}: {said}");
-        assert!(began.elapsed() < Duration::from_secs(30), "{signal}: {:?}", began.elapsed());
+        let question = [trace.to_str().unwrap(), "--format", "json", "--no-cache"];
+        assert!(alone == without_one(&by, signal, &question), "{signal}");
     }
 }
 
@@ -170,21 +155,7 @@ fn a_worker_that_goes_away_costs_no_event() {
 fn without_workers_there_is_no_figure() {
     let folder = Folder::new("cluster-nobody");
     let trace = long(&folder);
-    let by = workers(2, folder.path());
-    let asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
-        .args([trace.to_str().unwrap(), "--no-cache", "--workers", &listed(&by)])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    by.iter().for_each(|worker| worker.has_read(1 << 20));
-    by.iter().for_each(|worker| worker.signal("KILL"));
-    let output = asking.wait_with_output().unwrap();
-    assert!(!output.status.success() && output.stdout.is_empty());
-    let said = text(&output.stderr);
-    assert!(said.contains("all workers went away, and part of the trace is not read"), "{said}");
-    assert!(by.iter().all(|worker| said.contains(&worker.address)), "{said}");
+    without_any(&workers(2, folder.path()), &[trace.to_str().unwrap(), "--no-cache"]);
 }
 
 #[test]
@@ -205,6 +176,20 @@ fn who_asked_goes_away_and_the_worker_stops_reading() {
     let small = folder.path().join("small");
     generate(&small, &Plan::default(), &|_, _, _| ()).unwrap();
     assert!(report(&small, &[]) == report(&small, &["--workers", &worker.address]));
+}
+
+#[test]
+fn exact_quantiles_of_many_events_are_those_of_one_process() {
+    let folder = Folder::new("cluster-exact");
+    let trace = long(&folder);
+    let by = workers(3, folder.path());
+    let exact = report(&trace, &["--exact"]);
+    assert!(exact != report(&trace, &[]), "so few events that quantiles are exact anyway");
+    for more in [&[][..], &["--pid", "1003,1004", "--min-dur", "1us"]] {
+        let alone = report(&trace, &[&["--exact"], more].concat());
+        let together = report(&trace, &[&["--exact", "--workers", &listed(&by)], more].concat());
+        assert!(alone == together, "{more:?}");
+    }
 }
 
 /// What is said where workers do not answer.

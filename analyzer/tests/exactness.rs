@@ -21,7 +21,7 @@ use dlio_schemas::record::Record;
 use dlio_schemas::tables::{Column, EVENTS, Type};
 use futures::StreamExt;
 use generator::script::Script;
-use generator::{Plan, generate};
+use generator::{OFFSET, Plan, generate};
 use support::Folder;
 
 const THREADS: usize = 3;
@@ -120,6 +120,26 @@ fn numbers(trace: &Arc<Trace>, sql: &str) -> Vec<i64> {
         }
         found
     })
+}
+
+#[test]
+fn a_window_has_the_events_that_lie_in_it_and_takes_few_blocks_beside_theirs() {
+    let (folder, truth) = made("windows", &Plan { processes: 3, events: 600_000, ..Plan::default() });
+    let trace = opened(&folder);
+    let first = truth.all.iter().map(|(start, _)| *start).min().unwrap();
+    let last = truth.all.iter().map(|(_, end)| *end).max().unwrap();
+    let length = (last - first) / 40;
+    for from in (first..last).step_by(length as usize) {
+        let to = from + length;
+        let unix = |boot: u64| Some(boot as i64 + OFFSET);
+        let filter = Filter { from: unix(from), to: unix(to), ..Filter::default() };
+        let expected = truth.all.iter().filter(|(start, end)| *start < to && *end.max(&(start + 1)) > from).count();
+        let found = analyse(&trace, &filter, THREADS, &Progress::default()).unwrap().events();
+        assert_eq!(found, expected as u64, "{from} to {to}");
+        let sieve = trace.sieve(&filter);
+        let taken = trace.units.iter().filter(|unit| sieve.may_take(unit)).count();
+        assert!(taken * 5 < trace.units.len(), "{taken} of {} blocks", trace.units.len());
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
@@ -19,6 +19,13 @@ use crate::work::Done;
 /// A worker that does not take a connection within this is not reached.
 const CONNECTING: Duration = Duration::from_secs(5);
 
+/// Bytes of one result that may be on their way.
+const STREAM_WINDOW: u32 = 2 << 20;
+
+/// Bytes of all results of a worker: the most there can be. A question may wait for one of them while it leaves another one
+/// lying, and must not wait for that.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+
 /// What is wrong with a worker. The text is what follows its address in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -30,11 +37,17 @@ pub enum Fault {
     Refused(String),
     /// It went away, or no sign of life came from it.
     Lost(String),
+    /// Its result cannot be used here.
+    Unusable(String),
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Fault::Unreachable(what) | Fault::NotBelieved(what) | Fault::Refused(what) | Fault::Lost(what)) = self;
+        let (Fault::Unreachable(what)
+        | Fault::NotBelieved(what)
+        | Fault::Refused(what)
+        | Fault::Lost(what)
+        | Fault::Unusable(what)) = self;
         f.write_str(what)
     }
 }
@@ -46,14 +59,6 @@ pub struct Connection {
     pub address: String,
     channel: Channel,
     shown: Shown,
-}
-
-/// The result of a piece, and what it took to bring.
-#[derive(Debug)]
-pub struct Performed {
-    pub bytes: Bytes,
-    /// Bytes that came over the wire for it.
-    pub received: u64,
 }
 
 /// What is shown with every call: the version, and the token if there is one.
@@ -92,6 +97,8 @@ pub async fn connected(address: &str, guard: &Guard) -> Result<Channel, Fault> {
         .http2_keep_alive_interval(SIGN_OF_LIFE)
         .keep_alive_timeout(PATIENCE - SIGN_OF_LIFE)
         .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .tcp_nodelay(true);
     if let Some(token) = guard.token.as_ref().filter(|_| guard.encrypted) {
         let tls = certificate::for_coordinator(token).map_err(Fault::Unreachable)?;
@@ -107,8 +114,14 @@ impl Connection {
         Ok(Connection { address: address.into(), channel, shown: Shown::of(guard)? })
     }
 
-    /// Has a piece done; dropping the future ends it there.
-    pub async fn perform(&self, piece: Bytes, mut progress: impl FnMut(Done)) -> Result<Performed, Fault> {
+    /// Has a piece done, and gives its result to `part`, part by part; says how many bytes came over the wire. Dropping the
+    /// future ends the piece there.
+    pub async fn perform(
+        &self,
+        piece: Bytes,
+        mut progress: impl FnMut(Done),
+        mut part: impl FnMut(Bytes) -> Result<(), String>,
+    ) -> Result<u64, Fault> {
         let mut grpc = Grpc::new(self.channel.clone())
             .max_decoding_message_size(FRAME_MAX + 64)
             .max_encoding_message_size(PIECE_MAX);
@@ -118,13 +131,13 @@ impl Connection {
         let request = Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), piece);
         let answer = grpc.server_streaming(request, PathAndQuery::from_static(METHOD), Plain).await;
         let mut frames = answer.map_err(fault)?.into_inner();
-        let (mut result, mut received) = (BytesMut::new(), 0);
+        let mut received = 0;
         while let Some(frame) = frames.message().await.map_err(fault)? {
             received += frame.len() as u64;
             match Frame::decode(frame) {
                 Some(Frame::Progress(done)) => progress(done),
-                Some(Frame::Part(bytes)) => result.extend_from_slice(&bytes),
-                Some(Frame::End) => return Ok(Performed { bytes: result.freeze(), received }),
+                Some(Frame::Part(bytes)) => part(bytes).map_err(Fault::Unusable)?,
+                Some(Frame::End) => return Ok(received),
                 None => return Err(Fault::Lost("its answer cannot be read".into())),
             }
         }

@@ -129,8 +129,8 @@ impl Drop for Answer {
 
 /// Runs a piece on a thread of its own, and says how far it has come until it is done.
 async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Status>>) {
-    let running = piece.clone();
-    let mut result = spawn_blocking(move || running.run());
+    let (running, parts) = (piece.clone(), frames.clone());
+    let mut result = spawn_blocking(move || running.run(&mut |bytes| send_part(&parts, &bytes)));
     let mut tick = interval(PROGRESS);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
@@ -143,16 +143,24 @@ async fn perform(piece: Arc<dyn Piece>, frames: mpsc::Sender<Result<Bytes, Statu
             }
         }
     };
-    let bytes = match ended.map_err(panicked).and_then(|ended| ended.map_err(Status::aborted)) {
-        Ok(bytes) => Bytes::from(bytes),
-        Err(status) => return drop(frames.send(Err(status)).await),
+    let last = match ended.map_err(panicked).and_then(|ended| ended.map_err(Status::aborted)) {
+        Ok(()) => vec![Ok(Frame::Progress(piece.done()).encode()), Ok(Frame::End.encode())],
+        Err(status) => vec![Err(status)],
     };
-    let parts = (0..bytes.len()).step_by(FRAME_MAX).map(|at| bytes.slice(at..bytes.len().min(at + FRAME_MAX)));
-    for frame in parts.map(Frame::Part).chain([Frame::Progress(piece.done()), Frame::End]) {
-        if frames.send(Ok(frame.encode())).await.is_err() {
+    for frame in last {
+        if frames.send(frame).await.is_err() {
             return;
         }
     }
+}
+
+/// Sends a part of a result, as fast as the other side takes it.
+fn send_part(frames: &mpsc::Sender<Result<Bytes, Status>>, bytes: &Bytes) -> Result<(), String> {
+    let parts = (0..bytes.len()).step_by(FRAME_MAX).map(|at| bytes.slice(at..bytes.len().min(at + FRAME_MAX)));
+    for part in parts {
+        frames.blocking_send(Ok(Frame::Part(part).encode())).map_err(|_| "nobody waits for it any more")?;
+    }
+    Ok(())
 }
 
 fn panicked(_: tokio::task::JoinError) -> Status {

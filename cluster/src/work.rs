@@ -12,8 +12,8 @@ pub trait Work: Send + Sync + 'static {
 
 /// A piece of work under way.
 pub trait Piece: Send + Sync + 'static {
-    /// Does it, on a thread that may block. The error is one sentence.
-    fn run(&self) -> Result<Vec<u8>, String>;
+    /// Does it, on a thread that may block; its result goes to `out`, part by part. The error is one sentence.
+    fn run(&self, out: Out) -> Result<(), String>;
 
     /// Ends it soon: nobody wants it any more.
     fn stop(&self);
@@ -21,6 +21,9 @@ pub trait Piece: Send + Sync + 'static {
     /// How far it has come.
     fn done(&self) -> Done;
 }
+
+/// Takes a part of a result, and waits until there is room for it; an error says that nobody wants it any more.
+pub type Out<'a> = &'a mut dyn FnMut(Bytes) -> Result<(), String>;
 
 /// Events and bytes that were read.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]

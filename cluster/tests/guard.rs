@@ -1,5 +1,6 @@
 //! Who is answered: the right token, the right version, over an encrypted wire.
 
+use std::future::{Future, ready};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use dlio_cluster::dispatch::{Undone, dispatch};
 use dlio_cluster::guard::Guard;
 use dlio_cluster::server::Listening;
 use dlio_cluster::token::Token;
-use dlio_cluster::work::{Done, Piece, Work};
+use dlio_cluster::work::{Done, Out, Piece, Work};
 
 /// Gives bytes back the other way round, and refuses those that begin with a zero.
 struct Turning;
@@ -22,10 +23,10 @@ impl Work for Turning {
 }
 
 impl Piece for Turned {
-    fn run(&self) -> Result<Vec<u8>, String> {
+    fn run(&self, out: Out) -> Result<(), String> {
         match self.0.first() {
             Some(0) => Err("it begins with a zero".into()),
-            _ => Ok(self.0.iter().rev().copied().collect()),
+            _ => out(self.0.iter().rev().copied().collect()),
         }
     }
 
@@ -54,8 +55,17 @@ async fn worker(guard: Guard) -> String {
 async fn asked(address: &str, guard: Guard) -> Result<Vec<u8>, Fault> {
     let connection = Connection::open(address, &guard).await?;
     let large = Bytes::from(vec![7; 3 << 20]);
-    assert_eq!(connection.perform(large.clone(), |_| ()).await?.bytes, large);
-    Ok(connection.perform(Bytes::from_static(b"abc"), |_| ()).await?.bytes.to_vec())
+    assert_eq!(turned(&connection, large.clone()).await?, large);
+    turned(&connection, Bytes::from_static(b"abc")).await
+}
+
+async fn turned(connection: &Connection, piece: Bytes) -> Result<Vec<u8>, Fault> {
+    let mut result = Vec::new();
+    let part = |bytes: Bytes| {
+        result.extend_from_slice(&bytes);
+        Ok(())
+    };
+    connection.perform(piece, |_| (), part).await.map(|_| result)
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -104,16 +114,17 @@ fn every_piece_is_done_once_and_a_refusal_ends_all() {
         }
         let pieces: Vec<Bytes> = (1..=50u8).map(|piece| vec![piece, 100].into()).collect();
         let mut results = Vec::new();
-        let take = |piece, bytes: Bytes| {
+        let take = |piece, bytes: Vec<u8>| {
             results.push((piece, bytes[1]));
-            Ok(())
+            ready(Ok(()))
         };
-        let dispatched = dispatch(&connections, pieces.clone(), |_, _| (), take).await.unwrap();
+        let dispatched = dispatch(&connections, pieces.clone(), |_, _| (), Vec::new, take).await.unwrap();
         results.sort();
         assert_eq!(results, (0..50).map(|piece| (piece, piece as u8 + 1)).collect::<Vec<_>>());
         assert_eq!((dispatched.lost.len(), dispatched.sent), (0, 100));
         let with_a_bad_one = [pieces, vec![vec![0].into()]].concat();
-        let undone = dispatch(&connections, with_a_bad_one, |_, _| (), |_, _| Ok(())).await.unwrap_err();
+        let forget = |_, _: Vec<u8>| ready(Ok(()));
+        let undone = dispatch(&connections, with_a_bad_one, |_, _| (), Vec::new, forget).await.unwrap_err();
         assert!(matches!(undone, Undone::Refused { why, .. } if why == "it begins with a zero"));
     });
 }

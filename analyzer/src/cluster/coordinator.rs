@@ -1,8 +1,10 @@
 //! Who asks the workers, and makes one answer of theirs.
 
+use std::future::{Future, ready};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use dlio_cluster::client::{Connection, Fault};
@@ -13,16 +15,20 @@ use tokio::task::JoinSet;
 
 use super::fleet::Fleet;
 use super::pieces::cut;
-use super::task::{Count, Described, Found, SentFile, SentFilter, SentPath, Task, pack, unpack};
+use super::task::{Count, Described, Found, SentFile, SentFilter, SentPath, Task, unpack};
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::summary::partial::Merging;
+use crate::summary::partial::{Asked, Merging};
+use crate::summary::precise::{Again, Buckets};
+use crate::summary::quantiles::Counts;
 
 /// Why workers give no answer. One sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble(pub String);
+
+impl std::error::Error for Trouble {}
 
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,6 +56,8 @@ pub struct Question<'a> {
     pub memory: u64,
     /// What each unit holds is wanted too, to be kept.
     pub units: bool,
+    /// Quantiles of durations are to be exact.
+    pub exact: bool,
 }
 
 impl Cluster {
@@ -58,7 +66,7 @@ impl Cluster {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(|error| Trouble(format!("no threads can be started ({error})")))?;
         let inputs = inputs.iter().map(|path| SentPath::of(path)).collect();
-        let greeting = Bytes::from(pack(&Task::Greeting { inputs }).map_err(Trouble)?);
+        let greeting = Task::Greeting { inputs }.packed().map_err(Trouble)?;
         let connections = runtime.block_on(greet(&fleet, greeting))?;
         Ok(Cluster { runtime, connections, _fleet: fleet })
     }
@@ -68,27 +76,95 @@ impl Cluster {
         self.connections.len()
     }
 
+    pub fn connections(&self) -> &[Connection] {
+        &self.connections
+    }
+
+    /// Where what waits for workers runs.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Counts all events that pass the filter.
     pub fn analyse(&self, question: &Question, progress: &Arc<Progress>) -> Result<(Analysis, Dispatched), Trouble> {
         let trace = question.trace;
         let described = Arc::new(question.described()?);
         let pieces = cut(trace, self.workers(), question.units).into_iter();
-        let pieces = pieces.map(|asked| pack(&Task::Count { trace: described.clone(), asked }).map(Bytes::from));
+        let pieces = pieces.map(|asked| Task::Count { trace: described.clone(), asked }.packed());
         let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(Trouble)?;
         let told = totals(pieces.len(), progress.clone());
         let mut merging = Merging::new(trace, question.filter);
-        let take = |_, bytes: Bytes| {
-            let Count { partial, notes } = unpack(&bytes)?;
+        let mut add = |bytes: &[u8]| {
+            let Count { partial, notes } = unpack(bytes)?;
             notes.into_iter().for_each(|note| trace.note(note.note()));
             merging.add(partial).map_err(str::to_string)
         };
-        let dispatched = self.runtime.block_on(dispatch(&self.connections, pieces, told, take)).map_err(undone)?;
-        Ok((merging.finish(), dispatched))
+        let take = |_, bytes: Vec<u8>| ready(add(&bytes));
+        let done = dispatch(&self.connections, pieces, told, Vec::new, take);
+        let mut dispatched = self.wanted(done, progress)?;
+        let mut analysis = merging.finish();
+        if question.exact && analysis.durations.is_none() {
+            dispatched.add(self.refine(question, &described, &mut analysis, progress)?);
+        }
+        Ok((analysis, dispatched))
+    }
+
+    /// Makes the quantiles of durations exact: all that was counted is read once more.
+    fn refine(
+        &self,
+        question: &Question,
+        described: &Arc<Described>,
+        analysis: &mut Analysis,
+        progress: &Progress,
+    ) -> Result<Dispatched, Trouble> {
+        let trace = question.trace;
+        let (buckets, rows) = Buckets::of(analysis, &trace.catalog);
+        let again = |asked: Asked| Again { sources: asked.sources, buckets: buckets.clone() };
+        let task = |asked| Task::CountAgain { trace: described.clone(), again: again(asked) };
+        let pieces = cut(trace, self.workers(), false).into_iter().map(|asked| task(asked).packed());
+        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(Trouble)?;
+        let mut counts = Counts::default();
+        let mut add = |bytes: &[u8]| {
+            let more: Counts = unpack(bytes)?;
+            let is_listed = more.sorted().iter().all(|(place, ..)| (*place as usize) < rows.len());
+            counts.merge(&more.renumbered(|place| rows.get(place as usize).copied().unwrap_or(0)));
+            is_listed.then_some(()).ok_or("its values are of nothing that was asked for".to_string())
+        };
+        let take = |_, bytes: Vec<u8>| ready(add(&bytes));
+        let done = dispatch(&self.connections, pieces, |_, _| (), Vec::new, take);
+        let dispatched = self.wanted(done, progress)?;
+        analysis.durations = Some(counts);
+        Ok(dispatched)
+    }
+
+    /// Waits until all is done, or nobody wants the answer any more.
+    fn wanted(
+        &self,
+        done: impl Future<Output = Result<Dispatched, Undone>>,
+        progress: &Progress,
+    ) -> Result<Dispatched, Trouble> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                done = done => done.map_err(undone),
+                () = given_up(progress) => Err(Trouble("interrupted".into())),
+            }
+        })
+    }
+}
+
+/// Time between two looks whether an answer is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits until nobody wants the answer any more.
+async fn given_up(progress: &Progress) {
+    while !progress.stopped.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
 impl Question<'_> {
-    fn described(&self) -> Result<Described, Trouble> {
+    /// The trace as workers are told of it.
+    pub fn described(&self) -> Result<Described, Trouble> {
         let gone = |path: &PathBuf, error| Trouble(format!("{}: it is not there any more ({error})", path.display()));
         let file = |(path, named): &(PathBuf, bool)| SentFile::of(path, *named).map_err(|error| gone(path, error));
         let here = std::env::current_dir().map_err(|error| gone(&".".into(), error))?;
@@ -111,7 +187,7 @@ async fn greet(fleet: &Fleet, greeting: Bytes) -> Result<Vec<Connection>, Troubl
         asked.spawn(async move {
             let greeted = async {
                 let connection = Connection::open(&address, &guard).await?;
-                connection.perform(greeting, |_| ()).await.map(|_| connection)
+                connection.perform(greeting, |_| (), |_| Ok(())).await.map(|_| connection)
             };
             (place, greeted.await.map_err(|fault: Fault| refusal(&address, &fault)))
         });
@@ -134,11 +210,11 @@ fn refusal(address: &str, fault: &Fault) -> String {
             )
         }
         Fault::NotBelieved(why) => format!("worker {address} is not believed: {why}; give the one it was started with"),
-        Fault::Refused(why) => format!("worker {address} does not answer: {why}"),
+        Fault::Refused(why) | Fault::Unusable(why) => format!("worker {address} does not answer: {why}"),
     }
 }
 
-fn undone(undone: Undone) -> Trouble {
+pub fn undone(undone: Undone) -> Trouble {
     Trouble(match undone {
         Undone::Refused { address, why } => format!("worker {address} does not answer: {why}"),
         Undone::Unusable { address, why } => format!("worker {address}: {why}"),
@@ -153,7 +229,7 @@ fn undone(undone: Undone) -> Trouble {
 }
 
 /// Adds up how far all pieces have come.
-fn totals(pieces: usize, progress: Arc<Progress>) -> impl Fn(usize, Done) + Send + Sync + 'static {
+pub fn totals(pieces: usize, progress: Arc<Progress>) -> impl Fn(usize, Done) + Send + Sync + 'static {
     let known = Mutex::new(vec![Done::default(); pieces]);
     move |piece, done| {
         let before = std::mem::replace(&mut known.lock().expect("progress")[piece], done);

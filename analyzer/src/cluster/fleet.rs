@@ -64,6 +64,12 @@ pub fn is_loopback(address: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// The folders and buckets below which workers are to read, and the folders below which they are to write.
+pub struct Places {
+    pub roots: Vec<PathBuf>,
+    pub writes: Vec<PathBuf>,
+}
+
 /// Workers to be asked, and how. Those that were started end when this goes.
 pub struct Fleet {
     pub addresses: Vec<String>,
@@ -87,10 +93,10 @@ impl Drop for Started {
 }
 
 impl Fleet {
-    /// The workers that were asked for, started where they are not named. They are to read below `roots`.
+    /// The workers that were asked for, started where they are not named.
     pub fn ready(
         workers: &Workers,
-        roots: &[PathBuf],
+        places: &Places,
         token_file: Option<&Path>,
         threads: usize,
     ) -> Result<Fleet, String> {
@@ -116,7 +122,7 @@ impl Fleet {
                 let share = (threads / number).max(1).to_string();
                 let mut fleet = Fleet { addresses: Vec::new(), token: Some(token), started: Vec::new() };
                 for _ in 0..*number {
-                    let command = worker(Command::new(this_program()?), "127.0.0.1:0", roots, &["--threads", &share]);
+                    let command = worker(Command::new(this_program()?), "127.0.0.1:0", places, &["--threads", &share]);
                     fleet.start(command)?;
                 }
                 (0..*number).try_for_each(|at| fleet.hear(at, 1))?;
@@ -134,7 +140,7 @@ impl Fleet {
                 let nodes_typed = format!("--nodes={nodes}");
                 srun.args(["--overlap", &nodes_typed, "--ntasks-per-node=1", "--kill-on-bad-exit=0"])
                     .arg(this_program()?);
-                fleet.start(worker(srun, "0.0.0.0:0", roots, &[]))?;
+                fleet.start(worker(srun, "0.0.0.0:0", places, &[]))?;
                 fleet.hear(0, nodes)?;
                 Ok(fleet)
             }
@@ -183,9 +189,10 @@ fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("this program is not where it was ({error}); start it again"))
 }
 
-fn worker(mut command: Command, listen: &str, roots: &[PathBuf], more: &[&str]) -> Command {
+fn worker(mut command: Command, listen: &str, places: &Places, more: &[&str]) -> Command {
     command.args(["worker", "--until-stdin-ends", "--listen", listen]).args(more);
-    command.args(roots.iter().flat_map(|root| [OsStr::new("--root"), root.as_os_str()]));
+    command.args(places.roots.iter().flat_map(|root| [OsStr::new("--root"), root.as_os_str()]));
+    command.args(places.writes.iter().flat_map(|folder| [OsStr::new("--write"), folder.as_os_str()]));
     command
 }
 

@@ -2,18 +2,21 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use dlio_schemas::native::Damage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::shipped::Number;
 use crate::filter::Filter;
-use crate::load::Trace;
 use crate::load::errors::Note;
+use crate::load::{Trace, bucket, stored};
 use crate::summary::partial::{Asked, Partial};
+use crate::summary::precise::Again;
+use crate::tables::portion::Portion;
 
 /// What a worker is asked.
 #[derive(Serialize, Deserialize)]
@@ -22,6 +25,50 @@ pub enum Task {
     Greeting { inputs: Vec<SentPath> },
     /// The counts of a part of a trace.
     Count { trace: Arc<Described>, asked: Asked },
+    /// The values in some buckets of durations, for exact quantiles of what was counted before.
+    CountAgain { trace: Arc<Described>, again: Again },
+    /// The rows of a part of a query.
+    Rows { trace: Arc<Described>, asked: Rows },
+    /// Whether it sees this file, and may write beside it.
+    MayWrite { mark: SentPath },
+    /// The rows of a portion, as files of Parquet.
+    Write { trace: Arc<Described>, asked: Write },
+}
+
+/// A part of a query's plan, and the portion of the trace that it reads.
+#[derive(Serialize, Deserialize)]
+pub struct Rows {
+    pub plan: Vec<u8>,
+    pub portion: Portion,
+    /// The columns of its rows that hold numbers, and what these are of.
+    pub numbers: Vec<(u32, Number)>,
+    /// Of times that are shown.
+    pub time_zone: Option<String>,
+}
+
+/// Events to be written.
+#[derive(Serialize, Deserialize)]
+pub struct Write {
+    pub portion: Portion,
+    pub folder: SentPath,
+    /// The number of the portion.
+    pub number: usize,
+    /// Files in order of their numbers.
+    pub files: Arc<Vec<Arc<str>>>,
+}
+
+/// The answer to that: names of files in the folder.
+#[derive(Serialize, Deserialize)]
+pub struct Wrote {
+    pub names: Vec<String>,
+    pub notes: Vec<SentNote>,
+}
+
+impl Task {
+    /// As it is sent.
+    pub fn packed(&self) -> Result<Bytes, String> {
+        pack(self).map(Bytes::from)
+    }
 }
 
 /// A path as bytes, because that is what it is.
@@ -54,7 +101,8 @@ pub struct Described {
 impl Described {
     /// Where a file lies.
     pub fn place(&self, file: &SentFile) -> PathBuf {
-        self.here.path().join(file.path.path())
+        let path = file.path.path();
+        if bucket::is_object(&path) { path } else { self.here.path().join(path) }
     }
 }
 
@@ -68,12 +116,14 @@ pub struct Found {
 }
 
 impl Found {
+    /// Processes that are met while reading are found by and by.
     pub fn of(trace: &Trace) -> Found {
+        let known = trace.sources.iter().all(|source| source.processes().is_some());
         Found {
             sources: trace.sources.len() as u64,
             units: trace.units.len() as u64,
             events: trace.units.iter().map(|unit| unit.events).sum(),
-            processes: trace.catalog.map_processes(|_| ()).len() as u64,
+            processes: if known { trace.catalog.map_processes(|_| ()).len() as u64 } else { 0 },
         }
     }
 }
@@ -100,8 +150,8 @@ impl SentFile {
     }
 
     fn facts(path: &Path) -> std::io::Result<(u64, (i64, i64))> {
-        let facts = std::fs::metadata(path)?;
-        Ok((facts.len(), (facts.mtime(), facts.mtime_nsec())))
+        let facts = stored::facts(path)?;
+        Ok((facts.size, facts.modified))
     }
 }
 

@@ -6,33 +6,43 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use dlio_cluster::work::{Done, Piece, Work};
+use dlio_cluster::work::{Done, Out, Piece, Work};
 
-use super::task::{Count, Described, Found, SentFile, SentNote, Task, pack, unpack};
-use crate::load::{Trace, inputs};
+use super::rows::Rest;
+use super::task::{Count, Described, Found, Rows, SentFile, SentNote, Task, Write, Wrote, pack, unpack};
+use super::{query, writing};
+use crate::load::{Trace, bucket, inputs};
 use crate::scan::Progress;
 use crate::summary::partial::{Asked, analyse_part};
+use crate::summary::precise::{Again, count_again};
 
 /// Traces that stay open between the pieces of one question: the facts of their processes, about a kilobyte each.
 const OPEN_MAX: usize = 2;
 
 /// A worker: which files it may read, and with how many threads.
 pub struct Worker {
-    /// Without links in them.
+    /// Folders without links in them, and places in buckets.
     roots: Vec<PathBuf>,
+    /// Folders below which it may write.
+    writes: Vec<PathBuf>,
     threads: usize,
     open: Mutex<Vec<(Arc<Described>, Arc<Trace>)>>,
 }
 
 impl Worker {
-    /// `roots` are the folders below which it reads.
-    pub fn new(roots: &[PathBuf], threads: usize) -> Result<Worker, String> {
+    /// `roots` are the folders and buckets below which it reads.
+    /// `writes` those below which it writes where it is asked to.
+    pub fn new(roots: &[PathBuf], writes: &[PathBuf], threads: usize) -> Result<Worker, String> {
         let whole = |root: &PathBuf| {
+            if bucket::is_object(root) {
+                return Ok(root.clone());
+            }
             let whole =
                 std::fs::canonicalize(root).map_err(|error| format!("{}: no such root ({error})", root.display()))?;
             if whole.is_dir() { Ok(whole) } else { Err(format!("{}: a root is a folder", root.display())) }
         };
-        Ok(Worker { roots: roots.iter().map(whole).collect::<Result<_, _>>()?, threads, open: Mutex::default() })
+        let roots = roots.iter().map(whole).collect::<Result<_, _>>()?;
+        Ok(Worker { roots, writes: writes.to_vec(), threads, open: Mutex::default() })
     }
 
     /// That a path is one of those it may read, wherever links lead.
@@ -41,9 +51,10 @@ impl Worker {
             let roots = self.roots.iter().map(|root| root.display().to_string());
             roots.collect::<Vec<_>>().join(", ")
         };
-        let whole = std::fs::canonicalize(path).map_err(|error| {
-            format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
-        })?;
+        let whole = match bucket::is_object(path) {
+            true => path.to_path_buf(),
+            false => std::fs::canonicalize(path).map_err(|error| not_there(path, &error))?,
+        };
         match self.roots.iter().any(|root| whole.starts_with(root)) {
             true => Ok(()),
             false => Err(format!(
@@ -54,9 +65,24 @@ impl Worker {
         }
     }
 
-    fn greet(&self, inputs: &[PathBuf]) -> Result<Vec<u8>, String> {
-        inputs.iter().try_for_each(|input| self.permit(input))?;
-        Ok(Vec::new())
+    /// That a folder is one of those it may write to, wherever links lead.
+    fn permit_writing(&self, folder: &Path) -> Result<(), String> {
+        let whole = std::fs::canonicalize(folder).map_err(|error| not_there(folder, &error))?;
+        let is_below =
+            |allowed: &PathBuf| std::fs::canonicalize(allowed).is_ok_and(|allowed| whole.starts_with(allowed));
+        match self.writes.iter().any(is_below) {
+            true => Ok(()),
+            false => Err(format!("it may not write to {}; start it with --write DIR", folder.display())),
+        }
+    }
+
+    fn see(&self, mark: &Path) -> Result<(), String> {
+        self.permit_writing(mark.parent().unwrap_or(mark))?;
+        std::fs::metadata(mark).map(drop).map_err(|error| not_there(mark, &error))
+    }
+
+    fn greet(&self, inputs: &[PathBuf]) -> Result<(), String> {
+        inputs.iter().try_for_each(|input| self.permit(input))
     }
 
     /// The trace of a task. One whose processes are met while it is read has to be new: what is known of them when reading
@@ -78,6 +104,10 @@ impl Worker {
 
     fn open_trace(&self, described: &Described) -> Result<Trace, String> {
         described.files.iter().try_for_each(|file| self.permit(&described.place(file)))?;
+        for given in described.given.iter().filter(|given| bucket::is_object(Path::new(given))) {
+            self.permit(Path::new(bucket::fixed(given)))?;
+            bucket::list(given).map_err(|error| format!("{given}: {error}, where the worker was started"))?;
+        }
         check_files(described, &described.files)?;
         let files = described.files.iter().map(|file| (described.place(file), file.named)).collect();
         let found = inputs::tell(files).map_err(|error| error.to_string())?;
@@ -90,13 +120,15 @@ impl Worker {
     }
 }
 
+fn not_there(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
+}
+
 /// That files are as they were when the question was asked.
 fn check_files<'f>(described: &Described, files: impl IntoIterator<Item = &'f SentFile>) -> Result<(), String> {
     for file in files {
         let path = described.place(file);
-        let is_same = file.is_at(&path).map_err(|error| {
-            format!("{}: it is not there on this machine ({error}); is its file system mounted?", path.display())
-        })?;
+        let is_same = file.is_at(&path).map_err(|error| not_there(&path, &error))?;
         if !is_same {
             return Err(format!(
                 "{} changed since it was asked for; ask again when its program has ended, or without --workers",
@@ -113,7 +145,7 @@ pub struct Works(pub Arc<Worker>);
 impl Work for Works {
     fn begin(&self, piece: Bytes) -> Result<Arc<dyn Piece>, String> {
         let task = unpack(&piece)?;
-        Ok(Arc::new(Running { worker: self.0.clone(), task, progress: Progress::default() }))
+        Ok(Arc::new(Running { worker: self.0.clone(), task, progress: Arc::default() }))
     }
 }
 
@@ -121,14 +153,18 @@ impl Work for Works {
 struct Running {
     worker: Arc<Worker>,
     task: Task,
-    progress: Progress,
+    progress: Arc<Progress>,
 }
 
 impl Piece for Running {
-    fn run(&self) -> Result<Vec<u8>, String> {
+    fn run(&self, out: Out) -> Result<(), String> {
         match &self.task {
             Task::Greeting { inputs } => self.worker.greet(&inputs.iter().map(|path| path.path()).collect::<Vec<_>>()),
-            Task::Count { trace, asked } => self.count(trace, asked),
+            Task::Count { trace, asked } => out(self.count(trace, asked)?.into()),
+            Task::CountAgain { trace, again } => out(self.count_again(trace, again)?.into()),
+            Task::Rows { trace, asked } => self.rows(trace, asked, out),
+            Task::MayWrite { mark } => self.worker.see(&mark.path()),
+            Task::Write { trace, asked } => out(self.write(trace, asked)?.into()),
         }
     }
 
@@ -146,18 +182,57 @@ impl Running {
     fn count(&self, described: &Arc<Described>, asked: &Asked) -> Result<Vec<u8>, String> {
         let trace = self.worker.trace(described, asked.meets_processes)?;
         let filter = described.filter.filter()?;
-        let mut partial = analyse_part(&trace, &filter, self.worker.threads, &self.progress, asked)
-            .map_err(|error| format!("no memory to decompress a trace ({error})"))?;
-        // What was read belongs to what was asked for only if it is still the same.
-        let read = asked.sources.iter().flat_map(|(from, to)| &trace.sources[*from as usize..*to as usize]);
-        let read: HashSet<&Path> = read.map(|source| source.path()).collect();
-        check_files(described, described.files.iter().filter(|file| read.contains(described.place(file).as_path())))?;
+        let mut partial =
+            analyse_part(&trace, &filter, self.worker.threads, &self.progress, asked).map_err(no_memory)?;
+        check_read(described, &trace, each(&asked.sources))?;
         let names = Names::of(described);
-        partial.rename_sources(|source| names.of_text(source));
-        let notes = trace.notes.lock().expect("notes");
-        let notes = notes.iter().map(|note| SentNote::of(note, &names.of_path(&note.path))).collect();
-        pack(&Count { partial, notes })
+        partial.rename_sources(|source| names.of_text(Path::new(source)));
+        pack(&Count { partial, notes: names.notes(&trace) })
     }
+
+    fn count_again(&self, described: &Arc<Described>, again: &Again) -> Result<Vec<u8>, String> {
+        let trace = self.worker.trace(described, false)?;
+        let counts = count_again(&trace, &described.filter.filter()?, self.worker.threads, &self.progress, again)
+            .map_err(no_memory)?;
+        check_read(described, &trace, each(&again.sources))?;
+        pack(&counts)
+    }
+
+    fn rows(&self, described: &Arc<Described>, asked: &Rows, out: Out) -> Result<(), String> {
+        let trace = self.worker.trace(described, false)?;
+        let (threads, memory, progress) = (self.worker.threads, described.memory, self.progress.clone());
+        let running = query::Running { trace: trace.clone(), threads, memory, progress };
+        running.send(asked, out, |mut rest| {
+            check_read(described, &trace, asked.portion.sources().into_iter())?;
+            let names = Names::of(described);
+            query::rename_sources(&mut rest, |source| names.of_text(source));
+            Ok(Rest { notes: names.notes(&trace), ..rest })
+        })
+    }
+
+    fn write(&self, described: &Arc<Described>, asked: &Write) -> Result<Vec<u8>, String> {
+        self.worker.permit_writing(&asked.folder.path())?;
+        let trace = self.worker.trace(described, false)?;
+        let limits = (self.worker.threads, described.memory);
+        let names = writing::write(&trace, &described.filter.filter()?, asked, limits, &self.progress)?;
+        check_read(described, &trace, asked.portion.sources().into_iter())?;
+        pack(&Wrote { names, notes: Names::of(described).notes(&trace) })
+    }
+}
+
+fn no_memory(error: std::io::Error) -> String {
+    format!("no memory to decompress a trace ({error})")
+}
+
+/// The numbers in ranges of them.
+fn each(ranges: &[(u32, u32)]) -> impl Iterator<Item = u32> {
+    ranges.iter().flat_map(|(from, to)| *from..*to)
+}
+
+/// That what was read is still the same: only then it belongs to what was asked for.
+fn check_read(described: &Described, trace: &Trace, sources: impl Iterator<Item = u32>) -> Result<(), String> {
+    let read: HashSet<&Path> = sources.map(|source| trace.sources[source as usize].path()).collect();
+    check_files(described, described.files.iter().filter(|file| read.contains(described.place(file).as_path())))
 }
 
 /// What files are called where they were asked for, by where they lie.
@@ -172,7 +247,13 @@ impl Names {
         self.0.get(place).cloned().unwrap_or_else(|| place.into())
     }
 
-    fn of_text(&self, place: &str) -> String {
-        self.of_path(Path::new(place)).display().to_string()
+    fn of_text(&self, place: &Path) -> String {
+        self.of_path(place).display().to_string()
+    }
+
+    /// What was noted so far, by these names.
+    fn notes(&self, trace: &Trace) -> Vec<SentNote> {
+        let notes = trace.notes.lock().expect("notes");
+        notes.iter().map(|note| SentNote::of(note, &self.of_path(&note.path))).collect()
     }
 }

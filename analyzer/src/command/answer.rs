@@ -21,10 +21,11 @@ use super::failure::Failure;
 use super::interrupts::Interrupts;
 use super::shell::{self, Step};
 use super::stdout::unwritten;
+use super::{progress, workers};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::tables::output::{Format, RowWriter};
-use crate::tables::query::{Query, Session};
+use crate::tables::query::{Helpers, Query, Session};
 
 /// Batches that are made before the one that was made last is written.
 const AHEAD: usize = 2;
@@ -35,20 +36,26 @@ const PARTING: Duration = Duration::from_millis(300);
 /// Answers the queries that were typed, then those of the shell if it was asked for.
 pub fn ask(
     arguments: &Arguments,
-    trace: &Arc<Trace>,
+    (trace, helpers): (&Arc<Trace>, Option<workers::Helpers>),
     queries: &[String],
     analysis: Option<&Analysis>,
     out: &mut (impl Write + Send),
 ) -> Result<(), Failure> {
     let wrong = |error| Failure::Query(String::new(), error);
     let filter = arguments.filter(trace.start());
-    let session = Session::new(trace.clone(), filter, arguments.threads(), arguments.memory).map_err(wrong)?;
-    let session = session.with_files(arguments.sql_files);
+    let asking = helpers.map(|helpers| workers::asking(arguments, helpers, trace, &filter));
+    let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn Helpers>);
+    let session = Session::helped(trace.clone(), filter, arguments.threads(), arguments.memory, helping);
+    let session = session.map_err(wrong)?.with_files(arguments.sql_files);
+    let bar = (asking.is_some() && !arguments.no_progress).then(|| trace.size());
     if let Some(analysis) = analysis {
         session.fill(analysis).map_err(wrong)?;
     }
     let answer = |sql: &str, interrupts: &mut Interrupts, out: &mut _| {
-        Running::start(session.query(sql), arguments.threads())?.write(arguments.format, interrupts, out)
+        let running = Running::start(session.query(sql), arguments.threads())?;
+        let written = running.write((arguments.format, bar), interrupts, out);
+        asking.iter().for_each(workers::say_done);
+        written
     };
     for sql in queries {
         answer(sql, &mut Interrupts::ignored(), out)?;
@@ -88,14 +95,21 @@ impl Running {
     /// Writes the answer as it comes.
     fn write(
         mut self,
-        format: Format,
+        (format, bar): (Format, Option<u64>),
         interrupts: &mut Interrupts,
         out: &mut (impl Write + Send),
     ) -> Result<(), Failure> {
-        let Some(columns) = self.next(interrupts)? else { return Ok(()) };
+        let progress = self.query.progress().clone();
+        let mut begin = || -> Result<_, Failure> { Ok((self.next(interrupts)?, self.next(interrupts)?)) };
+        let (columns, mut rows) = match bar {
+            Some(bytes) => progress::shown(&progress, bytes, true, begin)?,
+            None => begin()?,
+        };
+        let Some(columns) = columns else { return Ok(()) };
         let mut writer = RowWriter::new(format, columns.schema(), out).map_err(unwritten)?;
-        while let Some(rows) = self.next(interrupts)? {
-            writer.write(&rows).map_err(unwritten)?;
+        while let Some(batch) = rows {
+            writer.write(&batch).map_err(unwritten)?;
+            rows = self.next(interrupts)?;
         }
         writer.finish().map_err(unwritten)
     }

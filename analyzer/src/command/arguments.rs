@@ -15,7 +15,7 @@ use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;
 use crate::filter::Filter;
 use crate::tables::output::Format;
-use crate::viewer::forms::parse_path;
+use crate::viewer::forms::{parse_path, path_of};
 use crate::viewer::serve::Ui;
 
 /// Says where the time of a traced program went.
@@ -87,7 +87,7 @@ pub struct Arguments {
     pub parquet: Option<PathBuf>,
 
     /// Write a trace for ui.perfetto.dev, all processes in one file; as FILE.tar, a file a host for viewers from v58 on
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--perfetto", &["pftrace", "tar"], text))]
     pub perfetto: Option<PathBuf>,
 
     /// How --perfetto is compressed; viewers before v58 show nothing of zstd
@@ -95,7 +95,7 @@ pub struct Arguments {
     pub compress: String,
 
     /// Write Chrome's trace events (.json or .json.gz)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--chrome", &["json", "pfw"], text))]
     pub chrome: Option<PathBuf>,
 
     /// Write --chrome in the lines that DFTracer's tools read (.pfw or .pfw.gz)
@@ -227,11 +227,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Have these workers read and count: host:port,host:port, or @FILE with one a line; local:N starts N processes here, slurm one
+    /// Have these workers read, count and answer queries: host:port,host:port, or @FILE with one a line; local:N starts N processes here, slurm one
     /// on each node of the allocation. `dlio-analyze worker --help` says how others are started
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Many machines",
-          conflicts_with_all = ["compare", "fail_if", "workload", "sql", "shell", "similarity", "parquet", "perfetto", "chrome", "export", "view"])]
+          conflicts_with_all = ["compare", "fail_if", "workload", "similarity", "perfetto", "chrome", "export", "view"])]
     pub workers: Option<Workers>,
 
     /// File with the token that workers of other machines were started with [default: DLIO_CLUSTER_TOKEN]

@@ -33,11 +33,55 @@ pub fn complaint(sql: &str, error: &DataFusionError) -> String {
 fn plain(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or_default().to_string();
-    let known =
-        ["SQL error: ", "Schema error: ", "Error during planning: ", "DataFusion error: ", "datafusion.public."];
+    let known = [
+        "External error: ",
+        "SQL error: ",
+        "Schema error: ",
+        "Error during planning: ",
+        "DataFusion error: ",
+        "datafusion.public.",
+        "Arrow error: ",
+        "Execution error: ",
+        "Internal error: ",
+    ];
     let text = known.iter().fold(text, |text, wrapping| text.replace(wrapping, ""));
-    let missing = text.strip_prefix("table '").and_then(|rest| rest.split_once("' not found"));
-    missing.map_or_else(|| text.clone(), |(name, _)| no_table(name))
+    let said = missing_table(&text).or_else(|| no_function(&text)).or_else(|| not_taken(&text));
+    said.or_else(|| not_grouped(&text)).unwrap_or(text)
+}
+
+fn missing_table(text: &str) -> Option<String> {
+    between(text, "table '", "' not found").map(no_table)
+}
+
+/// What stands between two texts, of which the first comes first of all.
+fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
+    text.strip_prefix(before)?.split_once(behind).map(|(between, _)| between)
+}
+
+/// The library proposes the nearest of two hundred functions, however far that is.
+fn no_function(text: &str) -> Option<String> {
+    let name = between(text, "Invalid function '", "'")?;
+    let near = text.split_once("Did you mean '").and_then(|(_, rest)| rest.split('\'').next());
+    let near = near.filter(|near| edits(near, &name.to_lowercase()) <= SLIPS_MAX.min(name.len() / 2));
+    let meant = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Some(format!("there is no function {name}{meant}"))
+}
+
+/// A function that takes other arguments than it was given: one of the reasons is said of each type it takes.
+fn not_taken(text: &str) -> Option<String> {
+    let name = between(text, "Function '", "' failed to match any signature")?;
+    let (_, given) = text.split_once("but received ")?;
+    let given = given.split([' ', ',']).next()?;
+    let mut taken: Vec<_> = text.split("' requires ").skip(1).filter_map(|rest| rest.split(',').next()).collect();
+    taken.dedup();
+    Some(format!("{name} takes no {given}; it takes {}", taken.join(", ")))
+}
+
+fn not_grouped(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Column in SELECT must be in GROUP BY")?;
+    let column = rest.split_once("column \"")?.1.split('"').next()?;
+    let bare = column.rsplit('.').next()?;
+    Some(format!("{column} has many values in a group: group by it too, or take one of them, as in max({bare})"))
 }
 
 fn no_table(name: &str) -> String {
@@ -137,6 +181,26 @@ mod tests {
             assert!(no_column(name, columns).contains(&format!("did you mean {meant}")), "{name}");
         }
         assert!(no_column("colour", &files).starts_with("there is no column colour. Here are path"));
+    }
+
+    #[test]
+    fn what_the_library_says_at_length_is_said_in_a_sentence() {
+        let plan = |text: &str| plain(&DataFusionError::Plan(text.into()));
+        assert_eq!(plan("Invalid function 'foo'.\nDid you mean 'cos'?"), "there is no function foo");
+        assert_eq!(
+            plan("Invalid function 'avgg'.\nDid you mean 'avg'?"),
+            "there is no function avgg; did you mean avg?"
+        );
+        let signatures = "Function 'sum' failed to match any signature, errors: Function 'sum' requires Decimal, but \
+                          received String (DataType: Utf8View).,Function 'sum' requires Int64, but received String \
+                          (DataType: Utf8View)..";
+        assert_eq!(plan(signatures), "sum takes no String; it takes Decimal, Int64");
+        let grouped = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
+                       \"events.dur\" must appear in the GROUP BY clause or must be part of an aggregate function";
+        assert_eq!(
+            plan(grouped),
+            "events.dur has many values in a group: group by it too, or take one of them, as in max(dur)"
+        );
     }
 
     #[test]

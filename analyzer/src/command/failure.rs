@@ -6,6 +6,7 @@ use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use super::complaint::complaint;
+use crate::draft::system_error;
 use crate::load::errors::LoadError;
 use crate::tables::output::Format;
 use crate::viewer::serve;
@@ -142,16 +143,11 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// The system's error behind one of which writers kept the words alone.
-pub fn system_error(words: &str) -> Option<std::io::Error> {
-    let (_, rest) = words.rsplit_once("(os error ")?;
-    rest.split(')').next()?.parse().ok().map(std::io::Error::from_raw_os_error)
-}
-
 /// The remedy for a place that cannot be written to.
 fn remedy(error: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    use std::io::ErrorKind::{FileTooLarge, NotFound, QuotaExceeded, StorageFull};
     match error.kind() {
+        NotFound => "make its folder first, or choose another place",
         StorageFull | QuotaExceeded => "make room there, or choose another disk",
         FileTooLarge => "raise the limit on a file's size (ulimit -f), or write less",
         _ => "choose another place",

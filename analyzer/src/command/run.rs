@@ -100,7 +100,7 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
         notice!("dlio-analyze: {warning}");
     }
     let helpers = cluster.as_ref().map(|cluster| (cluster, files.as_slice()));
-    let analysis = if arguments.wants_summary() {
+    let mut analysis = if arguments.wants_summary() {
         Some(summary(arguments, (&trace, &limits), (cache.as_ref(), helpers), &mut out)?)
     } else {
         None
@@ -108,14 +108,16 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     if arguments.wants_rows() {
         say_unrecorded(arguments, &trace);
     }
-    if let Some(folder) = &arguments.parquet {
+    if let Some(folder) = &arguments.parquet
+        && !is_written_by(helpers, arguments, &trace, &mut analysis, folder)?
+    {
         write_parquet(arguments, &trace, folder)?;
     }
     for (path, form) in &exports {
         exports::write(arguments, &trace, path, *form)?;
     }
     if !queries.is_empty() || arguments.shell {
-        answer::ask(arguments, &trace, &queries, analysis.as_ref(), &mut out)?;
+        answer::ask(arguments, (&trace, helpers), &queries, analysis.as_ref(), &mut out)?;
     }
     out.finish().map_err(Failure::Write)?;
     if let Some(server) = server {
@@ -143,6 +145,26 @@ fn say_unrecorded(arguments: &Arguments, trace: &Trace) {
 
 fn holds_something(folder: &std::path::Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Has workers write Parquet, if there are any. They count first: the numbers of files are those of the count.
+fn is_written_by(
+    helpers: Option<workers::Helpers>,
+    arguments: &Arguments,
+    trace: &Trace,
+    analysis: &mut Option<Analysis>,
+    folder: &Path,
+) -> Result<bool, Failure> {
+    let Some(helpers) = helpers else { return Ok(false) };
+    let analysis = match analysis {
+        Some(known) => known,
+        none => none.insert(workers::analysed(arguments, helpers, trace, &arguments.filter(trace.start()))?),
+    };
+    // Its table of the summary is the one that is counted in passing.
+    let (durations, listed) = (analysis.durations.take(), std::mem::take(&mut analysis.files_listed));
+    let written = workers::wrote_parquet(arguments, helpers, trace, analysis, folder);
+    (analysis.durations, analysis.files_listed) = (durations, listed);
+    written
 }
 
 fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<(), Failure> {

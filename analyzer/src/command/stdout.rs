@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::error::ArrowError;
 
-use super::failure::{Failure, system_error};
+use super::failure::Failure;
+use crate::draft::system_error;
 
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
 

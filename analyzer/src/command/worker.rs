@@ -24,9 +24,14 @@ struct Arguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: String,
 
-    /// Folder below which traces may be read (repeatable); nothing else is
+    /// Folder below which traces may be read (repeatable), or s3://bucket/prefix, with credentials of this environment; nothing
+    /// else is
     #[arg(long, value_name = "DIR", required = true)]
     root: Vec<PathBuf>,
+
+    /// Folder below which --parquet of whoever asks may be written (repeatable); nothing is written elsewhere
+    #[arg(long, value_name = "DIR")]
+    write: Vec<PathBuf>,
 
     /// File with the token that whoever asks has to have [default: DLIO_CLUSTER_TOKEN]
     #[arg(long, value_name = "FILE")]
@@ -85,7 +90,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     }
     let cores = || std::thread::available_parallelism().map_or(2, usize::from);
     let threads = arguments.threads.map_or_else(cores, usize::from);
-    let worker = Arc::new(Worker::new(&arguments.root, threads)?);
+    let worker = Arc::new(Worker::new(&arguments.root, &arguments.write, threads)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| format!("no threads can be started ({error})"))?;
     runtime.block_on(async {

@@ -8,9 +8,11 @@ use dlio_cluster::dispatch::Dispatched;
 use super::arguments::Arguments;
 use super::failure::Failure;
 use super::progress;
+pub use crate::cluster::asking::Asking;
 pub use crate::cluster::coordinator::Cluster;
 use crate::cluster::coordinator::Question;
-use crate::cluster::fleet::Fleet;
+use crate::cluster::fleet::{Fleet, Places};
+use crate::cluster::writing::Unwritten;
 use crate::filter::Filter;
 use crate::load::inputs::expand;
 use crate::load::{Trace, bucket};
@@ -21,19 +23,10 @@ use crate::summary::units::many;
 /// The workers that were asked for, once all of them are there.
 pub fn asked(arguments: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {
     let Some(workers) = &arguments.workers else { return Ok(None) };
-    if arguments.exact {
-        return Err(Failure::Cluster(
-            "--exact reads the trace twice, which workers do not; leave out one of --exact and --workers".into(),
-        ));
-    }
-    if let Some(bucket) = arguments.traces.iter().find(|typed| bucket::is_object(Path::new(typed))) {
-        return Err(Failure::Cluster(format!(
-            "{bucket}: workers read files that all machines see, and no buckets; leave out --workers, or mount the bucket"
-        )));
-    }
     let inputs = places(&arguments.traces)?;
-    let roots = roots(&inputs);
-    let ready = Fleet::ready(workers, &roots, arguments.token.as_deref(), arguments.threads());
+    let writes = arguments.parquet.iter().filter_map(|folder| std::path::absolute(folder).ok()).collect();
+    let places = Places { roots: roots(&inputs), writes };
+    let ready = Fleet::ready(workers, &places, arguments.token.as_deref(), arguments.threads());
     let fleet = ready.map_err(Failure::Cluster)?;
     Cluster::of(fleet, &inputs).map(|cluster| Some(Arc::new(cluster))).map_err(|trouble| Failure::Cluster(trouble.0))
 }
@@ -42,6 +35,10 @@ pub fn asked(arguments: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {
 fn places(typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut places = Vec::new();
     for input in typed {
+        if bucket::is_object(Path::new(input)) {
+            places.push(bucket::fixed(input).into());
+            continue;
+        }
         match std::fs::canonicalize(input) {
             Ok(place) => places.push(place),
             // A pattern: where what it matches lies.
@@ -54,9 +51,9 @@ fn places(typed: &[String]) -> Result<Vec<PathBuf>, Failure> {
     Ok(places)
 }
 
-/// The folders in which they lie.
+/// The folders in which they lie, and places in buckets.
 fn roots(places: &[PathBuf]) -> Vec<PathBuf> {
-    let folder = |place: &PathBuf| match place.is_dir() {
+    let folder = |place: &PathBuf| match bucket::is_object(place) || place.is_dir() {
         true => place.clone(),
         false => place.parent().unwrap_or(Path::new("/")).to_path_buf(),
     };
@@ -77,13 +74,50 @@ pub fn analysed(
     filter: &Filter,
 ) -> Result<Analysis, Failure> {
     let (given, memory, units) = (&arguments.traces, arguments.memory, !arguments.no_cache && filter.is_empty());
-    let question = Question { trace, given, files, filter, memory, units };
+    let question = Question { trace, given, files, filter, memory, units, exact: arguments.exact };
     let progress = Arc::new(Progress::default());
     let work = || cluster.analyse(&question, &progress);
     let shown = progress::shown(&progress, trace.size(), !arguments.no_progress, work);
     let (analysis, dispatched) = shown.map_err(|trouble| Failure::Cluster(trouble.0))?;
     say(cluster, &dispatched);
     Ok(analysis)
+}
+
+/// Has workers write Parquet; `false` if they do not, and why was said.
+pub fn wrote_parquet(
+    arguments: &Arguments,
+    (cluster, files): Helpers,
+    trace: &Trace,
+    analysis: &Analysis,
+    folder: &Path,
+) -> Result<bool, Failure> {
+    let (given, memory, filter) = (&arguments.traces, arguments.memory, arguments.filter(trace.start()));
+    let question = Question { trace, given, files, filter: &filter, memory, units: false, exact: false };
+    let progress = Arc::new(Progress::default());
+    let work = || cluster.write(&question, analysis, folder, &progress);
+    match progress::shown(&progress, trace.size(), !arguments.no_progress, work) {
+        Ok(dispatched) => {
+            say(cluster, &dispatched);
+            Ok(true)
+        }
+        Err(Unwritten::NotTheirs(why)) => {
+            notice!("dlio-analyze: {} is written by this process alone: {why}", folder.display());
+            Ok(false)
+        }
+        Err(Unwritten::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
+        Err(Unwritten::Here(error)) => Err(Failure::Parquet(folder.to_path_buf(), error)),
+    }
+}
+
+/// The workers, to be asked by queries.
+pub fn asking(arguments: &Arguments, (cluster, files): Helpers, trace: &Arc<Trace>, filter: &Filter) -> Asking {
+    let (given, files) = (arguments.traces.clone(), files.to_vec());
+    Asking::new(cluster.clone(), trace.clone(), given, files, filter.clone(), arguments.memory)
+}
+
+/// Says what there is to say after a query.
+pub fn say_done(asking: &Asking) {
+    say(asking.cluster(), &asking.take_done());
 }
 
 /// Says which workers went away, and that nothing is missing for it.

@@ -165,7 +165,9 @@ impl Limits {
     }
 
     fn amend_one(&mut self, table: &str, line: &str) -> Result<(), String> {
-        let (name, value) = line.split_once('=').ok_or("there is no `id.key = number`")?;
+        let (name, value) = line.split_once('=').ok_or_else(|| {
+            format!("{line:?} is no limit; a line is rule.limit = number, as in input-bound.wait = 0.2")
+        })?;
         let name = if table.is_empty() { name.trim().to_string() } else { format!("{table}.{}", name.trim()) };
         let value: f64 = value.trim().parse().map_err(|_| format!("{:?} is no number", value.trim()))?;
         if !value.is_finite() || value < 0.0 {
@@ -210,7 +212,7 @@ mod tests {
         assert!(refusal("nothing.wait = 1").contains("no rule has the limit nothing.wait"));
         assert!(refusal("input-bound.wait = much").contains("\"much\" is no number"));
         assert!(refusal("input-bound.wait = -1").contains("is no limit"));
-        assert!(refusal("input-bound").contains("id.key = number"));
+        assert!(refusal("input-bound").contains("a line is rule.limit = number"));
     }
 
     #[test]

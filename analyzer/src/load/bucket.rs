@@ -323,6 +323,14 @@ pub fn list(given: &str) -> io::Result<Vec<(PathBuf, bool)>> {
         .collect())
 }
 
+/// The part of what was typed below which all lies that is meant: a bucket, a prefix or an object.
+pub fn fixed(given: &str) -> &str {
+    match given.find(['*', '?', '[']) {
+        Some(wild) => given[..wild].rfind('/').map_or(given, |slash| &given[..slash]),
+        None => given.trim_end_matches('/'),
+    }
+}
+
 fn listed_object(bucket: &str, store: &Arc<AmazonS3>, meta: ObjectMeta) -> Object {
     let ObjectMeta { location, last_modified, size, e_tag, .. } = meta;
     let modified = (last_modified.timestamp(), i64::from(last_modified.timestamp_subsec_nanos()));

@@ -14,8 +14,9 @@ use std::time::Duration;
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::{HEADER_SIZE, Header, MAGIC, Opener};
+use dlio_schemas::native::columns::Asked;
 use dlio_schemas::native::fields::{Ending, Fields, key};
-use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_block, is_of_the_writer, learn};
+use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_some, is_of_the_writer, learn};
 use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
 use dlio_schemas::native::tally::Tallied;
@@ -26,7 +27,7 @@ use dlio_schemas::secrets::masked_text;
 use super::duplicates::Duplicates;
 use super::errors::Note;
 use super::parts::{Export, LookAgain, NativeFiles, changed_just_now, stem};
-use super::resolve::{Meta, Resolver};
+use super::resolve::{self, Meta, Resolver};
 use super::source::{Format, Reader, Source};
 use super::store::FileStore;
 use super::stored::{self, StoredFile};
@@ -378,21 +379,21 @@ impl NativeSource {
         })
     }
 
-    /// Loads and decodes a block into the reader's scratch.
-    fn decode(&self, block: &EventBlock, reader: &mut Reader) -> Result<(), Damage> {
+    /// Loads a block and decodes what is asked for, once its operations are known, into the reader's scratch.
+    fn decode(&self, block: &EventBlock, reader: &mut Reader, ask: impl FnOnce(&[u16]) -> Asked) -> Result<(), Damage> {
         let file = self.held.clone().map_or_else(|| reader.files.get(&self.path), Ok);
         let file = file.map_err(|_| Damage::Broken("the file cannot be opened any more"))?;
         let scratch = &mut reader.native;
         scratch.bytes.resize(block.header.size(), 0);
         file.read_exact_at(&mut scratch.bytes, block.offset as u64).map_err(|_| Damage::Cut)?;
-        decode_block(&block.header, &scratch.bytes, &mut scratch.opener, &mut scratch.events)
+        decode_some(&block.header, &scratch.bytes, &mut scratch.opener, &mut scratch.events, ask)
     }
 
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
         let resolver = self.resolver(catalog);
         let carried = if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
-        self.decode(block, reader)?;
+        self.decode(block, reader, |ops| resolve::asked(ops, wanted))?;
         let events = std::mem::take(&mut reader.native.events);
         resolver.fill(block.header.tid, &events, carried, reader.split(), catalog, wanted);
         reader.native.events = events;
@@ -404,7 +405,7 @@ impl NativeSource {
         let Some(before) = self.piece_before(index) else { return Vec::new() };
         let events = match before.checked_sub(self.blocks.len()) {
             Some(leftover) => &self.leftovers[leftover].events,
-            None if self.decode(&self.blocks[before], reader).is_ok() => &reader.native.events,
+            None if self.decode(&self.blocks[before], reader, |_| Asked::ALL).is_ok() => &reader.native.events,
             None => return Vec::new(),
         };
         let trailing = (0..events.len()).rev().take_while(|&i| events.op[i] == Op::META.0).count();
@@ -467,20 +468,25 @@ impl Source for NativeSource {
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
-        let unit = |index: usize, last: u64, events: usize, size: usize| Unit {
+        let unit = |index: usize, earliest: Option<u64>, last: u64, events: usize, size: usize| Unit {
+            first_start: earliest.map_or(i64::MIN, |tick| self.unix_ns(tick)),
             last_end: self.unix_ns(last),
             proc: Some(self.proc),
             ..Unit::new(source, index as u32, events as u64, size as u64)
         };
-        let blocks = self.blocks.iter().zip(0..);
-        let mut units: Vec<_> =
-            blocks.map(|(b, i)| unit(i, b.header.last, b.header.count as usize, b.header.size())).collect();
-        for (leftover, i) in self.leftovers.iter().zip(self.blocks.len()..) {
-            let ends = leftover.events.start.iter().zip(&leftover.events.duration).map(|(s, d)| s.wrapping_add(*d));
-            units.push(unit(i, ends.max().unwrap_or(0), leftover.events.len(), 0));
+        let of_block = |(index, block): (usize, &EventBlock)| {
+            let header = &block.header;
+            unit(index, header.earliest(), header.last, header.count as usize, header.size())
+        };
+        let mut units: Vec<_> = self.blocks.iter().enumerate().map(of_block).collect();
+        for (index, Leftover { events, .. }) in (self.blocks.len()..).zip(&self.leftovers) {
+            let ends = events.start.iter().zip(&events.duration).map(|(s, d)| s.wrapping_add(*d));
+            let earliest = events.start.iter().min().copied();
+            units.push(unit(index, earliest, ends.max().unwrap_or(0), events.len(), 0));
         }
-        if !self.open_spans.is_empty() {
-            units.push(unit(self.blocks.len() + self.leftovers.len(), self.last_tick, self.open_spans.len(), 0));
+        if let Some(earliest) = self.open_spans.iter().map(|span| span.start).min() {
+            let index = self.blocks.len() + self.leftovers.len();
+            units.push(unit(index, Some(earliest), self.last_tick, self.open_spans.len(), 0));
         }
         units
     }
@@ -581,14 +587,15 @@ pub fn is_here(fields: &Fields) -> bool {
     fields.get(key::BOOT_ID) == Some(HERE.trim())
 }
 
-/// True if a process runs on this machine. Of one on another machine that is not known.
+/// True if a process runs on this machine. Of one on another machine that is not known. One of its number that the kernel
+/// had started when its image began is that one.
 pub fn is_running(fields: &Fields) -> bool {
     if !is_here(fields) {
         return false;
     }
     let start = fields.number::<i32>(key::PID).and_then(start_boot_ns);
-    let ours = fields.number::<u64>(key::START_BOOT_NS);
-    start.zip(ours).is_some_and(|(kernel, ours)| kernel.abs_diff(ours) <= START_SLACK_NS)
+    let ours = fields.number::<u64>(key::START_BOOT_NS).max(fields.number(key::IMAGE));
+    start.zip(ours).is_some_and(|(kernel, ours)| kernel <= ours.saturating_add(START_SLACK_NS))
 }
 
 /// The start of a living process, by the kernel.

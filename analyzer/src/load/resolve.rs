@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
 use dlio_schemas::clock::Clock;
-use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::columns::{Asked, Events};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
 use super::arguments::arguments;
-use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Row, Value, Wanted};
+use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::names::readable;
 
@@ -146,36 +146,29 @@ impl Resolver {
         batch.clear();
         batch.proc = self.proc;
         batch.tid = tid as i32;
-        self.clock.convert(&events.start, &mut batch.ts);
-        times.ends.clear();
-        times.ends.extend(events.start.iter().zip(&events.duration).map(|(start, dur)| start.wrapping_add(*dur)));
-        self.clock.convert(&times.ends, &mut times.end_ns);
-        batch.dur.extend(times.end_ns.iter().zip(&batch.ts).map(|(end, start)| end.wrapping_sub(*start).max(0)));
-        batch.ts.iter_mut().for_each(|ts| *ts = ts.wrapping_add(self.offset));
-        self.fill_calls(events, batch);
-        if events.op.iter().any(|&op| TRAITS[op as usize & OP_MAX as usize].needs_care()) {
+        if wanted.columns.has(Columns::TS.and(Columns::DUR)) {
+            self.fill_times(events, times, batch, wanted.columns);
+        }
+        fill_calls(events, batch, wanted.columns);
+        if wanted.columns.has(Columns::FILE) {
+            batch.file.extend(events.file.iter().map(|&id| self.file(id)));
+        }
+        if events.op.iter().any(|&op| traits_of(op).needs_care()) {
             self.fill_app(events, carried, batch, catalog, wanted);
         } else if wanted.args {
             (0..events.len()).for_each(|i| self.call_args(events, i, batch, catalog));
         }
     }
 
-    /// The columns of calls, all rows alike.
-    fn fill_calls(&self, events: &Events, batch: &mut Batch) {
-        let of = |op: u16| &TRAITS[op as usize & OP_MAX as usize];
-        batch.kind.extend(events.op.iter().map(|&op| of(op).kind));
-        batch.file.extend(events.file.iter().map(|&id| self.files.get(id as usize).copied().unwrap_or(FILE_NONE)));
-        batch.fd.extend(events.fd.iter().map(|&fd| if fd < 0 { ABSENT_32 } else { fd }));
-        let positions = events.op.iter().zip(&events.a).zip(&events.known);
-        batch.pos.extend(
-            positions.map(|((&op, &a), &known)| if known && of(op).position && a != POS_UNKNOWN { a } else { ABSENT }),
-        );
-        batch.requested.extend(events.op.iter().zip(&events.b).map(|(&op, &b)| if of(op).size { b } else { ABSENT }));
-        batch
-            .bytes
-            .extend(events.op.iter().zip(&events.ret).map(|(&op, &r)| if of(op).moves && r >= 0 { r } else { ABSENT }));
-        batch.ret.extend_from_slice(&events.ret);
-        batch.depth.extend_from_slice(&events.depth);
+    fn fill_times(&self, events: &Events, times: &mut Times, batch: &mut Batch, columns: Columns) {
+        self.clock.convert(&events.start, &mut batch.ts);
+        if columns.has(Columns::DUR) {
+            times.ends.clear();
+            times.ends.extend(events.start.iter().zip(&events.duration).map(|(start, dur)| start.wrapping_add(*dur)));
+            self.clock.convert(&times.ends, &mut times.end_ns);
+            batch.dur.extend(times.end_ns.iter().zip(&batch.ts).map(|(end, start)| end.wrapping_sub(*start).max(0)));
+        }
+        batch.ts.iter_mut().for_each(|ts| *ts = ts.wrapping_add(self.offset));
     }
 
     /// Corrects the rows that are no calls, and takes those out that are no events.
@@ -183,21 +176,29 @@ impl Resolver {
         let mut metas = carried;
         let mut keep = vec![true; events.len()];
         let mut app_kinds = self.app_kinds.lock().expect("kinds of spans");
+        // Where nobody wants what is in it, it is not there.
+        let a = |i: usize| events.a.get(i).copied();
         for (i, keep) in keep.iter_mut().enumerate() {
             let op = Op(events.op[i]);
+            let traits = traits_of(op.0);
+            if !wanted.args && !traits.needs_care() {
+                continue;
+            }
             match op {
                 Op::META => {
                     *keep = false;
-                    metas.push(Meta::of(events, i));
+                    if wanted.args {
+                        metas.push(Meta::of(events, i));
+                    }
                 }
                 Op::LOST => {
                     *keep = false;
-                    batch.lost += events.a[i].max(0) as u64;
+                    batch.lost += a(i).unwrap_or(0).max(0) as u64;
                 }
                 Op::SPAN | Op::INSTANT | Op::COUNTER => {
                     let key = (op.0, events.file[i], events.fd[i]);
                     let kind = *app_kinds.entry(key).or_insert_with(|| self.app_kind(key, catalog));
-                    let steps = (op != Op::COUNTER && events.known[i]).then(|| events.a[i]);
+                    let steps = a(i).filter(|_| op != Op::COUNTER && events.known[i]);
                     say(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
                     if wanted.args {
@@ -205,16 +206,15 @@ impl Resolver {
                     }
                 }
                 _ => {
-                    if events.known[i] && TRAITS[op.0 as usize & OP_MAX as usize].source {
-                        batch.sources.push((i as u32, self.file(events.a[i] as u32)));
-                    }
-                    if op.info().is_none() {
+                    let source = a(i).filter(|_| events.known[i] && traits.source);
+                    batch.sources.extend(source.map(|source| (i as u32, self.file(source as u32))));
+                    if !traits.known {
                         batch.kind[i] = catalog.call(&format!("operation {}", op.0), "posix");
                     }
                     if wanted.args {
                         self.call_args(events, i, batch, catalog);
                     }
-                    if TRAITS[op.0 as usize & OP_MAX as usize].told {
+                    if traits.told {
                         let metas = std::mem::take(&mut metas);
                         if wanted.args {
                             self.app_args(events, i, metas, batch, catalog);
@@ -286,19 +286,67 @@ impl Traits {
     }
 }
 
+/// The columns of a block of some operations that a batch needs to have those that are wanted.
+pub fn asked(ops: &[u16], wanted: Wanted) -> Asked {
+    if wanted.args || wanted.columns == Columns::ALL {
+        return Asked::ALL;
+    }
+    let has = |columns| wanted.columns.has(columns);
+    // Spans have their names in the columns of files and descriptors, and steps in that of positions.
+    let says = ops.iter().any(|&op| traits_of(op).needs_care());
+    Asked {
+        times: has(Columns::TS.and(Columns::DUR)),
+        file: has(Columns::FILE) || says,
+        fd: has(Columns::FD) || says,
+        a: has(Columns::POS) || says && has(Columns::STEPS),
+        b: has(Columns::REQUESTED),
+        ret: has(Columns::BYTES.and(Columns::RET)),
+    }
+}
+
+#[inline(always)]
+fn traits_of(op: u16) -> &'static Traits {
+    &TRAITS[op as usize & OP_MAX as usize]
+}
+
+/// The columns of calls, all rows alike.
+fn fill_calls(events: &Events, batch: &mut Batch, columns: Columns) {
+    let ops = || events.op.iter();
+    batch.kind.extend(ops().map(|&op| traits_of(op).kind));
+    batch.depth.extend_from_slice(&events.depth);
+    if columns.has(Columns::FD) {
+        batch.fd.extend(events.fd.iter().map(|&fd| if fd < 0 { ABSENT_32 } else { fd }));
+    }
+    if columns.has(Columns::POS) {
+        let is_position = |op, a, known| known && traits_of(op).position && a != POS_UNKNOWN;
+        let positions = ops().zip(&events.a).zip(&events.known);
+        batch.pos.extend(positions.map(|((&op, &a), &known)| if is_position(op, a, known) { a } else { ABSENT }));
+    }
+    if columns.has(Columns::REQUESTED) {
+        batch.requested.extend(ops().zip(&events.b).map(|(&op, &b)| if traits_of(op).size { b } else { ABSENT }));
+    }
+    if columns.has(Columns::BYTES) {
+        let moved = |op, ret| if traits_of(op).moves && ret >= 0 { ret } else { ABSENT };
+        batch.bytes.extend(ops().zip(&events.ret).map(|(&op, &ret)| moved(op, ret)));
+    }
+    if columns.has(Columns::RET) {
+        batch.ret.extend_from_slice(&events.ret);
+    }
+}
+
 /// Makes row `i` one that the program said of itself.
 pub fn say(batch: &mut Batch, i: usize, kind: u32, steps: Option<i64>) {
     batch.kind[i] = kind;
-    batch.file[i] = FILE_NONE;
-    batch.fd[i] = ABSENT_32;
-    batch.pos[i] = ABSENT;
-    batch.requested[i] = ABSENT;
-    batch.bytes[i] = ABSENT;
-    batch.ret[i] = ABSENT;
+    // Columns that are not wanted are empty.
+    batch.file.get_mut(i).into_iter().for_each(|file| *file = FILE_NONE);
+    batch.fd.get_mut(i).into_iter().for_each(|fd| *fd = ABSENT_32);
+    for column in [&mut batch.pos, &mut batch.requested, &mut batch.bytes, &mut batch.ret] {
+        column.get_mut(i).into_iter().for_each(|value| *value = ABSENT);
+    }
     let (epoch, step) = steps.map_or((STEP_NONE, STEP_NONE), unpack_steps);
     if epoch != STEP_NONE || step != STEP_NONE {
-        batch.epoch.resize(batch.ts.len(), ABSENT_32);
-        batch.step.resize(batch.ts.len(), ABSENT_32);
+        batch.epoch.resize(batch.len(), ABSENT_32);
+        batch.step.resize(batch.len(), ABSENT_32);
         batch.epoch[i] = epoch;
         batch.step[i] = step;
     }

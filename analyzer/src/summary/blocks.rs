@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::intervals::Interval;
+use super::travel::Columns;
 
 /// A block, as locks of parallel file systems and stripes are: 1 MiB.
 const BLOCK_SHIFT: u32 = 20;
@@ -21,7 +22,7 @@ const KEPT_MAX: usize = 1 << 16;
 const WRITERS_MAX: usize = 8;
 
 /// What one process wrote to a block.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Writer {
     proc: u32,
     calls: u64,
@@ -32,6 +33,7 @@ struct Writer {
 
 /// See the module.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(into = "Sent", try_from = "Sent")]
 pub struct Blocks {
     /// Of so many blocks, as a power of two, one is kept.
     shift: u32,
@@ -39,11 +41,54 @@ pub struct Blocks {
 }
 
 /// One of them.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 struct Block {
     /// Of the name of its file.
     hash: u64,
     writers: Vec<Writer>,
+}
+
+/// Blocks as they travel, without the hashes of names: those who get them have the names.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    shift: u32,
+    /// A row for each writer of a block, in order: how much further on file and block are than before, process, calls, their
+    /// time, the start of the first, and how much later than after that time the last one ended.
+    writers: Columns,
+}
+
+impl From<Blocks> for Sent {
+    fn from(of: Blocks) -> Sent {
+        let each = |(place, block): ((u32, i64), Block)| block.writers.into_iter().map(move |writer| (place, writer));
+        let mut all: Vec<_> = of.blocks.into_iter().flat_map(each).collect();
+        all.sort_unstable_by_key(|(place, writer)| (*place, writer.proc));
+        let mut before = (0, 0);
+        let row = |((file, at), Writer { proc, calls, ns, first, last }): ((u32, i64), Writer)| {
+            let (file_before, at_before) = std::mem::replace(&mut before, (file, at));
+            let (file, at) = (file as i64 - file_before as i64, at.wrapping_sub(at_before));
+            let later = last.wrapping_sub(first).wrapping_sub(ns as i64);
+            [file, at, proc as i64, calls as i64, ns as i64, first, later]
+        };
+        let rows: Vec<_> = all.into_iter().map(row).collect();
+        Sent { shift: of.shift, writers: Columns::of(&rows, |row| *row) }
+    }
+}
+
+impl TryFrom<Sent> for Blocks {
+    type Error = &'static str;
+
+    fn try_from(from: Sent) -> Result<Blocks, &'static str> {
+        let rows = from.writers.things(|row: [i64; 7]| row).ok_or("columns of blocks that do not fit")?;
+        let mut blocks = Blocks { shift: from.shift, ..Blocks::default() };
+        let mut place = (0u32, 0i64);
+        for [file, at, proc, calls, ns, first, later] in rows {
+            place = (place.0.wrapping_add(file as u32), place.1.wrapping_add(at));
+            let last = first.wrapping_add(ns).wrapping_add(later);
+            let writer = Writer { proc: proc as u32, calls: calls as u64, ns: ns as u64, first, last };
+            blocks.blocks.entry(place).or_default().writers.push(writer);
+        }
+        Ok(blocks)
+    }
 }
 
 /// The number that decides which blocks of a file are kept: the same whatever number the file has.
@@ -76,6 +121,11 @@ impl Blocks {
         for (place, block) in other.blocks {
             block.writers.into_iter().for_each(|writer| self.put(place, block.hash, writer));
         }
+    }
+
+    /// Gives blocks that have travelled the hashes of their files' names.
+    pub fn name(&mut self, hash: impl Fn(u32) -> u64) {
+        self.blocks.iter_mut().for_each(|((file, _), block)| block.hash = hash(*file));
     }
 
     /// The same of files with other numbers.
@@ -167,6 +217,27 @@ mod tests {
         let found = blocks.common(|proc| Some(proc as i32));
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(found[&1], Common { writes: 200, ns: 2000 });
+    }
+
+    #[test]
+    fn blocks_that_travel_are_the_same_where_they_arrive() {
+        let mut blocks = Blocks { shift: 1, ..Blocks::default() };
+        let hash = |file: u32| name_hash(&format!("/data/{file}"));
+        for (turn, proc) in (0..40i64).zip([7, 3, 9].into_iter().cycle()) {
+            let file = (turn % 5) as u32;
+            blocks.wrote(proc, (file, hash(file)), (turn << 19, 1 << 20), at(turn * 1000 - 7));
+        }
+        let sent = rmp_serde::to_vec(&blocks).unwrap();
+        let mut arrived: Blocks = rmp_serde::from_slice(&sent).unwrap();
+        arrived.name(hash);
+        let sorted = |blocks: &Blocks| {
+            let mut all: Vec<_> = blocks.blocks.iter().map(|(place, block)| (*place, block.clone())).collect();
+            all.iter_mut().for_each(|(_, block)| block.writers.sort_by_key(|writer| writer.proc));
+            all.sort_by_key(|(place, _)| *place);
+            all.into_iter().map(|(place, block)| (place, block.hash, block.writers)).collect::<Vec<_>>()
+        };
+        assert!(!blocks.blocks.is_empty());
+        assert_eq!((arrived.shift, sorted(&arrived)), (blocks.shift, sorted(&blocks)));
     }
 
     #[test]

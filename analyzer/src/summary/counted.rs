@@ -42,7 +42,7 @@ pub struct KindCount {
 }
 
 /// Of one file.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileCount {
     pub events: u64,
     pub opens: u64,
@@ -70,6 +70,36 @@ impl Default for FileCount {
             last_ts: i64::MIN,
             size: ABSENT,
         }
+    }
+}
+
+/// Files as they travel.
+mod file_columns {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::FileCount;
+    use crate::summary::travel::Columns;
+
+    pub fn serialize<S: Serializer>(files: &[FileCount], to: S) -> Result<S::Ok, S::Error> {
+        let signed = |numbers: [u64; 6]| numbers.map(|number| number as i64);
+        let columns = Columns::of(files, |file| {
+            let FileCount { events, opens, time_ns, asked_ns, bytes_read, bytes_written, first_ts, last_ts, size } =
+                *file;
+            let [a, b, c, d, e, f] = signed([events, opens, time_ns, asked_ns, bytes_read, bytes_written]);
+            [a, b, c, d, e, f, first_ts, last_ts, size]
+        });
+        columns.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<FileCount>, D::Error> {
+        let columns = Columns::deserialize(from)?;
+        let files = columns.things(|[events, opens, time_ns, asked_ns, read, written, first_ts, last_ts, size]| {
+            let [events, opens, time_ns, asked_ns] = [events, opens, time_ns, asked_ns].map(|number| number as u64);
+            let (bytes_read, bytes_written) = (read as u64, written as u64);
+            FileCount { events, opens, time_ns, asked_ns, bytes_read, bytes_written, first_ts, last_ts, size }
+        });
+        files.ok_or_else(|| D::Error::custom("columns of files that do not fit"))
     }
 }
 
@@ -197,6 +227,7 @@ pub struct Counted {
     pub sizes: Counts,
     /// Access to files.
     pub access: Access,
+    #[serde(with = "file_columns")]
     pub files: Vec<FileCount>,
     pub processes: Vec<ProcessCount>,
     pub course: Course,

@@ -62,12 +62,50 @@ pub fn length(list: &[Interval]) -> i64 {
 
 /// Length of what two disjoint ascending lists share.
 pub fn shared(a: &[Interval], b: &[Interval]) -> i64 {
+    let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    if few.len() * MANY < many.len() { shared_of_few(few, many) } else { shared_of_alike(few, many) }
+}
+
+/// Where one list is so many times as long as the other, what lies within each of the few is looked for and summed.
+const MANY: usize = 8;
+
+fn shared_of_few(few: &[Interval], many: &[Interval]) -> i64 {
+    let (mut sum, mut from) = (0, 0);
+    for interval in few {
+        from += many[from..].partition_point(|other| other.end <= interval.start);
+        let within = &many[from..];
+        let within = &within[..within.partition_point(|other| other.start < interval.end)];
+        if let [first, ..] = within
+            && let [.., last] = within
+        {
+            sum += length(within) - (interval.start - first.start).max(0) - (last.end - interval.end).max(0);
+            // The last may reach into the next of the few.
+            from += within.len() - 1;
+        }
+    }
+    sum
+}
+
+fn shared_of_alike(a: &[Interval], b: &[Interval]) -> i64 {
     let (mut i, mut j, mut sum) = (0, 0, 0);
     while i < a.len() && j < b.len() {
         sum += (a[i].end.min(b[j].end) - a[i].start.max(b[j].start)).max(0);
         if a[i].end < b[j].end { i += 1 } else { j += 1 }
     }
     sum
+}
+
+/// One list of all that are in several: two become one and so on, because what overlaps is fewer each time.
+pub fn united(mut lists: Vec<Vec<Interval>>) -> Vec<Interval> {
+    let of_pair = |pair: &[Vec<Interval>]| {
+        let mut both = pair.concat();
+        unite(&mut both);
+        both
+    };
+    while lists.len() > 1 {
+        lists = lists.chunks(2).map(of_pair).collect();
+    }
+    lists.pop().unwrap_or_default()
 }
 
 /// The part of a disjoint ascending list after a moment.
@@ -86,7 +124,7 @@ pub fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
 mod tests {
     use super::*;
 
-    fn united(pairs: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    fn pairs_united(pairs: &[(i64, i64)]) -> Vec<(i64, i64)> {
         let mut list = list(pairs);
         unite(&mut list);
         list.iter().map(|interval| (interval.start, interval.end)).collect()
@@ -94,15 +132,54 @@ mod tests {
 
     #[test]
     fn overlapping_and_touching_intervals_become_one() {
-        assert_eq!(united(&[(0, 5), (5, 8), (10, 12), (11, 20), (1, 2)]), [(0, 8), (10, 20)]);
-        assert_eq!(united(&[(0, 100), (10, 20), (30, 40)]), [(0, 100)]);
-        assert_eq!(united(&[(3, 3), (5, 4)]), []);
-        assert_eq!(united(&[]), []);
+        assert_eq!(pairs_united(&[(0, 5), (5, 8), (10, 12), (11, 20), (1, 2)]), [(0, 8), (10, 20)]);
+        assert_eq!(pairs_united(&[(0, 100), (10, 20), (30, 40)]), [(0, 100)]);
+        assert_eq!(pairs_united(&[(3, 3), (5, 4)]), []);
+        assert_eq!(pairs_united(&[]), []);
     }
 
     #[test]
     fn what_two_lists_share_is_measured() {
         assert_eq!(shared(&list(&[(0, 10), (20, 30)]), &list(&[(5, 25), (29, 40)])), 5 + 5 + 1);
         assert_eq!(shared(&list(&[(0, 10)]), &[]), 0);
+    }
+
+    /// Disjoint ascending lists of random gaps and lengths, some of which touch those of another.
+    fn random(state: &mut u64, count: usize, gap: u64, length: u64) -> Vec<Interval> {
+        let mut below = |limit: u64| {
+            *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((*state >> 33) % limit) as i64
+        };
+        let mut at = 0;
+        let interval = |_| {
+            let start = at + 1 + below(gap);
+            at = start + 1 + below(length);
+            Interval { start, end: at }
+        };
+        (0..count).map(interval).collect()
+    }
+
+    #[test]
+    fn what_few_and_many_share_is_what_any_two_lists_share() {
+        let mut state = 5;
+        for (few, gap, length) in [(1, 900, 5000), (3, 300, 900), (10, 100, 40), (10, 1, 300), (0, 1, 1)] {
+            for _ in 0..50 {
+                let (few, many) = (random(&mut state, few, gap, length), random(&mut state, 300, 9, 12));
+                let expected = shared_of_alike(&few, &many);
+                assert_eq!(shared_of_few(&few, &many), expected, "{few:?}");
+                assert_eq!((shared(&few, &many), shared(&many, &few)), (expected, expected));
+            }
+        }
+    }
+
+    #[test]
+    fn lists_united_two_by_two_are_as_united_at_once() {
+        let mut state = 9;
+        for count in [0, 1, 2, 5, 8] {
+            let lists: Vec<_> = (0..count).map(|_| random(&mut state, 40, 20, 9)).collect();
+            let mut at_once = lists.concat();
+            unite(&mut at_once);
+            assert_eq!(united(lists), at_once, "{count}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::Analysis;
+use super::blocks::name_hash;
 use super::concluded;
 use super::count::{Counter, Lengths};
 use super::counted::{Counted, kind_of, row};
@@ -64,18 +65,18 @@ pub struct Partial {
 /// Processes and hosts in order of their numbers.
 type Met = (Vec<Process>, Vec<Host>);
 
-/// Name, category, class and origin.
-type SentKind = (Arc<str>, Arc<str>, u8, u8);
+/// A kind as it travels: name, category, class and origin.
+pub type SentKind = (Arc<str>, Arc<str>, u8, u8);
 
 const ORIGINS: [Origin; 4] = [Origin::Call, Origin::Span, Origin::Instant, Origin::Counter];
 
-fn sent(kind: &Kind) -> SentKind {
+pub fn sent(kind: &Kind) -> SentKind {
     let class = Class::ALL.into_iter().position(|class| class == kind.class).unwrap_or(0);
     let origin = ORIGINS.into_iter().position(|origin| origin == kind.origin).unwrap_or(0);
     (kind.name.clone(), kind.cat.clone(), class as u8, origin as u8)
 }
 
-fn arrived((name, cat, class, origin): SentKind) -> Kind {
+pub fn arrived((name, cat, class, origin): SentKind) -> Kind {
     let class = Class::ALL.into_iter().nth(class.into()).unwrap_or(Class::Other);
     Kind { name, cat, class, origin: ORIGINS[usize::from(origin) % ORIGINS.len()] }
 }
@@ -135,6 +136,10 @@ fn named(
     let (paths, all) = (catalog.files(), catalog.kinds());
     let (mut files, mut kinds) = (Dense::default(), Dense::default());
     files.number(FILE_NONE, || paths[FILE_NONE as usize].clone());
+    // In the order in which a catalogue has them: neighbours have much of their names in common.
+    for (file, _) in (0u32..).zip(&counted.files).filter(|(_, count)| count.events > 0) {
+        files.number(file, || paths[file as usize].clone());
+    }
     counted.renumber(
         |kind| kinds.number(kind, || sent(&all[kind as usize])),
         |file| files.number(file, || paths[file as usize].clone()),
@@ -186,6 +191,7 @@ impl<'t> Merging<'t> {
     pub fn add(&mut self, part: Partial) -> Result<(), &'static str> {
         let Partial { mut counted, measured, mut lengths, files, kinds, categories, met } = part;
         let catalog = &self.trace.catalog;
+        counted.blocks.name(|file| files.get(file as usize).map_or(0, |path| name_hash(path)));
         if let Some((processes, hosts)) = met {
             catalog.take_over(processes, hosts);
         }

@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use super::travel::Columns;
+
 /// Buckets of a doubling, as a power of two.
 const FINE_BITS: u32 = 7;
 const FINE: u64 = 1 << FINE_BITS;
@@ -295,7 +297,7 @@ const FREE: u64 = u64::MAX;
 /// How often each value of each kind occurred: a flat table, because the hash map of the standard library costs three
 /// times as much for keys of eight bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(into = "CountsSorted", from = "CountsSorted")]
+#[serde(into = "CountsSorted", try_from = "CountsSorted")]
 pub struct Counts {
     /// Kind in the upper 16 bits, value in the lower 48.
     slots: Vec<(u64, u64)>,
@@ -309,21 +311,28 @@ pub struct Counts {
 /// Counts as they travel.
 #[derive(Serialize, Deserialize)]
 struct CountsSorted {
-    sorted: Vec<(u32, u64, u64)>,
+    /// Kind, value and count.
+    sorted: Columns,
     rounded: bool,
 }
 
 impl From<Counts> for CountsSorted {
     fn from(of: Counts) -> CountsSorted {
-        CountsSorted { sorted: of.sorted(), rounded: of.rounded }
+        let sorted = of.sorted();
+        let columns = Columns::of(&sorted, |(kind, value, count)| [*kind as i64, *value as i64, *count as i64]);
+        CountsSorted { sorted: columns, rounded: of.rounded }
     }
 }
 
-impl From<CountsSorted> for Counts {
-    fn from(from: CountsSorted) -> Counts {
+impl TryFrom<CountsSorted> for Counts {
+    type Error = &'static str;
+
+    fn try_from(from: CountsSorted) -> Result<Counts, &'static str> {
         let mut counts = Counts { rounded: from.rounded, ..Counts::default() };
-        from.sorted.into_iter().for_each(|(kind, value, count)| counts.add_value(kind, value, count));
-        counts
+        let sorted = from.sorted.things(|[kind, value, count]| (kind as u32, value as u64, count as u64));
+        let sorted = sorted.ok_or("columns of values that do not fit")?;
+        sorted.into_iter().for_each(|(kind, value, count)| counts.add_value(kind, value, count));
+        Ok(counts)
     }
 }
 

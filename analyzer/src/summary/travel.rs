@@ -1,4 +1,109 @@
-//! Forms in which counts travel between processes, where serde has none: arrays beyond 32, and sets of files and processes.
+//! Forms in which counts travel between processes, where serde has none or a long one: arrays beyond 32, bytes, sets of files and
+//! processes, and columns of numbers.
+//!
+//! ```text
+//! column = least: i64, bytes of a number: u8, then the lowest byte of each number's distance from the least, the next ...
+//! ```
+//!
+//! What neighbours have in common lies together so, where whoever compresses it finds it.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes as they are: a list of numbers would be one by one.
+pub mod bytes {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+        from.deserialize_bytes(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Box<[u8]>;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Box<[u8]>, E> {
+            Ok(bytes.into())
+        }
+    }
+}
+
+/// Columns of numbers, all of the same length, one behind the other.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Columns {
+    rows: u64,
+    #[serde(with = "bytes")]
+    packed: Box<[u8]>,
+}
+
+impl Columns {
+    /// Of `N` columns that `row` makes of each thing.
+    pub fn of<T, const N: usize>(things: &[T], row: impl Fn(&T) -> [i64; N]) -> Columns {
+        let mut packed = Vec::new();
+        let mut values = Vec::with_capacity(things.len());
+        for column in 0..N {
+            values.clear();
+            values.extend(things.iter().map(|thing| row(thing)[column]));
+            put(&values, (column == 0) as u32, &mut packed);
+        }
+        Columns { rows: things.len() as u64, packed: packed.into() }
+    }
+
+    /// The things that `thing` makes of each row; `None` of what no columns were packed into.
+    pub fn things<T, const N: usize>(&self, thing: impl Fn([i64; N]) -> T) -> Option<Vec<T>> {
+        // Of each row there is a byte, at least: more rows are damage, not a reason to allocate.
+        let rows = usize::try_from(self.rows).ok().filter(|rows| *rows <= self.packed.len())?;
+        let mut packed = &self.packed[..];
+        let columns = (0..N).map(|_| take(&mut packed, rows)).collect::<Option<Vec<_>>>()?;
+        let row = |at: usize| thing(std::array::from_fn(|column| columns[column].value(at)));
+        packed.is_empty().then(|| (0..rows).map(row).collect())
+    }
+}
+
+/// `fewest` is how many bytes a number takes, at least.
+fn put(values: &[i64], fewest: u32, packed: &mut Vec<u8>) {
+    let least = values.iter().copied().min().unwrap_or(0);
+    let above = |value: &i64| value.wrapping_sub(least) as u64;
+    let bytes = (64 - values.iter().map(above).max().unwrap_or(0).leading_zeros()).div_ceil(8).max(fewest);
+    packed.extend_from_slice(&least.to_le_bytes());
+    packed.push(bytes as u8);
+    for byte in 0..bytes {
+        packed.extend(values.iter().map(|value| (above(value) >> (8 * byte)) as u8));
+    }
+}
+
+/// A column where it was packed.
+struct Column<'p> {
+    least: i64,
+    rows: usize,
+    bytes: &'p [u8],
+}
+
+impl Column<'_> {
+    fn value(&self, row: usize) -> i64 {
+        let bytes = self.bytes.iter().skip(row).step_by(self.rows).enumerate();
+        let above = bytes.fold(0, |above, (at, byte)| above | (*byte as u64) << (8 * at));
+        self.least.wrapping_add(above as i64)
+    }
+}
+
+fn take<'p>(packed: &mut &'p [u8], rows: usize) -> Option<Column<'p>> {
+    let least = i64::from_le_bytes(*packed.split_off(..8)?.first_chunk()?);
+    let bytes = *packed.split_off_first()? as usize;
+    let bytes = packed.split_off(..rows.checked_mul(bytes).filter(|_| bytes <= 8)?)?;
+    Some(Column { least, rows: rows.max(1), bytes })
+}
 
 /// Lists of long arrays, one behind the other.
 pub mod arrays {
@@ -58,12 +163,33 @@ mod tests {
     use foldhash::fast::RandomState;
     use serde::{Deserialize, Serialize};
 
+    use super::Columns;
+
     #[derive(Serialize, Deserialize, PartialEq, Debug)]
     struct Both {
         #[serde(with = "super::arrays")]
         rows: Vec<[u64; 65]>,
         #[serde(with = "super::pairs")]
         users: HashSet<u64, RandomState>,
+    }
+
+    #[test]
+    fn columns_come_back_as_they_were_and_cut_ones_not_at_all() {
+        let rows = [(0, i64::MIN, 7), (255, i64::MAX, 7), (256, 0, 7), (70_000, -1, 7)];
+        let columns = Columns::of(&rows, |row| [row.0, row.1, row.2]);
+        let sent = rmp_serde::to_vec(&columns).unwrap();
+        let arrived: Columns = rmp_serde::from_slice(&sent).unwrap();
+        assert_eq!(arrived.things(|[a, b, c]| (a, b, c)).unwrap(), rows);
+        // 3 bytes, 8 and none for each row.
+        assert_eq!(arrived.packed.len(), 3 * 9 + 4 * (3 + 8));
+        assert!(arrived.things(|[a, b]: [i64; 2]| (a, b)).is_none());
+        assert!(arrived.things(|[a, b, c, d]: [i64; 4]| (a, b, c, d)).is_none());
+        for rows in [3, 5, u64::MAX] {
+            let packed = arrived.packed.clone();
+            assert!(Columns { rows, packed }.things(|[a, b, c]| (a, b, c)).is_none());
+        }
+        let none: [i64; 0] = [];
+        assert_eq!(Columns::of(&none, |value| [*value]).things(|[value]| value).unwrap(), none);
     }
 
     #[test]

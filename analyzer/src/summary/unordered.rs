@@ -10,6 +10,7 @@ use dlio_schemas::perfetto::proto::{Message, varint};
 use serde::{Deserialize, Serialize};
 
 use super::intervals::{Interval, Lists, SETS};
+use super::travel::bytes;
 
 /// Lists that wait, a few bytes an interval.
 #[derive(Default)]
@@ -22,14 +23,17 @@ pub struct Unordered {
 #[derive(Serialize, Deserialize)]
 pub struct Part {
     last_end: i64,
-    lists: [Box<[u8]>; SETS],
+    lists: [Packed; SETS],
 }
+
+#[derive(Serialize, Deserialize)]
+struct Packed(#[serde(with = "bytes")] Box<[u8]>);
 
 impl Part {
     /// Of lists that are each disjoint and ascending; `None` of empty ones.
     pub fn of(lists: &Lists) -> Option<Part> {
         let ends = lists.iter().filter_map(|list| list.last()).map(|interval| interval.end);
-        Some(Part { last_end: ends.max()?, lists: lists.each_ref().map(|list| pack(list)) })
+        Some(Part { last_end: ends.max()?, lists: lists.each_ref().map(|list| Packed(pack(list))) })
     }
 }
 
@@ -61,7 +65,7 @@ impl Unordered {
         if self.last_end() <= horizon {
             return None;
         }
-        self.parts.pop().map(|part| part.lists.map(|list| unpack(&list)))
+        self.parts.pop().map(|part| part.lists.map(|Packed(list)| unpack(&list)))
     }
 }
 

@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use dlio_schemas::tables;
 use foldhash::fast::RandomState;
 
-use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED, Value};
+use crate::batch::{ABSENT, ABSENT_32, Batch, Columns, FAILED, Value};
 use crate::catalog::{Catalog, FILE_NONE, Kind};
 use crate::schema::queried;
 
@@ -287,6 +287,23 @@ impl Converter {
             Value::Octal(number) => format!("0{number:o}"),
             Value::Hex(number) => format!("0x{number:x}"),
         }
+    }
+}
+
+/// The columns of a batch that a column of the table is made of.
+pub fn made_of(name: &str) -> Columns {
+    match name {
+        "ts" => Columns::TS,
+        "dur" => Columns::DUR,
+        "file" | "file_id" => Columns::FILE,
+        "fd" => Columns::FD,
+        "pos" => Columns::POS,
+        "requested" => Columns::REQUESTED,
+        "bytes" => Columns::BYTES,
+        "ret" | "errno" => Columns::RET,
+        "epoch" | "step" => Columns::STEPS,
+        "name" | "cat" | "class" | "layer" | "host" | "pid" | "tid" | "rank" | "proc" | "depth" => Columns::NONE,
+        _ => Columns::ALL,
     }
 }
 

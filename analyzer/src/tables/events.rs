@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
@@ -17,12 +19,14 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use dlio_schemas::tables;
 
 use super::cancel::{Latest, still_wanted};
-use super::columns::Converter;
+use super::columns::{Converter, made_of};
 use super::in_place;
+use super::leaf::{Asked, EventsExec};
+use super::portion::Portion;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::source::{Reader, Source};
+use crate::load::source::Reader;
 use crate::scan::Progress;
 use crate::schema::queried;
 use crate::unit::Unit;
@@ -34,17 +38,79 @@ pub struct EventsTable {
     threads: usize,
     schema: SchemaRef,
     latest: Latest,
-    /// The files of events, where all of the trace is a folder of our own Parquet.
-    tables: Option<Vec<PathBuf>>,
+    /// True if all of the trace is a folder of our own Parquet, and all of that is asked about.
+    is_stored: bool,
+    /// True if others read: then a plan is made for several, however little there is.
+    is_shared_out: bool,
 }
 
 impl EventsTable {
-    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, latest: Latest) -> EventsTable {
-        let table = |source: &dyn Source| source.table().map(PathBuf::from);
-        let tables = trace.sources.iter().map(|source| table(source.as_ref())).collect::<Option<Vec<_>>>();
-        let tables = tables.filter(|tables| !tables.is_empty() && filter.is_empty());
-        EventsTable { trace, filter, threads, schema: queried(tables::EVENTS), latest, tables }
+    pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, latest: Latest, is_shared_out: bool) -> EventsTable {
+        let is_stored = filter.is_empty() && trace.sources.iter().all(|source| source.table().is_some());
+        EventsTable { trace, filter, threads, schema: queried(tables::EVENTS), latest, is_stored, is_shared_out }
     }
+}
+
+/// Whose events are read, and by how many threads.
+pub struct Reading {
+    pub trace: Arc<Trace>,
+    /// Where not all units are read, those that are.
+    pub portion: Option<Arc<Portion>>,
+    pub threads: usize,
+    /// The leaf has so many partitions or more, and be it that some are empty.
+    pub partitions_min: usize,
+    pub progress: Arc<Progress>,
+}
+
+impl Reading {
+    /// The leaf that reads them. `projection` is what is given on of the columns that were asked for.
+    pub fn leaf(
+        &self,
+        asked: Arc<Asked>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        options: &ConfigOptions,
+    ) -> Result<EventsExec> {
+        let schema = schema_of(&asked.columns);
+        let mut partitions = match asked.stored {
+            true => self.stored(&asked, limit, options)?,
+            false => (0..self.threads).map(|number| self.partition(&asked, number)).collect(),
+        };
+        while partitions.len() < self.partitions_min {
+            partitions.push(Arc::new(Nothing(schema.clone())));
+        }
+        let table = StreamingTableExec::try_new(schema, partitions, projection, [], false, limit)?;
+        Ok(EventsExec::new(table, asked))
+    }
+
+    fn stored(
+        &self,
+        asked: &Asked,
+        limit: Option<usize>,
+        options: &ConfigOptions,
+    ) -> Result<Vec<Arc<dyn PartitionStream>>> {
+        let is_read = |source: u32| self.portion.as_ref().is_none_or(|portion| portion.has_source(source));
+        let sources = (0u32..).zip(&self.trace.sources).filter(|(number, _)| is_read(*number));
+        let files: Vec<PathBuf> = sources.filter_map(|(_, source)| source.table().map(PathBuf::from)).collect();
+        let ask = in_place::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
+        in_place::scan(&files, &queried(tables::EVENTS), ask, options)
+    }
+
+    fn partition(&self, asked: &Arc<Asked>, number: usize) -> Arc<dyn PartitionStream> {
+        Arc::new(Partition {
+            trace: self.trace.clone(),
+            portion: self.portion.clone(),
+            asked: asked.clone(),
+            schema: schema_of(&asked.columns),
+            number,
+            of: self.threads,
+            progress: self.progress.clone(),
+        })
+    }
+}
+
+fn schema_of(columns: &[usize]) -> SchemaRef {
+    queried(&columns.iter().map(|&place| tables::EVENTS[place]).collect::<Vec<_>>())
 }
 
 impl std::fmt::Debug for EventsTable {
@@ -76,28 +142,15 @@ impl TableProvider for EventsTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..tables::EVENTS.len()).collect());
-        if let Some(files) = self.tables.as_ref().filter(|_| in_place::has(&columns)) {
-            let ask = in_place::Ask { columns, filters, limit, threads: self.threads, progress: self.latest.get() };
-            return in_place::scan(files, &self.schema, ask, state);
-        }
-        let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        let projected = queried(&listed);
+        let stored = self.is_stored && in_place::has(&columns);
+        let condition = if stored { in_place::condition(filters, &self.schema, state)? } else { None };
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
-        let progress = self.latest.get();
-        let partition = |number| {
-            Arc::new(Partition {
-                trace: self.trace.clone(),
-                filter: filter.clone(),
-                columns: columns.clone(),
-                schema: projected.clone(),
-                number,
-                of: self.threads,
-                progress: progress.clone(),
-            }) as Arc<dyn PartitionStream>
-        };
-        let partitions = (0..self.threads).map(partition).collect();
-        Ok(Arc::new(StreamingTableExec::try_new(projected, partitions, None, [], false, limit)?))
+        let asked = Arc::new(Asked { columns, filter, stored, condition });
+        let (trace, threads, progress) = (self.trace.clone(), self.threads, self.latest.get());
+        let partitions_min = if self.is_shared_out { threads } else { 1 };
+        let reading = Reading { trace, portion: None, threads, partitions_min, progress };
+        Ok(Arc::new(reading.leaf(asked, None, limit, state.config_options())?))
     }
 }
 
@@ -149,8 +202,8 @@ fn integer(value: &ScalarValue) -> Option<i64> {
 /// Every `of`-th unit, from `number` on: the same ones however often a plan is run.
 struct Partition {
     trace: Arc<Trace>,
-    filter: Filter,
-    columns: Vec<usize>,
+    portion: Option<Arc<Portion>>,
+    asked: Arc<Asked>,
     schema: SchemaRef,
     number: usize,
     of: usize,
@@ -169,16 +222,17 @@ impl PartitionStream for Partition {
     }
 
     fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let sieve = self.trace.sieve(&self.filter);
-        let may_hold = self.trace.units.iter().filter(|unit| sieve.may_take(unit));
+        let sieve = self.trace.sieve(&self.asked.filter);
+        let is_read = |unit: &Unit| self.portion.as_ref().is_none_or(|portion| portion.has(unit));
+        let may_hold = self.trace.units.iter().filter(|unit| is_read(unit) && sieve.may_take(unit));
         let units: Vec<Unit> = may_hold.skip(self.number).step_by(self.of).copied().collect();
         let batches = Batches {
             trace: self.trace.clone(),
-            filter: self.filter.clone(),
-            args: self.columns.iter().any(|&place| tables::EVENTS[place].name == "args"),
+            wanted: wanted(&self.asked.columns, &self.asked.filter),
             units: units.into_iter(),
             reader: None,
-            converter: Converter::new(&self.trace.catalog, self.columns.clone()),
+            converter: Converter::new(&self.trace.catalog, self.asked.columns.clone()),
+            asked: self.asked.clone(),
             made: Default::default(),
             progress: self.progress.clone(),
         };
@@ -186,11 +240,32 @@ impl PartitionStream for Partition {
     }
 }
 
+/// What a reader has to bring for some columns of the table, and for a filter.
+fn wanted(columns: &[usize], filter: &Filter) -> Wanted {
+    let names = || columns.iter().map(|&place| tables::EVENTS[place].name);
+    let columns = names().fold(filter.columns(), |columns, name| columns.and(made_of(name)));
+    Wanted { args: names().any(|name| name == "args"), columns }
+}
+
+/// A partition without rows.
+#[derive(Debug)]
+struct Nothing(SchemaRef);
+
+impl PartitionStream for Nothing {
+    fn schema(&self) -> &SchemaRef {
+        &self.0
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        Box::pin(RecordBatchStreamAdapter::new(self.0.clone(), futures::stream::empty()))
+    }
+}
+
 /// Reads units one after another.
 struct Batches {
     trace: Arc<Trace>,
-    filter: Filter,
-    args: bool,
+    asked: Arc<Asked>,
+    wanted: Wanted,
     units: std::vec::IntoIter<Unit>,
     reader: Option<Reader>,
     converter: Converter,
@@ -210,15 +285,17 @@ impl Batches {
             Some(reader) => reader,
             None => Reader::new().map_err(DataFusionError::IoError)?,
         };
-        let sieve = self.trace.sieve(&self.filter);
+        let sieve = self.trace.sieve(&self.asked.filter);
         let (made, converter, catalog) = (&mut self.made, &mut self.converter, &self.trace.catalog);
-        let wanted = Wanted { args: self.args };
+        let wanted = self.wanted;
         for unit in self.units.by_ref().take(UNITS_AT_ONCE) {
             self.trace.read(&unit, &mut reader, wanted, &sieve, &mut |batch| {
+                self.progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
                 if !batch.is_empty() {
                     made.push_back(converter.convert(catalog, batch).map_err(DataFusionError::from));
                 }
             });
+            self.progress.bytes.fetch_add(unit.size, Ordering::Relaxed);
         }
         self.reader = Some(reader);
         Ok(())

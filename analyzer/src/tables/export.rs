@@ -22,12 +22,13 @@ use parquet::schema::types::ColumnPath;
 
 use super::columns::Converter;
 use super::facts;
-use super::part::{Part, plain_columns};
+use super::part::{Numbers, Part, plain_columns};
+use super::portion::Portion;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::scan::{Consumer, Progress, scan};
+use crate::scan::{Consumer, Progress, scan, scan_some};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::Counter;
 use crate::summary::counted::Counted;
@@ -60,69 +61,108 @@ pub fn write(
     progress: &Progress,
     folder: &Path,
 ) -> Result<Analysis, ArrowError> {
-    let is_new = !folder.exists();
-    let written = fill(trace, filter, limits, progress, folder);
-    if written.is_err() {
-        drop(std::fs::remove_dir_all(folder.join(EVENTS)));
+    whole_or_not(folder, |events| {
+        let analysis = write_events(trace, filter, limits, progress, events)?;
+        write_tables(trace, &analysis, folder)?;
+        Ok(analysis)
+    })
+}
+
+/// The same of events that were counted already, and that `write_events` writes into a folder of their own.
+pub fn write_counted<E: From<ArrowError>>(
+    trace: &Trace,
+    analysis: &Analysis,
+    folder: &Path,
+    write_events: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    whole_or_not(folder, |events| {
+        write_events(events)?;
+        Ok(write_tables(trace, analysis, folder)?)
+    })
+}
+
+/// Fills the folder, and leaves nothing in it where that fails.
+fn whole_or_not<T, E: From<ArrowError>>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
+    let (is_new, events) = (!folder.exists(), folder.join(EVENTS));
+    let made = std::fs::create_dir_all(&events).map_err(|error| E::from(ArrowError::from(error)));
+    let filled = made.and_then(|()| fill(&events));
+    if filled.is_err() {
+        drop(std::fs::remove_dir_all(&events));
         TABLES.iter().for_each(|table| drop(std::fs::remove_file(folder.join(table))));
         if is_new {
             drop(std::fs::remove_dir(folder));
         }
     }
-    written
+    filled
 }
 
-fn fill(
+fn write_events(
     trace: &Trace,
     filter: &Filter,
     (threads, memory): (usize, u64),
     progress: &Progress,
-    folder: &Path,
+    events: &Path,
 ) -> Result<Analysis, ArrowError> {
-    let events = folder.join(EVENTS);
-    std::fs::create_dir_all(&events)?;
     let sieve = trace.sieve(filter);
     let sweep = SharedSweep::new(&trace.catalog);
     let next = AtomicUsize::new(0);
-    let part = || Written {
-        path: events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed))),
-        catalog: &trace.catalog,
-        converter: Converter::new(&trace.catalog, plain_columns()),
-        counter: Counter::new(&trace.catalog, &sweep),
-        part: None,
-        group_max: (memory / threads.max(1) as u64) as usize,
-        failed: None,
+    let part = || {
+        let path = events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed)));
+        Written {
+            rows: RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, None),
+            counter: Counter::new(&trace.catalog, &sweep),
+        }
     };
     let tallies = Tallies::open(trace, filter, &sieve);
     sweep.add(tallies.intervals());
-    let parts = scan(trace, &sieve, Wanted { args: true }, threads, progress, part)?;
+    let parts = scan(trace, &sieve, Wanted { args: true, ..Wanted::default() }, threads, progress, part)?;
     let mut counted = Counted::default();
-    for part in parts {
-        counted.merge(part.finish()?);
+    for Written { rows, counter } in parts {
+        rows.finish()?;
+        counted.merge(counter.counted);
     }
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.finish(&trace.catalog.aliases());
     let measured = sweep.finish();
-    let analysis = Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 };
+    Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
+}
+
+/// Writes the events of a portion into files of these names, one a thread that comes to any; returns those that there are.
+pub fn write_portion(
+    trace: &Trace,
+    filter: &Filter,
+    (portion, numbers): (&Portion, &Arc<Numbers>),
+    (threads, memory): (usize, u64),
+    progress: &Progress,
+    name: impl Fn(usize) -> PathBuf + Sync,
+) -> Result<Vec<PathBuf>, ArrowError> {
+    let next = AtomicUsize::new(0);
+    let part = || {
+        let path = name(next.fetch_add(1, Ordering::Relaxed));
+        RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, Some(numbers.clone()))
+    };
+    let wanted = Wanted { args: true, ..Wanted::default() };
+    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| portion.has(unit), part)?;
+    parts.into_iter().filter_map(|rows| rows.finish().transpose()).collect()
+}
+
+fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(), ArrowError> {
     let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
     let rows = [
-        facts::files(catalog, &analysis)?,
-        facts::processes(catalog, &analysis)?,
+        facts::files(catalog, analysis)?,
+        facts::processes(catalog, analysis)?,
         facts::hosts(catalog)?,
         summary_table(&summary)?,
     ];
-    for (table, rows) in TABLES.iter().zip(&rows) {
-        write_table(&folder.join(table), rows)?;
-    }
-    Ok(analysis)
+    TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))
 }
 
 /// The file of one thread.
-struct Written<'a> {
+struct RowsOfThread<'a> {
     path: PathBuf,
     catalog: &'a Catalog,
     converter: Converter,
-    counter: Counter<'a>,
+    numbers: Option<Arc<Numbers>>,
     /// Made with the first event: a thread without any leaves no file.
     part: Option<Part>,
     /// Bytes a row group may take before it is written.
@@ -130,12 +170,17 @@ struct Written<'a> {
     failed: Option<ArrowError>,
 }
 
-impl Written<'_> {
+impl<'a> RowsOfThread<'a> {
+    fn new(path: PathBuf, catalog: &'a Catalog, memory: u64, numbers: Option<Arc<Numbers>>) -> RowsOfThread<'a> {
+        let converter = Converter::new(catalog, plain_columns());
+        RowsOfThread { path, catalog, converter, numbers, part: None, group_max: memory as usize, failed: None }
+    }
+
     fn append(&mut self, batch: &Batch) -> Result<(), ArrowError> {
         let rows = self.converter.convert(self.catalog, batch)?;
         let part = match &mut self.part {
             Some(part) => part,
-            none => none.insert(Part::create(&self.path, properties())?),
+            none => none.insert(Part::create(&self.path, properties(), self.numbers.clone())?),
         };
         part.append(batch, &rows, self.converter.shared())?;
         // A group that does not fit into memory is written early.
@@ -145,21 +190,36 @@ impl Written<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Counted, ArrowError> {
+    /// Ends the file, if there is one.
+    fn finish(self) -> Result<Option<PathBuf>, ArrowError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.part.map(|part| part.close(self.converter.shared())).transpose()?;
-        Ok(self.counter.counted)
+        let closed = self.part.map(|part| part.close(self.converter.shared())).transpose()?;
+        Ok(closed.map(|()| self.path))
     }
+}
+
+impl Consumer for RowsOfThread<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        if !batch.is_empty() && self.failed.is_none() {
+            self.failed = self.append(batch).err();
+        }
+    }
+
+    fn part_done(&mut self, _: usize, _: i64) {}
+}
+
+/// The rows of one thread, which are counted on the way.
+struct Written<'a> {
+    rows: RowsOfThread<'a>,
+    counter: Counter<'a>,
 }
 
 impl Consumer for Written<'_> {
     fn batch(&mut self, batch: &mut Batch) {
         self.counter.batch(batch);
-        if !batch.is_empty() && self.failed.is_none() {
-            self.failed = self.append(batch).err();
-        }
+        self.rows.batch(batch);
     }
 
     fn unit_done(&mut self, unit: &Unit) {

@@ -5,10 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
@@ -17,20 +20,20 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::conjunction;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use dlio_schemas::tables;
 use futures::StreamExt;
 
 use super::cancel::still_wanted;
+use super::leaf::Asked;
 use crate::scan::Progress;
 
 /// What a query wants of the table.
 pub struct Ask<'a> {
-    /// Places in [`tables::EVENTS`].
-    pub columns: Vec<usize>,
-    pub filters: &'a [Expr],
+    pub asked: &'a Asked,
     pub limit: Option<usize>,
     pub threads: usize,
     pub progress: Arc<Progress>,
@@ -41,12 +44,23 @@ pub fn has(columns: &[usize]) -> bool {
     columns.iter().all(|&place| tables::EVENTS[place].name != "file_id")
 }
 
-/// The rows of all files. Conditions leave out row groups; DataFusion still checks every row.
-pub fn scan(files: &[PathBuf], schema: &SchemaRef, ask: Ask, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+/// The condition by which row groups are left out.
+pub fn condition(filters: &[Expr], schema: &SchemaRef, state: &dyn Session) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let Some(condition) = conjunction(filters.to_vec()) else { return Ok(None) };
+    let columns = DFSchema::try_from(schema.as_ref().clone())?;
+    state.create_physical_expr(condition, &columns).map(Some)
+}
+
+/// The rows of all files, of which there are some. The condition leaves out row groups; DataFusion still checks every row.
+pub fn scan(
+    files: &[PathBuf],
+    schema: &SchemaRef,
+    ask: Ask,
+    options: &ConfigOptions,
+) -> Result<Vec<Arc<dyn PartitionStream>>> {
     let mut source = ParquetSource::new(schema.clone());
-    if let Some(condition) = conjunction(ask.filters.to_vec()) {
-        let columns = DFSchema::try_from(schema.as_ref().clone())?;
-        source = source.with_predicate(state.create_physical_expr(condition, &columns)?);
+    if let Some(condition) = &ask.asked.condition {
+        source = source.with_predicate(condition.clone());
     }
     let group = |path: &PathBuf| {
         let path = path.canonicalize().map_err(DataFusionError::IoError)?;
@@ -55,17 +69,16 @@ pub fn scan(files: &[PathBuf], schema: &SchemaRef, ask: Ask, state: &dyn Session
     let groups = files.iter().map(group).collect::<Result<Vec<_>>>()?;
     let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
         .with_file_groups(groups)
-        .with_projection_indices(Some(ask.columns))?
+        .with_projection_indices(Some(ask.asked.columns.clone()))?
         .with_limit(ask.limit)
         .build();
     let whole: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
-    let plan = whole.repartitioned(ask.threads, state.config_options())?.unwrap_or(whole);
+    let plan = whole.repartitioned(ask.threads, options)?.unwrap_or(whole);
     let partition = |number| {
         let (plan, schema, progress) = (plan.clone(), plan.schema(), ask.progress.clone());
         Arc::new(Asking { plan, schema, number, progress }) as Arc<dyn PartitionStream>
     };
-    let partitions = (0..plan.output_partitioning().partition_count()).map(partition).collect();
-    Ok(Arc::new(StreamingTableExec::try_new(plan.schema(), partitions, None, [], false, ask.limit)?))
+    Ok((0..plan.output_partitioning().partition_count()).map(partition).collect())
 }
 
 /// A part of the rows, which asks before each batch whether it is still wanted.
@@ -89,7 +102,13 @@ impl PartitionStream for Asking {
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let progress = self.progress.clone();
-        let asked = move |rows| still_wanted(&progress).and(rows);
+        let asked = move |rows: Result<RecordBatch>| {
+            still_wanted(&progress)?;
+            if let Ok(rows) = &rows {
+                progress.events.fetch_add(rows.num_rows() as u64, Ordering::Relaxed);
+            }
+            rows
+        };
         match self.plan.execute(self.number, context) {
             Ok(rows) => Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), rows.map(asked))),
             Err(error) => {

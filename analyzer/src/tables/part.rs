@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::FieldRef;
@@ -13,7 +14,7 @@ use dlio_schemas::tables::{self, Type};
 use foldhash::fast::RandomState;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use zstd::bulk::Compressor;
@@ -35,6 +36,22 @@ pub fn plain_columns() -> Vec<usize> {
     (0..tables::EVENTS.len()).filter(|&place| PLAIN.contains(&tables::EVENTS[place].name)).collect()
 }
 
+/// Numbers of files that somebody else gave, for parts of one table that are written in several processes.
+pub struct Numbers(HashMap<Arc<str>, i32, RandomState>);
+
+impl Numbers {
+    /// Of paths in order of their numbers; of two for one path the first one counts.
+    pub fn of(paths: &[Arc<str>]) -> Numbers {
+        let numbered: Vec<_> = paths.iter().cloned().zip(0i32..).collect();
+        Numbers(numbered.into_iter().rev().collect())
+    }
+
+    fn number(&self, path: &str) -> Result<i32> {
+        let number = self.0.get(path).copied();
+        number.ok_or_else(|| ParquetError::General(format!("{path} was not there when the files were numbered")))
+    }
+}
+
 /// See the module.
 pub struct Part {
     file: SerializedFileWriter<File>,
@@ -43,19 +60,21 @@ pub struct Part {
     /// Columns as Arrow has them, by their place.
     plain: Vec<(usize, FieldRef)>,
     keyed: Keyed,
+    numbers: Option<Arc<Numbers>>,
     /// Of the row group that is being written, one a column and one more for the values of the last, which is a map.
     writers: Vec<ArrowColumnWriter>,
     rows: usize,
 }
 
 impl Part {
-    pub fn create(path: &Path, properties: WriterProperties) -> Result<Part> {
+    /// Files have the catalogue's numbers, unless there are others.
+    pub fn create(path: &Path, properties: WriterProperties, numbers: Option<Arc<Numbers>>) -> Result<Part> {
         let schema = schema(tables::EVENTS);
         let plain = plain_columns().into_iter().map(|place| (place, schema.fields()[place].clone())).collect();
         let (file, groups) =
             ArrowWriter::try_new(File::create_new(path)?, schema, Some(properties))?.into_serialized_writer()?;
         let packer = Compressor::new(1)?;
-        Ok(Part { file, groups, packer, plain, keyed: Keyed::new(), writers: Vec::new(), rows: 0 })
+        Ok(Part { file, groups, packer, plain, keyed: Keyed::new(), numbers, writers: Vec::new(), rows: 0 })
     }
 
     /// `plain` is what [`plain_columns`] names of the batch, `shared` knows all that the batch refers to.
@@ -86,7 +105,7 @@ impl Part {
         let columns = self.file.schema_descr().columns().to_vec();
         let mut group = self.file.next_row_group()?;
         for (place, writer) in self.writers.drain(..).enumerate() {
-            match self.keyed.column(place, shared) {
+            match self.keyed.column(place, shared, self.numbers.as_deref())? {
                 Some((keys, values)) => {
                     keys::append(keys, &values, &columns[place], &mut self.packer, &mut group)?;
                 }
@@ -127,8 +146,8 @@ impl Keyed {
     }
 
     /// A column, and the values of its keys; `None` where it is not written by keys.
-    fn column(&self, place: usize, shared: &Shared) -> Option<(&Keys, Values)> {
-        let (_, keys) = self.columns.iter().find(|(keyed, _)| *keyed == place)?;
+    fn column(&self, place: usize, shared: &Shared, numbers: Option<&Numbers>) -> Result<Option<(&Keys, Values)>> {
+        let Some((_, keys)) = self.columns.iter().find(|(keyed, _)| *keyed == place) else { return Ok(None) };
         let column = &tables::EVENTS[place];
         let values = match (column.name, column.of) {
             ("name", _) => texts(keys, &shared.names),
@@ -140,11 +159,17 @@ impl Keyed {
                 Values::texts(keys.numbers().iter().map(|&host| hosts.value(host as usize)))
             }
             ("file", _) => Values::texts(keys.numbers().iter().map(|&file| &*shared.files[file as usize])),
-            ("file_id", _) => Values::integers(keys.numbers().iter().map(|&file| file as i32)),
+            ("file_id", _) => {
+                let number = |&file: &u32| match numbers {
+                    Some(numbers) => numbers.number(&shared.files[file as usize]),
+                    None => Ok(file as i32),
+                };
+                Values::integers(keys.numbers().iter().map(number).collect::<Result<Vec<_>>>()?.into_iter())
+            }
             (_, Type::Int64) => Values::longs(self.integers.of(keys)),
             _ => Values::integers(self.integers.of(keys).map(|value| value as i32)),
         };
-        Some((keys, values))
+        Ok(Some((keys, values)))
     }
 
     fn memory(&self) -> usize {

@@ -11,6 +11,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use dlio_schemas::tables::TABLES;
 
@@ -28,9 +29,19 @@ use crate::summary::analysis::Analysis;
 /// Tables that need a count over all events before they can be asked.
 const COUNTED: [&str; 2] = ["files", "processes"];
 
+/// Others who read and count in the place of this process.
+pub trait Helpers: Send + Sync {
+    /// What there is to count over all events.
+    fn analyse(&self, progress: &Arc<Progress>) -> Result<Analysis>;
+
+    /// The rule that leaves parts of a plan to them; plans take `latest` with them.
+    fn rule(&self, latest: &Latest) -> Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+}
+
 /// A trace that can be asked. Its clones share tables, settings and memory.
 #[derive(Clone)]
 pub struct Session {
+    helpers: Option<Arc<dyn Helpers>>,
     trace: Arc<Trace>,
     filter: Filter,
     threads: usize,
@@ -55,6 +66,11 @@ impl Query {
         &self.sql
     }
 
+    /// How far it has come, where events are read for it.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
     /// Ends it, on whatever threads it runs, with an error.
     pub fn cancel(&self) {
         self.progress.stopped.store(true, Ordering::Relaxed);
@@ -69,23 +85,31 @@ impl Query {
 impl Session {
     /// Queries share `memory` bytes and go on on disk where that is not enough.
     pub fn new(trace: Arc<Trace>, filter: Filter, threads: usize, memory: u64) -> Result<Session> {
-        let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
-        let pool = Arc::new(FairSpillPool::new(memory as usize));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        Session::helped(trace, filter, threads, memory, None)
+    }
+
+    /// The same, where others may read.
+    pub fn helped(
+        trace: Arc<Trace>,
+        filter: Filter,
+        threads: usize,
+        memory: u64,
+        helpers: Option<Arc<dyn Helpers>>,
+    ) -> Result<Session> {
+        // What one thread does in one go cannot be shared out.
+        let partitions = if helpers.is_some() { threads.max(2) } else { threads };
         let latest = Latest::default();
-        let state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(runtime)
-            .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(CancellableJoins(latest.clone())))
-            .build();
-        let context = SessionContext::new_with_state(state);
-        bound(&context, memory);
-        let events = EventsTable::new(trace.clone(), filter.clone(), threads, latest.clone());
+        let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+            vec![Arc::new(CancellableJoins(latest.clone()))];
+        rules.extend(helpers.iter().map(|helpers| helpers.rule(&latest)));
+        let context = context(partitions, memory, None, rules)?;
+        let is_shared_out = helpers.is_some();
+        let events = EventsTable::new(trace.clone(), filter.clone(), partitions, latest.clone(), is_shared_out);
         context.register_table("events", Arc::new(events))?;
         let hosts = facts::hosts(&trace.catalog)?;
         context.register_batch("hosts", hosts)?;
-        let session = Session { trace, filter, threads, context, counted: Arc::default(), files: false, latest };
+        let counted = Arc::default();
+        let session = Session { helpers, trace, filter, threads, context, counted, files: false, latest };
         session.register_empty()?;
         Ok(session)
     }
@@ -130,18 +154,28 @@ impl Session {
                  it under another name until the end"
             )));
         }
+        let mut plan = self.planned(sql).await?;
         let lower = sql.to_lowercase();
         if !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| lower.contains(table)) {
-            let analysis = analyse(&self.trace, &self.filter, self.threads, progress)?;
+            let analysis = match &self.helpers {
+                Some(helpers) => helpers.analyse(progress)?,
+                None => analyse(&self.trace, &self.filter, self.threads, progress)?,
+            };
             still_wanted(progress)?;
             self.fill(&analysis)?;
+            plan = self.planned(sql).await?;
         }
         self.latest.set(progress.clone());
-        let plan = self.context.state().create_logical_plan(sql).await?;
-        plan.apply_with_subqueries(|node| self.permit(node))?;
         let frame = self.context.execute_logical_plan(plan).await?;
         let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
         Ok((schema, frame.execute_stream().await?))
+    }
+
+    /// What a statement asks for, if that is permitted.
+    async fn planned(&self, sql: &str) -> Result<LogicalPlan> {
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        plan.apply_with_subqueries(|node| self.permit(node))?;
+        Ok(plan)
     }
 
     /// Permits those parts of a statement that leave everything but tables in memory as it is.
@@ -167,6 +201,24 @@ impl Session {
         };
         Err(DataFusionError::Plan(format!("{refused}, and queries only read the trace; --sql-files allows it")))
     }
+}
+
+/// Where plans are made and run: by so many threads, in so many bytes, with times of this zone where they are shown.
+pub fn context(
+    threads: usize,
+    memory: u64,
+    time_zone: Option<String>,
+    rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Result<SessionContext> {
+    let mut config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
+    config.options_mut().execution.time_zone = time_zone;
+    let pool = Arc::new(FairSpillPool::new(memory as usize));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+    let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
+    let state = rules.into_iter().fold(state, SessionStateBuilder::with_physical_optimizer_rule).build();
+    let context = SessionContext::new_with_state(state);
+    bound(&context, memory);
+    Ok(context)
 }
 
 fn refuse(why: &str) -> Result<TreeNodeRecursion> {

@@ -14,7 +14,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Anchor;
-use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind};
+use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind, reach};
 use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Scratch, encode};
 use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::file_header;
@@ -409,13 +409,16 @@ impl Blocks {
         let count = stream.records.len();
         let length = encode(&stream.records, &mut self.scratch, &mut self.raw);
         let last = stream.records.iter().map(|record| record.start + record.duration()).max();
+        let first = stream.records.first().map_or(0, |record| record.start);
+        let earliest = stream.records.iter().map(|record| record.start).min();
         let header = Header {
             stream: stream.index,
             sequence: stream.sequence,
             tid: stream.tid,
             count: count as u32,
-            first: stream.records.first().map_or(0, |record| record.start),
+            first,
             last: last.unwrap_or(0),
+            reach: reach::of(first - earliest.unwrap_or(first)),
             ..Header::new(Kind::Events)
         };
         stream.sequence += 1;

@@ -6,6 +6,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::program::{begun, text};
 
 /// A worker that ends with the test.
 pub struct Worker {
@@ -43,7 +46,7 @@ impl Worker {
         }
     }
 
-    fn read_so_far(&self) -> u64 {
+    pub fn read_so_far(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
         line.parse().unwrap()
@@ -65,4 +68,30 @@ pub fn workers(number: usize, root: &Path) -> Vec<Worker> {
 /// As they are typed.
 pub fn listed(workers: &[Worker]) -> String {
     workers.iter().map(|worker| worker.address.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// What is printed when one of the workers goes away by a signal while it reads: all of it, and who that was is said.
+pub fn without_one(by: &[Worker], signal: &str, arguments: &[&str]) -> String {
+    let began = Instant::now();
+    let asking = begun(&[arguments, &["--workers", &listed(by)]].concat());
+    by[1].has_read(1 << 20);
+    by[1].signal(signal);
+    let output = asking.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{signal}: {said}");
+    assert!(said.contains(&by[1].address) && said.contains("no event is missing"), "{signal}: {said}");
+    assert!(began.elapsed() < Duration::from_secs(30), "{signal}: {:?}", began.elapsed());
+    text(&output.stdout)
+}
+
+/// That nothing is printed when all workers go away, and all of them are named.
+pub fn without_any(by: &[Worker], arguments: &[&str]) {
+    let asking = begun(&[arguments, &["--workers", &listed(by)]].concat());
+    by.iter().for_each(|worker| worker.has_read(1 << 20));
+    by.iter().for_each(|worker| worker.signal("KILL"));
+    let output = asking.wait_with_output().unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty(), "{}", text(&output.stdout));
+    let said = text(&output.stderr);
+    assert!(said.contains("all workers went away, and part of the trace is not read"), "{said}");
+    assert!(by.iter().all(|worker| said.contains(&worker.address)), "{said}");
 }

@@ -4,7 +4,7 @@ use super::super::case::{Case, Judgement, Waited, Worth};
 use super::super::loader::{busiest, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::time;
+use crate::summary::units::{many, time};
 
 pub const RULE: Rule = Rule {
     id: "loader-capacity",
@@ -32,9 +32,9 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "{} readers deliver {} of the batches that training would take: one takes {} to make, a step {} to compute",
-            loader.readers,
+            "{} of the batches that training would take can be made by {}: one takes {} to make, a step {} to compute",
             Unit::Share.text(loader.capacity),
+            many(loader.readers as u64, "reader", "readers"),
             time(loader.make_ns),
             time(loader.compute_ns)
         ),

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::super::bins::Bins;
-use super::super::intervals::{Interval, length, shared, tail, unite};
+use super::super::intervals::{Interval, length, shared, tail, unite, united};
 use super::super::sweep::{WAITING, gather, pass};
 use super::super::unordered::{pack, unpack};
 use super::beside::{Beside, Groups, Passed};
@@ -68,9 +68,9 @@ impl LanePart {
         self.lanes.iter_mut().flat_map(|(_, tracks)| tracks).for_each(unite);
     }
 
-    /// All intervals of a track, lane by lane.
+    /// All intervals of a track, united, once each lane's are.
     pub fn all_of(&self, track: Track) -> Vec<Interval> {
-        self.lanes.iter().flat_map(|(_, tracks)| &tracks[track as usize]).copied().collect()
+        united(self.lanes.iter().map(|(_, tracks)| tracks[track as usize].clone()).collect())
     }
 }
 

@@ -153,7 +153,8 @@ impl Waits<'_> {
             _ => "storage and what else makes batches both took part",
         };
         let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
-        Some(format!("Of that wait, {readers} were in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
+        let were = if readers == "its 1 reader" { "was" } else { "were" };
+        Some(format!("Of that wait, {readers} {were} in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
     }
 
     fn readers(&self) -> String {

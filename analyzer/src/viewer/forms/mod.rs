@@ -107,6 +107,15 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     Err(format!("its ending says what is written: {}", endings.join(", ")))
 }
 
+/// A path for a form that an option names: any, but for one whose ending says another.
+pub fn path_of(option: &str, endings: &[&str], text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match Form::of(&path, Compression::None).map(Form::ending).filter(|ending| !endings.contains(ending)) {
+        None => Ok(path),
+        Some(other) => Err(format!("{option} writes .{}; --export writes .{other}", endings[0])),
+    }
+}
+
 /// The processes of all hosts.
 fn all<'r>(export: &'r Export) -> Vec<&'r Recorded> {
     export.processes.iter().collect()

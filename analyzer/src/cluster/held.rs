@@ -1,0 +1,123 @@
+//! Results on their way: kept until they are whole, because a worker that goes away in the middle leaves a part that nobody
+//! may use. So many bytes are kept in memory, of all results of a question together, and the others in files without a name.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use dlio_cluster::dispatch::Receiving;
+
+/// Bytes of memory for results.
+pub struct Room(AtomicU64);
+
+impl Room {
+    pub fn of(bytes: u64) -> Arc<Room> {
+        Arc::new(Room(bytes.into()))
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// One result.
+pub struct Held {
+    room: Arc<Room>,
+    memory: Vec<u8>,
+    /// What found no room, and all after it.
+    file: Option<File>,
+    length: u64,
+}
+
+impl Held {
+    pub fn new(room: Arc<Room>) -> Held {
+        Held { room, memory: Vec::new(), file: None, length: 0 }
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.length += bytes.len() as u64;
+        match &mut self.file {
+            None if self.room.take(bytes.len() as u64) => {
+                self.memory.extend_from_slice(bytes);
+                Ok(())
+            }
+            Some(file) => file.write_all(bytes),
+            none => none.insert(tempfile::tempfile()?).write_all(bytes),
+        }
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        let in_memory = self.memory.len() as u64;
+        match &self.file {
+            _ if at < in_memory => (&self.memory[at as usize..]).read(into),
+            Some(file) => file.read_at(into, at - in_memory),
+            None => Ok(0),
+        }
+    }
+
+    /// Its bytes from a place on, so many.
+    pub fn range(self: &Arc<Held>, at: u64, length: u64) -> impl Read + Send + use<> {
+        FrontToBack { held: self.clone(), at }.take(length)
+    }
+}
+
+impl Receiving for Held {
+    fn part(&mut self, bytes: Bytes) -> Result<(), String> {
+        let place = || std::env::temp_dir().display().to_string();
+        self.keep(&bytes).map_err(|error| {
+            format!("its rows find no room here ({}: {error}); TMPDIR chooses another folder for them", place())
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.room.give_back(self.memory.len() as u64);
+    }
+}
+
+struct FrontToBack {
+    held: Arc<Held>,
+    at: u64,
+}
+
+impl Read for FrontToBack {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.held.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_back_whole_whether_they_fit_into_memory_or_not() {
+        let room = Room::of(10);
+        let bytes: Vec<u8> = (0..100).collect();
+        for parts in [5, 10, 30, 100] {
+            let mut held = Held::new(room.clone());
+            bytes.chunks(parts).for_each(|part| held.part(Bytes::copy_from_slice(part)).unwrap());
+            let held = Arc::new(held);
+            for (at, length) in [(0, 100), (7, 5), (3, 90), (99, 9)] {
+                let mut back = Vec::new();
+                held.range(at, length).read_to_end(&mut back).unwrap();
+                assert_eq!(back, bytes[at as usize..(at + length).min(100) as usize]);
+            }
+        }
+        assert!(room.take(10) && !room.take(1));
+    }
+}

@@ -1,0 +1,487 @@
+//! Queries that workers answer: the rows are those of one process, whoever of them goes away meanwhile.
+#![cfg(feature = "cluster")]
+
+mod generator;
+mod support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::report::SECTIONS;
+use dlio_analyzer::tables::export;
+use dlio_analyzer::viewer;
+use dlio_analyzer::viewer::forms::Form;
+use dlio_schemas::perfetto::pack::Compression;
+use generator::{Plan, generate};
+use support::Folder;
+use support::program::{analyze, begun, printed, text};
+use support::workers::{Worker, listed, without_any, without_one, workers};
+
+/// The answers to queries, as JSON.
+fn asked(trace: &Path, queries: &[&str], more: &[&str]) -> String {
+    let words = queries.iter().flat_map(|sql| ["--sql", sql]).collect::<Vec<_>>();
+    printed(&[&[trace.to_str().unwrap(), "--format", "json", "--no-cache"], &words[..], more].concat())
+}
+
+/// Numbers of workers.
+const ALL: [usize; 4] = [1, 2, 3, 8];
+
+fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[&str], more: &[&str]) {
+    let alone = asked(trace, queries, more);
+    for &number in numbers {
+        let together = asked(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
+        let all = queries.iter().zip(alone.lines()).zip(together.lines());
+        for ((sql, alone), together) in all {
+            assert!(alone == together, "{}, {number} workers, {sql}:\n{alone}\n{together}", trace.display());
+        }
+        assert_eq!(alone.lines().count(), together.lines().count());
+    }
+}
+
+/// What is no section's: operators that workers do and that they do not, numbers that are others in each of them.
+const QUERIES: [&str; 24] = [
+    "select count(*) n, sum(dur) d, min(ts) t, max(bytes) b, avg(dur) a from events",
+    "select ts, dur, name, cat, class, layer, host, pid, tid, rank, file, fd, pos, requested, bytes, ret, errno, depth, epoch, step, \
+     args from events order by ts, dur, pid, tid, name, pos, cat, class, depth, step, args['batch'], args['value'] limit 500",
+    "select name, cat, host, count(*) n, sum(bytes) b, max(dur) d from events group by 1, 2, 3 order by n, 1, 2",
+    "select count(*) n from events where ts > (select min(ts) + 2000000 from events) and dur >= 10",
+    "select count(*) n, min(ts) t from events where cat = 'posix' and name in ('read', 'pread') and file like '%1%'",
+    "select path, count(*) n from events join files on events.file_id = files.file_id group by path order by path",
+    "select f.path, e.n from (select file_id, count(*) n from events group by file_id) e join files f using (file_id) order by 1",
+    "select path, bytes_read, events from files where file_id in (select file_id from events where dur > 1000) order by 1",
+    "select program, p.pid, count(*) n from events e join processes p on e.proc = p.proc group by 1, 2 order by 2",
+    "select file, count(distinct file_id) n, count(distinct tid) t from events where file is not null group by file order by 1",
+    "select max(e.file_id) - max(f.file_id) d from events e, files f where false",
+    "select median(dur) m, approx_distinct(pid) p, stddev(dur) > 0 s from events",
+    "select pid, tid, ts, row_number() over (partition by pid, tid order by ts, dur) r from events where name = 'read' order by 1, 2, 3, 4 \
+     limit 300",
+    "select name from events where errno is not null union select cat from events union all select 'x' order by 1",
+    "select distinct layer from events where rank is null order by 1",
+    "select name, pid, grouping(name) g, count(*) n from events group by rollup (name, pid) order by 1 nulls last, 2 nulls last, 3",
+    "select count(*) n from (select 1 from events where bytes > 100 limit 70) x",
+    "select round(sum(bytes) / 1e6, 3) mb, substr(file, 1, 9) f from events group by 2 order by 2",
+    "select repeat(name, 2) n, count(*) c from events group by 1 order by 1",
+    "select args['x'] a, count(*) n from events group by 1 order by 1",
+    "select e.ts, e.name, e.dur from events e where e.dur = (select max(dur) from events) order by 1, 2",
+    "select count(*) n from events a join events b on a.ts = b.ts and a.tid = b.tid and a.dur = b.dur and a.name = b.name",
+    "select h.host, sum(e.bytes) b from events e join hosts h on e.host = h.host group by 1 order by 1",
+    "select count(*) n from events where pid < 0",
+];
+
+fn all_queries() -> Vec<&'static str> {
+    SECTIONS.iter().filter_map(|section| section.sql).chain(QUERIES).collect()
+}
+
+fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
+    let found = inputs::find(&[folder.display().to_string()]).unwrap();
+    let (filter, progress) = (Filter::default(), Progress::default());
+    viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap().write(form, &path, &progress).unwrap();
+    path
+}
+
+#[test]
+fn native_traces_give_workers_the_same_rows() {
+    let folder = Folder::new("cluster-sql-native");
+    let by = workers(8, folder.path());
+    let trace = folder.path().join("trace");
+    let plan = Plan { processes: 12, events: 110_000, moments: true, copies: true, killed: true, ..Plan::default() };
+    generate(&trace, &plan, &|_, _, _| ()).unwrap();
+    assert_same(&trace, (&by, &ALL), &all_queries(), &[]);
+    // No block has events of that time: nothing passes.
+    assert_same(&trace, (&by, &[3]), &QUERIES, &["--from", "1ms", "--to", "3ms", "--pid", "1003,1004"]);
+    assert_same(&trace, (&by, &[2]), &QUERIES, &["--threads", "1"]);
+    // One file is cut where its events are known.
+    let one = folder.path().join("one");
+    generate(&one, &Plan { processes: 1, events: 150_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    assert_same(&one, (&by, &[2]), &QUERIES, &[]);
+}
+
+#[test]
+fn traces_of_other_forms_give_workers_the_same_rows() {
+    let folder = Folder::new("cluster-sql-forms");
+    let by = workers(8, folder.path());
+    let native = folder.path().join("native");
+    generate(&native, &Plan { processes: 5, events: 12_000, copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let forms = [
+        ("t.pftrace", Form::named("pftrace", Compression::Deflate, false)),
+        ("t.pfw", Form::named("pfw", Compression::None, false)),
+        ("t.json.gz", Form::named("json", Compression::None, true)),
+    ];
+    for (name, form) in forms {
+        assert_same(&exported(&native, form, folder.path().join(name)), (&by, &ALL), &all_queries(), &[]);
+    }
+    let (trace, tables) = (Trace::open(&[native.display().to_string()], 2).unwrap(), folder.path().join("tables"));
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
+    assert_same(&tables, (&by, &ALL), &all_queries(), &[]);
+    assert_same(&tables, (&by, &[2]), &QUERIES, &["--cat", "posix"]);
+    assert_same(&tables, (&by, &[2]), &QUERIES, &["--from", "1ms", "--to", "3ms", "--pid", "1003"]);
+}
+
+#[test]
+fn samples_of_other_tools_give_workers_the_same_rows() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let by = workers(3, &samples);
+    for name in ["dftracer.pfw", "strace.txt", "dxt.txt", "torch.json.gz"] {
+        assert_same(&samples.join(name), (&by, &[3]), &all_queries(), &[]);
+    }
+    // Processes of its files have numbers in the order in which threads come to them, by one process too.
+    let several = samples.join("dftracer-fork");
+    let alone = asked(&several, &all_queries(), &[]);
+    let together = asked(&several, &all_queries(), &["--workers", &listed(&by[..3])]);
+    for ((sql, alone), together) in all_queries().iter().zip(alone.lines()).zip(together.lines()) {
+        assert_eq!(unnumbered(alone), unnumbered(together), "{sql}");
+    }
+}
+
+/// Rows without numbers of processes, in the order of their text.
+fn unnumbered(rows: &str) -> Vec<String> {
+    let mut rows: Vec<serde_json::Value> = serde_json::from_str(rows).unwrap();
+    let without = |row: &mut serde_json::Value| {
+        row.as_object_mut().unwrap().remove("proc");
+        row.to_string()
+    };
+    let mut texts: Vec<_> = rows.iter_mut().map(without).collect();
+    texts.sort_unstable();
+    texts
+}
+
+/// Rows in the order of their text.
+fn sorted(rows: &str) -> Vec<&str> {
+    let mut rows: Vec<&str> = rows.lines().collect();
+    rows.sort_unstable();
+    rows
+}
+
+#[test]
+fn all_rows_of_a_trace_come_once_in_every_format() {
+    let folder = Folder::new("cluster-sql-all");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 4, events: 100_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    // Files and what refers to them have other numbers each time.
+    let columns = "select * exclude (file_id) from events";
+    for format in ["csv", "ndjson"] {
+        let ask = |more: &[&str]| {
+            printed(&[&[trace.to_str().unwrap(), "--no-cache", "--sql", columns, "--format", format], more].concat())
+        };
+        let (alone, together) = (ask(&[]), ask(&["--workers", "local:3"]));
+        assert!(sorted(&alone) == sorted(&together), "{format}");
+    }
+    let count = "select count(*) n, count(distinct file_id) f, count(distinct file) p from events";
+    let counted = asked(&trace, &[count], &[]);
+    assert_eq!(counted, asked(&trace, &[count], &["--workers", "local:2"]));
+}
+
+/// A trace that takes a worker a while.
+fn long(folder: &Folder) -> PathBuf {
+    let trace = folder.path().join("long");
+    let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
+    generate(&trace, &plan, &|_, _, _| ()).unwrap();
+    trace
+}
+
+const SLOW: &str =
+    "select name, file, count(*) n, sum(dur) d, min(ts) t, max(length(file)) l from events group by 1, 2 order by 1, 2";
+
+fn question<'a>(trace: &'a Path, sql: &'a str) -> [&'a str; 6] {
+    [trace.to_str().unwrap(), "--format", "json", "--no-cache", "--sql", sql]
+}
+
+#[test]
+fn a_worker_that_goes_away_costs_no_row() {
+    let folder = Folder::new("cluster-sql-lost");
+    let trace = long(&folder);
+    // Rows that are sent while the worker goes away, and groups.
+    let every =
+        "select ts, dur, name, pid, tid, file, pos from events where pos % 3 = 0 order by ts, dur, pid, tid, name, pos";
+    for sql in [SLOW, every] {
+        let alone = asked(&trace, &[sql], &[]);
+        for signal in ["KILL", "STOP"] {
+            let by = workers(4, folder.path());
+            assert!(alone == without_one(&by, signal, &question(&trace, sql)), "{signal}, {sql}");
+        }
+    }
+}
+
+#[test]
+fn without_workers_there_are_no_rows() {
+    let folder = Folder::new("cluster-sql-nobody");
+    let trace = long(&folder);
+    without_any(&workers(2, folder.path()), &question(&trace, SLOW));
+}
+
+#[test]
+fn a_limit_ends_the_reading() {
+    let folder = Folder::new("cluster-sql-limit");
+    let trace = long(&folder);
+    let by = workers(2, folder.path());
+    let rows = asked(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
+    assert_eq!(rows.matches("\"ts\"").count(), 5, "{rows}");
+    let size: u64 = std::fs::read_dir(&trace).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let read: u64 = by.iter().map(Worker::read_so_far).sum();
+    // Opening costs the facts of all processes, and both open all of it.
+    assert!(read < size, "{read} bytes read of {size}");
+}
+
+fn failure(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = analyze(arguments);
+    assert!(!status.success() && stdout.is_empty(), "{arguments:?}: {}", text(&stdout));
+    text(&stderr)
+}
+
+#[test]
+fn what_is_wrong_with_a_query_is_said_as_without_workers() {
+    let folder = Folder::new("cluster-sql-wrong");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
+    for sql in [
+        "selct ts from events",
+        "select path from events",
+        "select * from evens",
+        "drop table events",
+        "copy events to 'x.csv'",
+        "set datafusion.execution.batch_size = 7",
+        "select count(*) from events where dur / (tid - tid) > 1",
+        "select repeat(name, 4000000000) from events",
+    ] {
+        let words = [trace.to_str().unwrap(), "--sql", sql];
+        assert_eq!(failure(&words), failure(&[&words[..], &["--workers", "local:2"]].concat()), "{sql}");
+    }
+}
+
+#[test]
+fn a_plan_says_what_workers_do() {
+    let folder = Folder::new("cluster-sql-plan");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
+    let plan = |sql: &str| asked(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
+    for (sql, does) in [
+        (
+            "select name, count(*) from events where dur > 9 group by 1",
+            "workers=3, does=[AggregateExec, FilterExec, EventsExec]",
+        ),
+        ("select * from events order by dur limit 9", "does=[SortExec(TopK), EventsExec]"),
+        ("select * from events order by file_id limit 9", "does=[EventsExec]"),
+        ("select file_id, count(*) from events group by 1", "does=[AggregateExec, EventsExec]"),
+        ("select count(*) from events where file_id > 9", "does=[EventsExec]"),
+    ] {
+        assert!(plan(sql).contains(does), "{sql}: {}", plan(sql));
+    }
+}
+
+#[test]
+fn the_shell_asks_workers_and_views_and_tables_are_its_own() {
+    let folder = Folder::new("cluster-sql-shell");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 3, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let typed = "create view slow as select * from events where dur > 500;\n\
+                 create table names as select name, count(*) n from slow group by 1;\n\
+                 select * from names order by 1; select count(*) from files;\n\
+                 select wrong from slow;\n\
+                 select pid, max(ts) t from slow group by 1 order by 1;\n";
+    let ask = |more: &[&str]| {
+        let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+            .args([&[trace.to_str().unwrap(), "--shell", "--format", "csv"], more].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        shell.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let output = shell.wait_with_output().unwrap();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(ask(&[]), ask(&["--workers", "local:2"]));
+}
+
+/// Processes that were started by this one and are there.
+fn children(of: u32) -> Vec<u32> {
+    let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &of.to_string()]).output().unwrap();
+    text(&listed.stdout).split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn an_interrupted_question_leaves_no_workers() {
+    let folder = Folder::new("cluster-sql-interrupted");
+    let trace = long(&folder);
+    let asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
+    let by = loop {
+        let by = children(asking.id());
+        let has_read = |pid: &u32| {
+            let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+            let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
+            read.is_some_and(|read| read > 1 << 20)
+        };
+        if by.len() == 2 && by.iter().all(has_read) {
+            break by;
+        }
+    };
+    assert!(Command::new("kill").args(["-INT", &asking.id().to_string()]).status().unwrap().success());
+    let output = asking.wait_with_output().unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty());
+    let began = Instant::now();
+    while by.iter().any(|pid| Path::new(&format!("/proc/{pid}/exe")).exists()) {
+        assert!(began.elapsed() < Duration::from_secs(10), "a worker is still there");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn groups_take_few_bytes_on_the_wire() {
+    let folder = Folder::new("cluster-sql-bytes");
+    let trace = folder.path().join("trace");
+    generate(&trace, &Plan { processes: 4, events: 500_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .args([
+            trace.to_str().unwrap(),
+            "--no-cache",
+            "--sql",
+            "select name, count(*) n, sum(bytes) b from events group by 1",
+        ])
+        .args(["--workers", "local:2"])
+        .env("DLIO_CLUSTER_MEASURE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    let received = said.split(" sent to workers, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    assert!(received.is_some_and(|bytes| bytes < 500_000 / 20), "{said}");
+}
+
+/// What the shell prints of queries, which may read files.
+fn shell(trace: &Path, sql: &str) -> String {
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+        .args([trace.to_str().unwrap(), "--shell", "--sql-files", "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+    text(&shell.wait_with_output().unwrap().stdout)
+}
+
+/// The rows of the folder's tables, each in the order of its text.
+fn tables(folder: &Path) -> Vec<String> {
+    let of = |sql: &str| {
+        let rows = printed(&[folder.to_str().unwrap(), "--no-cache", "--format", "csv", "--sql", sql]);
+        sorted(&rows).join("\n")
+    };
+    // Numbers of files are those of the table beside the events, and mean the same paths.
+    let events = std::fs::read_dir(folder.join("events")).unwrap().map(|file| file.unwrap().path());
+    let names: Vec<_> = events.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert!(names.iter().all(|name| name.starts_with("part-") && name.ends_with(".parquet")), "{names:?}");
+    let stored = |table: &str| {
+        let place = folder.join(table).display().to_string();
+        let sql = format!("create external table t stored as parquet location '{place}'; select * from t;");
+        shell(folder, &sql)
+    };
+    let joined = format!(
+        "create external table e stored as parquet location '{}/'; \
+         create external table f stored as parquet location '{}';",
+        folder.join("events").display(),
+        folder.join("files.parquet").display()
+    );
+    let wrong = {
+        let sql = "select count(*) n, count(case when e.file = f.path then 1 end) same from e join f on e.file_id = f.file_id;";
+        shell(folder, &format!("{joined}{sql}"))
+    };
+    let figures: Vec<&str> = wrong.lines().last().unwrap().split(',').collect();
+    assert_eq!(figures[0], figures[1], "{wrong}");
+    vec![
+        of("select * exclude (file_id) from events"),
+        of("select * exclude (file_id) from files"),
+        of("select * from processes"),
+        of("select * from hosts"),
+        stored("summary.parquet"),
+        figures[0].to_string(),
+    ]
+}
+
+#[test]
+fn workers_write_the_same_parquet() {
+    let folder = Folder::new("cluster-parquet");
+    let trace = folder.path().join("trace");
+    let plan = Plan { processes: 6, events: 300_000, copies: true, ..Plan::default() };
+    generate(&trace, &plan, &|_, _, _| ()).unwrap();
+    let write = |name: &str, more: &[&str]| {
+        let tables = folder.path().join(name);
+        let words = [trace.to_str().unwrap(), "--no-cache", "--parquet", tables.to_str().unwrap()];
+        (analyze(&[&words[..], more].concat()), tables)
+    };
+    let (_, alone) = write("alone", &[]);
+    let expected = tables(&alone);
+    for (name, by) in [("two", "local:2"), ("three", "local:3")] {
+        let (output, together) = write(name, &["--workers", by]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+        assert!(std::fs::read_dir(together.join("events")).unwrap().count() > 1);
+        assert!(tables(&together) == expected, "{name}");
+    }
+    // Workers that may not write there do not, and it is written all the same.
+    let by = workers(2, folder.path());
+    let (output, together) = write("not-theirs", &["--workers", &listed(&by)]);
+    let said = text(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("written by this process alone") && said.contains("--write"),
+        "{said}"
+    );
+    assert!(tables(&together) == expected);
+}
+
+#[test]
+fn parquet_is_whole_or_not_there_whoever_goes_away() {
+    let folder = Folder::new("cluster-parquet-lost");
+    let trace = long(&folder);
+    let writer = |to: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
+        let listen = ["worker", "--listen", "127.0.0.1:0", "--threads", "1", "--until-stdin-ends", "--root"];
+        Worker::started(command.args(listen).arg(folder.path()).arg("--write").arg(to))
+    };
+    let begun = |tables: &Path| {
+        let began = Instant::now();
+        while std::fs::read_dir(tables.join("events")).map_or(0, |files| files.count()) < 2 {
+            assert!(began.elapsed() < Duration::from_secs(120), "nothing is written");
+            std::thread::yield_now();
+        }
+    };
+    let write = |tables: &Path, by: &[Worker]| {
+        Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
+            .args([
+                trace.to_str().unwrap(),
+                "--no-cache",
+                "--parquet",
+                tables.to_str().unwrap(),
+                "--workers",
+                &listed(by),
+            ])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let count = "select count(*) n, sum(dur) d, count(file) f from events";
+    for signal in ["KILL", "STOP"] {
+        let tables = folder.path().join(signal);
+        let by: Vec<_> = (0..3).map(|_| writer(&tables)).collect();
+        let asking = write(&tables, &by);
+        begun(&tables);
+        by[0].signal(signal);
+        let output = asking.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains("no event is missing"), "{signal}: {said}");
+        assert_eq!(asked(&tables, &[count], &[]), asked(&trace, &[count], &[]), "{signal}");
+        let names = std::fs::read_dir(tables.join("events")).unwrap().map(|file| file.unwrap().file_name());
+        assert!(names.into_iter().all(|name| name.to_string_lossy().starts_with("part-")), "{signal}");
+    }
+    let tables = folder.path().join("nobody");
+    let by: Vec<_> = (0..2).map(|_| writer(&tables)).collect();
+    let asking = write(&tables, &by);
+    begun(&tables);
+    by.iter().for_each(|worker| worker.signal("KILL"));
+    let output = asking.wait_with_output().unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("all workers went away"));
+    assert!(!tables.exists());
+}
