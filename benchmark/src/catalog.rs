@@ -43,8 +43,14 @@ pub fn explain(key: Option<&str>) -> Outcome<String> {
         [key] => return Ok(whole(key)),
         several => return Ok(several.iter().map(|key| line(key)).collect()),
     }
-    let near = keys::suggestion(&path).map(|near| format!("did you mean {near}?")).unwrap_or_default();
-    Err(Failure::refused(format!("there is no key `{asked}`")).remedy(near))
+    // A part of a name finds the names.
+    let holding: String = KEYS.iter().filter(|key| path.len() > 2 && key.path.contains(&path)).map(line).collect();
+    if !holding.is_empty() {
+        return Ok(holding);
+    }
+    let near = keys::suggestion(&path).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    let remedy = format!("{near}`dlio workloads explain` lists all keys");
+    Err(Failure::refused(format!("there is no key `{asked}`")).remedy(remedy))
 }
 
 fn line(key: &Key) -> String {
@@ -76,7 +82,8 @@ mod tests {
     #[test]
     fn a_key_a_section_and_everything_can_be_explained() {
         assert!(explain(Some("workload.reader.batch_size")).unwrap().contains("samples of a step"));
-        assert!(explain(Some("hdf5")).is_err());
+        assert!(explain(Some("hdf6")).is_err());
+        assert!(explain(Some("num_files")).unwrap().contains("dataset.num_files_eval"));
         assert!(explain(Some("num_files_train")).unwrap().starts_with("workload.dataset.num_files_train\n"));
         assert_eq!(explain(Some("dataset.hdf5")).unwrap().lines().count(), 3);
         assert_eq!(explain(None).unwrap().lines().count(), KEYS.len());

@@ -423,6 +423,11 @@ impl Tree<'_> {
         }
     }
 
+    /// The end of a file of parquet says where all of it is: MLPerf's DLIO reads it once an epoch, where nobody says otherwise.
+    fn keeps_parquet_open(&self) -> bool {
+        self.0.at(&["reader", "read_type"]).is_none() && self.text("dataset.format") == "parquet"
+    }
+
     fn optional(&self, path: &str) -> Option<String> {
         Some(self.text(path)).filter(|text| !text.is_empty())
     }
@@ -739,7 +744,7 @@ fn reading(tree: &Tree) -> Outcome<Reading> {
         collective,
         strided: tree.text("reader.rank_access") == "strided",
         file_access: tree.text("reader.file_access"),
-        keep_open: tree.text("reader.read_type") == "memory",
+        keep_open: tree.text("reader.read_type") == "memory" || tree.keeps_parquet_open(),
         transfer_size: tree.count("reader.transfer_size"),
         preprocess: tree.spread("reader.preprocess_time")?,
         map: !tree.flag("reader.dont_use_mmap") && !collective,
@@ -831,6 +836,13 @@ mod tests {
         let config = config("{dataset: {record_length_bytes: 114660.07, record_length_bytes_resize: 150528}}");
         assert_eq!(config.dataset.record_bytes, 114660.07);
         assert_eq!(config.reader.handed_bytes, 387 * 387);
+    }
+
+    #[test]
+    fn files_of_parquet_stay_open_unless_somebody_says_otherwise() {
+        let kept = |text: &str| config(text).reader.keep_open;
+        assert!(kept("{dataset: {format: parquet}}") && !kept("{dataset: {format: hdf5}}"));
+        assert!(!kept("{dataset: {format: parquet}, reader: {read_type: on_demand}}"));
     }
 
     #[test]

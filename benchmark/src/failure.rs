@@ -70,6 +70,12 @@ impl Failure {
         Failure { kind: Kind::System, ..Failure::io(doing, path, error) }
     }
 
+    /// Says first where it stands, as in `job.yaml, line 3: `.
+    pub fn at(mut self, place: &str) -> Failure {
+        self.what.insert_str(0, place);
+        self
+    }
+
     pub fn remedy(mut self, remedy: impl Into<String>) -> Failure {
         self.remedy = remedy.into();
         self

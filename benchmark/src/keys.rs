@@ -131,6 +131,7 @@ pub const KEYS: &[Key] = &[
     key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", NOTHING),
     key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size, read}; read: false is written and not read; without them one binary column `image`", "generation, reader"),
     key("dataset.parquet.row_group_size", Whole, "1024", "rows of a row group", "generation, reader"),
+    key("dataset.parquet.read_mode", Choice(&["row_group"]), "row_group", "accepted: of a row group the rows of the sample are read", NOTHING),
     key("dataset.parquet.partition_by", Text, "null", "partition column; refused for now", "generation"),
     key("dataset.parquet.generation_batch_size", Whole, "0", "accepted: a row group is written at once", NOTHING),
     key("dataset.webdataset.extension", Text, "bin", "webdataset: extension of the member that holds a sample's bytes", "generation, reader"),
@@ -152,7 +153,7 @@ pub const KEYS: &[Key] = &[
     key("reader.shuffle_size", Whole, "1024", "samples held back to mix a stream (tensorflow, native_dali)", "loading"),
     key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi, shared and posix: every worker opens the files it reads; collective and mpio: every read is one of all ranks (MPI-IO), by the ranks themselves, of one file of indexed_binary or of hdf5 without chunks, under mpirun", "loading"),
     key("reader.rank_access", Choice(&["contiguous", "strided"]), "contiguous", "which samples a rank reads, before they are shuffled: contiguous, one run of them; strided, batches in turn with the other ranks (loaders by index; not a key of DLIO)", "loading"),
-    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps its last file open, and decoded where the format needs it", "loading"),
+    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps files open that it has opened in an epoch (of those that are read whole, the last, decoded); parquet: memory where nothing is said", "loading"),
     key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),
     key("reader.preprocess_time", Time, "0", "time a worker spends on a sample after reading it", "loading"),
     key("reader.preprocess_time_stdev", Number, "0", "its spread, if preprocess_time is a number", "loading"),
@@ -213,7 +214,13 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Sections and keys that have another name in older files. The newer name is what everything else sees.
-const OLD_NAMES: &[(&str, &str)] = &[("data_reader", "reader"), ("model.model_size", "model.model_size_bytes")];
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("data_reader", "reader"),
+    ("model.model_size", "model.model_size_bytes"),
+    ("dataset.record_length", "dataset.record_length_bytes"),
+    ("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
+    ("dataset.record_length_resize", "dataset.record_length_bytes_resize"),
+];
 
 pub fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path || (key.has_parts() && is_below(path, key.path)))
@@ -351,6 +358,8 @@ mod tests {
         assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
         assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
         assert_eq!(present_name("model.model_sizes"), "model.model_sizes");
+        assert_eq!(present_name("dataset.record_length"), "dataset.record_length_bytes");
+        assert_eq!(present_name("dataset.record_length_bytes"), "dataset.record_length_bytes");
     }
 
     #[test]

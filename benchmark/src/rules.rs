@@ -117,17 +117,38 @@ fn storage(config: &Config, list: &mut List) {
     let object_store = matches!(config.storage_type.as_str(), "s3" | "aistore");
     list.0.extend(config.store_complaints.iter().cloned());
     objects(config, list);
-    let fast = config.checkpoint.fast_folder.as_ref();
-    let url =
-        is_url(&config.dataset.folder) || is_url(&config.checkpoint.folder) || fast.is_some_and(|fast| is_url(fast));
-    let what = format!("{} is no path", config.dataset.folder.display());
-    list.refuse(url && !object_store, what, "give a folder of a mounted file system");
+    let folders = [
+        ("dataset.data_folder", Some(&config.dataset.folder)),
+        ("checkpoint.checkpoint_folder", Some(&config.checkpoint.folder)),
+        ("checkpoint.fast_folder", config.checkpoint.fast_folder.as_ref()),
+    ];
+    let named = folders.into_iter().find_map(|(key, folder)| Some((key, folder.filter(|folder| is_url(folder))?)));
+    if let Some((key, folder)) = named.filter(|_| !object_store) {
+        list.0.push(no_folder(key, &folder.to_string_lossy(), &config.storage_type));
+    }
     for (key, class) in &config.classes {
         list.refuse(true, format!("workload.{key}={class}: there is no Python here to load it"), "leave the key out");
     }
     let profiler = matches!(config.profiler.as_str(), "darshan" | "tensorboard");
     let what = format!("workload.profiling.profiler={} is not supported", config.profiler);
     list.refuse(config.workflow.profile && profiler, what, "use iostat, or --trace for every single operation");
+}
+
+/// A folder that is named by a URL, where data are files.
+fn no_folder(key: &str, name: &str, storage_type: &str) -> Failure {
+    let object = ["s3://", "ais://"].iter().find_map(|scheme| name.find(scheme).map(|at| (&name[at..], *scheme)));
+    let Some((object, scheme)) = object else {
+        let what = format!("workload.{key}: {name} is no path");
+        return Failure::refused(what).remedy("give a folder of a mounted file system");
+    };
+    let bucket = object.trim_start_matches(scheme).split('/').next().unwrap_or_default();
+    let what = format!(
+        "workload.{key}={object} is in an object store, and workload.storage.storage_type={storage_type} is for files"
+    );
+    Failure::refused(what).remedy(format!(
+        "set ++workload.storage.storage_type={} ++workload.storage.storage_root={bucket}, or name a folder of this machine",
+        if scheme == "s3://" { "s3" } else { "aistore" }
+    ))
 }
 
 /// What only files can do.
@@ -141,11 +162,6 @@ fn objects(config: &Config, list: &mut List) {
             "name one of a fast disk",
         );
         list.refuse(cache.block == Some(0), format!("{what}.block_size must be at least 1"), "");
-        list.refuse(
-            config.store.as_ref().is_some_and(|store| store.prefetch_window > 0),
-            format!("workload.storage.storage_options.prefetch_window asks the store, and {what} is before it"),
-            "leave out one of them; what fills a tier before its turn is ++workload.storage.cache.fill=ahead",
-        );
     }
     if config.store.is_none() {
         return;

@@ -463,9 +463,10 @@ fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
         "ranks": all.iter().map(|(files, bytes)| json!({"files": files, "bytes": bytes})).collect::<Vec<_>>(),
     });
     let mut text = format!(
-        "{} parameters, {files} files, {:.1} GiB by {ranks} processes\n",
+        "{} parameters, {files} files, {:.1} GiB by {ranks} process{}\n",
         shards.parameters(),
-        total as f64 / GIB
+        total as f64 / GIB,
+        if ranks == 1 { "" } else { "es" }
     );
     for (rank, (files, bytes)) in all.iter().enumerate().take(RANKS_SHOWN) {
         let _ = writeln!(text, "  rank {rank}: {files} files, {:.3} GiB", *bytes as f64 / GIB);

@@ -52,6 +52,8 @@ pub struct Trainer<'a> {
     /// The file that says what is in those of all ranks, where the format of checkpoints has one.
     said_of_all: Option<(&'static str, Vec<u8>)>,
     mechanism: Tiered,
+    /// Those of the epochs so far, and what came before the first.
+    requests_told: Counts,
     saved: u64,
     steps_done: u64,
 }
@@ -85,6 +87,7 @@ impl<'a> Trainer<'a> {
             communicator,
             log,
             results,
+            requests_told: Counts::now(),
             saved: 0,
             steps_done: 0,
         })
@@ -105,7 +108,6 @@ impl<'a> Trainer<'a> {
         let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
         for number in 1..=self.config.train.epochs {
             let cached = self.prepare_cache()?;
-            let requests_before = Counts::now();
             let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
             let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
             epoch.ended = Moment::now();
@@ -117,7 +119,7 @@ impl<'a> Trainer<'a> {
             epoch.partial_ranks = !epoch.complete && self.communicator.size() > 1;
             take_figures(&mut epoch, all.as_deref().unwrap_or(&[figures]));
             if all.is_ok() && self.config.store.is_some() {
-                epoch.requests = Some(self.requests_since(&requests_before)?);
+                epoch.requests = Some(self.new_requests()?);
             }
             self.results.epochs.push(epoch);
             all?;
@@ -126,9 +128,12 @@ impl<'a> Trainer<'a> {
         self.settle_checkpoints()
     }
 
-    /// The requests of all ranks since a moment, to the store.
-    fn requests_since(&mut self, before: &Counts) -> Outcome<Counts> {
-        let own = Counts::now().since(before);
+    /// The requests of all ranks to the store since it was last asked for them: what is fetched beside a training is fetched between
+    /// epochs too.
+    fn new_requests(&mut self) -> Outcome<Counts> {
+        let now = Counts::now();
+        let own = now.since(&self.requests_told);
+        self.requests_told = now;
         Ok(Counts::sum(&numbers(&self.communicator.exchange(&as_bytes(own.numbers()))?)))
     }
 
@@ -433,7 +438,6 @@ impl<'a> Trainer<'a> {
         let pause = checkpoint.pause;
         let below = checkpoint.folder.clone();
         let read_shards = self.shards_to_read();
-        let requests_before = Counts::now();
         let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
         let progress = Progress::new(self.options.shown, "checkpoints", writes + reads, "");
         let outcome = (0..writes + reads).try_for_each(|number| {
@@ -468,7 +472,7 @@ impl<'a> Trainer<'a> {
         let outcome = outcome.and_then(|()| self.settle_checkpoints());
         epoch.ended = Moment::now();
         if outcome.is_ok() && self.config.store.is_some() {
-            epoch.requests = Some(self.requests_since(&requests_before)?);
+            epoch.requests = Some(self.new_requests()?);
         }
         self.results.epochs.push(epoch);
         outcome

@@ -262,12 +262,29 @@ pub fn number(text: &str) -> Option<Value> {
 
 /// Reads one YAML document. `name` is what an error calls it.
 pub fn parse_yaml(name: &str, text: &str) -> Outcome<Value> {
-    let mut reader = YamlReader { events: Parser::new_from_str(text), name, anchors: Vec::new(), copied: 0, depth: 0 };
+    parse_yaml_placed(name, text).map(|(tree, _)| tree)
+}
+
+/// The line on which each key stands, by its dotted path.
+pub type Lines = Vec<(String, usize)>;
+
+/// Reads one YAML document, and where its keys stand.
+pub fn parse_yaml_placed(name: &str, text: &str) -> Outcome<(Value, Lines)> {
+    let mut reader = YamlReader {
+        events: Parser::new_from_str(text),
+        name,
+        anchors: Vec::new(),
+        copied: 0,
+        depth: 0,
+        line: 0,
+        path: Vec::new(),
+        lines: Lines::new(),
+    };
     loop {
         match reader.event()? {
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-            Event::StreamEnd | Event::DocumentEnd => return Ok(Value::empty()),
-            first => return reader.node(first),
+            Event::StreamEnd | Event::DocumentEnd => return Ok((Value::empty(), reader.lines)),
+            first => return reader.node(first).map(|tree| (tree, reader.lines)),
         }
     }
 }
@@ -288,13 +305,25 @@ struct YamlReader<'a> {
     anchors: Vec<(usize, Value)>,
     copied: usize,
     depth: usize,
+    /// Of the event that was read last.
+    line: usize,
+    /// The keys that lead to the map that is being read.
+    path: Vec<String>,
+    lines: Lines,
 }
 
 impl<'a> YamlReader<'a> {
     fn event(&mut self) -> Outcome<Event<'a>> {
         match self.events.next() {
-            Some(Ok((event, _))) => Ok(event),
-            Some(Err(error)) => Err(Failure::refused(format!("{}: {error}", self.name))),
+            Some(Ok((event, place))) => {
+                self.line = place.start.line();
+                Ok(event)
+            }
+            Some(Err(error)) => {
+                let (line, column) = (error.marker().line(), error.marker().col() + 1);
+                let what = format!("{}, line {line}, column {column}: {}", self.name, error.info());
+                Err(Failure::refused(what).remedy("it is no YAML from there on"))
+            }
             None => Ok(Event::StreamEnd),
         }
     }
@@ -357,8 +386,11 @@ impl<'a> YamlReader<'a> {
                 Event::Scalar(text, ..) => text.to_string(),
                 other => return Err(self.refused(format_args!("a key must be a word, not {other:?}"))),
             };
+            self.path.push(key.clone());
+            self.lines.push((self.path.join("."), self.line));
             let first = self.event()?;
             let value = self.node(first)?;
+            self.path.pop();
             entries.put(&[&key], value);
         }
     }
@@ -391,6 +423,14 @@ mod tests {
         let tree =
             parse_yaml("t", "a: {b: [1, 'off', 2.5], c: '1'}\nd: 'x: y'\ne: []\nf: {}\ng: 's3://b/c'\n").unwrap();
         assert_eq!(parse_yaml("again", &tree.to_yaml()).unwrap(), tree);
+    }
+
+    #[test]
+    fn a_key_is_told_with_its_line() {
+        let (_, lines) = parse_yaml_placed("t", "a:\n  b: 1\n\n  c: [1,\n    2]\nd: x\n").unwrap();
+        assert_eq!(lines, [("a", 1), ("a.b", 2), ("a.c", 4), ("d", 6)].map(|(key, line)| (key.to_string(), line)));
+        let refused = parse_yaml("job.yaml", "a: 1\nb: c: d\n").unwrap_err();
+        assert!(refused.what.starts_with("job.yaml, line 2, column 5: "), "{refused}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::formats;
 use crate::grammar::{Action, Override};
 use crate::interpolation;
 use crate::keys::{self, Key, Kind};
-use crate::value::{Value, parse_yaml};
+use crate::value::{Lines, Value, parse_yaml, parse_yaml_placed};
 use dlio_schemas::words::nearest;
 use std::path::{Path, PathBuf};
 
@@ -59,13 +59,29 @@ pub struct Found {
     /// The short name that the user typed, if it was one.
     pub alias: Option<String>,
     pub tree: Value,
+    /// The file it stands in, and where; `None` of one that is compiled in.
+    pub source: Option<(PathBuf, Lines)>,
+}
+
+impl Found {
+    /// File and line of a key, where a file has it.
+    fn place(&self, path: &str) -> Option<String> {
+        let (file, lines) = self.source.as_ref()?;
+        let (_, line) = lines.iter().rev().find(|(key, _)| keys::present_name(key) == path)?;
+        Some(format!("{}, line {line}", file.display()))
+    }
 }
 
 pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
     if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
         let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("reading", &file, error))?;
-        let tree = parse_yaml(&file.display().to_string(), &text)?;
-        return Ok(Found { name: name.to_string(), alias: None, tree });
+        let (tree, lines) = parse_yaml_placed(&file.display().to_string(), &text)?;
+        if !matches!(tree, Value::Map(_)) {
+            let what =
+                format!("{}: it holds {}, and a workload is a map of sections", file.display(), tree.kind_name());
+            return Err(Failure::refused(what).remedy("`dlio workloads show unet3d` prints one"));
+        }
+        return Ok(Found { name: name.to_string(), alias: None, tree, source: Some((file, lines)) });
     }
     let target = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, target)| *target);
     let wanted = target.unwrap_or(name);
@@ -74,6 +90,7 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
             name: wanted.to_string(),
             alias: target.map(|_| name.to_string()),
             tree: parse_yaml(wanted, yaml)?,
+            source: None,
         }),
         None => Err(unknown(name, config_dir)),
     }
@@ -137,7 +154,7 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
         composed.apply(typed)?;
     }
     composed.resolve()?;
-    composed.complain();
+    composed.complain(overrides);
     Ok(composed)
 }
 
@@ -240,20 +257,27 @@ impl Composed {
         std::mem::take(&mut self.complaints)
     }
 
-    fn complain(&mut self) {
+    fn complain(&mut self, overrides: &[Override]) {
         for (path, value) in self.workload.leaves() {
             let typed = format!("workload.{path}");
+            // What is typed stands on the command line, whatever the file says.
+            let is_typed =
+                |key: &str| typed.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let is_typed = overrides.iter().any(|over| over.key != "workload" && is_typed(&over.key));
+            let place = self.found.place(&path).filter(|_| !is_typed);
+            let place = place.map(|place| place + ": ").unwrap_or_default();
             let before = self.complaints.len();
             match keys::find(&path) {
                 None if value.entries().is_empty()
                     && matches!(value, Value::Map(_) | Value::Null)
                     && keys::is_section(&path) => {}
-                None => self.complaints.push(unknown_key(&typed, &typed)),
+                None => self.complaints.push(unknown_key(&typed, &typed).at(&place)),
                 Some(key) if key.path != path => {}
                 Some(key) => {
                     if let Some(complaint) = keys::complaint(key, value).or_else(|| unknown_format(key, value)) {
                         let remedy = format!("`dlio workloads explain {path}` tells what it means");
-                        self.complaints.push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy));
+                        self.complaints
+                            .push(Failure::refused(format!("{typed}: {complaint}")).remedy(remedy).at(&place));
                     }
                 }
             }
@@ -312,6 +336,24 @@ mod tests {
         let composed = composed(&["workload=unet3d", "++workload.reader.batchsize=9"]).unwrap();
         assert_eq!(composed.complaints.len(), 1);
         assert!(composed.complaints[0].to_string().contains("workload.reader.batch_size"));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_told_with_its_line_and_what_is_typed_without() {
+        let folder = crate::scratch::Folder::new("job");
+        let file = folder.path().join("job.yaml");
+        std::fs::write(&file, "model:\n  name: x\ndataset:\n  num_files_trian: 1\n  num_files_train: many\n").unwrap();
+        let name = file.display().to_string();
+        let complaints = |more: &[&str]| {
+            let workload = format!("workload={name}");
+            let typed: Vec<&str> = [workload.as_str()].into_iter().chain(more.iter().copied()).collect();
+            composed(&typed).unwrap().complaints.into_iter().map(|failure| failure.what).collect::<Vec<_>>()
+        };
+        let [misspelt, wrong] = &complaints(&[])[..] else { panic!("two complaints") };
+        assert!(misspelt.starts_with(&format!("{name}, line 4: `workload.dataset.num_files_trian`")), "{misspelt}");
+        assert!(wrong.starts_with(&format!("{name}, line 5: workload.dataset.num_files_train: ")), "{wrong}");
+        let typed = complaints(&["++workload.dataset.num_files_train=few"]);
+        assert!(typed[1].starts_with("workload.dataset.num_files_train: "), "{typed:?}");
     }
 
     #[test]

@@ -340,6 +340,74 @@ fn as_many_syncs_are_counted_as_are_made() {
     assert_eq!(folder.json("run/summary.json")["metric"]["save_checkpoint_fsyncs"], made);
 }
 
+/// A call on a file of a checkpoint: its name, bytes asked for, what it returned.
+struct Call {
+    kind: String,
+    path: String,
+    asked: u64,
+    returned: u64,
+}
+
+/// Reads a line of `strace -y -s 0`.
+fn call(line: &str) -> Option<Call> {
+    let (kind, rest) = line.split_once('(')?;
+    let path = rest.split_once('<')?.1.split_once('>')?.0;
+    let (arguments, returned) = rest.rsplit_once(" = ")?;
+    let asked = arguments.trim_end().trim_end_matches(')').rsplit_once(", ").map_or("0", |(_, last)| last);
+    let number = |text: &str| text.trim().parse().unwrap_or(0);
+    Some(Call { kind: kind.into(), path: path.into(), asked: number(asked), returned: number(returned) })
+}
+
+#[test]
+fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("without strace nobody else sees the calls");
+        return;
+    }
+    for (size, more) in [(1 << 20, ""), (300_000, ""), (1 << 20, "++workload.checkpoint.odirect=true")] {
+        let folder = Folder::new("ckpt-calls");
+        let transfer = format!("++workload.checkpoint.transfer_size={size}");
+        let asked = ["++workload.checkpoint.fsync=true", &transfer, more];
+        let asked: Vec<&str> = asked.into_iter().filter(|word| !word.is_empty()).collect();
+        let mut traced = Command::new("strace");
+        traced.args(["-ff", "-y", "-s", "0", "-e", "trace=write,read,fsync", "-o", "calls"]);
+        traced.arg(env!("CARGO_BIN_EXE_dlio")).args(typed(1, 1, &asked)).arg("++hydra.run.dir=run");
+        let output = traced.current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let of_process = |name: &String| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let logs: String = folder.files("").iter().filter(|name| name.starts_with("calls.")).map(of_process).collect();
+        let calls: Vec<Call> = logs.lines().filter_map(call).filter(|call| call.path.contains("/slow/")).collect();
+        let of = |kind: &str, path: &str| -> Vec<usize> {
+            (0..calls.len()).filter(|at| calls[*at].kind == kind && calls[*at].path == path).collect()
+        };
+        let files = folder.files("slow");
+        assert_eq!(files.len(), 2, "{files:?}");
+        let mut written: Vec<&str> = calls.iter().filter(|call| call.kind == "write").map(|call| &*call.path).collect();
+        written.dedup();
+        assert_eq!(written.len(), 2, "each file is written front to back: {written:?}");
+        for path in &written {
+            let (writes, syncs) = (of("write", path), of("fsync", path));
+            let sizes: Vec<u64> = writes.iter().map(|at| calls[*at].returned).collect();
+            let (last, others) = sizes.split_last().unwrap();
+            assert!(others.iter().all(|bytes| *bytes == size) && *last <= size, "{size} {more}: {sizes:?}");
+            assert!(syncs.len() == 1 && syncs[0] > *writes.last().unwrap(), "{size} {more}: {path}");
+        }
+        // The names are safe last of all.
+        let folders: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].path.ends_with("step1")).collect();
+        let last_write = calls.iter().rposition(|call| call.kind == "write").unwrap();
+        assert!(folders.len() == 1 && calls[folders[0]].kind == "fsync" && folders[0] > last_write);
+        for name in files {
+            let length = std::fs::metadata(folder.path().join(&name)).unwrap().len();
+            let reads: Vec<&Call> =
+                calls.iter().filter(|call| call.kind == "read" && call.path.ends_with(&name)).collect();
+            assert_eq!(reads.iter().map(|call| call.returned).sum::<u64>(), length, "{name}");
+            let asked: Vec<u64> = reads.iter().map(|call| call.asked).collect();
+            let whole = size.next_multiple_of(if more.is_empty() { 1 } else { 4096 });
+            assert!(asked.iter().all(|bytes| *bytes == whole), "{size} {more}: {asked:?}");
+        }
+    }
+}
+
 /// The Python that a variable names, or that of an environment in the cache.
 fn python(variable: &str, environment: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);

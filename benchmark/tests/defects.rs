@@ -239,6 +239,24 @@ fn d09_ranks_and_streams_read_every_sample_once() {
 }
 
 #[test]
+fn d09_files_that_are_to_stay_open_are_opened_once_an_epoch() {
+    let folder = Folder::new("d09-open");
+    let more = |read_type: &'static str| {
+        let words = ["-q", ONE, "++workload.dataset.format=hdf5", "++workload.reader.read_threads=0", read_type];
+        [&words[..], &["++workload.reader.sample_shuffle=random", "++workload.reader.file_shuffle=off"]].concat()
+    };
+    let opened = |read_type| {
+        let arguments = arguments(&folder, 4, 16, &more(read_type));
+        let lines = witnessed(&folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        lines.iter().filter(|line| line.starts_with("open")).count()
+    };
+    run(&folder, 4, 16, &more("++workload.reader.read_type=memory"));
+    // Two epochs, each with a look at the page cache, and files in no order.
+    assert_eq!(opened("++workload.reader.read_type=memory"), 2 * (4 + 4));
+    assert_eq!(opened("++workload.reader.read_type=on_demand"), 2 * (4 + 64));
+}
+
+#[test]
 fn d09_offsets_count_from_the_start_of_the_file_whatever_the_buffer() {
     let folder = Folder::new("d09b");
     run(

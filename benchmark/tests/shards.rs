@@ -103,16 +103,18 @@ fn shards_that_python_wrote_are_read() {
 import io, os, sys, tarfile
 os.makedirs('data/train')
 for number in range(4):
-    with tarfile.open(f'data/train/img-{{number:06d}}.tar', 'w', format={format}) as shard:
-        def put(name, data, kind=tarfile.REGTYPE):
+    about = dict(pax_headers={{'comment': 'of the whole shard'}}) if 'PAX' in '{format}' else dict()
+    with tarfile.open(f'data/train/img-{{number:06d}}.tar', 'w', format={format}, **about) as shard:
+        def put(name, data, kind=tarfile.REGTYPE, to=''):
             member = tarfile.TarInfo(name)
-            member.size, member.type, member.mtime = len(data), kind, 1700000000.25
+            member.size, member.type, member.mtime, member.linkname = len(data), kind, 1700000000.25, to
             shard.addfile(member, io.BytesIO(data))
         put('folder.d', b'', tarfile.DIRTYPE)
         put('__meta__', b'nothing')
         for sample in range(6):
             key = 'folder.d/' + ('' if 'USTAR' in '{format}' else 'k' * 120) + f'{{number}}-{{sample}}'
             put(key + '.CLS', b'7')
+            put(key + '.link', b'', tarfile.SYMTYPE, 'elsewhere' if 'USTAR' in '{format}' else 'l' * 150)
             put(key + '.bin', bytes([sample]) * 10000)
             put(key + '.meta.json', b'{{}}')
 sys.exit(42)
@@ -162,6 +164,57 @@ fn a_shard_that_is_cut_or_short_is_named() {
         let output = dlio(&folder, &typed(WEBDATASET, &[]));
         assert_eq!(output.status.code(), Some(5), "{cut}: {}", stderr(&output));
         assert!(stderr(&output).contains("img-000002.tar"), "{cut}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_sample_with_two_members_of_one_kind_is_named() {
+    let folder = Folder::new("twice");
+    ran(&folder, &typed(WEBDATASET, &[GENERATE, "++workload.workflow.train=false"]));
+    python(
+        &folder,
+        "
+import io, sys, tarfile
+with tarfile.open('data/train/img-000001.tar', 'w') as shard:
+    for name in ['a/one.bin', 'a/one.cls', 'a/two.bin', 'a/two.BIN', 'a/two.cls']:
+        member = tarfile.TarInfo(name)
+        member.size = 10000
+        shard.addfile(member, io.BytesIO(bytes(10000)))
+sys.exit(42)
+",
+    );
+    let output = dlio(&folder, &typed(WEBDATASET, &[]));
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    for word in ["img-000001.tar", "`a/two` has two members with the extension bin"] {
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_index_of_offsets_that_lies_is_named_with_its_file() {
+    let (store, folder) = (Store::start(), Folder::new("offsets-lie"));
+    let indexed = |more: &[&'static str]| typed("++workload.dataset.format=indexed_binary", more);
+    let in_store = ["++workload.storage.storage_type=s3", "++workload.storage.storage_root=bucket"];
+    ran(&folder, &indexed(&[GENERATE, "++workload.workflow.train=false"]));
+    let asked = |more: &[&'static str]| {
+        command(&folder, &indexed(&[&in_store[..], more].concat())).envs(store.variables()).output().unwrap()
+    };
+    assert!(asked(&[GENERATE, "++workload.workflow.train=false"]).status.success());
+    // The place of the third sample and its length: behind the end, more than there is, more than any memory.
+    for (ending, lie) in [("off", 60_001), ("off", u64::MAX), ("sz", 60_001), ("sz", 1 << 50)] {
+        let name = format!("data/train/img_2_of_4.indexed_binary.{ending}.idx");
+        let path = folder.path().join(&name);
+        let whole = std::fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        bytes[16..24].copy_from_slice(&lie.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        store.put(&name, bytes);
+        for output in [dlio(&folder, &indexed(&[])), asked(&[])] {
+            assert_eq!(output.status.code(), Some(5), "{ending} {lie}: {}", stderr(&output));
+            assert!(stderr(&output).contains("img_2_of_4.indexed_binary"), "{ending} {lie}: {}", stderr(&output));
+        }
+        std::fs::write(&path, &whole).unwrap();
+        store.put(&name, whole);
     }
 }
 

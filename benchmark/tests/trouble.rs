@@ -59,6 +59,15 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
     (&["dataset.format=tfrecord"], "tfrecord has no PyTorch reader"),
     (&["reader.data_loader=tensorflow", "framework=pytorch"], "belongs to the other framework"),
     (&["dataset.format=csv", "dataset.compression=lzf"], "workload.dataset.compression=lzf does not exist for csv"),
+    (
+        &["dataset.data_folder=s3://bucket/data"],
+        "data_folder=s3://bucket/data is in an object store, and workload.storage.storage_type=local_fs is for files",
+    ),
+    (
+        &["storage.storage_root=s3://bucket"],
+        "set ++workload.storage.storage_type=s3 ++workload.storage.storage_root=bucket",
+    ),
+    (&["dataset.data_folder=gs://bucket/data"], "is no path"),
     (&["reader.bach_size=2"], "did you mean workload.reader.batch_size?"),
 ];
 

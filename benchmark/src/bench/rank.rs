@@ -168,13 +168,14 @@ impl Rank<'_> {
         // Before anything that has threads.
         let tiers = self.tiers(terms)?;
         let _cache = self.cache(terms)?;
+        let (rank, ranks) = (communicator.rank(), communicator.size());
+        let options = training::Options { shown: self.shown(communicator), ..self.request.training };
+        let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
+        // What it fetches is counted from the first object on.
         let _filler = self.filler(terms)?;
         let mut loader = if config.workflow.train { Some(loader::build(config, terms)?) } else { None };
         let sampler = (config.workflow.profile && terms.rank == 0 && config.profiler == "iostat")
             .then(|| Sampler::start(config.iostat_devices.clone()));
-        let options = training::Options { shown: self.shown(communicator), ..self.request.training };
-        let (rank, ranks) = (communicator.rank(), communicator.size());
-        let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
         let outcome = match &mut loader {
             Some(loader) => {
                 let mut seldom = Seldom::default();
@@ -217,7 +218,8 @@ impl Rank<'_> {
     fn filler(&self, terms: Terms) -> Outcome<Option<Filler>> {
         let config = &self.run.config;
         let ahead = config.workflow.train && config.cache.as_ref().is_some_and(|cache| cache.ahead);
-        if ahead { Filler::start(loader::first_files(config, terms)?).map(Some) } else { Ok(None) }
+        let window = config.store.as_ref().map_or(0, |store| store.prefetch_window as usize);
+        if ahead { Filler::start(loader::first_files(config, terms)?, window).map(Some) } else { Ok(None) }
     }
 
     fn tiers(&self, terms: Terms) -> Outcome<Tiered> {

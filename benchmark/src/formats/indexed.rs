@@ -86,6 +86,8 @@ enum Numbers {
     Mapped(FileMap, u64),
 }
 
+/// Bytes of a sample that no index is believed without a look at its file.
+const LARGE: u64 = 256 << 20;
 /// Bytes of an index that is kept in memory. One of four million samples is.
 const KEPT_FILE: u64 = 32 << 20;
 /// Bytes of all that a reader keeps; beyond, it begins anew.
@@ -192,8 +194,9 @@ impl Reader for IndexedReader {
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let open = self.open.as_mut().expect("a reader is opened before it reads");
         let (offset, length) = self.indexes.place(&open.path, index)?;
-        // Of an object a range says by itself whether it is there.
-        let there = if open.data.file().is_some() { open.data.length()? } else { u64::MAX };
+        // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+        let is_asked = open.data.file().is_some() || length > LARGE;
+        let there = if is_asked { open.data.length()? } else { u64::MAX };
         if offset.checked_add(length).is_none_or(|end| end > there) {
             let what = format!("sample {index} would end beyond the {there} bytes of the file");
             return Err(Failure::damaged(&open.path, what));

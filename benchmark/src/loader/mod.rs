@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::formats;
 use crate::layout::{Layout, Split};
 use order::{Order, Share, Shuffling};
-use source::{Report, Source, Supply};
+use source::{Report, Source, Supply, Window};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Plan {
                 layout: Layout::new(&config.dataset),
                 reading: reading.clone(),
                 streams,
-                asks_ahead: asks_ahead(config),
+                window: window(config),
                 slots: Arc::new(slots),
             },
             shuffling: Shuffling {
@@ -133,11 +133,16 @@ impl Plan {
     }
 }
 
-/// Objects are asked for before their turn where the window of their store says so and they are read whole.
-fn asks_ahead(config: &Config) -> bool {
-    let window = config.store.as_ref().map_or(0, |store| store.prefetch_window);
+/// Objects are asked for before their turn where the window of their store says so and they are read whole. Where a tier is
+/// filled ahead, what fills it does so in the first epoch.
+fn window(config: &Config) -> Window {
+    let objects = config.store.as_ref().map_or(0, |store| store.prefetch_window);
     let whole = formats::find(&config.dataset.format).is_ok_and(|format| format.reads_whole());
-    window > 0 && whole && config.cache.is_none() && config.reader.profile.is_none()
+    let filled = config.cache.as_ref().is_some_and(|cache| cache.ahead);
+    match config.reader.profile.is_none() && whole {
+        true => Window { objects, from_epoch: if filled { 2 } else { 1 } },
+        false => Window::default(),
+    }
 }
 
 /// Room for every array that can be handed over at the same time.

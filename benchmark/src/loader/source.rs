@@ -11,9 +11,9 @@ use crate::layout::{Layout, Split};
 use crate::pace::Pace;
 use crate::random::mixed;
 use crate::spans;
-use crate::store;
+use crate::store::Upcoming;
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,18 +37,42 @@ pub struct Supply {
     pub reading: Reading,
     /// A streaming loader keeps a file open while it goes through it.
     pub streams: bool,
-    /// Objects are asked for before their turn.
-    pub asks_ahead: bool,
+    /// Objects that are asked for before their turn.
+    pub window: Window,
     pub slots: Arc<SharedSlots>,
 }
 
+/// How many objects a reader asks for before their turn, from an epoch on: before it, what fills their tier does so.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Window {
+    pub objects: u64,
+    pub from_epoch: u64,
+}
+
+/// Files that stay open until the end of an epoch where `reader.read_type` is memory; then the first of them is closed.
+const KEPT_MAX: usize = 64;
+
 pub struct Source {
     supply: Supply,
+    access: Access,
+    worker: u64,
     reader: Box<dyn Reader>,
-    open: Option<(Split, u64, PathBuf)>,
-    /// The objects of this epoch that nobody has asked for yet, where they are asked for before their turn.
-    upcoming: Option<Box<dyn Iterator<Item = PathBuf>>>,
+    /// The file that the reader has open.
+    open: Option<(Split, u64)>,
+    /// Files read before it that stay open, with their readers.
+    kept: VecDeque<((Split, u64), Box<dyn Reader>)>,
+    keeps_more: bool,
+    /// The objects of this epoch, where they are asked for before their turn.
+    upcoming: Option<Upcoming>,
     preprocess: Pace,
+}
+
+fn reader(supply: &Supply, access: Access, worker: u64) -> Outcome<Box<dyn Reader>> {
+    let dataset = &supply.layout.dataset;
+    match &supply.reading.profile {
+        Some(profile) => Ok(Box::new(Replay::new(profile.clone(), dataset.samples_per_file, worker))),
+        None => Ok(formats::find(&dataset.format)?.reader(dataset, access)),
+    }
 }
 
 impl Source {
@@ -62,18 +86,20 @@ impl Source {
             check: false,
             collective: reading.collective,
         };
-        let dataset = &supply.layout.dataset;
-        let reader: Box<dyn Reader> = match &reading.profile {
-            Some(profile) => Box::new(Replay::new(profile.clone(), dataset.samples_per_file, worker)),
-            None => formats::find(&dataset.format)?.reader(dataset, access),
-        };
+        // Of a file that is read whole all of its bytes would stay.
+        let by_range = !formats::find(&supply.layout.dataset.format)?.reads_whole();
+        let keeps_more = reading.keep_open && reading.profile.is_none() && !supply.streams && by_range;
+        let reader = reader(&supply, access, worker)?;
         let preprocess = Pace::new(reading.preprocess, mixed(&[worker, 77]), false);
-        Ok(Source { reader, open: None, upcoming: None, preprocess, supply })
+        let kept = VecDeque::new();
+        Ok(Source { access, worker, reader, open: None, kept, keeps_more, upcoming: None, preprocess, supply })
     }
 
     /// An epoch begins, in which the samples at these positions are read, in this order.
     pub fn begin(&mut self, order: Order, split: Split, positions: impl Iterator<Item = u64> + 'static) {
-        if !self.supply.asks_ahead {
+        self.upcoming = None;
+        let window = self.supply.window;
+        if window.objects == 0 || order.epoch < window.from_epoch {
             return;
         }
         let layout = self.supply.layout.clone();
@@ -84,7 +110,7 @@ impl Source {
             last = Some(*file);
             !again
         });
-        self.upcoming = Some(Box::new(opened.map(move |file| layout.path(split, file))));
+        self.upcoming = Some(Upcoming::new(opened.map(move |file| layout.path(split, file)), window.objects));
     }
 
     /// Reads the samples at `positions`; the arrays they are handed over as go to `slot`.
@@ -141,18 +167,46 @@ impl Source {
     }
 
     fn open(&mut self, split: Split, file: u64) -> Outcome<()> {
-        if self.open.as_ref().is_some_and(|(open_split, number, _)| (*open_split, *number) == (split, file)) {
+        if self.open == Some((split, file)) {
             return Ok(());
         }
+        if self.keeps_more {
+            self.keep()?;
+        }
         self.forget();
+        if let Some(place) = self.kept.iter().position(|(kept, _)| *kept == (split, file)) {
+            let kept = self.kept.remove(place);
+            if let Some((file, reader)) = kept {
+                (self.open, self.reader) = (Some(file), reader);
+            }
+            return Ok(());
+        }
         let path = self.supply.layout.path(split, file);
         if let Some(upcoming) = &mut self.upcoming {
-            store::ask_ahead(upcoming)?;
+            upcoming.come_to_next()?;
         }
         let _span = spans::span("reader.open", spans::READER, &[("file", file)]);
         self.reader.open(&path)?;
-        self.open = Some((split, file, path));
+        self.open = Some((split, file));
         Ok(())
+    }
+
+    /// Leaves the open file open, for when it is come back to.
+    fn keep(&mut self) -> Outcome<()> {
+        let Some(file) = self.open.take() else { return Ok(()) };
+        let fresh = reader(&self.supply, self.access, self.worker)?;
+        self.kept.push_back((file, std::mem::replace(&mut self.reader, fresh)));
+        if self.kept.len() >= KEPT_MAX {
+            self.let_go(1);
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, count: usize) {
+        for (_, mut reader) in self.kept.drain(..count) {
+            let _span = spans::span("reader.close", spans::READER, &[]);
+            reader.close();
+        }
     }
 
     fn forget(&mut self) {
@@ -166,5 +220,6 @@ impl Source {
     pub fn rest(&mut self) {
         self.preprocess.rest();
         self.forget();
+        self.let_go(self.kept.len());
     }
 }

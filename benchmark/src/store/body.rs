@@ -163,8 +163,7 @@ impl Part<'_> {
         let mut headers = Vec::new();
         let ranged = self.from > 0 || self.length.is_some();
         if ranged {
-            let last = self.length.map_or(String::new(), |length| (self.from + length.max(1) - 1).to_string());
-            headers.push(("range", format!("bytes={}-{last}", self.from)));
+            headers.push(("range", range(self.from, self.length)));
         }
         headers.extend(self.etag.map(|etag| ("if-match", etag.to_string())));
         let request = Request { headers: &headers, at: self.from, ..Request::new("GET", key, Figure::Gets) };
@@ -185,6 +184,12 @@ impl Part<'_> {
         }
         Ok((answer, total))
     }
+}
+
+/// A range as requests name it.
+pub(super) fn range(from: u64, length: Option<u64>) -> String {
+    let last = length.map_or(String::new(), |length| (from + length.max(1) - 1).to_string());
+    format!("bytes={from}-{last}")
 }
 
 /// Bytes at the front of an object that are read at once: the head of a format, or all of a small object.

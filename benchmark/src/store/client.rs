@@ -53,6 +53,12 @@ struct Again {
     reason: String,
 }
 
+/// A request sent before its turn, and the range it asks for.
+struct Ahead {
+    range: Option<String>,
+    sent: Sent,
+}
+
 enum Trouble {
     Final(Failure),
     Again(Again),
@@ -74,7 +80,7 @@ pub struct Client {
     endpoint: (Server, String),
     idle: Vec<Connection>,
     /// Objects asked for before their turn. Their answers lie in the sockets until somebody reads them.
-    ahead: VecDeque<Sent>,
+    ahead: VecDeque<Ahead>,
     /// Makes the waits of two clients different.
     draws: u64,
 }
@@ -95,23 +101,37 @@ impl Client {
         format!("{}{}{slash}{key}", super::settings::SCHEME, self.settings.bucket)
     }
 
-    /// Asks for objects before their turn, in the order in which they will be read, until as many are on their way as the
-    /// window allows beside the one that is read next.
-    pub fn ask_ahead(&mut self, keys: &mut dyn Iterator<Item = String>) {
-        while self.ahead.len() as u64 <= self.settings.prefetch_window {
-            let Some(key) = keys.next() else { return };
-            let request = Request::new("GET", &key, Figure::Gets);
-            // One that cannot be sent now is sent in its turn, and what is wrong is told then.
-            let Ok(sent) = self.send(request, 1, &self.place_of(request)) else { return };
-            self.ahead.push_back(sent);
-        }
+    /// Asks for an object, or a range of it, before its turn. False where that cannot be sent now: it is sent in its turn, and
+    /// what is wrong is told then.
+    pub fn ask_ahead(&mut self, key: &str, range: Option<String>) -> bool {
+        let headers: Vec<(&str, String)> = range.iter().map(|range| ("range", range.clone())).collect();
+        let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
+        let sent = self.send(request, 1, &self.place_of(request));
+        let is_sent = sent.is_ok();
+        self.ahead.extend(sent.ok().map(|sent| Ahead { range, sent }));
+        is_sent
     }
 
-    /// The request for a whole object that was sent before its turn. Those sent before it are not wanted any more.
+    pub fn has_asked_ahead(&self, key: &str) -> bool {
+        self.ahead.iter().any(|ahead| ahead.sent.key == key)
+    }
+
+    /// What is on its way is not wanted any more.
+    pub fn forget_ahead(&mut self) {
+        self.ahead.clear();
+    }
+
+    /// The same request, sent before its turn. Those sent before it are not wanted any more.
     fn taken_ahead(&mut self, request: Request) -> Option<Sent> {
-        let is_whole = request.method == "GET" && request.headers.is_empty() && request.query.is_empty();
-        let place = self.ahead.iter().position(|sent| is_whole && sent.key == request.key)?;
-        self.ahead.drain(..=place).next_back()
+        let range = match request.headers {
+            [] => None,
+            [("range", range)] => Some(range.as_str()),
+            _ => return None,
+        };
+        let is_plain = request.method == "GET" && request.query.is_empty();
+        let is_same = |ahead: &Ahead| is_plain && ahead.sent.key == request.key && ahead.range.as_deref() == range;
+        let place = self.ahead.iter().position(is_same)?;
+        self.ahead.drain(..=place).next_back().map(|ahead| ahead.sent)
     }
 
     /// The answer to a request, at the latest attempt.

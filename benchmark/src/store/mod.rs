@@ -39,6 +39,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use tier::Tiered;
 
 /// The store of the present run. A process has one run at a time; what it forks has the same.
 static STORE: Mutex<Option<Arc<Settings>>> = Mutex::new(None);
@@ -110,12 +111,51 @@ fn if_there<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     }
 }
 
-/// Asks for objects that are read whole before their turn: `upcoming` are those of this thread, in the order in which it will
-/// read them. The window of the store says how many.
-pub fn ask_ahead(upcoming: &mut dyn Iterator<Item = PathBuf>) -> Outcome<()> {
-    with_client(|client| {
-        client.ask_ahead(&mut upcoming.map(|path| key_of(&path)));
+/// The objects that this thread will come to, in their order, some of which are asked for before their turn.
+pub struct Upcoming {
+    objects: Box<dyn Iterator<Item = PathBuf>>,
+    window: u64,
+    looked_at: u64,
+    come_to: u64,
+}
+
+impl Upcoming {
+    /// As many as `window` are asked for before their turn.
+    pub fn new(objects: impl Iterator<Item = PathBuf> + 'static, window: u64) -> Upcoming {
+        Upcoming { objects: Box::new(objects), window, looked_at: 0, come_to: 0 }
+    }
+
+    /// The thread comes to the next object: asks for those that its window shows now.
+    pub fn come_to_next(&mut self) -> Outcome<()> {
+        if self.come_to == 0 {
+            with_client(|client| {
+                client.forget_ahead();
+                Ok(())
+            })?;
+        }
+        self.come_to += 1;
+        while self.looked_at < self.come_to + self.window {
+            let Some(path) = self.objects.next() else { break };
+            self.looked_at += 1;
+            if !ask_ahead(&path)? {
+                break;
+            }
+        }
         Ok(())
+    }
+}
+
+/// Asks for what will be read first of an object. False where that cannot be sent now.
+fn ask_ahead(path: &Path) -> Outcome<bool> {
+    let (tiered, key) = (Tiered::of(path), key_of(path));
+    if tiered.as_ref().is_some_and(Tiered::is_begun) {
+        return Ok(true);
+    }
+    let range = tiered.as_ref().and_then(Tiered::block).map(|block| body::range(0, Some(block)));
+    with_client(|client| {
+        // What the tier keeps is asked for once, however often it is come back to.
+        let is_asked = tiered.is_some() && client.has_asked_ahead(&key);
+        Ok(is_asked || client.ask_ahead(&key, range))
     })
 }
 

@@ -13,6 +13,7 @@ use super::body::Body;
 use super::counts::{self, Figure};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system;
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -93,14 +94,24 @@ impl Drop for Entered {
 pub struct Filler(libc::pid_t);
 
 impl Filler {
-    /// Only for a process with one thread.
-    pub fn start(objects: impl Iterator<Item = PathBuf>) -> Outcome<Filler> {
+    /// Only for a process with one thread. So many objects are asked for while another is fetched.
+    pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<Filler> {
         let process = system::fork(|| {
             system::leave_interrupts_to_parent();
-            for path in objects {
-                // What cannot be fetched now is fetched when it is asked for, and what is wrong is told then.
-                let has_room = Tiered::of(&path).is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
-                if !has_room || system::interrupted() {
+            let mut asked = VecDeque::new();
+            loop {
+                while asked.len() <= window {
+                    let Some(path) = objects.next() else { break };
+                    let Some(object) = Tiered::of(&path).and_then(Tiered::reserved) else { continue };
+                    asked.push_back(object);
+                    // What cannot be asked for now is asked for in its turn.
+                    if window == 0 || !super::ask_ahead(&path).unwrap_or(false) {
+                        break;
+                    }
+                }
+                // What cannot be fetched now is fetched when a reader asks for it, and what is wrong is told then.
+                let fetched = asked.pop_front().is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
+                if !fetched || system::interrupted() {
                     break;
                 }
             }
@@ -127,6 +138,8 @@ pub struct Tiered {
     total: Option<u64>,
     /// The piece that was read last.
     open: Option<(u64, File)>,
+    /// The lock of its first piece, where that was taken before its turn.
+    reserved: Option<File>,
     /// Nobody has asked for it yet: it is counted apart, and no other piece gives way to it.
     ahead: bool,
 }
@@ -137,7 +150,33 @@ impl Tiered {
         let tier = TIER.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let below = path.strip_prefix(&tier.of).ok()?.to_string_lossy().replace('%', "%25").replace('/', "%2F");
         let folder = tier.root.join(below);
-        Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None, ahead: false })
+        Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None, reserved: None, ahead: false })
+    }
+
+    /// Bytes of a piece; None: of the whole object.
+    pub fn block(&self) -> Option<u64> {
+        self.tier.settings.block
+    }
+
+    /// With the lock of its first piece, where that is not here; None where another fetches it.
+    fn reserved(mut self) -> Option<Tiered> {
+        if !self.is_begun() {
+            fs::create_dir_all(&self.folder).ok()?;
+            let lock = self.lock_file(0).ok()?;
+            lock.try_lock().ok()?;
+            self.reserved = Some(lock);
+        }
+        Some(self)
+    }
+
+    fn lock_file(&self, index: u64) -> io::Result<File> {
+        let path = self.folder.join(format!(".{index}.lock"));
+        OpenOptions::new().create(true).truncate(false).write(true).open(path)
+    }
+
+    /// True if its first piece is here.
+    pub fn is_begun(&self) -> bool {
+        self.folder.join("0").exists()
     }
 
     /// Bytes of the whole object.
@@ -203,20 +242,31 @@ impl Tiered {
         }
         let failed = |error| Failure::unwritable("making a place in the tier", &place, error);
         fs::create_dir_all(&self.folder).map_err(failed)?;
-        let lock = self.folder.join(format!(".{index}.lock"));
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock).map_err(failed)?;
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                counts::add(Figure::TierWaits, u64::from(!self.ahead));
-                lock.lock().map_err(failed)?;
-            }
-            taken => taken.map_err(|error| failed(error.into()))?,
-        }
+        let reserved = if index == 0 { self.reserved.take() } else { None };
+        // Held until the piece is in its place.
+        let _lock = match reserved {
+            Some(lock) => lock,
+            None => self.locked(index).map_err(failed)?,
+        };
         // Another may have fetched it since.
         match self.found(&place)? {
             Some(file) => Ok(file),
             None => self.fetched(index, &place),
         }
+    }
+
+    fn locked(&self, index: u64) -> io::Result<File> {
+        let lock = self.lock_file(index)?;
+        match lock.try_lock() {
+            // Whoever has reserved others waits for none that another may have reserved.
+            Err(TryLockError::WouldBlock) if self.ahead && index == 0 => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::WouldBlock) => {
+                counts::add(Figure::TierWaits, u64::from(!self.ahead));
+                lock.lock()?;
+            }
+            taken => taken?,
+        }
+        Ok(lock)
     }
 
     fn found(&self, place: &Path) -> Outcome<Option<File>> {

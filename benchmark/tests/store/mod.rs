@@ -34,6 +34,8 @@ pub enum Fault {
     Short(usize),
     /// Nothing more is sent, and the connection stays, until the client goes.
     Silent,
+    /// The body comes in six pieces, with so long before each.
+    Slowly(Duration),
     /// A range is answered with the whole object.
     Whole,
     /// An upload is confirmed and its last part is not in it.
@@ -453,7 +455,8 @@ impl Conversation {
             _ => {}
         }
         let cut = cut.min(answer.body.len());
-        let sent = self.send(request, &answer, cut);
+        let pause = if let Some(Fault::Slowly(pause)) = fault { pause } else { Duration::ZERO };
+        let sent = self.send(request, &answer, cut, pause);
         let counted = if answer.status < 300 { sent } else { 0 };
         if let Some(seen) = of(&self.shared.seen).get_mut(number) {
             seen.sent = counted;
@@ -463,7 +466,7 @@ impl Conversation {
     }
 
     /// Bytes of the body that were sent.
-    fn send(&mut self, request: &Request, answer: &Answer, cut: usize) -> usize {
+    fn send(&mut self, request: &Request, answer: &Answer, cut: usize, pause: Duration) -> usize {
         let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
         let dated = answer.headers.iter().any(|(name, _)| *name == "Date");
         if !dated {
@@ -476,7 +479,12 @@ impl Conversation {
         answer.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         head.push_str("\r\n");
         let body = if request.method == "HEAD" { &[] } else { &answer.body[..cut] };
-        let written = self.stream.write_all(head.as_bytes()).and_then(|()| self.stream.write_all(body));
+        let pieces = if pause.is_zero() { 1 } else { 6 };
+        let mut written = self.stream.write_all(head.as_bytes());
+        for piece in body.chunks(body.len().div_ceil(pieces).max(1)) {
+            std::thread::sleep(pause);
+            written = written.and_then(|()| self.stream.write_all(piece));
+        }
         let written = written.and_then(|()| self.stream.flush());
         if request.method == "HEAD" {
             return answer.body.len();
