@@ -14,6 +14,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -239,6 +240,42 @@ def whole_way(bench: Bench, log: pathlib.Path | None) -> None:
         print(f"ok   {form}: generated, verified, read by 0 and 2 workers and by 2 ranks", flush=True)
 
 
+# GETs of the data and their bytes in each epoch, over all ranks.
+BY_EPOCH = """
+with epochs as (select epoch, min(ts) as began, max(ts + dur) as ended from events where name = 'epoch' group by epoch)
+select epochs.epoch, count(*) as gets, sum(bytes) as bytes from events join epochs on ts >= began and ts < ended
+where events.name = 'object.get' and file like 's3://bucket/data/traced/%' group by 1 order by 1
+"""
+
+
+def three_counts(bench: Bench, log: pathlib.Path | None) -> None:
+    """Of each epoch the trace, the report and the server have the same requests and bytes."""
+    ways = {"two readers": [], "a window": ["storage.storage_options.prefetch_window=3"],
+            "a tier": ["storage.cache.folder=tier", "storage.storage_options.prefetch_window=3"]}
+    keys = [*SMALL, "dataset.format=npz", "dataset.data_folder=data/traced", "reader.read_threads=2", "train.epochs=3"]
+    bench.run(*keys, GENERATE, NO_TRAINING)
+    for way, more in ways.items():
+        before = len(log.read_text().splitlines()) if log else 0
+        # Of this run alone.
+        shutil.rmtree(bench.folder / "run" / "trace", ignore_errors=True)
+        summary = bench.run(*keys, *more, options=["--trace"])
+        reported = [(epoch["object"]["get_requests"], epoch["object"]["bytes_read"]) for epoch in summary["epoch"]]
+        asked = [str(DIST / "dlio-analyze"), str(bench.folder / "run" / "trace"), "--sql", BY_EPOCH, "--format", "csv"]
+        rows = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[1:]
+        traced = {int(epoch): (int(gets), int(moved)) for epoch, gets, moved in (row.split(",") for row in rows)}
+        expect([traced.get(epoch + 1, (0, 0)) for epoch in range(3)] == reported, f"{way}: {traced} traced, {reported} reported")
+        if log:
+            lines = [line.split(" ") for line in log.read_text().splitlines()[before:]]
+            sizes = [int(size) for method, _, size, path in lines if method == "GET" and "/data/traced/train/" in path]
+            counted = []
+            for gets, _ in reported:
+                counted.append((len(sizes[:gets]), sum(sizes[:gets])))
+                sizes = sizes[gets:]
+            expect(counted == reported and not sizes, f"{way}: {counted} counted, {reported} reported")
+        print(f"ok   {way}: (requests, bytes) of each epoch are {reported} in trace and report"
+              f"{' and the log of the server' if log else ''}", flush=True)
+
+
 def checkpoints(bench: Bench) -> None:
     """In parts, several at once, and back again with their checksums."""
     model = ["storage.storage_type=s3", "storage.storage_root=bucket", "model.num_layers=1",
@@ -312,6 +349,7 @@ def on_swift(folder: pathlib.Path) -> None:
         bench = Bench(endpoint, folder)
         bench.run(*SMALL, GENERATE, NO_TRAINING, "storage.storage_options.create_bucket=true")
         whole_way(bench, None)
+        three_counts(bench, None)
         checkpoints(bench)
         there = listed(bench)
         expect(there.pop("uploads") == 0 and len(there) > 8 * len(FORMATS), f"all of it is there: {there}")
@@ -322,7 +360,10 @@ def on_swift(folder: pathlib.Path) -> None:
 
 def on_nginx(folder: pathlib.Path, sends_on: bool = False) -> None:
     with nginx(folder, sends_on) as endpoint:
-        whole_way(Bench(endpoint, folder), folder / "access.log")
+        bench = Bench(endpoint, folder)
+        whole_way(bench, folder / "access.log")
+        if not sends_on:
+            three_counts(bench, folder / "access.log")
 
 
 STORES = {"swift": on_swift, "nginx": on_nginx, "sent-on": lambda folder: on_nginx(folder, sends_on=True)}

@@ -115,6 +115,7 @@ if [ -f "$library" ]; then
     wait "$once" || { echo "--view did not end well once its trace was fetched" >&2; failed=1; }
     kill "$server"
     . "$here/ui/examples.sh"
+    . "$here/ui/objects.sh"
     . "$here/ui/pages.sh"
 else
     echo "$library is missing: only traces made by hand were proved" >&2

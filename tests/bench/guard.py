@@ -38,6 +38,9 @@ TRACED = {
 }  # fmt: skip
 
 
+# Of which nothing is kept.
+FILTERED = {"pread": "pread", "stat": "stat", "open and close": "openclose"}
+
 SUMMARISED = "event of a .dlt, summarised"
 # Short processes, as builds and shells start thousands of them; beyond the same process untraced.
 SHORT = {"a process that does nothing": ["/bin/true"], "a process of a few calls": ["/bin/cat", str(places.HERE / "guard.py")]}
@@ -57,6 +60,9 @@ class Guard:
     def count_all(self):
         """Instructions for each thing that is guarded, by its name."""
         tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
+        tasks |= {f"{name}, filtered": (self.filtered, mode) for name, mode in FILTERED.items()}
+        tasks |= {"fread, only counted": (self.counted, "fread")}
+        tasks |= {"another file, made a .pftrace": (self.exported, "distinct")}
         tasks |= {"pread, only counted": (self.counted, "pread"), "pread, made a .pftrace": (self.exported, "pread")}
         tasks |= {"open and close, made a .pftrace": (self.exported, "openclose")}
         tasks |= {SUMMARISED: (self.decoded, "")}
@@ -70,6 +76,9 @@ class Guard:
 
     def counted(self, mode):
         return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, "native", DLIO_TRACE_MODE="summary"))
+
+    def filtered(self, mode):
+        return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, "native", DLIO_TRACE_INCLUDE="/no/such/**"))
 
     def exported(self, mode):
         """What making a .pftrace of an event takes at the end, without recording it."""
@@ -89,7 +98,7 @@ class Guard:
         return (instructions(2 * count) - instructions(count)) / count
 
     def loop_instructions(self, mode, calls, form, **more):
-        trace = self.folder / "-".join([mode, str(calls), form, *more.values()])
+        trace = self.folder / "-".join([mode, str(calls), form, *more])
         return callgrind(self.loop_command(mode, calls), self.traced_environment(trace, form) | more)
 
     def summary_instructions(self, events):

@@ -30,8 +30,8 @@ fn named(variable: &str) -> Option<PathBuf> {
 }
 
 fn existing(path: PathBuf, build: &str, variable: &str) -> Result<PathBuf, String> {
-    match path.exists() {
+    match path.is_file() {
         true => Ok(path),
-        false => Err(format!("{} is missing: `{build}` makes it, or {variable} names another place", path.display())),
+        false => Err(format!("{} is no file: `{build}` makes it, or {variable} names another place", path.display())),
     }
 }

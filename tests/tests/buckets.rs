@@ -4,8 +4,9 @@
 mod store;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use dlio_tests::artefacts;
 use dlio_tests::sandbox::Sandbox;
@@ -25,6 +26,11 @@ fn upload(store: &Store, folder: &Path) {
     for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap()) {
         store.put(&format!("runs/one/{}", file.file_name().to_string_lossy()), fs::read(file.path()).unwrap());
     }
+}
+
+/// Bytes of the files in a folder.
+fn size(folder: &Path) -> u64 {
+    fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
 fn analyze(store: &Store, arguments: &[&str]) -> Output {
@@ -79,7 +85,7 @@ fn a_question_about_one_process_fetches_what_that_recorded() {
     traced(folder, "native", &["cksum", "data"]);
     let store = Store::start();
     upload(&store, &folder.join("trace"));
-    let size = fs::read_dir(folder.join("trace")).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).sum::<u64>();
+    let size = size(&folder.join("trace"));
     let (there, of_all) = (format!("{BUCKET}/runs/one/"), "select count(*) n from events");
     let counted = answer(&store, &[&there, "--sql", of_all, "--format", "csv"]);
     assert!(counted.trim_start_matches("n\n").trim().parse::<u64>().unwrap() > 2 << 20, "{counted}");
@@ -94,6 +100,84 @@ fn a_question_about_one_process_fetches_what_that_recorded() {
     assert_eq!(answer(&store, &[&there, "--pid", pid, "--sql", of_one, "--format", "csv"]), "n\n1048576\n");
     let part = store.sent() as u64;
     assert!(part < size / 10, "{part} bytes of {size} for one process");
+}
+
+#[test]
+fn a_window_of_time_fetches_its_blocks_and_no_others() {
+    let sandbox = Sandbox::new("bucket-window").unwrap();
+    let folder = sandbox.root();
+    fs::write(folder.join("data"), vec![7; 2 << 20]).unwrap();
+    traced(folder, "native", &["dd", "if=data", "of=copy", "bs=1"]);
+    let store = Store::start();
+    upload(&store, &folder.join("trace"));
+    let size = size(&folder.join("trace"));
+    let there = format!("{BUCKET}/runs/one/");
+    // Of the events and not of the time: a machine that does something else meanwhile makes few of them for a while.
+    let at = |share| format!("cast(approx_percentile_cont({share}) within group (order by ts) as bigint)");
+    let bounds = format!("select {} a, {} b from events", at(0.5), at(0.51));
+    let bounds = answer(&store, &[&there, "--sql", &bounds, "--format", "csv"]);
+    let (from, to) = bounds.lines().nth(1).and_then(|row| row.split_once(',')).unwrap();
+    let counted = format!("select count(*) n from events where ts >= {from} and ts < {to}");
+    let here = folder.join("trace").display().to_string();
+    let expected = answer(&store, &[&here, "--sql", &counted, "--format", "csv"]);
+    store.forget();
+    assert_eq!(answer(&store, &[&there, "--sql", &counted, "--format", "csv"]), expected);
+    let part = store.sent() as u64;
+    assert!(part < size / 12, "{part} bytes of {size} for a hundredth of the events: {from} to {to}");
+}
+
+#[test]
+fn workers_read_a_bucket_that_they_were_started_for() {
+    let sandbox = Sandbox::new("bucket-workers").unwrap();
+    let folder = sandbox.root();
+    fs::write(folder.join("data"), vec![7; 300_000]).unwrap();
+    traced(folder, "native", &["dd", "if=data", "of=copy", "bs=1k"]);
+    traced(folder, "native", &["cksum", "data"]);
+    traced(folder, "perfetto", &["cat", "data"]);
+    let store = Store::start();
+    upload(&store, &folder.join("trace"));
+    let (whole, pattern) = (format!("{BUCKET}/runs/one"), format!("{BUCKET}/runs/*/dd-*"));
+    for place in [&whole, &pattern] {
+        for question in [
+            &["--format", "json"][..],
+            &["--sql", "select name, file, pos, bytes, ts from events order by ts, name, pos", "--format", "csv"],
+            &["--sql", "select name, sum(bytes) b from events group by 1 order by 1", "--format", "csv"],
+        ] {
+            let alone = answer(&store, &[&[place.as_str()], question].concat());
+            let together = answer(&store, &[&[place.as_str()], question, &["--workers", "local:2"]].concat());
+            assert_eq!(alone, together, "{place}, {question:?}");
+        }
+    }
+    let worker = Worker::of(&store, &format!("{BUCKET}/runs/one"));
+    let asked = |place: &str| analyze(&store, &[place, "--workers", &worker.address]);
+    assert!(asked(&whole).status.success());
+    let refused = String::from_utf8(asked(&format!("{BUCKET}/runs")).stderr).unwrap();
+    assert!(refused.contains("lies below none of its roots (s3://bucket/runs/one)"), "{refused}");
+}
+
+/// A worker that reads a place in a bucket, and ends with this.
+struct Worker {
+    child: Child,
+    address: String,
+}
+
+impl Worker {
+    fn of(store: &Store, root: &str) -> Worker {
+        let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+        command.args(["worker", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--root", root]);
+        let started = command.envs(store.variables()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = started.unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Worker { child, address: line.trim().trim_start_matches("listening on ").to_string() }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]

@@ -38,11 +38,11 @@ fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, ma
 /// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the kernel is asked for what only it knows of a process; where nobody has told what
 /// machine this is, for that; and where the file is not to stay, another one is made and it is removed.
 const WITHOUT_EVENTS: usize = 2;
-const WITH_EVENTS: usize = 23;
-const WITH_EVENTS_AND_BLOCKS: usize = 34;
+const WITH_EVENTS: usize = 21;
+const WITH_EVENTS_AND_BLOCKS: usize = 32;
 /// The same of a program that another one of the run, or `dlio trace`, has told.
 const TOLD_WITHOUT_EVENTS: usize = 1;
-const TOLD_WITH_EVENTS: usize = 15;
+const TOLD_WITH_EVENTS: usize = 13;
 /// Where the kernel's clock is slow to read it is asked what that clock is.
 const CLOCK: usize = 3;
 
@@ -81,6 +81,41 @@ fn told_by_dlio(sandbox: &Sandbox) -> String {
     let output = String::from_utf8(run.output).unwrap();
     let value = output.lines().find_map(|line| line.strip_prefix("DLIO_TRACE_MACHINE="));
     value.expect("a variable with the machine's facts").to_string()
+}
+
+/// Opens its own file; called with an argument it becomes itself without one, and with two a child of it does so.
+const BECOMES: &str = r#"
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    close(open(argv[0], O_RDONLY));
+    if (argc > 2 && fork() > 0) return wait(0) < 0;
+    if (argc > 1) execl(argv[0], argv[0], (char *)0);
+    return 0;
+}
+"#;
+
+/// A process began when its first image did, whatever it becomes by exec; a child begins anew.
+#[test]
+fn images_of_a_process_agree_when_it_began() {
+    let sandbox = Sandbox::new("short.born").unwrap();
+    let source = sandbox.root().join("reads.c");
+    std::fs::write(&source, BECOMES).unwrap();
+    compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
+    let library = artefacts::library().unwrap().display().to_string();
+    for (arguments, processes) in [(&["once"][..], 1), (&["in", "child"], 2)] {
+        _ = std::fs::remove_dir_all(sandbox.trace());
+        calls(&sandbox, &library, arguments, "later", "");
+        let seen = seen::read(&sandbox.trace());
+        let facts = |keys: [&str; 2]| -> BTreeSet<[Option<String>; 2]> {
+            let of = |process: &seen::Process| keys.map(|key| process.fields.get(key).map(str::to_string));
+            seen.processes.iter().map(of).collect()
+        };
+        assert_eq!(facts(["pid", "start_boot_ns"]).len(), processes, "{arguments:?}: {:?}", seen.processes);
+        assert_eq!(facts(["pid", "image"]).len(), seen.processes.len(), "{arguments:?}: {:?}", seen.processes);
+        assert!(seen.processes.len() > 1, "{arguments:?}: {:?}", seen.processes);
+    }
 }
 
 /// Facts that a program was told are those it would have found, and those of another machine are not believed.

@@ -11,7 +11,7 @@ dozen ways.
 FIGURES.json: {"slices": [{"pid"?, "tid", "name", "count", "dur", "depth", "bytes", "pos", "first", "last"}, ...],
                "instants"?: N, "deepest"?: N, "files"?: N, "spans"?: {name: [depth, calls below it]},
                "labels"?: text that all processes are labelled with, "slices_max"?: N, "counters"?: {track name: samples},
-               "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N}
+               "in_flight"?: {call: tracks of those in flight beside their thread that it is on, at least}, "areas"?: {track name: sum of value times seconds, to a thousandth}, "flows"?: N, "unfinished"?: N}
 Slices are summed by thread and name, depth too: how deep each nests; a key that is left out is not compared. `first` and
 `last` are boot time in ns.
 Exit status: 0 proved, 1 a figure or statistic is wrong, 2 the trace or the arguments cannot be used.
@@ -84,6 +84,12 @@ SPANS = """
     where outer_slice.category not in ('posix', 'stdio', 'process', 'wait') group by 1
 """
 
+# Calls that overlap with others of their thread: on how many tracks, and how deep the deepest lies there.
+IN_FLIGHT = """
+    select slice.name as name, count(distinct slice.track_id) as tracks, max(slice.depth) as depth
+    from slice join track on track.id = slice.track_id where track.name glob '* in flight' group by 1
+"""
+
 # What rates of counters come to over the whole run.
 AREAS = """
     select name, sum(value * length) / 1e9 as area from (
@@ -98,6 +104,8 @@ def figures(viewer, expected):
     found = {name: viewer.query(sql.replace("{labels}", labels))[0]["n"] for name, sql in FIGURES.items()}
     if "spans" in expected:
         found["spans"] = {row["name"]: [row["depth"], row["calls"]] for row in viewer.query(SPANS)}
+    if "in_flight" in expected:
+        found["in_flight"] = {row["name"]: row for row in viewer.query(IN_FLIGHT)}
     if "areas" in expected:
         found["areas"] = {row["name"]: row["area"] for row in viewer.query(AREAS)}
     found["rows"] = viewer.query(SLICES)
@@ -121,6 +129,10 @@ def complaints(found, expected):
     for name, want in expected.get("spans", {}).items():
         if found["spans"].get(name) != want:
             yield f"spans {name}: depth and calls below are {found['spans'].get(name)} in the UI, {want} expected"
+    for name, least in expected.get("in_flight", {}).items():
+        row = found["in_flight"].get(name, {"tracks": 0, "depth": 0})
+        if row["tracks"] < least or row["depth"] > 0:
+            yield f"{name} is in flight on {row['tracks']} tracks in the UI, {row['depth']} deep; {least} expected, none deep"
     if found["slices"] > expected.get("slices_max", found["slices"]):
         yield f"{found['slices']} slices, {expected['slices_max']} at most expected"
     for name, want in expected.get("areas", {}).items():

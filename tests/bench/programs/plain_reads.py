@@ -37,7 +37,8 @@ def main():
     names = sorted(str(path) for path in folder.rglob("*") if path.is_file())
     megabytes = sum(map(os.path.getsize, names)) / 1e6
     times = [epoch(names, workers) for _ in range(epochs)]
-    print(f"{megabytes / statistics.median(times[1:]):.1f} MB/s")
+    rate = megabytes / statistics.median(times[1:])
+    print(f"{rate:.1f} MB/s, {rate * 1e6 / 2**30:.3f} GiB/s")
 
 
 main()
