@@ -59,6 +59,10 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
     // SAFETY: all threads are stopped.
     thread_state::all().for_each(|thread| unsafe { Thread::close_names(thread) });
     let written = write_table() && append_ending(ended);
+    if !written {
+        // Without an ending what the blocks hold of a table counts as pieces of one.
+        lose_private_table();
+    }
     CLOSING.store(false, Relaxed);
     // A file for blocks of which not one could be written.
     if !blocks::is_begun() && held::is_kept_to_close() {
@@ -142,15 +146,18 @@ fn write_threads() {
 /// Writes the table of counts, if there is one. Where it cannot be written and will not outlive the process, what it holds
 /// is lost.
 fn write_table() -> bool {
-    if tally::write(blocks::append) {
-        return true;
+    tally::write(blocks::append) || lose_private_table()
+}
+
+/// Counts as lost what a table holds that does not outlive the process. `false` where there is none.
+fn lose_private_table() -> bool {
+    if !tally::is_on() || ring_file::has_table_in_file() {
+        return false;
     }
-    if !ring_file::has_table_in_file() {
-        // From now on the ring's own count says it, and a reader is not to add what went into the table.
-        header_page::counter(header::TALLY_UNSAVED).into_iter().for_each(|unsaved| unsaved.store(0, Relaxed));
-        header_page::count_lost(tally::take_events());
-    }
-    !ring_file::has_table_in_file()
+    // From now on the ring's own count says it, and a reader is not to add what went into the table.
+    header_page::counter(header::TALLY_UNSAVED).into_iter().for_each(|unsaved| unsaved.store(0, Relaxed));
+    header_page::count_lost(tally::take_events());
+    true
 }
 
 fn append_ending(ended: &[u8]) -> bool {
