@@ -298,6 +298,28 @@ fn every_call_is_recorded_or_counted_as_lost() {
 }
 
 #[test]
+fn a_table_of_counts_without_an_ending_is_lost_once() {
+    const PAGE: u64 = 4096;
+    let bench = Bench::new("crashes.table");
+    if !bench.is_root {
+        return println!("not root: no small disks");
+    }
+    // Room for the ring's first part and a few pages more. Where the blocks end in one of them follows from how many names
+    // there are; some end so near to its end that their ending has no room.
+    let plans: Vec<_> = (5..9).flat_map(|pages| (100..1200).step_by(10).map(move |calls| (pages, calls))).collect();
+    let next = AtomicU64::new(0);
+    let work = || {
+        while let Some((pages, calls)) = plans.get(next.fetch_add(1, Relaxed) as usize) {
+            let counted = [("DLIO_TRACE_FORMAT", "native"), ("DLIO_TRACE_MODE", "summary")];
+            let work = [("threads", 1), ("calls", *calls), ("files", 5000)];
+            let plan = Plan { disk: pages * PAGE, ..Plan::fixed(&counted, &work) };
+            bench.run(&plan).unwrap_or_else(|what| panic!("{pages} pages, {calls} calls: {what}"));
+        }
+    };
+    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
+}
+
+#[test]
 fn threads_at_work_while_their_process_ends_lose_nothing_unseen() {
     const THREADS: u64 = 4;
     let bench = Bench::new("crashes.ending");
