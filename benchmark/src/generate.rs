@@ -68,7 +68,7 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
         .remedy("fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
 }
 
-fn in_units(bytes: u64) -> String {
+pub fn in_units(bytes: u64) -> String {
     let bytes = bytes as f64;
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
@@ -342,13 +342,13 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
 
 /// What the first missing file is called; None if first, middle and last of both splits are there. Looking at all
 /// names would take longer than the first epoch on a large data set.
-pub fn missing_file(layout: &Layout) -> Outcome<Option<std::path::PathBuf>> {
+pub fn missing_file(layout: &Layout) -> Outcome<Option<(Split, std::path::PathBuf)>> {
     for split in [Split::Train, Split::Valid] {
         for number in layout.probes(split) {
             let path = layout.path(split, number);
             let there = if store::is_object(&path) { store::length(&path)?.is_some() } else { path.exists() };
             if !there {
-                return Ok(Some(path));
+                return Ok(Some((split, path)));
             }
         }
     }

@@ -26,6 +26,14 @@ impl Split {
             Split::Valid => "valid",
         }
     }
+
+    /// The key that says how many files there are.
+    pub fn files_key(self) -> &'static str {
+        match self {
+            Split::Train => "num_files_train",
+            Split::Valid => "num_files_eval",
+        }
+    }
 }
 
 /// One file: enough to write it or to know what must be in it.
@@ -113,19 +121,28 @@ impl Layout {
 
     /// The smallest data set in the folder that is named as this one and has more files: how many.
     pub fn larger_set(&self, split: Split) -> Option<u64> {
+        self.sets_there(split).filter(|total| *total > self.files(split)).min()
+    }
+
+    /// The largest one that has fewer: how many.
+    pub fn smaller_set(&self, split: Split) -> Option<u64> {
+        self.sets_there(split).filter(|total| *total < self.files(split)).max()
+    }
+
+    /// The numbers of files in data sets that the names in the folder tell of.
+    fn sets_there(&self, split: Split) -> impl Iterator<Item = u64> {
         let Dataset { prefix, suffix, .. } = &self.dataset;
         let (first, last) = (format!("{prefix}_"), format!(".{suffix}{}", self.compressed_suffix()));
         // Of objects no list is made: `num_files_generated` says it.
-        let folder =
-            std::fs::read_dir(self.folders_of(split).first().filter(|folder| !store::is_object(folder))?).ok()?;
-        let total = |entry: std::fs::DirEntry| -> Option<u64> {
+        let folder = self.folders_of(split).into_iter().next().filter(|folder| !store::is_object(folder));
+        let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+        entries.into_iter().flatten().flatten().filter_map(move |entry| {
             let name = entry.file_name();
             let between = name.to_str()?.strip_prefix(&first)?.strip_suffix(&last)?;
             let (number, total) = between.split_once("_of_")?;
             number.parse::<u64>().ok()?;
             total.parse().ok()
-        };
-        folder.flatten().filter_map(total).filter(|total| *total > self.files(split)).min()
+        })
     }
 
     /// Numbers of the files of a split that stand for all: the first, the middle and the last, or as many as were asked

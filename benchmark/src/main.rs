@@ -73,7 +73,7 @@ enum Verb {
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "Examples:
-  dlio bench workload=unet3d                          16 GB are generated where there are none
+  dlio bench workload=unet3d                          25 GB are generated where there are none
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio bench workload=resnet50 ++workload.workflow.generate_data=true ++workload.workflow.train=false
   dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
@@ -82,6 +82,9 @@ enum Verb {
   dlio bench check hydra_log/unet3d/2026-11-21-00-08-48
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
+
+The table at the end: AU is the share of an epoch in which accelerators computed; `wait` is the time a step waited for
+its batch; `cached` the share of the data that lay in memory before the epoch; MB/s are bytes read from files by all ranks.
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
 5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole

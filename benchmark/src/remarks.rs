@@ -32,8 +32,9 @@ fn not_counted(config: &Config, share: Share) -> Option<String> {
     (left_out < steps && left_out * 10 > steps).then(|| {
         let counted = steps - left_out;
         format!(
-            "AU and rates are those of {counted} of {steps} steps an epoch: {start} at the start and {end} at the end \
-             are left out, as DLIO does (workload.output.metric.exclude_start_steps=0 counts all)"
+            "AU, here and in summary.json, and the rates of its `metric` are those of {counted} of {steps} steps an epoch: \
+             {start} at the start and {end} at the end are left out, as DLIO does \
+             (workload.output.metric.exclude_start_steps=0 counts all)"
         )
     })
 }
@@ -77,7 +78,7 @@ mod tests {
 
     /// Without the one on steps that do not count, which short runs all get.
     fn other_remarks(typed: &[&str], ranks: u64) -> Vec<String> {
-        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU and rates")).collect()
+        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU, here")).collect()
     }
 
     #[test]

@@ -72,6 +72,18 @@ const IMPOSSIBLE: &[(&[&str], &str)] = &[
 ];
 
 #[test]
+fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
+    let folder = Folder::new("smaller");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let refused = run(&folder, &["++workload.dataset.num_files_train=20"]);
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(3), "{message}");
+    assert!(message.contains("data/train holds a data set of 8 files, 20 are asked for"), "{message}");
+    assert!(message.contains("read that one with ++workload.dataset.num_files_train=8, or"), "{message}");
+    assert!(message.contains("workflow.generate_data=true"), "{message}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_name_before_anything_is_written() {
     let folder = Folder::new("impossible");
     for (keys, named) in IMPOSSIBLE {

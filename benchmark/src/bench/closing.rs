@@ -95,12 +95,19 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
             let _ = writeln!(text, "AU {mean:.2} %, {:.0} % expected: {verdict}", 100.0 * config.au);
         }
     }
-    for (word, key) in [("saved", "save"), ("loaded", "load")] {
+    // Who trains waits for what it saves, unless that is drained beside it.
+    let waited = if trained && results.beside.is_none() { ", part of their epochs' seconds" } else { "" };
+    for (word, key, within) in [("saved", "save", waited), ("loaded", "load", "")] {
         let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
         if let (Some(seconds), Some(rate)) = (number("duration_mean_seconds"), number("io_mean_GB_per_second")) {
             let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
             let _ = match rate > 0.0 {
-                true => writeln!(text, "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s"),
+                true => {
+                    writeln!(
+                        text,
+                        "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s{within}"
+                    )
+                }
                 false => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
             };
         }

@@ -1,5 +1,7 @@
 //! The files a run asks for and those that are there: whether they are as asked for, and what makes them.
 
+use std::path::Path;
+
 use super::run::Run;
 use crate::checkpoint;
 use crate::config::{Config, LoaderKind};
@@ -107,6 +109,20 @@ impl Run {
         ))
     }
 
+    fn missing_data_set(&self, layout: &Layout, split: Split, path: &Path) -> Failure {
+        let generate = format!("generate it with\n    {}", self.generate_command());
+        let Some(total) = layout.smaller_set(split) else {
+            let what = format!("the data set is not there: {} is missing", path.display());
+            return Failure::new(Kind::MissingData, what).remedy(generate);
+        };
+        let folder = layout.dataset.folder.join(split.folder());
+        let what =
+            format!("{} holds a data set of {total} files, {} are asked for", folder.display(), layout.files(split));
+        let key = split.files_key();
+        Failure::new(Kind::MissingData, what)
+            .remedy(format!("read that one with ++workload.dataset.{key}={total}, or leave it there and {generate}"))
+    }
+
     fn take_over(&mut self, differences: &[Difference]) -> Outcome<()> {
         let known = differences.iter().filter(|difference| difference.key != "writer");
         for (difference, made) in known.filter_map(|difference| Some((difference, difference.made.as_ref()?))) {
@@ -131,10 +147,8 @@ impl Run {
         if !self.reads_data() {
             return Ok(());
         }
-        if let Some(path) = generate::missing_file(&layout)? {
-            let what = format!("the data set is not there: {} is missing", path.display());
-            return Err(Failure::new(Kind::MissingData, what)
-                .remedy(format!("generate it with\n    {}", self.generate_command())));
+        if let Some((split, path)) = generate::missing_file(&layout)? {
+            return Err(self.missing_data_set(&layout, split, &path));
         }
         for split in self.splits() {
             // Of those made here it is known how.

@@ -138,10 +138,8 @@ impl Rank<'_> {
         let seconds = ranks.iter().map(|rank| rank[3]).fold(0.0, f64::max);
         if self.shown(communicator) {
             let kept = if kept > 0.0 { format!(", {kept} were there already") } else { String::new() };
-            let (megabytes, folder) = (bytes / 1e6, layout.dataset.folder.display());
-            terminal::line(format_args!(
-                "generated {written} files, {megabytes:.1} MB in {seconds:.2} s{kept}: {folder}"
-            ));
+            let (size, folder) = (generate::in_units(bytes as u64), layout.dataset.folder.display());
+            terminal::line(format_args!("generated {written} files, {size} in {seconds:.2} s{kept}: {folder}"));
         }
         if !self.run.config.dataset.settle.is_zero() {
             system::sleep(self.run.config.dataset.settle);
