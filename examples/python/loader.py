@@ -69,6 +69,8 @@ class Loader:
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: loader.py FOLDER [fork|spawn|forkserver]")
     folder, method = sys.argv[1], (sys.argv[2:] or ["fork"])[0]
     set_rank(0, 1)
     dataset = Dataset(folder)

@@ -68,6 +68,8 @@ def train(data):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: round_trip.py FOLDER")
     if sys.argv[1] == "--train":
         return train(sys.argv[2])
     os.makedirs(sys.argv[1], exist_ok=True)

@@ -30,6 +30,8 @@ def train(trace, workers, options):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: slow_disk.py FOLDER [--torch]")
     folder, *options = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)

@@ -26,6 +26,8 @@ class Files(Dataset):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: torch_loader.py FOLDER")
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     for index in range(SAMPLES):
