@@ -19,8 +19,9 @@ missing=""
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
-# A library, which no command tells of.
-[ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' -print -quit)" ] || missing="$missing libclang-dev"
+# A library, which no command tells of; libclang-cpp, which comes with other programs, is another one.
+[ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)" ] || \
+    missing="$missing libclang-dev"
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }
 
 if [ -n "$missing" ]; then
