@@ -123,8 +123,8 @@ class Bench:
         """One run of one side, with everything that is known of it."""
         with places.fresh_folder(self.here.work / "run") as folder:
             more = {"out": folder, "trace": f"{folder}/trace", "events": events, "operations": int(case.operations)}
-            if case.before:
-                ready = self.runner.run(self.here.fill(case.before, **more), {}, folder, case.limit)
+            for before in filter(None, (case.before, side.before)):
+                ready = self.runner.run(self.here.fill(before, **more), {}, folder, case.limit)
                 if ready.trouble:
                     return ready
             environment = self.here.fill_environment(side.environment, **more)

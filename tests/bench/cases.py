@@ -53,6 +53,7 @@ class Side:
     command: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)
     prefix: list = field(default_factory=list)
+    before: list = field(default_factory=list)
     peer: str = ""
     count: str = ""
     figures: dict = field(default_factory=dict)
@@ -218,7 +219,7 @@ def check(plan, every_case):
             raise Wrong(f"{case.name}: a side without a command")
         for side in case.sides:
             known(side.peer, plan.peers, "peer", case.name)
-            unknown = [word for word in side.command if word.startswith("@")]
+            unknown = [word for word in side.before + side.command if word.startswith("@")]
             known(unknown[0][1:] if unknown else "", (), "list of words", case.name)
         for step in needed(case):
             known(step, plan.preparations, "prepare", case.name)

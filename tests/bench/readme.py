@@ -77,12 +77,13 @@ def budgets(data):
 def capture(data):
     """What a call costs under each tracer: added CPU, and the wall of two threads."""
     modes = ["pread", "read", "write", "stat", "openclose", "fread", "mixed"]
-    rows = [["", "dlio, .dlt", "as it comes", "summary mode", "off", "DFTracer", "2 threads, wall: dlio", "DFTracer"]]
+    heads = ["dlio, .dlt", "as it comes", "summary mode", "off", "DFTracer", "Darshan"]
+    rows = [["", *heads, "2 threads, wall: dlio", "DFTracer", "Darshan"]]
     for mode in modes:
         one, two = of(data, f"{mode}, 1 thread"), of(data, f"{mode}, 2 threads")
-        sides = ("native", "auto", "counted", "off", "dftracer")
+        sides = ("native", "auto", "counted", "off", "dftracer", "darshan")
         added = [value(one, side, "added", "cpu ns") + blindness(one, side) for side in sides]
-        walls = [value(two, side, "ratio", "wall", "×") for side in ("native", "dftracer")]
+        walls = [value(two, side, "ratio", "wall", "×") for side in ("native", "dftracer", "darshan")]
         rows.append([f"`{mode}`", *added, *walls])
     return report.markdown_table(rows)
 
@@ -93,8 +94,8 @@ def blindness(case, side):
 
 
 def programs(data):
-    rows = [["CPU", "dlio, .dlt", "as it comes", "summary mode", "filtered", "off", "DFTracer", "strace -f -c"]]
-    sides = ("native", "auto", "counted", "filtered", "off", "dftracer", "strace")
+    rows = [["CPU", "dlio, .dlt", "as it comes", "summary mode", "filtered", "off", "DFTracer", "Darshan", "strace -f -c"]]
+    sides = ("native", "auto", "counted", "filtered", "off", "dftracer", "darshan", "strace")
     for case in group(data, "programs"):
         rows.append([case["name"], *(value(case, side, "ratio", "cpu", "×") for side in sides)])
     return report.markdown_table(rows)

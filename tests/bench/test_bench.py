@@ -168,6 +168,19 @@ class Pairs(Harness):
         self.assertEqual(seen["sides"][0]["trouble"], "Absent is not installed")
         self.assertIn("absent", self.here.missing_peers())
 
+    def test_what_a_side_needs_is_made_before_each_of_its_runs_and_not_measured(self):
+        made = ["sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; mkdir {trace}"]
+        side = cases.Side("one", "one", before=made, command=["rmdir", "{trace}"])
+        seen = self.measure(cases.Case("harness", "made here", [side], rounds=2))["sides"][0]
+        self.assertEqual((seen["trouble"], len(seen["series"]["cpu"])), ("", 2))
+        preparing = self.run_once(*made[:2], made[2].replace("{trace}", str(self.folder / "made")))
+        self.assertLess(max(seen["series"]["cpu"]), preparing.cpu / 2)
+
+    def test_what_a_side_needs_and_cannot_be_made_is_told(self):
+        side = cases.Side("one", "one", before=["sh", "-c", "echo no room; exit 3"], command=["true"])
+        seen = self.measure(cases.Case("harness", "made here", [side]))
+        self.assertEqual(seen["sides"][0]["trouble"], "failed with status 3: no room")
+
     def test_a_command_that_prints_no_figure_is_told(self):
         seen = self.measure(case_with(["echo", "nothing"], figures={"speed": r"(\d+) MB/s"}))
         self.assertIn("printed no figure for speed", seen["sides"][0]["trouble"])
@@ -253,7 +266,8 @@ class List(unittest.TestCase):
         full = cases.read(places.HERE / "cases.toml")
         known = set(places.programs()) | set(full.peers) | {"here", "root", "work", "cache", "launch", "loop", "spans"}
         known |= {"out", "trace", "events", "operations"}
-        texts = [text for case in full.cases for side in case.sides for text in side.command + list(side.environment.values())]
+        sides = [side for case in full.cases for side in case.sides]
+        texts = [text for side in sides for text in side.before + side.prefix + side.command + list(side.environment.values())]
         texts += [text for step in full.preparations.values() for text in step.command + list(step.environment.values())]
         self.assertEqual({name for text in texts for name in cases.HOLE.findall(text)} - known, set())
 

@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
         must(jobs[i].buffer && !pthread_create(&ids[i], NULL, work, &jobs[i]), "a thread");
     }
     double seconds = 0;
-    long calls = 1, turns_done = 0;
+    long calls = turns == opens_distinct_here ? 2 : 1, turns_done = 0;
     for (long i = 0; i < threads; i++) {
         pthread_join(ids[i], NULL);
         seconds += jobs[i].seconds;

@@ -1,4 +1,5 @@
-"""Makes a folder for real programs to work on: make_tree.py FOLDER. Small files in subfolders for tar, arrays for a loader."""
+"""Makes a folder for real programs to work on: make_tree.py FOLDER [SUBFOLDERS]. A hundred small files in each of 20 subfolders,
+or as many as are said, for tar; arrays for a loader."""
 
 import random
 import struct
@@ -17,7 +18,7 @@ def array(side, noise):
 
 def main():
     folder, noise = Path(sys.argv[1]), random.Random(1)
-    for number in range(FOLDERS):
+    for number in range(int(sys.argv[2]) if len(sys.argv) > 2 else FOLDERS):
         inner = folder / f"files/{number}"
         inner.mkdir(parents=True)
         for file in range(FILES):

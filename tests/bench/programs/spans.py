@@ -1,7 +1,7 @@
 """What a span costs in Python: `spans.py KIND` prints nanoseconds of processor time a span, the least of many rounds.
 
-KIND is nothing (a `with` that does nothing), one (a span made once, entered again and again), new (a new one each time),
-meta (a new one with a value), function or method (decorated).
+KIND is one (a span made once, entered again and again), new (a new one each time), meta (a new one with a value), function or
+method (decorated); or nothing_one and so on: the same of what is as empty as Python allows.
 """
 
 import sys
@@ -14,7 +14,10 @@ ROUNDS, SPANS = 60, 10_000
 
 
 class Nothing:
-    __slots__ = ()
+    __slots__ = ("name",)
+
+    def __init__(self, name, **values):
+        self.name = name
 
     def __enter__(self):
         return self
@@ -23,11 +26,19 @@ class Nothing:
         return None
 
 
+def wrapped(function):
+    def called(*values, **named):
+        return function(*values, **named)
+
+    return called
+
+
 class Holder:
     def bare(self):
         pass
 
     decorated = traced(bare)
+    nothing = wrapped(bare)
 
 
 def plain():
@@ -36,12 +47,16 @@ def plain():
 
 # What is timed, and what is taken off: the loop, the call.
 KINDS = {
-    "nothing": ("with one: pass", "pass", {"one": Nothing()}),
     "one": ("with one: pass", "pass", {"one": span("step", cat="compute")}),
     "new": ("with span('step'): pass", "pass", {"span": span}),
     "meta": ("with span('step', step=3): pass", "pass", {"span": span}),
     "function": ("decorated()", "plain()", {"decorated": traced(plain), "plain": plain}),
     "method": ("held.decorated()", "held.bare()", {"held": Holder()}),
+    "nothing_one": ("with one: pass", "pass", {"one": Nothing("step")}),
+    "nothing_new": ("with span('step'): pass", "pass", {"span": Nothing}),
+    "nothing_meta": ("with span('step', step=3): pass", "pass", {"span": Nothing}),
+    "nothing_function": ("decorated()", "plain()", {"decorated": wrapped(plain), "plain": plain}),
+    "nothing_method": ("held.nothing()", "held.bare()", {"held": Holder()}),
 }
 
 
