@@ -28,6 +28,16 @@ pub struct Access {
     pub collective: bool,
 }
 
+/// A file of data and its length. What is none, such as a pipe in its place, is refused: opening it would wait for a writer.
+pub fn open_regular(path: &Path, flags: i32) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().read(true).custom_flags(flags | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok((file, found.len()))
+}
+
 /// Bytes that can be read at any offset: of a file, or of an object.
 pub trait ReadAt {
     fn length(&self) -> io::Result<u64>;
@@ -164,13 +174,8 @@ impl Input {
             };
             return Ok(Input { bytes, path: path_kept, access, moved: 0 });
         }
-        let mut options = OpenOptions::new();
-        options.read(true);
-        if access.direct {
-            options.custom_flags(libc::O_DIRECT);
-        }
-        let file = options.open(path).map_err(|error| Input::refused_open(path, access, error))?;
-        let length = file.metadata().map_err(|error| Failure::io("reading", path, error))?.len();
+        let flags = if access.direct { libc::O_DIRECT } else { 0 };
+        let (file, length) = open_regular(path, flags).map_err(|error| Input::refused_open(path, access, error))?;
         Ok(Input { bytes: Bytes::File { file, length }, path: path_kept, access, moved: 0 })
     }
 

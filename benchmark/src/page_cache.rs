@@ -1,10 +1,10 @@
 //! The part of a data set in memory before an epoch, and how to get it out.
 
 use crate::buffer::FileMap;
+use crate::input::open_regular;
 use crate::layout::{Layout, Split};
 use crate::store;
 use crate::system;
-use std::fs::File;
 use std::path::PathBuf;
 
 /// Files looked at: enough for a share good to a few per cent, few enough to cost milliseconds.
@@ -23,9 +23,8 @@ pub fn share(layout: &Layout) -> Option<f64> {
     }
     let (mut resident, mut all) = (0, 0);
     for path in probes(layout, Split::Train) {
-        let file = File::open(path).ok()?;
-        let length = file.metadata().ok()?.len() as usize;
-        let (here, pages) = FileMap::new(&file, length).ok()?.resident_pages().ok()?;
+        let (file, length) = open_regular(&path, 0).ok()?;
+        let (here, pages) = FileMap::new(&file, length as usize).ok()?.resident_pages().ok()?;
         resident += here;
         all += pages;
     }
@@ -48,7 +47,7 @@ pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
     }
     for split in [Split::Train, Split::Valid] {
         for number in 0..layout.files(split) {
-            system::forget_pages(&File::open(layout.path(split, number))?)?;
+            system::forget_pages(&open_regular(&layout.path(split, number), 0)?.0)?;
         }
     }
     Ok(Dropped::FileByFile)

@@ -87,6 +87,8 @@ pub struct Epoch {
     pub cached: Option<f64>,
     /// By rank: training corrected and compat, evaluation corrected and compat.
     pub ranks: Vec<Vec<Figures>>,
+    /// Samples that were trained with, of all ranks: those that could not be read are none.
+    pub samples_all_ranks: u64,
     pub bytes_all_ranks: u64,
     /// To the object store, of all ranks; None where there is none, or where the epoch was left early.
     pub requests: Option<Counts>,
@@ -120,6 +122,11 @@ impl Epoch {
     pub fn bytes(&self) -> u64 {
         let blocks = self.blocks.iter().chain(&self.evaluation);
         blocks.flat_map(|(_, _, block)| &block.steps).map(|step| step.bytes).sum()
+    }
+
+    /// Samples this rank trained with.
+    pub fn samples(&self) -> u64 {
+        self.steps().map(|step| step.samples).sum()
     }
 
     fn steps(&self) -> impl Iterator<Item = &Step> {
@@ -220,7 +227,7 @@ impl Results {
             "error": self.status.reason(),
             "missing": self.missing(config),
             "epochs": self.epochs.len(),
-            "epoch": self.epochs.iter().map(|epoch| epoch_facts(epoch, config.reader.batch)).collect::<Vec<_>>(),
+            "epoch": self.epochs.iter().map(epoch_facts).collect::<Vec<_>>(),
             "failed_samples": self.failed,
             "failures": self.failures,
             "interrupted": self.status == Status::Interrupted,
@@ -361,15 +368,14 @@ pub fn summary_in(folder: &Path) -> Outcome<Value> {
 }
 
 /// Facts of an epoch that DLIO's files do not have.
-fn epoch_facts(epoch: &Epoch, batch: u64) -> Value {
+fn epoch_facts(epoch: &Epoch) -> Value {
     let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
     let seconds = epoch.ended.since(&epoch.started);
-    let samples = epoch.steps().count() as u64 * batch * epoch.ranks.len() as u64;
     let mut facts = json!({
         "epoch": epoch.number,
         "seconds": seconds,
-        "samples": samples,
-        "samples_per_second": samples as f64 / seconds.max(f64::MIN_POSITIVE),
+        "samples": epoch.samples_all_ranks,
+        "samples_per_second": epoch.samples_all_ranks as f64 / seconds.max(f64::MIN_POSITIVE),
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),

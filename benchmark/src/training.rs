@@ -525,21 +525,28 @@ impl<'a> Trainer<'a> {
             epoch.eval_figures(|block| block.compat(Excluded::NOTHING, reader.batch_eval, record)),
         ];
         let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
-        flat.push(epoch.bytes() as f64);
+        flat.extend([epoch.samples() as f64, epoch.bytes() as f64]);
         as_bytes(&flat)
     }
 }
 
 fn take_figures(epoch: &mut Epoch, all: &[Vec<u8>]) {
     let all = numbers(all);
-    epoch.ranks = all.iter().map(|rank| rank.chunks_exact(4).map(figures_of_numbers).collect()).collect();
-    epoch.bytes_all_ranks = all.iter().filter_map(|rank| rank.last()).sum::<f64>() as u64;
+    let (mut samples, mut bytes) = (0.0, 0.0);
+    epoch.ranks.clear();
+    for rank in &all {
+        let (figures, sums) = rank.as_chunks::<4>();
+        epoch.ranks.push(figures.iter().map(figures_of_numbers).collect());
+        let [own_samples, own_bytes] = sums else { continue };
+        (samples, bytes) = (samples + own_samples, bytes + own_bytes);
+    }
+    (epoch.samples_all_ranks, epoch.bytes_all_ranks) = (samples as u64, bytes as u64);
 }
 
 fn figures_as_numbers(figures: &Figures) -> [f64; 4] {
     [figures.au, figures.samples_per_second, figures.megabytes_per_second, figures.steps]
 }
 
-fn figures_of_numbers(numbers: &[f64]) -> Figures {
+fn figures_of_numbers(numbers: &[f64; 4]) -> Figures {
     Figures { au: numbers[0], samples_per_second: numbers[1], megabytes_per_second: numbers[2], steps: numbers[3] }
 }

@@ -277,6 +277,7 @@ fn a_cut_sample_stops_the_run_or_is_counted() {
         assert_eq!(output.status.code(), Some(5));
         let summary = folder.json("run/summary.json");
         assert_eq!((summary["failed_samples"].as_u64(), summary["epochs"].as_u64()), (Some(2), Some(2)));
+        assert_eq!((&summary["epoch"][0]["samples"], &summary["epoch"][1]["samples"]), (&7.into(), &7.into()));
     }
 }
 

@@ -84,6 +84,26 @@ fn a_smaller_data_set_is_told_with_the_key_that_reads_it() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+    let loaders =
+        [("npz", "pytorch"), ("npy", "pytorch"), ("hdf5", "pytorch"), ("png", "pytorch"), ("tfrecord", "native_dali")];
+    for (format, loader) in loaders {
+        let folder = Folder::new(&format!("pipe-{format}"));
+        let keys = [("dataset.format", format), ("reader.data_loader", loader)];
+        let keys = keys.map(|(key, value)| format!("++workload.{key}={value}"));
+        let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+        assert!(run(&folder, &[&keys[..], &[GENERATE]].concat()).status.success(), "{format}");
+        let data = std::fs::read_dir(folder.path().join("data/train")).unwrap().map(|entry| entry.unwrap().path());
+        let third = data.into_iter().find(|path| path.to_string_lossy().contains("img_3_of_8")).unwrap();
+        std::fs::remove_file(&third).unwrap();
+        assert!(Command::new("mkfifo").arg(&third).status().unwrap().success());
+        let refused = run(&folder, &keys);
+        assert!(!refused.status.success(), "{format}");
+        assert!(stderr(&refused).contains("img_3_of_8"), "{format}: {}", stderr(&refused));
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_name_before_anything_is_written() {
     let folder = Folder::new("impossible");
     for (keys, named) in IMPOSSIBLE {

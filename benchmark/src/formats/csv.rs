@@ -7,10 +7,9 @@ use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, open_regular};
 use crate::layout::FileSpec;
 use serde_json::Value as Json;
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
@@ -49,7 +48,7 @@ impl Format for Csv {
             return None;
         }
         let mut columns = 1;
-        for byte in BufReader::new(File::open(&spec.path).ok()?).bytes() {
+        for byte in BufReader::new(open_regular(&spec.path, 0).ok()?.0).bytes() {
             match byte.ok()? {
                 b',' => columns += 1,
                 b'\n' => break,

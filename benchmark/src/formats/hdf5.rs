@@ -72,7 +72,9 @@ impl Format for Hdf5 {
     }
 
     fn differs(&self, spec: &FileSpec, settings: &Settings) -> Option<String> {
-        let Ok(file) = File::open(&spec.path) else { return Some("no complete HDF5 file".into()) };
+        let Some(file) = spec.path.is_file().then(|| File::open(&spec.path).ok()).flatten() else {
+            return Some("no complete HDF5 file".into());
+        };
         let parts = settings.datasets_per_record.max(1);
         let there = (0..).take_while(|part| file.link_exists(&records_name(*part))).count() as u64;
         // One that the library is too old for is not looked into.

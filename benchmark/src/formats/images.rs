@@ -8,7 +8,7 @@ use crate::buffer::AlignedBuffer;
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, open_regular};
 use crate::layout::FileSpec;
 use std::io::{BufReader, Cursor};
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Format for Jpeg {
     }
 
     fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
-        let file = std::fs::File::open(&spec.path).ok()?;
+        let (file, _) = open_regular(&spec.path, 0).ok()?;
         let mut decoder = zune_jpeg::JpegDecoder::new(BufReader::new(file));
         let found = decoder.decode_headers().ok().and_then(|()| decoder.dimensions());
         differing_sides(spec, found.map(|(width, height)| (height as u64, width as u64)))
@@ -97,7 +97,7 @@ impl Format for Png {
 
     /// Others pack their pixels: the size says nothing, the head does.
     fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
-        let file = std::fs::File::open(&spec.path).ok()?;
+        let (file, _) = open_regular(&spec.path, 0).ok()?;
         let mut decoder = zune_png::PngDecoder::new(BufReader::new(file));
         let found = decoder.decode_headers().ok().and_then(|_| decoder.dimensions());
         differing_sides(spec, found.map(|(width, height)| (height as u64, width as u64)))

@@ -9,9 +9,8 @@ use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, open_regular};
 use crate::layout::FileSpec;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -72,7 +71,7 @@ const HEADER_MAX: usize = 4096;
 /// The differences between the array that begins at `at` of the file and the one asked for.
 pub fn differs_from(path: &Path, at: u64, spec: &FileSpec) -> Option<String> {
     let mut bytes = vec![0; HEADER_MAX];
-    let read = File::open(path).and_then(|file| file.read_at(&mut bytes, at)).unwrap_or(0);
+    let read = open_regular(path, 0).and_then(|(file, _)| file.read_at(&mut bytes, at)).unwrap_or(0);
     let Some(array) = Array::from_bytes(&bytes[..read]) else { return Some("no array of a plain element type".into()) };
     let length = std::fs::metadata(path).map_or(0, |file| file.len());
     let wanted = at + (array.start + array.bytes()) as u64;

@@ -7,10 +7,9 @@ use crate::buffer::AlignedBuffer;
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, open_regular};
 use crate::layout::FileSpec;
 use serde_json::Value as Json;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -78,7 +77,7 @@ fn header_of(spec: &FileSpec) -> Vec<u8> {
 
 /// The member with the samples, whoever wrote it.
 fn samples_of(path: &Path) -> Option<zip::Entry> {
-    let file = File::open(path).ok()?;
+    let (file, _) = open_regular(path, 0).ok()?;
     zip::entries(&file)?.into_iter().find(|entry| entry.name == SAMPLES)
 }
 

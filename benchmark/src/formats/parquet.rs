@@ -7,7 +7,7 @@ use super::{Format, Output, Reader, content_of, other};
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input};
+use crate::input::{Access, Input, open_regular};
 use crate::layout::FileSpec;
 use crate::random::word;
 use crate::value::Value;
@@ -127,7 +127,7 @@ impl Format for Parquet {
     }
 
     fn differs(&self, spec: &FileSpec, dataset: &Dataset) -> Option<String> {
-        let file = std::fs::File::open(&spec.path).ok()?;
+        let (file, _) = open_regular(&spec.path, 0).ok()?;
         let Ok(reader) = SerializedFileReader::new(file) else { return Some("no complete Parquet file".into()) };
         let found = reader.metadata();
         let names = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>();

@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::formats::Reader;
+use crate::input::open_regular;
 use crate::profile::{Amount, At, Call, Distribution, Profile, Repeat};
 use crate::random::{mixed, word};
 use std::fs::File;
@@ -136,8 +137,7 @@ impl Replay {
 impl Reader for Replay {
     fn open(&mut self, path: &Path) -> Outcome<()> {
         let failed = |error| Failure::io("opening", path, error);
-        let file = File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let (file, length) = open_regular(path, 0).map_err(failed)?;
         self.open = Some(Open { file, path: path.to_path_buf(), length, at: 0 });
         let calls = std::mem::take(&mut self.profile.opening);
         let done = self.perform(&calls, 0);
