@@ -121,11 +121,13 @@ pub fn run(options: &Options) -> Outcome<i32> {
     };
     let stranded = spool::bring_home(&folder);
     let recorded = new_images(&folder, &before);
-    if let Some(form) = options.form() {
-        options.gathering(&folder, &converter, form).run();
-    }
+    let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
     if !options.quiet {
-        report(&folder, &before, &recorded, loading, stranded.is_some());
+        report(&folder, &before, &recorded, loading, options.included(), stranded.is_some());
+    }
+    // Processes say so themselves, where their standard error is still open at the end.
+    if lost > 0 {
+        terminal::warn(format_args!("dlio: {lost} events are lost: dlio-analyze says of which processes"));
     }
     if let Some(stranded) = stranded {
         say_stranded(&stranded, &folder);
@@ -190,6 +192,11 @@ impl Options {
         if self.share {
             command.env(env::UMASK, format!("{SHARED:03o}"));
         }
+    }
+
+    /// The patterns outside of which nothing is recorded, if there are any.
+    fn included(&self) -> Option<String> {
+        if self.include.is_empty() { asked(env::INCLUDE) } else { Some(self.include.join(":")) }
     }
 
     /// What was asked for, here or in the environment.
@@ -318,18 +325,30 @@ fn many(number: usize, one: &str, more: &str) -> String {
 }
 
 /// `recorded` are the images as their processes left them: by now they may lie in other files.
-fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, is_elsewhere: bool) {
+fn report(
+    folder: &Path,
+    before: &Images,
+    recorded: &Images,
+    loading: Loading,
+    included: Option<String>,
+    is_elsewhere: bool,
+) {
     let new = new_images(folder, before);
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
             Loading::Works if is_elsewhere => {}
-            Loading::Works => {
-                terminal::warn(
-                    "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
-                );
-                terminal::warn("      are left out: `dlio trace --all` records them too.");
-            }
+            Loading::Works => match included {
+                Some(patterns) => {
+                    terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {patterns}"));
+                }
+                None => {
+                    terminal::warn(
+                        "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
+                    );
+                    terminal::warn("      are left out: `dlio trace --all` records them too.");
+                }
+            },
             Loading::Privileged => terminal::warn(
                 "dlio: nothing was recorded. The program gains rights when it starts (setuid): the loader gives it no library.",
             ),

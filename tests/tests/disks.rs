@@ -101,6 +101,20 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
 }
 
 #[test]
+fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
+    let scene = Scene::new("unsaid");
+    let left = scene.shell(
+        "300k",
+        "$dlio trace -o small/trace -- sh -c 'exec find /usr -maxdepth 4 2>&- > /dev/null' 2> message
+         $dlio trace -o none --include '/nothing/**' -- true 2> nothing",
+    );
+    assert_eq!(left.exit, "0", "{}", left.message);
+    assert!(scene.file("message").contains("events are lost: dlio-analyze says of which"), "{}", scene.file("message"));
+    let nothing = scene.file("nothing");
+    assert!(nothing.contains("no file was of --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
+}
+
+#[test]
 fn a_ring_that_finds_no_room_at_home_is_told_of_and_comes_later() {
     let scene = Scene::new("stranded");
     let left = scene.shell(

@@ -18,6 +18,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use dlio_schemas::chrome;
 use dlio_schemas::export::{Exporter, clock_of, export, export_on};
@@ -55,17 +56,20 @@ impl Gathering<'_> {
     /// What `auto` means.
     pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
 
-    /// Brings everything into its form. What cannot be stays as it is, where a reader finds it.
-    pub fn run(&self) {
+    /// Brings everything into its form. What cannot be stays as it is, where a reader finds it. Returns how many events those
+    /// who recorded them counted as lost.
+    pub fn run(&self) -> u64 {
         if let Some(mask) = self.umask {
             sys::set_umask(mask);
         }
-        let mut left: Vec<Left> = in_parallel(self.candidates(), |path| self.look_at(path));
+        let lost = AtomicU64::new(0);
+        let mut left: Vec<Left> = in_parallel(self.candidates(), |path| self.look_at(path, &lost));
         left.sort_by_key(|left| left.order);
         in_parallel(self.shared_out(left), |together| {
             self.convert(&together);
             None::<()>
         });
+        lost.into_inner()
     }
 
     /// Files that processes left and that are not in their form.
@@ -76,11 +80,14 @@ impl Gathering<'_> {
     }
 
     /// What is known of a file, if it holds all of an image that is to be converted here.
-    fn look_at(&self, path: PathBuf) -> Option<Left> {
+    fn look_at(&self, path: PathBuf, lost: &AtomicU64) -> Option<Left> {
         let image = Found::read(&path)?.image()?;
         let number = |key| image.fields.number::<u64>(key).unwrap_or(0);
         let is_whole = image.has_ended() && image.damage.is_empty() && image.missing() == Some(0);
         let is_ours = image.fields.get(key::CONVERTER) == Some(self.converter);
+        if is_ours {
+            lost.fetch_add(image.lost, Relaxed);
+        }
         let events = image.events();
         let is_fit = events <= self.events_max && events.saturating_mul(EXPORTED_EVENT) <= self.bytes_max;
         let order = (number(key::START_BOOT_NS), number(key::IMAGE), number(key::PID));
