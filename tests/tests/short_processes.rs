@@ -1,6 +1,6 @@
 //! The cost of tracing a process that does little, in system calls: builds and shells start thousands of those.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use dlio_tests::artefacts;
@@ -35,14 +35,15 @@ fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, ma
     text.lines().filter(|line| !line.starts_with("+++")).map(str::to_string).collect()
 }
 
-/// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the kernel is asked for what only it knows of a process; where nobody has told what
-/// machine this is, for that; and where the file is not to stay, another one is made and it is removed.
+/// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the
+/// kernel is asked for what only it knows of a process; where nobody has told what machine this is, for that; and where no
+/// other form is made of the file, it gets another name.
 const WITHOUT_EVENTS: usize = 2;
-const WITH_EVENTS: usize = 21;
-const WITH_EVENTS_AND_BLOCKS: usize = 32;
+const WITH_EVENTS: usize = 20;
+const WITH_EVENTS_NATIVE: usize = 21;
 /// The same of a program that another one of the run, or `dlio trace`, has told.
 const TOLD_WITHOUT_EVENTS: usize = 1;
-const TOLD_WITH_EVENTS: usize = 13;
+const TOLD_WITH_EVENTS: usize = 12;
 /// Where the kernel's clock is slow to read it is asked what that clock is.
 const CLOCK: usize = 3;
 
@@ -59,9 +60,10 @@ fn a_short_process_is_traced_in_few_system_calls() {
     for (arguments, convert, machine, most) in [
         (&[][..], "exit", "", WITHOUT_EVENTS),
         (&["50"], "later", "", WITH_EVENTS),
-        (&["50"], "exit", "", WITH_EVENTS_AND_BLOCKS),
+        (&["50"], "exit", "", WITH_EVENTS_NATIVE),
         (&[], "later", &machine, TOLD_WITHOUT_EVENTS),
         (&["50"], "later", &machine, TOLD_WITH_EVENTS),
+        (&["50"], "exit", &machine, TOLD_WITH_EVENTS + 1),
     ] {
         let bare = calls(&sandbox, &empty, arguments, convert, machine);
         let traced = calls(&sandbox, &library, arguments, convert, machine);
@@ -187,4 +189,40 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     let processes = |said: &str| said.split(" recorded in ").next().map(str::to_string);
     assert_eq!(processes(&said), processes(&said_of_each), "{said}");
     assert!(said.contains("1 process ended by a signal"), "{said}");
+}
+
+/// What a process that did little leaves as its native trace is its ring under another name, for every reader; what one that was
+/// killed leaves is not renamed.
+#[test]
+fn a_native_trace_of_a_short_process_is_its_ring() {
+    let sandbox = Sandbox::new("short.native").unwrap();
+    let source = sandbox.root().join("reads.c");
+    std::fs::write(&source, READS).unwrap();
+    compile(&source, &sandbox.work().join("reads"), &[]).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "./reads 5; ./reads 12000; sh -c 'echo x > f; kill -9 $$'; exit 0"]);
+    command.env("LD_PRELOAD", artefacts::library().unwrap());
+    command.env("DLIO_TRACE_DIR", sandbox.trace()).env("DLIO_TRACE_FORMAT", "native");
+    let run = sandbox.run(&mut command, true).unwrap();
+    assert_eq!(run.exit, "0");
+    let mut left = BTreeMap::new();
+    for file in std::fs::read_dir(sandbox.trace()).unwrap().map(|entry| entry.unwrap().path()) {
+        let (program, ending) = (file.file_name().unwrap().to_string_lossy().into_owned(), file.extension().unwrap());
+        let head = String::from_utf8_lossy(&std::fs::read(&file).unwrap()[..8]).into_owned();
+        let program = program.split('-').next().unwrap().to_string();
+        *left.entry((program, ending.to_string_lossy().into_owned(), head)).or_insert(0) += 1;
+    }
+    let number = |program: &str, ending: &str, head: &str| {
+        left.get(&(program.to_string(), ending.to_string(), head.to_string())).copied().unwrap_or(0)
+    };
+    assert_eq!((number("reads", "dlt", "DLIORING"), number("reads", "dlt", "DLIOTRC1")), (1, 1), "{left:?}");
+    assert_eq!((number("sh", "ring", "DLIORING"), number("sh", "dlt", "DLIORING")), (1, 1), "{left:?}");
+    let seen = seen::read(&sandbox.trace());
+    assert_eq!((&seen.faults, seen.lost(), seen.count("pread")), (&vec![], 0, 12_005));
+    let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+    analyze.arg(sandbox.trace()).args(["--format", "csv", "--sql"]);
+    analyze.arg("select count(*) from events where name = 'pread'");
+    let told = sandbox.run(&mut analyze, true).unwrap();
+    let rows = String::from_utf8_lossy(&told.output).into_owned();
+    assert_eq!(rows.lines().last(), Some("12005"), "{rows} {}", String::from_utf8_lossy(&told.errors));
 }

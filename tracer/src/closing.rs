@@ -1,7 +1,7 @@
 //! The end of an image: no thread records any more, what is left is written, and how the process ended is noted.
 //!
-//! Of a process that did little all of it lies in the first part of its ring, a file already. Where somebody makes another
-//! form of it anyway, the ring itself is what is left: no file is made for blocks, and none removed.
+//! Of a process that did little all of it lies in the first part of its ring, a file already, and the ring itself is what is
+//! left: no file is made for blocks, and none removed. Where no other form is made of it, it gets the name of a native trace.
 
 use std::ffi::CStr;
 use std::sync::atomic::{Ordering::*, compiler_fence};
@@ -29,25 +29,28 @@ pub struct Closed {
 }
 
 /// Writes what every thread still holds, then how the process ended. `None` when there is no image, or when this very
-/// thread was interrupted in the middle of writing: then everything stays where a reader finds it. `ring_will_do` says that
-/// a ring which holds all of it need not become blocks.
-pub fn close(ended: &[u8], ring_will_do: bool) -> Option<Closed> {
+/// thread was interrupted in the middle of writing: then everything stays where a reader finds it. `is_passed_on` says that
+/// another form is made of it, so that a ring which holds all of it need not be a `.dlt` by name.
+pub fn close(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     let page = header_page::page();
     if page.is_null() || tally::is_interrupted() {
         return None;
     }
-    let closed = close_open(page, ended, ring_will_do);
+    let closed = close_open(page, ended, is_passed_on);
     held::let_go();
     closed
 }
 
-fn close_open(page: *mut u8, ended: &[u8], ring_will_do: bool) -> Option<Closed> {
+fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed> {
     if !stop_threads() {
         return None;
     }
-    if ring_will_do && ring_holds_all() && stay_in_ring(page, ended) {
+    if ring_holds_all() && stay_in_ring(page, ended) {
         let lost = header_page::count_at(header::LOST);
-        return Some(Closed { path: ring_path(), is_ring: true, written: true, lost, trouble: trouble::first() });
+        // Where that name is taken, the ring is a whole trace under its own.
+        let path =
+            if !is_passed_on && sys::rename_new(ring_path(), dlt_path()) == 0 { dlt_path() } else { ring_path() };
+        return Some(Closed { path, is_ring: true, written: true, lost, trouble: trouble::first() });
     }
     Some(stack::with_room(|| write_all(page, ended)))
 }

@@ -7,7 +7,7 @@ use dlio_schemas::ops::Layer;
 use dlio_schemas::record::{DEPTH_MAX, Record, word};
 
 use crate::finish::Ending;
-use crate::local::{forget_own_id, local, own_id};
+use crate::local::{self, forget_own_id, local, own_id};
 use crate::ops::Op;
 use crate::switches::SWITCHES;
 use crate::{
@@ -185,11 +185,12 @@ impl Done {
     }
 }
 
-/// The loader has told what the program was called with.
+/// The loader has told what the program was called with, on the process's first thread.
 ///
 /// # Safety
 /// `arguments` are `count` strings that live as long as the process.
 pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
+    local::note_first_thread();
     // SAFETY: by the contract above.
     unsafe { facts::note_command(count, arguments) };
 }

@@ -54,7 +54,8 @@ pub fn finish(ending: Ending) {
         return complain_of_nothing();
     };
     complain(&closed);
-    if closed.written && config.converter.is_none() && !blocks::has_counted() && blocks::may_be_exported() {
+    let is_asked_for = config.format != Format::Native && config.converter.is_none();
+    if closed.written && is_asked_for && !blocks::has_counted() && blocks::may_be_exported() {
         let few = blocks::events() <= AUTO_EVENTS_MAX;
         stack::with_room(|| match config.format {
             Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),

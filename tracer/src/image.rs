@@ -14,7 +14,7 @@ use dlio_schemas::native::fields::FieldWriter;
 use dlio_schemas::native::ring::{self, Shape, header};
 
 use crate::files::{LOCK, paths_to_write};
-use crate::local::own_id;
+use crate::local::{self, own_id};
 use crate::machine::Machine;
 use crate::path_buffer::PathBuffer;
 use crate::ring_file::FIRST_PART;
@@ -58,10 +58,13 @@ const PAUSE_NS: u64 = 100_000_000;
 /// A recording state for the calling thread, with the image made if need be; null where that cannot be.
 pub fn take_thread() -> *mut Thread {
     let none = std::ptr::null_mut();
+    // Before the lock asks for the thread's own number.
+    let pid = header_page::page().is_null().then(sys::process_id);
+    pid.into_iter().for_each(|pid| local::note_process(pid as u32));
     let Some(_held) = LOCK.take() else { return none };
     // Whoever closes the image has seen all that have a ring before.
     let is_first = header_page::page().is_null();
-    if engine::is_ending() || is_paused() || is_first && !create() {
+    if engine::is_ending() || is_paused() || is_first && !create(pid) {
         return none;
     }
     let idle = IDLE.load(Relaxed);
@@ -113,13 +116,13 @@ fn is_paused() -> bool {
     until != 0 && sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) < until
 }
 
-/// Makes the ring file, or memory in its place where a file cannot be.
-fn create() -> bool {
+/// Makes the ring file, or memory in its place where a file cannot be. `pid` is the process's number, where it is known.
+fn create(pid: Option<i32>) -> bool {
     if engine::is_ending() {
         // A call that returned while the process ends on another thread: what it did is nobody's any more.
         return false;
     }
-    let (pid, machine) = (sys::process_id(), Machine::ask(config::get().local_dir()));
+    let (pid, machine) = (pid.unwrap_or_else(sys::process_id), Machine::ask(config::get().local_dir()));
     if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
         // A child, perhaps one that was made by the kernel's call alone and told nobody.
         facts::begin_unless_forked();
@@ -282,7 +285,7 @@ pub fn exists() -> bool {
 /// Makes sure that an image exists.
 pub fn ensure() -> bool {
     let Some(_held) = LOCK.take() else { return false };
-    !header_page::page().is_null() || !is_paused() && create()
+    !header_page::page().is_null() || !is_paused() && create(None)
 }
 
 /// The number of this image in the process's life.

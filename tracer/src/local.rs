@@ -3,6 +3,8 @@
 //! `thread_local!` costs 5 ns more a call, because a library's ordinary thread-local storage is found through a function.
 //! The line is all zeros in a new thread, and zero means "nothing yet".
 
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
 use crate::sys;
 use crate::thread_state::Thread;
 
@@ -83,6 +85,25 @@ pub fn own_id() -> u32 {
             (*line).id = sys::thread_id();
         }
         (*line).id
+    }
+}
+
+/// The line of the process's first thread.
+static FIRST: AtomicPtr<Local> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The caller is the process's first thread.
+pub fn note_first_thread() {
+    FIRST.store(local(), Relaxed);
+}
+
+/// The number of the process, which is that of its first thread too: one thing less to ask for.
+pub fn note_process(pid: u32) {
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        if line == FIRST.load(Relaxed) && (*line).id == 0 {
+            (*line).id = pid;
+        }
     }
 }
 

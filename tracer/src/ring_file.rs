@@ -81,7 +81,8 @@ pub fn has_table_in_file() -> bool {
 /// A part of the ring file, with room on disk reserved: a store into a hole of a full file system would kill the program.
 /// Null where that cannot be had.
 fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
-    let reserved = stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || sys::reserve(fd, at, length));
+    let reserve = if length > FIRST_PART { sys::reserve } else { sys::fill };
+    let reserved = stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || reserve(fd, at, length));
     if reserved == 0 { sys::map_file(fd, at, length) } else { std::ptr::null_mut() }
 }
 

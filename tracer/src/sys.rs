@@ -215,12 +215,17 @@ pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
     }
 }
 
-/// Zeros, for a file system that cannot reserve room in another way.
-fn fill(fd: c_int, at: usize, length: usize) -> isize {
-    let zeros = [0u8; 4096];
+/// Zeros, for a file system that cannot reserve room in another way, and for a few pages: a file system with pages of a file
+/// at hand does less at the first store into each, and has less to free where the file soon goes.
+pub fn fill(fd: c_int, at: usize, length: usize) -> isize {
+    static ZEROS: [u8; PAGE] = [0; PAGE];
+    const AT_ONCE: usize = 16;
     let (mut at, end) = (at, at + length);
     while at < end {
-        match kernel!(SYS_pwrite64, fd, zeros.as_ptr(), zeros.len().min(end - at), at) {
+        let mut pieces = [libc::iovec { iov_base: ZEROS.as_ptr().cast_mut().cast(), iov_len: PAGE }; AT_ONCE];
+        let count = (end - at).div_ceil(PAGE).min(AT_ONCE);
+        pieces[count - 1].iov_len = (end - at - (count - 1) * PAGE).min(PAGE);
+        match kernel!(SYS_pwritev, fd, pieces.as_ptr(), count, at, 0) {
             n if n > 0 => at += n as usize,
             0 => return -libc::EIO as isize,
             error => return error,
@@ -236,6 +241,12 @@ pub fn truncate(fd: c_int, length: usize) -> isize {
 pub fn rename(from: &CStr, to: &CStr) -> isize {
     let at = libc::AT_FDCWD as isize;
     kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), 0)
+}
+
+/// The same where nothing has that name yet.
+pub fn rename_new(from: &CStr, to: &CStr) -> isize {
+    let at = libc::AT_FDCWD as isize;
+    kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), libc::RENAME_NOREPLACE)
 }
 
 pub fn unlink(path: &CStr) -> isize {

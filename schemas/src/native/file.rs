@@ -13,7 +13,7 @@ use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
 use super::columns::{Asked, Events};
 use super::fields::{Fields, key};
 use super::names::Names;
-use super::ring::{OpenSpan, Ring};
+use super::ring::{self, OpenSpan, Ring};
 use super::tally::{self, Tallied};
 use super::{Damage, VERSION, u32_at};
 use crate::clock::{Anchor, Clock};
@@ -103,9 +103,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a `.dlt` that lies in memory: see [`Image::from_store`].
+    /// Reads a `.dlt` that lies in memory: see [`Image::from_store`]. That of a process which did little is its ring.
     pub fn from_dlt(bytes: &[u8]) -> Result<Image, Damage> {
-        Image::from_store(bytes)
+        match bytes.starts_with(&ring::MAGIC.to_le_bytes()) {
+            true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
+            false => Image::from_store(bytes),
+        }
     }
 
     /// Reads a `.dlt` but for its events, which are passed over. Only a file that is none of ours is an error; damage
