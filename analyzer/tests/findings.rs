@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use dlio_analyzer::findings::rules::RULES;
 use dlio_schemas::ops::Op;
+use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
 use generator::script::Script;
 use serde_json::Value;
@@ -234,4 +235,144 @@ fn accesses_of_known_traces_are_counted_exactly() {
         (same["patterns"][0]["pattern"].as_str(), same["patterns"][0]["users"].as_u64()),
         (Some("/data/one/sample-#.npy"), Some(200))
     );
+}
+
+/// A message between processes.
+fn message(process: &mut Script, op: Op, us: u64) {
+    process.call(op, "<pipe>", us, (POS_UNKNOWN, 64, 64));
+}
+
+/// A trainer whose readers import for a while before they take their first task, and then are in I/O all the time. What each
+/// waits for ends with the message that it takes.
+fn readers_that_start() -> Vec<Script> {
+    const START_US: u64 = 300_000;
+    const STEPS: u64 = 40;
+    let mut trainer = Script::new(100, 1);
+    for step in 0..STEPS {
+        let (now, wait) = (trainer.now(), if step == 0 { START_US + 20_000 } else { 10_000 });
+        trainer.span_at(now, wait, "fetch", "data", (0, step as i32));
+        trainer.at(now + wait).span("step", "compute", 10_000);
+    }
+    let worker = |number: u64| {
+        let mut worker = Script::new(200 + number as i32, 100);
+        worker.at(10).load("/env/packages.bin", 100_000, 50).at(START_US - 100);
+        for step in 0..STEPS {
+            message(&mut worker, Op::READ, 90);
+            worker.load(&sample(number, step), MIB, 19_700);
+            message(&mut worker, Op::WRITE, 10);
+            worker.at(START_US + (step + 1) * 20_000);
+        }
+        worker
+    };
+    vec![trainer, worker(0), worker(1)]
+}
+
+#[test]
+fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
+    let trace = written("starting", readers_that_start());
+    let report = report(&trace, &[]);
+    let (said, input) = (report["verdict"][0].as_str().unwrap(), finding(&report, "input-bound"));
+    let training = &report["training"][0];
+    let of = |field: &str| training[field].as_f64().unwrap();
+    assert!((of("waited_ns") - 710e6).abs() < 1e6 && (of("wait_start_ns") - 300e6).abs() < 20e6, "{training}");
+    for text in [said, input["says"].as_str().unwrap()] {
+        assert!(text.contains("710 ms") && text.contains(" of that while its readers were starting"), "{text}");
+    }
+    assert!(said.starts_with("Training waited for data: "), "{said}");
+    assert!(report["verdict"][1].as_str().unwrap().contains("it was storage that training waited for"), "{report}");
+    let fired = ids(&report, "fired");
+    assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
+    let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(screen.contains("waiting for batches 710 ms 64 % readers starting 300 ms 27 % computing"), "{screen}");
+}
+
+#[test]
+fn verdict_and_findings_tell_of_one_wait() {
+    for (name, processes, _) in scenarios() {
+        let trace = written(&format!("one-wait-{name}"), processes);
+        let report = report(&trace, &[]);
+        let Some(group) = report["training"].as_array().unwrap().first() else { continue };
+        let sum = |field: &str| -> f64 {
+            let groups = report["training"].as_array().unwrap().iter();
+            groups.map(|group| group[field].as_f64().unwrap_or(0.0)).sum()
+        };
+        let share = sum("waited_ns") / sum("trained_ns");
+        let said = report["verdict"][0].as_str().unwrap();
+        assert_eq!(share < 0.05, said.starts_with("Training did not wait"), "{name}: {said} {group}");
+        for (id, holds) in [("input-bound", share >= 0.05), ("compute-bound", share < 0.05)] {
+            let measures = finding(&report, id)["measures"].as_array().unwrap();
+            let measured = measures.iter().find(|measure| measure["key"] == "wait").unwrap();
+            assert!((measured["value"].as_f64().unwrap() - share).abs() < 1e-6, "{name}: {measured}");
+            assert!(holds || finding(&report, id)["state"] != "fired", "{name}: {id}");
+        }
+        assert!(finding(&report, "slow-start")["worth_share"].as_f64().unwrap_or(0.0) <= 1.0, "{name}");
+    }
+}
+
+#[test]
+fn generating_data_is_no_start_of_a_training() {
+    let mut trainer = Script::new(100, 1);
+    trainer.span("generate", "pipeline", 5_000_000).rest(1000);
+    (0..100).for_each(|_| {
+        trainer.span("fetch", "data", 100).span("step", "compute", 20_000);
+    });
+    let trace = written("generate", vec![trainer]);
+    let report = report(&trace, &[]);
+    assert_eq!(finding(&report, "slow-start")["state"], "quiet", "{}", finding(&report, "slow-start"));
+}
+
+#[test]
+fn one_that_reads_by_itself_is_told_so() {
+    let (_, processes, _) = scenarios().into_iter().find(|(name, ..)| *name == "no-workers").unwrap();
+    let trace = written("by-itself", processes);
+    let verdict = report(&trace, &[])["verdict"].to_string();
+    assert!(verdict.contains("It reads by itself: of that wait it was in I/O for"), "{verdict}");
+    assert!(!verdict.contains("1 reader"), "{verdict}");
+}
+
+#[test]
+fn what_lies_in_memory_already_is_not_to_be_copied_there() {
+    let run = |folder: &str| {
+        let mut reader = Script::new(100, 1);
+        reader.memory = Some(64 << 30);
+        (0..400).for_each(|at| {
+            reader.load(&format!("{folder}/sample-{}.npy", at % 100), 8 * MIB, 20_000);
+        });
+        let trace = written(&format!("fits{}", folder.replace('/', "-")), vec![reader]);
+        finding(&report(&trace, &[]), "would-fit")["state"].clone()
+    };
+    assert_eq!((run("/data"), run("/dev/shm/data")), (Value::from("fired"), Value::from("quiet")));
+}
+
+#[test]
+fn checkpoints_alone_are_no_training_that_waits() {
+    let mut saver = Script::new(100, 1);
+    for step in 0..5 {
+        let now = saver.now();
+        saver.write(&format!("/out/{step}.pt"), 0, 64 * MIB, 100_000);
+        saver.span_at(now, 110_000, "checkpoint.save", "checkpoint", (0, step)).at(now + 200_000);
+    }
+    let trace = written("checkpoints", vec![saver]);
+    let screen = analyze(&trace, &[]).replace('\n', " ");
+    assert!(screen.contains("Nothing trained: 5 spans of checkpoints took 550 ms"), "{screen}");
+    assert!(screen.contains("checkpoints, summed  550 ms") && !screen.contains("is not known"), "{screen}");
+}
+
+#[test]
+fn waits_that_find_no_batch_are_no_steps() {
+    let mut trainer = Script::new(100, 1);
+    for epoch in 0..2 {
+        for step in 0..5 {
+            let now = trainer.now();
+            trainer.span_at(now, 1000, "fetch", "data", (epoch, step)).at(now + 1000).span("step", "compute", 9000);
+        }
+        let now = trainer.now();
+        trainer.span_at(now, 2000, "fetch.end", "data", (epoch, 5)).at(now + 2000);
+    }
+    let trace = written("vain", vec![trainer]);
+    let report = report(&trace, &[]);
+    let (steps, training) = (&report["steps"][0]["sum"], &report["training"][0]);
+    assert_eq!((steps["steps"].as_u64(), steps["total_ns"].as_u64()), (Some(10), Some(104_000_000)), "{steps}");
+    assert_eq!(steps["wait_ns"], training["waited_ns"], "{steps} {training}");
+    assert_eq!((training["batches"].as_u64(), report["epochs"][0]["batches"].as_u64()), (Some(10), Some(5)));
 }

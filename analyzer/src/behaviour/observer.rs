@@ -13,7 +13,7 @@ use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
 use crate::scan::Consumer;
 use crate::summary::access::Relation;
-use crate::summary::kinds::{is_idle, is_next_batch, opens};
+use crate::summary::kinds::{finds_no_more, is_idle, is_next_batch, opens};
 use crate::summary::report::metadata::group;
 
 /// Everything observed.
@@ -124,7 +124,7 @@ impl Role {
         let named = |words: &[&str]| words.iter().any(|word| kind.name.contains(word));
         match kind.class {
             // The wait that finds that there are no more.
-            _ if *kind.name == *"fetch.end" => Role::Other,
+            _ if finds_no_more(kind) => Role::Other,
             _ if is_next_batch(kind) => Role::Span(What::Fetch),
             Class::Compute => Role::Span(What::Compute),
             Class::Write if named(&["settle"]) => Role::Other,

@@ -227,7 +227,12 @@ fn summary(
     analysis.files_listed = analysis.files_listed.max(arguments.top.unwrap_or(0));
     let mut summary = analysis.summary(trace);
     if summary.allocation.events == 0 && !filter.is_empty() {
-        summary.verdict = vec![no_events::reason(arguments, trace)?];
+        let reason = no_events::reason(arguments, trace)?;
+        // Programs that read the other forms find the same in them.
+        if arguments.format == Format::Text && arguments.html.is_none() {
+            return Err(Failure::NothingToExport(reason));
+        }
+        summary.verdict = vec![reason];
     }
     summary.findings = findings::judge(&summary, limits);
     deliver(arguments, &summary, false, out)?;

@@ -45,7 +45,7 @@ pub fn limits(comparison: &Comparison) -> Option<Table> {
 
 pub fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Kept => "not so",
+        Verdict::Kept => "kept",
         Verdict::Exceeded => "EXCEEDED",
         Verdict::Undecided => "undecided",
     }
@@ -102,7 +102,7 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
             Turn::Better => "better",
             Turn::Gone => "gone",
         };
-        let worth = |ns: Option<i64>| ns.map_or("-".into(), |ns| time(ns as f64));
+        let worth = |ns: Option<i64>| ns.filter(|ns| *ns > 0).map_or("-".into(), |ns| time(ns as f64));
         vec![finding.id.clone(), turn.into(), worth(finding.before_ns), worth(finding.after_ns)]
     };
     (!comparison.findings.is_empty()).then(|| Table {
@@ -174,7 +174,7 @@ fn changed_rows(title: &str, rows: &[Row], comparison: &Comparison, top: usize) 
     }
     Some(Table {
         title: format!("{title}, by the change of their time (summed over calls)"),
-        heads: vec!["<", "change", "<", "count before", "after", "moved before", "after"],
+        heads: vec!["<", "time", "<count", "before", "after", "moved before", "after"],
         rows: worth.iter().take(top).map(row).collect(),
         notes,
     })

@@ -54,7 +54,12 @@ impl Wall {
         let most = self.parts.iter().max_by_key(|part| part.change_ns * self.change_ns.signum());
         let most = most.filter(|most| most.change_ns != 0).map_or(String::new(), |most| {
             let sign = if most.change_ns > 0 { '+' } else { '-' };
-            format!("; most of it is {} ({sign}{})", most.part, time(most.change_ns.unsigned_abs() as f64))
+            let by = time(most.change_ns.unsigned_abs() as f64);
+            // Other parts may have gone the other way.
+            match most.change_ns.unsigned_abs() > self.change_ns.unsigned_abs() {
+                true => format!("; {} {sign}{by}, and other parts went the other way", most.part),
+                false => format!("; most of it is {} ({sign}{by})", most.part),
+            }
         });
         format!("The run after took {after}, {change} {how} than the one before ({percent:+.1} %){most}.")
     }

@@ -36,6 +36,8 @@ pub struct Judgement {
     pub any: bool,
     pub says: String,
     pub evidence: Vec<String>,
+    /// The change to make, where it is another than the rule's.
+    pub remedy: Option<&'static str>,
     pub worth: Option<Worth>,
     /// The confidence, where it is less than the rule's at best.
     pub confidence: Option<Confidence>,
@@ -47,7 +49,8 @@ pub struct Judgement {
 pub struct Waited {
     pub trained_ns: i64,
     pub waited_ns: i64,
-    /// Of the wait, readers in I/O.
+    /// Of the wait, what went by until readers had started, and then readers in I/O.
+    pub starting_ns: i64,
     pub io_ns: Option<i64>,
     pub inferred: bool,
 }
@@ -57,8 +60,18 @@ impl Waited {
         self.waited_ns as f64 / self.trained_ns.max(1) as f64
     }
 
+    /// The wait for readers that had started.
+    pub fn at_work_ns(&self) -> i64 {
+        self.waited_ns - self.starting_ns
+    }
+
+    pub fn share_at_work(&self) -> f64 {
+        self.at_work_ns() as f64 / self.trained_ns.max(1) as f64
+    }
+
+    /// Readers in I/O, of what they were busy with once they had started.
     pub fn io_duty(&self) -> Option<f64> {
-        self.io_ns.filter(|_| self.waited_ns > 0).map(|io| io as f64 / self.waited_ns as f64)
+        self.io_ns.filter(|_| self.at_work_ns() > 0).map(|io| io as f64 / self.at_work_ns() as f64)
     }
 
     pub fn confidence(&self) -> Confidence {
@@ -68,6 +81,11 @@ impl Waited {
     /// The wait is time in which its trainer computes nothing, or nobody says that anything computes.
     pub fn worth(&self) -> Worth {
         Worth { ns: self.waited_ns, exposed: true }
+    }
+
+    /// The same without the start of readers, which no faster reading shortens.
+    pub fn worth_at_work(&self) -> Worth {
+        Worth { ns: self.at_work_ns(), exposed: true }
     }
 }
 
@@ -105,6 +123,12 @@ impl<'a> Case<'a> {
         self.summary.time.total_ns.max(1)
     }
 
+    /// The time before training began, of the trainer where it took longest; of it no more than lies in the run.
+    pub fn before_training(&self) -> Option<i64> {
+        let run_start = self.summary.time.start_ts;
+        self.summary.training.iter().map(|group| group.startup_within(run_start)).max()
+    }
+
     /// `None` where there is no trainer, or one of which it is not known how long it waited.
     pub fn waited(&self) -> Option<Waited> {
         let groups = &self.summary.training;
@@ -116,7 +140,14 @@ impl<'a> Case<'a> {
         let trained_ns = mean(|group| Some(group.trained_ns)).filter(|ns| *ns > 0)?;
         let waited_ns = mean(|group| group.waited_ns)?;
         let inferred = groups.iter().any(|group| group.inferred);
-        Some(Waited { trained_ns, waited_ns, io_ns: mean(|group| group.wait_io_ns), inferred })
+        let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
+        Some(Waited { trained_ns, waited_ns, starting_ns, io_ns: mean(|group| group.wait_io_ns), inferred })
+    }
+
+    /// True if trainers read for themselves, and nobody else for them.
+    pub fn reads_itself(&self) -> bool {
+        let groups = &self.summary.training;
+        !groups.is_empty() && groups.iter().all(RankGroup::reads_itself)
     }
 
     /// I/O without compute beside it; all I/O where nobody says what computes.

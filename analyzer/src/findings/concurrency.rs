@@ -1,26 +1,43 @@
 //! The gain of more in flight, by Little's law.
 //!
-//! In a stretch of time, L is how many calls are in flight on average and X what they move in a second. Where X grows as L
-//! does there is room for more in flight; where it stays the storage gives what it can, and more in flight only wait longer.
-//! The slope of log X over log L says which, if L was ever different.
+//! In a stretch of time, L is how many calls are in flight on average while one is, and X what they move in a second of that:
+//! time without any is in neither. Where X grows as L does there is room for more in flight; where it stays the storage gives
+//! what it can, and more in flight only wait longer. The stretches with the smallest L against those with the largest say
+//! which, if L was ever different.
 
 use super::case::Case;
 use crate::summary::quantiles::median;
 
-/// Stretches that a run is cut into, and calls that one of them needs to be counted.
+/// Stretches that a run is cut into, and the part of one in which calls have to be going on for it to count.
 const STRETCHES: usize = 200;
-const CALLS_LEAST: u64 = 20;
+const BUSY_LEAST: f64 = 0.25;
 
-/// Fewer stretches than that draw no line, nor do those whose L is all but the same.
+/// Fewer stretches than that tell nothing, nor do those whose L is all but the same.
 const STRETCHES_LEAST: usize = 10;
-const SPREAD_LEAST: f64 = 2.0;
+const SPREAD_LEAST: f64 = 1.5;
+
+/// The part of all stretches that stands for few in flight, and for many; not less than a few.
+const ENDS: f64 = 0.1;
+const ENDS_LEAST: usize = 4;
 
 /// One stretch.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    in_flight: f64,
-    bytes_per_s: f64,
+    /// Summed over calls, and with at least one going on.
+    io_ns: f64,
+    busy_ns: f64,
+    bytes: f64,
     has_waited: bool,
+}
+
+impl Stretch {
+    fn in_flight(&self) -> f64 {
+        self.io_ns / self.busy_ns
+    }
+
+    fn bytes_per_s(&self) -> f64 {
+        self.bytes * 1e9 / self.busy_ns
+    }
 }
 
 /// Concurrency, from the columns of a run.
@@ -31,9 +48,17 @@ pub struct Concurrency {
     /// Throughput while training waited (in the median), of that at best (the 99th percentile).
     pub of_best: Option<f64>,
     pub best_bytes_per_s: f64,
-    /// In flight: the 10th and the 90th percentile.
+    /// In flight where they were fewest, and where they were most; what these moved in the time of what those did.
     pub few: f64,
     pub many: f64,
+    pub gain: f64,
+}
+
+impl Concurrency {
+    /// `2.0 calls at once moved 1.9 times what 1.0 did`
+    pub fn says(&self) -> String {
+        format!("{:.1} calls at once moved {:.1} times what {:.1} did", self.many, self.gain, self.few)
+    }
 }
 
 /// The gain of more in flight; `None` where it cannot be known, because there were always as many.
@@ -45,57 +70,60 @@ pub fn concurrency(case: &Case) -> Option<Concurrency> {
 pub const RECORD_CONCURRENCY: &str =
     "as many calls were in flight all the time: run it with half and with double the readers";
 
+/// Those of the training: what programs read to start is no data.
 fn stretches(case: &Case) -> Vec<Stretch> {
     let line = &case.summary.timeline;
     let wide = line.calls.len().div_ceil(STRETCHES).max(1);
-    let width_ns = (line.column_ns * wide as i64) as f64;
+    let width_ns = line.column_ns * wide as i64;
     let sum = |column: &[u64], at: usize| column[at..column.len().min(at + wide)].iter().sum::<u64>();
-    let starts = (0..line.calls.len()).step_by(wide);
-    let busy = starts.filter(|&at| sum(&line.calls, at) >= CALLS_LEAST);
-    busy.map(|at| Stretch {
-        in_flight: sum(&line.io_ns, at) as f64 / width_ns,
-        bytes_per_s: (sum(&line.bytes_read, at) + sum(&line.bytes_written, at)) as f64 * 1e9 / width_ns,
-        has_waited: line.waited_ns.as_ref().is_some_and(|waited| sum(waited, at) > 0),
-    })
-    .filter(|stretch| stretch.in_flight > 0.0 && stretch.bytes_per_s > 0.0)
-    .collect()
+    let groups = &case.summary.training;
+    let trains = |at: &usize| {
+        let start = line.start_ts + line.column_ns * *at as i64;
+        let within = |from: i64, to: i64| from <= start && start + width_ns <= to;
+        groups.is_empty() || groups.iter().any(|group| within(group.start_ts, group.start_ts + group.trained_ns))
+    };
+    let starts = (0..line.calls.len()).step_by(wide).filter(trains);
+    starts
+        .map(|at| Stretch {
+            io_ns: sum(&line.io_ns, at) as f64,
+            busy_ns: sum(&line.busy_ns, at) as f64,
+            bytes: (sum(&line.bytes_read, at) + sum(&line.bytes_written, at)) as f64,
+            has_waited: line.waited_ns.as_ref().is_some_and(|waited| sum(waited, at) > 0),
+        })
+        .filter(|stretch| stretch.busy_ns >= BUSY_LEAST * width_ns as f64 && stretch.bytes > 0.0)
+        .collect()
 }
 
-fn concurrency_in(stretches: Vec<Stretch>) -> Option<Concurrency> {
-    let sorted = |of: fn(&Stretch) -> f64| {
-        let mut values: Vec<f64> = stretches.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let at = |values: &[f64], share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+fn concurrency_in(mut stretches: Vec<Stretch>) -> Option<Concurrency> {
     if stretches.len() < STRETCHES_LEAST {
         return None;
     }
-    let (in_flight, rates) = (sorted(|it| it.in_flight), sorted(|it| it.bytes_per_s));
-    let (few, many) = (at(&in_flight, 0.1), at(&in_flight, 0.9));
-    if many < SPREAD_LEAST * few {
+    stretches.sort_by(|a, b| a.in_flight().total_cmp(&b.in_flight()));
+    let ends = ((stretches.len() as f64 * ENDS) as usize).max(ENDS_LEAST);
+    let (few, many) = (together(&stretches[..ends]), together(&stretches[stretches.len() - ends..]));
+    if many.in_flight() < SPREAD_LEAST * few.in_flight() {
         return None;
     }
-    let points = stretches.iter().map(|it| (it.in_flight.ln(), it.bytes_per_s.ln()));
-    let best = at(&rates, 0.99);
-    let waited = stretches.iter().filter(|it| it.has_waited).map(|it| it.bytes_per_s).collect();
+    let mut rates: Vec<f64> = stretches.iter().map(Stretch::bytes_per_s).collect();
+    rates.sort_by(f64::total_cmp);
+    let best = rates[((rates.len() - 1) as f64 * 0.99).round() as usize];
+    let waited = stretches.iter().filter(|it| it.has_waited).map(Stretch::bytes_per_s).collect();
+    let gain = many.bytes_per_s() / few.bytes_per_s();
     Some(Concurrency {
-        slope: slope(points.collect()),
+        slope: gain.ln() / (many.in_flight() / few.in_flight()).ln(),
         of_best: median(waited).map(|rate| rate / best),
         best_bytes_per_s: best,
-        few,
-        many,
+        few: few.in_flight(),
+        many: many.in_flight(),
+        gain,
     })
 }
 
-/// Of the line through some points with the least squares.
-fn slope(points: Vec<(f64, f64)>) -> f64 {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let both: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
-    let own: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    if own > 0.0 { both / own } else { 0.0 }
+/// Several as one.
+fn together(stretches: &[Stretch]) -> Stretch {
+    let sum = |of: fn(&Stretch) -> f64| stretches.iter().map(of).sum();
+    let (io_ns, busy_ns, bytes) = (sum(|it| it.io_ns), sum(|it| it.busy_ns), sum(|it| it.bytes));
+    Stretch { io_ns, busy_ns, bytes, has_waited: stretches.iter().any(|it| it.has_waited) }
 }
 
 #[cfg(test)]
@@ -104,13 +132,21 @@ mod tests {
 
     fn made(rate: impl Fn(f64) -> f64) -> Vec<Stretch> {
         let of = |i: u32| f64::from(1 + i % 4);
-        (0..40).map(|i| Stretch { in_flight: of(i), bytes_per_s: rate(of(i)), has_waited: i % 4 == 3 }).collect()
+        let stretch = |i| Stretch {
+            // Half of them have calls for a part of their time alone, which changes nothing.
+            io_ns: of(i) * 1e9 / f64::from(1 + i / 20),
+            busy_ns: 1e9 / f64::from(1 + i / 20),
+            bytes: rate(of(i)) / f64::from(1 + i / 20),
+            has_waited: i % 4 == 3,
+        };
+        (0..40).map(stretch).collect()
     }
 
     #[test]
     fn the_slope_is_one_where_more_in_flight_moves_more_and_zero_where_it_does_not() {
         let latency = concurrency_in(made(|many| 1e6 * many)).unwrap();
         assert!((latency.slope - 1.0).abs() < 1e-9 && (latency.few, latency.many) == (1.0, 4.0), "{latency:?}");
+        assert_eq!(latency.says(), "4.0 calls at once moved 4.0 times what 1.0 did");
         let saturated = concurrency_in(made(|_| 1e6)).unwrap();
         assert!(saturated.slope.abs() < 1e-9 && saturated.of_best == Some(1.0), "{saturated:?}");
         let half = concurrency_in(made(|many| 1e6 * many.sqrt())).unwrap();
@@ -119,7 +155,7 @@ mod tests {
 
     #[test]
     fn nothing_is_told_where_as_many_are_always_in_flight_or_little_was_seen() {
-        let steady = |i| Stretch { in_flight: 4.0 + f64::from(i % 2), bytes_per_s: 1e6, has_waited: true };
+        let steady = |i| Stretch { io_ns: 4.0 + f64::from(i % 2), busy_ns: 1.0, bytes: 1e6, has_waited: true };
         assert_eq!(concurrency_in((0..40).map(steady).collect()), None);
         assert_eq!(concurrency_in(made(|many| many).into_iter().take(9).collect()), None);
         assert_eq!(concurrency_in(Vec::new()), None);

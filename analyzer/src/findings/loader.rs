@@ -47,9 +47,9 @@ pub fn is_own(group: &RankGroup, reader: &ReaderUse) -> bool {
     (reader.proc, reader.tid) == (group.proc, group.tid)
 }
 
-/// The time a reader did not wait for others.
+/// The time a reader did not wait for others, without what it took to start while its trainer waited.
 pub fn busy_ns(reader: &ReaderUse) -> i64 {
-    (reader.last_ts - reader.first_ts - reader.idle_ns).max(0)
+    (reader.last_ts - reader.first_ts - reader.idle_ns - reader.wait_start_ns).max(0)
 }
 
 /// The largest part of all waiting that lies in the steps of one reader's turn; of several trainers the largest.

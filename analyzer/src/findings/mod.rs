@@ -157,7 +157,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         silenced_by: None,
         measures: judgement.measures,
         evidence: if fired { judgement.evidence } else { Vec::new() },
-        remedy: rule.remedy_for(summary).into(),
+        remedy: judgement.remedy.unwrap_or_else(|| rule.remedy_for(summary)).into(),
         verify: rule.verify.into(),
     }
 }

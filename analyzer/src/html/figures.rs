@@ -139,8 +139,21 @@ fn trimmed(number: String) -> String {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').into() } else { number }
 }
 
+/// Fields whose names alone do not say what they hold.
+const WORDS: [(&str, &str); 6] = [
+    ("late", "events out of order"),
+    ("late_ns", "I/O time missing for that, at most"),
+    ("at_least", "more files than counted"),
+    ("opens_unused", "opens without reading or writing"),
+    ("asked_ns", "time in metadata calls"),
+    ("within", "steps of tracer overhead"),
+];
+
 /// A field's name as a heading: without its unit, in words.
 pub fn label(path: &str) -> String {
+    if let Some((_, words)) = WORDS.iter().find(|(name, _)| *name == path) {
+        return words.to_string();
+    }
     let part = |part: &str| {
         let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
         part.trim_end_matches('_').replace('_', " ")

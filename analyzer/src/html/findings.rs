@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::figures::{Kind, capital, label, percent};
 use super::markup::Markup;
 use super::values::{list, number, text};
+use crate::summary::report::findings::OVERLAP;
 use crate::summary::units::{many, time};
 
 /// Findings that are shown in full; the others are folded.
@@ -28,6 +29,9 @@ pub fn write(report: &Value, page: &mut Markup) {
         page.raw("<details>").element("summary", &[], &more);
         fired[SHOWN..].iter().for_each(|finding| one(finding, page));
         page.raw("</details>");
+    }
+    if fired.iter().filter(|finding| number(finding, "worth_ns").is_some()).count() > 1 {
+        page.element("p", &[("class", "note")], OVERLAP);
     }
     if silent > 0 {
         let rules = many(silent as u64, "rule", "rules");

@@ -227,8 +227,12 @@ fn trained(report: &Value, page: &mut Markup) {
     let mut add = |name: &str, class: &'static str, value: f64| parts.push(Part { name: name.into(), class, value });
     match of("wait_io_ns") {
         Some(io) => {
+            let starting = of("wait_start_ns").unwrap_or(0.0);
+            if starting > 0.0 {
+                add("waiting, readers starting", "wait-start", starting);
+            }
             add("waiting, readers in I/O", "wait-io", io);
-            add("waiting, readers busy elsewhere", "wait", waited - io);
+            add("waiting, readers busy elsewhere", "wait", waited - io - starting);
         }
         None => add("waiting for batches", "wait", waited),
     }

@@ -219,7 +219,10 @@ impl Counter<'_> {
         } else if traits.idle || traits.io && traits.class == Class::Read {
             self.lanes.push(self.lane, Track::Idle, interval);
             process.idle_ns += dur as u64;
-            thread.taken += (read > 0) as u64;
+            if read > 0 {
+                thread.taken += 1;
+                self.lanes.push(self.lane, Track::Take, interval);
+            }
         }
         if !stored && written > 0 {
             thread.handed += 1;
@@ -293,8 +296,11 @@ impl Counter<'_> {
         }
         if traits.next_batch {
             self.lanes.push(self.lane, Track::Wait, interval);
-            thread.batches += 1;
             thread.add_span(interval);
+            match traits.in_vain {
+                true => self.lanes.push(self.lane, Track::Vain, interval),
+                false => thread.batches += 1,
+            }
         }
     }
 

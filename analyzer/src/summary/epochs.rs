@@ -27,6 +27,8 @@ pub struct EpochCount {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     Wait,
+    /// A wait that found that there are no more batches.
+    VainWait,
     Compute,
     Other,
 }
@@ -37,7 +39,7 @@ pub struct Epochs(BTreeMap<i32, EpochCount>);
 
 impl Epochs {
     pub fn add(&mut self, epoch: i32, interval: Interval, part: Part) {
-        let length = |wanted: Part| if part == wanted { interval.end.saturating_sub(interval.start) } else { 0 };
+        let length = |holds: bool| if holds { interval.end.saturating_sub(interval.start) } else { 0 };
         let is_wait = part == Part::Wait;
         self.put(
             epoch,
@@ -45,8 +47,8 @@ impl Epochs {
                 start: interval.start,
                 end: interval.end,
                 batches: is_wait as u64,
-                wait_ns: length(Part::Wait),
-                compute_ns: length(Part::Compute),
+                wait_ns: length(is_wait || part == Part::VainWait),
+                compute_ns: length(part == Part::Compute),
                 first_batch_ts: is_wait.then_some(interval.end),
             },
         );
@@ -92,6 +94,7 @@ mod tests {
             (2, (60, 65), Part::Wait),
             (1, (5, 8), Part::Other),
             (2, (55, 58), Part::Wait),
+            (1, (50, 54), Part::VainWait),
         ];
         let add = |epochs: &mut Epochs, (epoch, (start, end), part): (i32, (i64, i64), Part)| {
             epochs.add(epoch, Interval { start, end }, part);
@@ -105,7 +108,7 @@ mod tests {
         });
         assert_eq!(whole.0, parts.0);
         let first = whole.0[&1];
-        assert_eq!((first.start, first.end, first.batches, first.wait_ns, first.compute_ns), (5, 50, 1, 10, 30));
+        assert_eq!((first.start, first.end, first.batches, first.wait_ns, first.compute_ns), (5, 54, 1, 14, 30));
         assert_eq!((first.first_batch_ts, whole.0[&2].first_batch_ts), (Some(20), Some(58)));
     }
 

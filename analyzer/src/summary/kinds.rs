@@ -18,6 +18,8 @@ pub(super) struct KindTraits {
     pub(super) span: bool,
     /// Is a span in which a trainer waits for its next batch.
     pub(super) next_batch: bool,
+    /// And it finds that there are no more: it waits, and takes none.
+    pub(super) in_vain: bool,
     /// Waits for others, and not for a file or until a time.
     pub(super) idle: bool,
     /// Moves its bytes by calls that may have been seen too.
@@ -38,6 +40,7 @@ impl KindTraits {
     /// The part of an epoch that it is.
     pub(super) fn part(&self) -> Part {
         match self.class {
+            _ if self.in_vain => Part::VainWait,
             _ if self.next_batch => Part::Wait,
             Class::Compute => Part::Compute,
             _ => Part::Other,
@@ -53,6 +56,7 @@ impl KindTraits {
             opens: call && kind.class == Class::Metadata && opens(&kind.name),
             span: kind.origin == Origin::Span,
             next_batch: kind.origin == Origin::Span && is_next_batch(kind),
+            in_vain: kind.origin == Origin::Span && finds_no_more(kind),
             idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
@@ -81,6 +85,11 @@ pub const NEXT_BATCH: [&str; 3] = ["fetch", "enumerate(DataLoader)", "[_Training
 
 pub fn is_next_batch(kind: &Kind) -> bool {
     kind.class != Class::Compute && NEXT_BATCH.iter().any(|name| kind.name.starts_with(name))
+}
+
+/// A wait for a batch that finds that there are no more.
+pub fn finds_no_more(kind: &Kind) -> bool {
+    *kind.name == *"fetch.end" && is_next_batch(kind)
 }
 
 /// Spans of a training step whose forward nobody saw: a part of the computing, which must not be taken for all of it.

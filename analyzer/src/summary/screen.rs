@@ -7,9 +7,9 @@ use super::groups::training::{RankGroup, Role};
 use super::layout::heading;
 use super::report::Summary;
 use super::report::damage::damage_sentence;
-use super::report::findings::{Finding, Severity};
+use super::report::findings::{Finding, OVERLAP, Severity};
 use super::report::functions::inexactness;
-use super::report::processes::{ProcessUse, in_order};
+use super::report::processes::{ALL_IO, ProcessUse, in_order};
 use super::units::{bytes, grouped, many, share, time};
 use crate::grid::Grid;
 
@@ -104,6 +104,10 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
             .enumerate()
             .for_each(|(line, text)| *out += &format!("  {}{text}\n", if line > 0 { "  " } else { "" }));
     }
+    let sum: f64 = fired.iter().take(most).filter_map(|finding| finding.worth_share).sum();
+    if sum > 1.0 {
+        wrapped(OVERLAP, width.saturating_sub(2)).lines().for_each(|line| *out += &format!("  {line}\n"));
+    }
     if fired.len() > most {
         let _ = writeln!(out, "  ... and {} more: --findings", fired.len() - most);
     }
@@ -165,6 +169,8 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     parts.push(of_total("file I/O", spent.io_ns));
     if summary.training.is_empty() {
         parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
+        let saved = summary.checkpoints.span_ns as i64;
+        parts.extend((saved > 0).then(|| of_total("checkpoints, summed", saved)));
     }
     heading("Time", out);
     let mut grid = Grid::new(&["<", "", ""]);
@@ -184,9 +190,8 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<(&'static str, i64, String)>
     let mut rows = vec![("training", trained, share(trained, total * ranks))];
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let is_worth_a_row = starting > trained / 100;
-    rows.extend(is_worth_a_row.then(|| part("  readers starting", starting)));
-    let besides = if is_worth_a_row { starting } else { 0 };
-    rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns - besides)));
+    rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)));
+    rows.extend(is_worth_a_row.then(|| part("    readers starting", starting)));
     rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
     let saved: i64 = groups.iter().map(|group| group.checkpoint_ns).sum();
     // Saved within the training or after it: no part that would add up with the others.
@@ -244,7 +249,9 @@ fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {
 
 fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     heading("Processes", out);
-    let mut grid = Grid::new(&["<", "<", "read", "written", "t(I/O)", "t(wait)", "<ended"]);
+    let counted = summary.tally.is_some();
+    let moved = if counted { ["read (all)", "written (all)", "t(all I/O)"] } else { ["read", "written", "t(I/O)"] };
+    let mut grid = Grid::new(&["<", "<", moved[0], moved[1], moved[2], "t(wait)", "<ended"]);
     for process in in_order(summary).into_iter().take(rows) {
         let work = &process.work;
         let cells = [
@@ -258,6 +265,9 @@ fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     }
     grid.print_within(width, out);
     left_out(summary.processes.len(), rows, "processes", out);
+    if counted {
+        let _ = writeln!(out, "  {ALL_IO}");
+    }
 }
 
 fn named(process: &ProcessUse) -> String {

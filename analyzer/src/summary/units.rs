@@ -1,4 +1,4 @@
-//! Numbers as people read them. MB is 10^6 bytes and MiB 2^20; reports use MB.
+//! Numbers as people read them. MB is 10^6 bytes and MiB 2^20; reports use MB, but for limits that are powers of two.
 
 /// `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -21,6 +21,13 @@ pub fn many(number: u64, one: &str, more: &str) -> String {
 /// `950 B`, `1.23 MB`: three digits.
 pub fn bytes(number: f64) -> String {
     scaled(number, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
+/// `512 B`, `4 KiB`: a power of two.
+pub fn power_of_two(number: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let power = number.max(1).ilog2() as usize;
+    format!("{} {}", 1u64 << (power % 10), UNITS[power / 10])
 }
 
 /// `12 ns`, `1.23 ms`, `2 min 5 s`.
@@ -109,6 +116,7 @@ mod tests {
         );
         assert_eq!(bytes(4096.0), "4.10 kB");
         assert_eq!(bytes(0.0), "0 B");
+        assert_eq!([1, 512, 1 << 16, 1 << 20, 1 << 63].map(power_of_two), ["1 B", "512 B", "64 KiB", "1 MiB", "8 EiB"]);
         assert_eq!(bytes(999_999.0), "1.00 MB");
         assert_eq!(time(1_500.0), "1.50 us");
         assert_eq!(time(125e9), "2 min 5 s");

@@ -21,19 +21,38 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// The readers' start is told from this part of the training on.
+const STARTING: f64 = 0.01;
+
+/// Where readers start for most of the wait, and where there are none.
+const START_REMEDY: &str = "persistent_workers=True, lighter imports in workers, fork or forkserver in place of spawn; \
+    in a longer run the start is a smaller part";
+const OWN_REMEDY: &str = "num_workers of 1 or more, so that others read the next batch while it computes; see the findings below \
+    for what takes its time";
+
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
     let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
-    let says = format!(
+    let mut says = format!(
         "training waited {} of {} for its batches ({})",
         time(waited.waited_ns as f64),
         time(waited.trained_ns as f64),
         share(waited.waited_ns, waited.trained_ns)
     );
+    if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
+        says += &format!(", {} of that while its readers were starting", time(waited.starting_ns as f64));
+    }
+    let is_start = 2 * waited.starting_ns > waited.waited_ns;
+    let remedy = match (is_start, case.reads_itself()) {
+        (true, _) => Some(START_REMEDY),
+        (false, true) => Some(OWN_REMEDY),
+        _ => None,
+    };
     Judgement {
         measures,
         says,
+        remedy,
         evidence: evidence(case),
         worth: Some(waited.worth()),
         confidence: Some(waited.confidence()),

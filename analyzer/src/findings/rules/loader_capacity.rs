@@ -23,12 +23,13 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let (waited, loader) = (case.waited(), loader(case));
     let shortage = loader.as_ref().map(|loader| loader.shortage());
-    let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share)), case.at_least("shortage", shortage)];
+    let measures =
+        vec![case.at_least("wait", waited.as_ref().map(Waited::share_at_work)), case.at_least("shortage", shortage)];
     let decide = "spans of waiting and computing, and readers that are processes or threads of their own, tell it";
     let Some((waited, loader)) = waited.zip(loader) else {
         return Judgement { measures, decide, ..Judgement::default() };
     };
-    let ns = (loader.shortage() * waited.trained_ns as f64).min(waited.waited_ns as f64) as i64;
+    let ns = (loader.shortage() * waited.trained_ns as f64).min(waited.at_work_ns() as f64) as i64;
     Judgement {
         measures,
         says: format!(

@@ -19,23 +19,35 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Where training reads by itself.
+const OWN_REMEDY: &str = "faster storage would win nothing: num_workers of 1 or more, decode or resize ahead of time, another \
+    format or library";
+
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
-    let wait = case.at_least("wait", waited.as_ref().map(Waited::share));
+    let wait = case.at_least("wait", waited.as_ref().map(Waited::share_at_work));
     let has_readers = case.summary.training.iter().any(|group| !group.readers.is_empty());
     let duty = waited.as_ref().and_then(Waited::io_duty).filter(|_| has_readers);
     let measures = vec![wait, case.below("io-duty", duty)];
     let Some((waited, duty)) = waited.zip(duty) else {
         return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() };
     };
+    let own = case.reads_itself();
     Judgement {
         measures,
-        says: format!(
-            "while training waited, its readers were in I/O for {} of their busy time and else decoded, copied or slept",
-            Unit::Share.text(duty)
-        ),
+        says: match own {
+            true => format!(
+                "training reads by itself, and was in I/O for {} of the time it waited and else decoded, copied or slept",
+                Unit::Share.text(duty)
+            ),
+            false => format!(
+                "while training waited, its readers were in I/O for {} of their busy time and else decoded, copied or slept",
+                Unit::Share.text(duty)
+            ),
+        },
         evidence: evidence(case),
-        worth: Some(waited.worth()),
+        remedy: own.then_some(OWN_REMEDY),
+        worth: Some(waited.worth_at_work()),
         confidence: Some(waited.confidence()),
         ..Judgement::default()
     }
@@ -44,7 +56,7 @@ fn judge(case: &Case) -> Judgement {
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);
     let row = |reader: &crate::summary::groups::training::ReaderUse| {
-        let busy = (reader.wait_alive_ns - reader.wait_idle_ns).max(0);
+        let busy = (reader.wait_alive_ns - reader.wait_idle_ns - reader.wait_start_ns).max(0);
         let [io, busy] = [reader.wait_io_ns, busy].map(|ns| time(ns as f64));
         format!("{} ({}): busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
     };

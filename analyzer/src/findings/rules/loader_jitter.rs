@@ -21,9 +21,9 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let (waited, loader) = (case.waited(), loader(case));
-    let rest = waited.as_ref().zip(loader.as_ref()).map(|(waited, loader)| waited.share() - loader.shortage());
+    let rest = waited.as_ref().zip(loader.as_ref()).map(|(waited, loader)| waited.share_at_work() - loader.shortage());
     let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         case.at_least("rest", rest),
         case.below("turn", largest_turn(case)),
     ];

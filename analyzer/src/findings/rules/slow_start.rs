@@ -19,18 +19,34 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// The spans in which a benchmark writes the data that it then reads: it is asked to, and no start of a training.
+const GENERATE: &str = "generate";
+
+/// How long that took; ranks do it side by side.
+fn generated_ns(case: &Case) -> i64 {
+    let spans = case.summary.spans.iter().filter(|span| span.name == GENERATE);
+    spans.map(|span| span.time_ns as i64 / case.summary.training.len().max(1) as i64).sum()
+}
+
 fn judge(case: &Case) -> Judgement {
-    let startup = case.summary.training.iter().map(|group| group.startup_ns).max();
+    let generated = generated_ns(case);
+    let startup = case.before_training().map(|ns| (ns - generated).max(0));
     let wall = case.wall_ns();
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
+    let besides =
+        if generated > 0 { format!(", besides {} of generating data", time(generated as f64)) } else { String::new() };
     Judgement {
         measures: vec![
             case.at_least("share", startup.and_then(|ns| part(ns as f64, wall as f64))),
             case.at_least("time", startup.map(|ns| ns as f64)),
         ],
         any: true,
-        says: format!("{} ({} of the wall clock) went by before training began", time(ns as f64), share(ns, wall)),
+        says: format!(
+            "{} ({} of the wall clock) went by before training began{besides}",
+            time(ns as f64),
+            share(ns, wall)
+        ),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
         decide: RECORD_TRAINING,
         ..Judgement::default()

@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.0.total_cmp(&b.0));
     let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         case.at_least("turn", largest_turn(case)),
         case.at_least("busy", slowest.as_ref().map(|(ratio, _)| *ratio)),
     ];
@@ -38,7 +38,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Ratio.text(ratio)
         ),
         evidence: busiest(case),
-        worth: waited.map(|waited| waited.worth()),
+        worth: waited.map(|waited| waited.worth_at_work()),
         decide,
         ..Judgement::default()
     }

@@ -3,7 +3,7 @@
 use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, Worth};
 use super::super::concurrency::{RECORD_CONCURRENCY, concurrency};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::report::findings::Confidence;
+use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {
     id: "storage-latency-bound",
@@ -23,7 +23,7 @@ fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let found = concurrency(case);
     let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
         case.at_least("slope", found.as_ref().map(|found| found.slope)),
     ];
@@ -31,16 +31,16 @@ fn judge(case: &Case) -> Judgement {
         let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
         return Judgement { measures, decide, ..Judgement::default() };
     };
-    // With as many in flight all the time as there were at best, the same bytes take so much less.
-    let saved = 1.0 - (found.few / found.many).powf(found.slope.clamp(0.0, 1.0));
+    // With twice as many in flight all the time the same bytes take so much less.
+    let saved = 1.0 - 0.5_f64.powf(found.slope.clamp(0.0, 1.0));
     Judgement {
         measures,
-        says: format!(
-            "with {:.1} to {:.1} calls in flight, storage moves more the more are asked for at once: bytes a second grow with \
-             power {:.2} of them",
-            found.few, found.many, found.slope
-        ),
-        worth: Some(Worth { ns: (waited.waited_ns as f64 * saved) as i64, exposed: true }),
+        says: format!("storage moves more the more is asked for at once: {}", found.says()),
+        evidence: vec![format!(
+            "with twice as many in flight the same bytes would take {} less time",
+            Unit::Share.text(saved)
+        )],
+        worth: Some(Worth { ns: (waited.at_work_ns() as f64 * saved) as i64, exposed: true }),
         ..Judgement::default()
     }
 }

@@ -24,7 +24,7 @@ fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let found = concurrency(case);
     let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share)),
+        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
         case.below("slope", found.as_ref().map(|found| found.slope)),
         case.at_least("of-best", found.as_ref().and_then(|found| found.of_best)),
@@ -40,11 +40,8 @@ fn judge(case: &Case) -> Judgement {
             bytes(found.best_bytes_per_s),
             Unit::Share.text(found.of_best.unwrap_or(0.0))
         ),
-        evidence: vec![format!(
-            "with {:.1} to {:.1} calls in flight, bytes a second grow with power {:.2} of them (1: as fast; 0: not at all)",
-            found.few, found.many, found.slope
-        )],
-        worth: Some(waited.worth()),
+        evidence: vec![found.says()],
+        worth: Some(waited.worth_at_work()),
         ..Judgement::default()
     }
 }

@@ -19,13 +19,25 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Folders of file systems that are memory, wherever they are mounted as they usually are.
+fn is_memory(folder: &str) -> bool {
+    ["/dev/shm", "/run/user"]
+        .iter()
+        .any(|memory| folder.strip_prefix(memory).is_some_and(|rest| !rest.starts_with(|c| c != '/')))
+}
+
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
     let memory =
         case.summary.hosts.iter().map(|host| host.memory.map(|memory| memory as f64)).collect::<Option<Vec<_>>>();
     let least = memory.and_then(|all| all.into_iter().reduce(f64::min));
-    let again = part(what.bytes_reread as f64, what.bytes_read as f64).unwrap_or(0.0);
+    // What lies in memory already is not read from storage.
+    let folders = || case.summary.directories.iter();
+    let all: u64 = folders().map(|folder| folder.use_.bytes_read).sum();
+    let in_memory: u64 = folders().filter(|it| is_memory(&it.directory)).map(|it| it.use_.bytes_read).sum();
+    let stored = 1.0 - part(in_memory as f64, all as f64).unwrap_or(0.0);
+    let again = stored * part(what.bytes_reread as f64, what.bytes_read as f64).unwrap_or(0.0);
     let reads = case.moved("read", 1, u64::MAX);
     let resident = part(reads.time_ns, CALL_NS * reads.count as f64 + COPY_NS_A_BYTE * reads.bytes).unwrap_or(0.0);
     Judgement {

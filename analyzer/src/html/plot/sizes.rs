@@ -6,6 +6,7 @@ use crate::html::figures::Kind;
 use crate::html::markup::Markup;
 use crate::html::plot::lanes::{Axis, Lane, Lanes};
 use crate::html::values::{number, text};
+use crate::summary::units::power_of_two;
 
 /// Powers of two with a place of their own; larger calls stand at the last.
 const PLACES: usize = 64;
@@ -45,17 +46,11 @@ fn one(id: &'static str, title: &str, class: &'static str, rows: &[&Value], page
     Lanes { id, title, moments: vec![], lanes: lanes.into(), axis: Axis::Marks(marks) }.write(page);
 }
 
-/// `4 KiB`: as the sizes are, which are powers of two.
-fn size(power: usize) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    format!("{} {}", 1u64 << (power % 10), UNITS[power / 10])
-}
-
 fn mark(place: usize) -> String {
     match place {
         0 => "nothing".into(),
         1 => "1 B".into(),
-        place => format!("from {}", size(place - 1)),
+        place => format!("from {}", power_of_two(1 << (place - 1))),
     }
 }
 

@@ -36,9 +36,13 @@ pub enum Track {
     Comm,
     /// Calls that hand a message over.
     Hand,
+    /// Calls that take one.
+    Take,
+    /// Waits in which the program finds that there is no next batch; they are waits as well.
+    Vain,
 }
 
-pub const TRACKS: usize = 7;
+pub const TRACKS: usize = 9;
 
 type Tracks = [Vec<Interval>; TRACKS];
 
@@ -135,6 +139,8 @@ pub struct LaneMeasure {
     pub last_ts: i64,
     /// End of the last call that hands a message over.
     pub last_hand_ts: Option<i64>,
+    /// Start of its first call that waits for others or hands a message over once its process has taken its last message.
+    pub after_takes_ts: Option<i64>,
     /// By lane of an ancestor, or of the own process: with the waits it says of itself, and with its idle calls.
     pub with: BTreeMap<LaneId, [Overlap; 2]>,
 }
@@ -160,6 +166,8 @@ struct Lane {
     ready: Option<(i64, i64)>,
     /// True if it was noted what there was after its process's last message.
     has_end: bool,
+    /// The earliest start so far of a call that waits for others or hands a message over.
+    earliest: Option<i64>,
 }
 
 /// All that was measured of lanes.
@@ -204,8 +212,9 @@ pub struct LaneSweep {
     lanes: BTreeMap<LaneId, Lane>,
     /// Lanes with spans of waiting: whoever is below them is measured against these.
     waiters: BTreeSet<LaneId>,
-    /// The messages of each process, as far as they are known.
+    /// The messages of each process, as far as they are known, and the end of the last one it took.
     hands: HashMap<u32, Hands, RandomState>,
+    takes: HashMap<u32, i64, RandomState>,
     unordered: Vec<Packed>,
     horizon: i64,
     bands: Bins<SPAN_TRACKS>,
@@ -228,10 +237,22 @@ struct Packed {
 
 impl LaneSweep {
     pub fn new(ancestry: Ancestry) -> LaneSweep {
-        let (lanes, waiters, hands) = (BTreeMap::new(), BTreeSet::new(), HashMap::default());
+        let (lanes, waiters) = (BTreeMap::new(), BTreeSet::new());
+        let (hands, takes) = (HashMap::default(), HashMap::default());
         let (bands, idle) = (Bins::default(), BTreeMap::new());
         let groups = Groups::default();
-        LaneSweep { ancestry, lanes, waiters, hands, unordered: Vec::new(), horizon: i64::MAX, bands, idle, groups }
+        LaneSweep {
+            ancestry,
+            lanes,
+            waiters,
+            hands,
+            takes,
+            unordered: Vec::new(),
+            horizon: i64::MAX,
+            bands,
+            idle,
+            groups,
+        }
     }
 
     /// Takes the next part, whose tracks are united, and the latest end that anything after it can have: `i64::MAX` where
@@ -258,8 +279,9 @@ impl LaneSweep {
     /// The measures by lane.
     pub fn finish(mut self) -> Lanes {
         self.take(LanePart::default(), i64::MIN);
-        let hands = self.hands;
-        let measured = |(id, lane): (LaneId, Lane)| {
+        let (hands, takes) = (self.hands, self.takes);
+        let measured = |(id, mut lane): (LaneId, Lane)| {
+            lane.decide_after(takes.get(&id.proc).copied());
             let first_hand = hands.get(&id.proc).map(|hands| hands.first);
             (id, lane.measured(first_hand))
         };
@@ -339,6 +361,13 @@ impl LaneSweep {
                 let known = self.hands.entry(id.proc).or_insert(Hands { first: first.start, last: last.end });
                 *known = Hands { first: known.first.min(first.start), last: known.last.max(last.end) };
             }
+            if let Some(last) = lane.passed[Track::Take as usize].last() {
+                let known = self.takes.entry(id.proc).or_insert(last.end);
+                *known = last.end.max(*known);
+            }
+        }
+        for (id, lane) in &mut self.lanes {
+            lane.see_after(self.takes.get(&id.proc).copied());
         }
         let passed = self.lanes.iter().filter(|(_, lane)| lane.has_passed());
         self.groups.pass(passed.map(|(id, lane)| {
@@ -377,9 +406,9 @@ impl Lane {
             self.passed[track] = pass(&mut self.waiting[track], horizon);
             self.measure.lengths[track] += length(&self.passed[track]);
         }
-        let [wait, compute, save, io, _, comm, _] = &self.passed;
+        let [wait, compute, save, io, _, comm, _, _, vain] = &self.passed;
         self.measure.compute_and_io += shared(compute, io);
-        self.measure.steps.pass(horizon, [compute, comm, save, wait, io]);
+        self.measure.steps.pass(horizon, [compute, comm, save, wait, io], vain);
     }
 
     fn has_passed(&self) -> bool {
@@ -399,6 +428,25 @@ impl Lane {
         let first = self.passed.iter().filter_map(|track| track.first()).map(|interval| interval.start).min();
         let last = self.passed.iter().filter_map(|track| track.last()).map(|interval| interval.end).max();
         (first.unwrap_or(i64::MAX), last.unwrap_or(i64::MIN))
+    }
+
+    /// Looks for its first wait or message after the last one that its process took.
+    fn see_after(&mut self, last_take: Option<i64>) {
+        if self.measure.after_takes_ts.is_some() {
+            return;
+        }
+        let from = last_take.unwrap_or(i64::MIN);
+        let calls = [Track::Idle, Track::Hand].map(|track| &self.passed[track as usize]);
+        let first = |list: &Vec<Interval>| list.get(list.partition_point(|it| it.start < from)).map(|it| it.start);
+        self.earliest = calls.into_iter().filter_map(first).min().or(self.earliest);
+        self.decide_after(last_take);
+    }
+
+    /// What is earliest once it is known which was its process's last message stays so.
+    fn decide_after(&mut self, last_take: Option<i64>) {
+        if self.measure.after_takes_ts.is_none() && last_take.is_some() {
+            self.measure.after_takes_ts = self.earliest;
+        }
     }
 
     /// Notes when it last waited before its process handed its first message over, and says when it has just come to know.

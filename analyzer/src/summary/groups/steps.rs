@@ -1,7 +1,7 @@
 //! Steps of a training, and what they were spent on: a partition, so that the parts of a step sum to it.
 //!
 //! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of the last span
-//! of the training. Its time belongs to the first of these that was going on: compute, communication, checkpoint, wait for
+//! of the training. A wait that finds that there are no more begins none: it belongs to the step before it. Its time belongs to the first of these that was going on: compute, communication, checkpoint, wait for
 //! data, other I/O; what is left is other. Time is swept backwards, as everywhere:
 //!
 //! ```text
@@ -62,7 +62,7 @@ pub struct Steps {
     /// The step under way: its end, and what is known of it.
     end: Option<i64>,
     parts: [i64; PARTS],
-    /// The last horizon, where a wait begins or goes on.
+    /// The last horizon, where a wait for a batch begins or goes on.
     cut: Option<i64>,
     /// Latest first.
     columns: Vec<Column>,
@@ -74,18 +74,26 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Takes what lies before the last horizon and behind this one: disjoint ascending lists, by part.
-    pub fn pass(&mut self, horizon: i64, lists: [&[Interval]; PARTS]) {
+    /// Takes what lies before the last horizon and behind this one: disjoint ascending lists, by part, and of the waits those
+    /// that found no batch.
+    pub fn pass(&mut self, horizon: i64, lists: [&[Interval]; PARTS], vain: &[Interval]) {
         let last = [lists[COMPUTE], lists[WAIT]].into_iter().filter_map(|list| list.last());
         let Some(end) = self.end.or_else(|| last.map(|interval| interval.end).max()) else { return };
         self.end = Some(end);
         let waits = lists[WAIT];
-        // A wait that reaches the last horizon from before goes on there; else one began there.
-        if let Some(cut) = self.cut.take().filter(|cut| waits.last().is_none_or(|wait| wait.end < *cut)) {
+        // A wait for a batch that reaches the last horizon from before goes on there; else one began there.
+        let reaches = |list: &[Interval], cut: i64| list.last().is_some_and(|wait| wait.end >= cut);
+        let goes_on = |cut: i64| reaches(waits, cut) && !reaches(vain, cut);
+        if let Some(cut) = self.cut.take().filter(|cut| !goes_on(*cut)) {
             self.close(cut);
         }
-        let mut cuts: Vec<i64> = waits.iter().map(|wait| wait.start).filter(|start| *start > horizon).collect();
-        if waits.first().is_some_and(|wait| wait.start == horizon) {
+        // A wait in vain may be followed at once by the first one of the next epoch.
+        let begins = |wait: &Interval| match vain.binary_search_by_key(&wait.start, |vain| vain.start) {
+            Ok(at) => Some(vain[at].end).filter(|end| *end < wait.end),
+            Err(_) => Some(wait.start),
+        };
+        let mut cuts: Vec<i64> = waits.iter().filter_map(begins).filter(|start| *start > horizon).collect();
+        if waits.first().and_then(begins) == Some(horizon) {
             self.cut = Some(horizon);
         }
         let mut segments = shares(&cuts, exclusive(lists), end);
@@ -213,6 +221,10 @@ mod tests {
 
     /// Cuts lists at horizons as a sweep does.
     fn swept(lists: &[Vec<Interval>; PARTS], horizons: &[i64]) -> Steps {
+        swept_with(lists, &[], horizons)
+    }
+
+    fn swept_with(lists: &[Vec<Interval>; PARTS], vain: &[Interval], horizons: &[i64]) -> Steps {
         let mut steps = Steps::default();
         let mut before = i64::MAX;
         for &horizon in horizons.iter().chain([&i64::MIN]) {
@@ -221,7 +233,7 @@ mod tests {
                 list.iter().map(cut).filter(|it| it.start < it.end).collect()
             };
             let pieces = lists.each_ref().map(piece);
-            steps.pass(horizon, pieces.each_ref().map(Vec::as_slice));
+            steps.pass(horizon, pieces.each_ref().map(Vec::as_slice), &piece(&vain.to_vec()));
             before = horizon;
         }
         steps
@@ -259,6 +271,26 @@ mod tests {
         for first in 1..90 {
             for second in 0..first {
                 assert_eq!(swept(&lists, &[first, second]).columns(), whole, "at {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_finds_no_batch_begins_no_step() {
+        let lists = [
+            list(&[(5, 30), (42, 60), (81, 90)]),
+            list(&[]),
+            list(&[]),
+            list(&[(0, 5), (30, 42), (60, 74), (92, 95)]),
+            list(&[]),
+        ];
+        let vain = list(&[(60, 67), (92, 95)]);
+        let whole = swept_with(&lists, &vain, &[]).columns();
+        let waited: Vec<_> = whole.iter().map(|column| (column.total_ns, column.parts[WAIT])).collect();
+        assert_eq!(waited, [(30, 5), (37, 19), (28, 10)]);
+        for first in 1..95 {
+            for second in 0..first {
+                assert_eq!(swept_with(&lists, &vain, &[first, second]).columns(), whole, "at {first} and {second}");
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
 //! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
-//! its own program that read files, and it waits when its first thread waits for a message or a lock while they live.
+//! its own program that read files, and it waits when its first thread waits for a message or a lock while they live. It trains until it next waits for somebody, or
+//! its readers have ended, once it has taken the last message.
 //!
 //! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
 //! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it
@@ -62,6 +63,17 @@ pub struct RankGroup {
 }
 
 impl RankGroup {
+    /// True if the trainer's own thread reads, and nobody else for it.
+    pub fn reads_itself(&self) -> bool {
+        let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
+        !self.readers.is_empty() && self.readers.iter().all(is_own)
+    }
+
+    /// The time before the training that lies in a run: a process begins before its first event does.
+    pub fn startup_within(&self, run_start: i64) -> i64 {
+        self.startup_ns.min((self.start_ts - run_start).max(0))
+    }
+
     /// The most readers that lived at the same time.
     pub fn readers_at_once(&self) -> usize {
         let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
@@ -230,7 +242,7 @@ impl Scene<'_> {
         let basis = if lane.of(Track::Wait) > 0 { Basis::Spans } else { Basis::Idle };
         let readers = self.readers(trainer, trainers, basis);
         let spans = (thread.spans_from, thread.spans_to);
-        let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(&readers)? };
+        let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(trainer, &readers)? };
         let wait = Wait::of(self, trainer, basis, &readers);
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
@@ -266,14 +278,22 @@ impl Scene<'_> {
         self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
     }
 
-    /// From the first event of the first reader to the last message of the last: how long they take to end is no training.
-    fn life(&self, readers: &[Reading]) -> Option<(i64, i64)> {
+    /// From the first event of the first reader to when the trainer has done with the last message: readers may have made it
+    /// long before, but when it next waits for somebody, or its readers have ended, it trains no more.
+    fn life(&self, trainer: LaneId, readers: &[Reading]) -> Option<(i64, i64)> {
         let measures = || readers.iter().map(|reader| &self.lanes[&reader.lane]);
         let hands = readers
             .iter()
             .filter_map(|reader| self.lanes_of(reader.lane.proc).filter_map(|(_, lane)| lane.last_hand_ts).max());
         let last = hands.max().or_else(|| measures().map(|lane| lane.last_ts).max());
-        measures().map(|lane| lane.first_ts).min().zip(last)
+        let done = self.lanes[&trainer].after_takes_ts.map(|ts| ts.min(self.end_of(readers)));
+        measures().map(|lane| lane.first_ts).min().zip(last.max(done))
+    }
+
+    /// When the last of them ended, as far as they said.
+    fn end_of(&self, readers: &[Reading]) -> i64 {
+        let end = |reader: &Reading| self.processes[reader.lane.proc as usize].end_ts.unwrap_or(i64::MAX);
+        readers.iter().map(end).max().unwrap_or(i64::MAX)
     }
 
     fn lanes_of(&self, proc: u32) -> impl Iterator<Item = (&LaneId, &LaneMeasure)> {

@@ -1,5 +1,7 @@
 //! Epochs, one beside the other.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
@@ -40,7 +42,7 @@ impl Section for Epochs {
         Epochs: a row for each epoch that spans number, from the first start to the last end of what carries its number. \
         Waits for batches and compute are summed over its spans, and so over trainers; first batch: from its start until \
         a trainer had one. What was read meanwhile, by whomever, is taken from columns of time, of which a thousand make \
-        the run. An epoch that reads much less than the first has its data from memory.";
+        the run; reading ahead of the first epoch, between two and after the last is in none. An epoch that reads much less than the first has its data from memory.";
     const FIELDS: &'static str = "\
         a list, a row an epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last end of what \
         carries its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), `first_batch_ns` (until a trainer \
@@ -76,7 +78,25 @@ impl Section for Epochs {
         }
         grid.print(out);
         more(summary.epochs.len(), top, out);
+        if let Some(note) = outside(summary) {
+            let _ = writeln!(out, "  {note}");
+        }
     }
+}
+
+/// What no epoch has, where it is worth a word.
+fn outside(summary: &Summary) -> Option<String> {
+    const WORTH: f64 = 0.01;
+    let within: u64 = summary.epochs.iter().map(|row| row.bytes_read).sum();
+    let all = summary.dataset.bytes_read;
+    let is_worth = all.saturating_sub(within) as f64 > WORTH * all as f64;
+    is_worth.then(|| {
+        format!(
+            "In epochs {} of {} were read: what was read ahead of the first, between two, or after the last is in none.",
+            bytes(within as f64),
+            bytes(all as f64)
+        )
+    })
 }
 
 /// What was read in a time; columns at its ends are shared out.

@@ -153,6 +153,9 @@ impl Severity {
 /// The sentence where no rule that asks for a change fired.
 pub const NOTHING: &str = "nothing to mend";
 
+/// What worths are to one another.
+pub const OVERLAP: &str = "What findings are worth overlaps: mending one may win what others tell of.";
+
 /// See the module.
 pub struct Findings;
 
@@ -190,6 +193,9 @@ impl Section for Findings {
         }
         fired.iter().take(top).for_each(|finding| print_fired(finding, out));
         more(fired.len(), top, out);
+        if fired.iter().filter(|finding| finding.worth_ns.is_some()).count() > 1 {
+            let _ = writeln!(out, "\n  {OVERLAP}");
+        }
         for (state, title) in [
             (State::Silenced, "Fired, and would change nothing"),
             (State::Quiet, "Did not fire"),

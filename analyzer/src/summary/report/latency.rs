@@ -10,7 +10,7 @@ use crate::summary::access::BAND_ENDS;
 use crate::summary::analysis::Analysis;
 use crate::summary::layout::heading;
 use crate::summary::quantiles::Histogram;
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::units::{grouped, power_of_two, time};
 
 /// Calls of one class, of about one size where they move bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -71,8 +71,8 @@ impl Section for Latency {
             let size = match (row.from, row.to) {
                 (None, _) => String::new(),
                 (Some(0), _) => "nothing".into(),
-                (Some(from), None) => format!("from {}", bytes(from as f64)),
-                (Some(_), Some(to)) => format!("below {}", bytes(to as f64)),
+                (Some(from), None) => format!("from {}", power_of_two(from)),
+                (Some(_), Some(to)) => format!("below {}", power_of_two(to)),
             };
             let Spread { min, median, p95, p99, max, .. } = row.duration_ns;
             let times = [row.time_ns as f64, min, median, p95, p99, max].map(time);

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::fmt::Write;
 
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
@@ -130,8 +131,14 @@ impl Section for Processes {
         }
         grid.print(out);
         more(values.len(), top, out);
+        if summary.tally.is_some() {
+            let _ = writeln!(out, "  {ALL_IO}");
+        }
     }
 }
+
+/// What processes moved where their calls were counted and not recorded.
+pub const ALL_IO: &str = "Pipes and sockets are in what processes read and wrote: counts do not tell them from files.";
 
 /// Says of each process what it is for.
 pub fn assign_roles(summary: &mut Summary) {

@@ -8,7 +8,7 @@ use crate::load::Trace;
 use crate::summary::access::SizeBin;
 use crate::summary::analysis::Analysis;
 use crate::summary::layout::heading;
-use crate::summary::units::{bytes, grouped, share, time};
+use crate::summary::units::{bytes, grouped, power_of_two, share, time};
 
 /// Calls of about one size.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -61,7 +61,7 @@ impl Section for Sizes {
         for row in &summary.sizes {
             let class = summary.sizes.iter().filter(|other| other.class == row.class);
             let part = |of: fn(&SizeUse) -> u64| share(of(row) as i64, class.clone().map(of).sum::<u64>() as i64);
-            let from = if row.from == 0 { "nothing".into() } else { bytes(row.from as f64) };
+            let from = if row.from == 0 { "nothing".into() } else { power_of_two(row.from) };
             grid.row(vec![
                 row.class.clone(),
                 from,

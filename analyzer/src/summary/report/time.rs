@@ -47,7 +47,7 @@ impl Section for Time {
         framework; unknown where there are none, and where spans backward or optimizer.step of the category \
         pipeline say that the forward of a training was not seen. Application I/O: spans whose category begins with data, reader, fetch, io or checkpoint. \
         Unoverlapped I/O: I/O while nothing computed; unoverlapped compute: the reverse. Neither: no I/O and \
-        no compute anywhere.";
+        no compute anywhere. Late: events whose stream was out of order, and the time of I/O that may be missing for that.";
     const FIELDS: &'static str = "\
         `start_ts`, `end_ts`, `total_ns`; `io_ns`, `app_io_ns`, `compute_ns` and their `unoverlapped_*`: \
         lengths of unions over all processes; `other_ns`; `late`, `late_ns`: events whose stream was out of \

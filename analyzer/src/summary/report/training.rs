@@ -21,10 +21,11 @@ impl Section for Training {
         its waits. Readers: threads that read files in the trainer's process or in those below it; what they do \
         is not the trainer's waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that \
         readers were busy before they took the task of their first batch, then in calls on files, then with \
-        something else, while their trainer waited; a reader that waits itself counts for none of it. The \
-        verdict leaves starting out of training and wait. Inferred: where no span says it, a trainer is a process that takes messages on \
+        something else, while their trainer waited; a reader that waits itself counts for none of it. \
+        Starting is a part of the wait in every figure of it; what readers do otherwise is judged without it. Inferred: where no span says it, a trainer is a process that takes messages on \
         pipes or sockets from readers of its own program, and waits where its first thread waits for messages, \
-        locks or children (not where it sleeps) from their first event to their last message. \
+        locks or children (not where it sleeps) from their first event to their last message; it trains on until, with \
+        the last message taken, it next waits for somebody, or its readers have ended. \
         Overlap: the time from the first span of a rank (its trainer and the processes below it) to the last, in \
         four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
         There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \

@@ -35,7 +35,7 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
         Some(waits) => {
             sentences.push(waits.answer());
             sentences.extend(waits.cause());
-            sentences.extend(waits.beside());
+            sentences.extend(waits.beside(summary.time.start_ts));
             sentences.push(volume(summary));
         }
         None => {
@@ -64,10 +64,10 @@ pub fn all_lost(lost: u64) -> String {
 struct Waits<'a> {
     groups: &'a [RankGroup],
     trained: i64,
-    /// Until readers had started, where that is worth a word; it is in none of what follows.
-    starting: i64,
     waited: i64,
-    /// Of the wait, readers in I/O; `None` where that is not known of some trainer.
+    /// Of the wait, what went by until readers had started.
+    starting: i64,
+    /// And then, readers in I/O; `None` where that is not known of some trainer.
     io: Option<i64>,
 }
 
@@ -77,41 +77,47 @@ fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
-    let starting = if starting as f64 >= WORTH * trained as f64 { starting } else { 0 };
-    waited.filter(|_| trained > 0).map(|waited| Waits { groups, trained, starting, waited: waited - starting, io })
+    waited.filter(|_| trained > 0).map(|waited| Waits { groups, trained, waited, starting, io })
 }
 
 impl Waits<'_> {
-    fn part(&self) -> f64 {
-        self.waited as f64 / self.working() as f64
+    fn part(&self, waited: i64) -> f64 {
+        waited as f64 / self.trained as f64
     }
 
-    /// The training without its readers' start.
-    fn working(&self) -> i64 {
-        (self.trained - self.starting).max(1)
+    /// The wait for readers that had started.
+    fn at_work(&self) -> i64 {
+        self.waited - self.starting
+    }
+
+    /// True if the readers' start is worth a word.
+    fn tells_start(&self) -> bool {
+        self.part(self.starting) >= WORTH
+    }
+
+    /// True if trainers read for themselves, and nobody else for them.
+    fn read_themselves(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.all(RankGroup::reads_itself)
     }
 
     fn answer(&self) -> String {
-        let answer = match self.part() {
-            part if part >= BOUND => "Training waited for data",
-            part if part >= FREE => "Training waited for data some of the time",
-            _ => "Training did not wait for data",
+        let answer = match (self.part(self.waited), self.part(self.at_work())) {
+            (part, _) if part < FREE => "Training did not wait for data",
+            (_, part) if part < FREE => "Training waited for its readers to start",
+            (part, _) if part >= BOUND => "Training waited for data",
+            _ => "Training waited for data some of the time",
         };
         let inferred = if self.groups.iter().any(|group| group.inferred) { " (inferred from calls)" } else { "" };
         let (trained, waited) = (time(self.trained as f64), time(self.waited as f64));
-        let part = share(self.waited, self.working());
-        let mut sentence = match self.starting {
-            0 => {
-                format!("{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it", self.who())
-            }
-            starting => format!(
-                "{answer}{inferred}: {} trained for {trained}; for {} its readers were starting, and of the rest it waited \
-                 {waited} ({part})",
-                self.who(),
-                time(starting as f64)
-            ),
-        };
-        sentence += " for batches";
+        let part = share(self.waited, self.trained);
+        let mut sentence = format!(
+            "{answer}{inferred}: {} trained for {trained} and waited {waited} ({part}) of it for batches",
+            self.who()
+        );
+        if self.tells_start() {
+            sentence += &format!(", {} of that while its readers were starting", time(self.starting as f64));
+        }
         if let Some(most) = self.slowest() {
             sentence += &format!("; most of all {most}");
         }
@@ -135,7 +141,7 @@ impl Waits<'_> {
 
     /// The work of readers meanwhile, where the wait is worth a reason.
     fn cause(&self) -> Option<String> {
-        if self.part() < FREE {
+        if self.part(self.at_work()) < FREE {
             return None;
         }
         let readers = self.readers();
@@ -144,8 +150,9 @@ impl Waits<'_> {
                 "What {readers} did meanwhile is not known: the trace does not tell who read for whom."
             ));
         };
-        let elsewhere = self.waited - io;
-        let why = match io as f64 / self.waited.max(1) as f64 {
+        let waited = self.at_work();
+        let elsewhere = waited - io;
+        let why = match io as f64 / waited.max(1) as f64 {
             part if part >= STORAGE => "it was storage that training waited for",
             part if part < NO_STORAGE => {
                 "it was not storage that training waited for, but decoding and whatever else makes batches"
@@ -153,8 +160,20 @@ impl Waits<'_> {
             _ => "storage and what else makes batches both took part",
         };
         let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
+        let wait =
+            if self.tells_start() { format!("Of the other {}", time(waited as f64)) } else { "Of that wait".into() };
+        if self.read_themselves() {
+            let (reads, was) = match self.groups {
+                [_] => ("It reads by itself", "it was"),
+                _ => ("Each reads by itself", "they were"),
+            };
+            let wait = format!("{}{}", wait[..1].to_lowercase(), &wait[1..]);
+            return Some(format!(
+                "{reads}: {wait} {was} in I/O for {io} and busy elsewhere for {elsewhere}, so that {why}."
+            ));
+        }
         let were = if readers == "its 1 reader" { "was" } else { "were" };
-        Some(format!("Of that wait, {readers} {were} in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
+        Some(format!("{wait}, {readers} {were} in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
     }
 
     fn readers(&self) -> String {
@@ -165,8 +184,8 @@ impl Waits<'_> {
     }
 
     /// The time before the training.
-    fn beside(&self) -> Option<String> {
-        let startup = self.groups.iter().map(|group| group.startup_ns).max()?;
+    fn beside(&self, run_start: i64) -> Option<String> {
+        let startup = self.groups.iter().map(|group| group.startup_within(run_start)).max()?;
         let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;
         worth.then(|| format!("Before training began, {} went by.", time(startup as f64)))
     }
@@ -242,11 +261,26 @@ fn balance(summary: &Summary) -> Option<String> {
              mode, or beyond a limit), and counts do not tell when."
         ),
         None if !may_train(summary) => format!("{going}."),
+        None if saves_alone(summary) => format!("{going}. {}", checkpoints(summary)),
         None => format!(
             "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
              and no process takes batches from readers."
         ),
     })
+}
+
+/// True if spans tell of checkpoints, and of no training.
+fn saves_alone(summary: &Summary) -> bool {
+    summary.checkpoints.spans > 0 && summary.training.is_empty()
+}
+
+fn checkpoints(summary: &Summary) -> String {
+    let found = &summary.checkpoints;
+    format!(
+        "Nothing trained: {} of checkpoints took {}, summed over processes.",
+        many(found.spans, "span", "spans"),
+        time(found.span_ns as f64)
+    )
 }
 
 /// True if one of the programs may be a training that nothing tells of: a launcher gave it a rank, it marks spans, or it is a
