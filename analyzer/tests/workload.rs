@@ -5,6 +5,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use dlio_schemas::ops::Op;
+use dlio_schemas::record::POS_UNKNOWN;
 use generator::script::Script;
 use generator::{Plan, generate, generate_counted};
 use serde_json::Value;
@@ -322,4 +324,56 @@ fn similarity_takes_one_trace_a_side_and_no_other_form() {
         assert!(!output.status.success() && text(&output.stderr).contains(said), "{typed:?}: {}", text(&output.stderr));
     }
     assert!(printed(&["--explain"]).contains("read.size.median"));
+}
+
+/// A trainer that writes its data, and whose two readers then make all batches at once: it takes them in the first moments and
+/// computes each for 20 ms, the longest time alone. Beside it a compiler reads more than they do.
+fn pool() -> Vec<Script> {
+    const SAMPLES: u64 = 24;
+    let mut trainer = Script::new(100, 1);
+    (0..SAMPLES).for_each(|number| {
+        trainer.write(&file(number, "sample"), 0, MIB, 100);
+    });
+    let made = trainer.now() + 1000;
+    trainer.at(made + 100);
+    for _ in 0..SAMPLES {
+        trainer.call(Op::READ, "<pipe>", 1500, (POS_UNKNOWN, 64, 64));
+    }
+    (0..SAMPLES).for_each(|_| {
+        trainer.call(Op::CLOCK_NANOSLEEP, "", 20_000, (0, 0, 0));
+    });
+    trainer.call(Op::WAITPID, "", 1000, (0, 0, 0));
+    let end = trainer.now();
+    let reader = |number: u64| {
+        let mut reader = Script::new(200 + number as i32, 100);
+        reader.at(made);
+        for sample in (number..SAMPLES).step_by(2) {
+            reader.call(Op::READ, "<pipe>", 10, (POS_UNKNOWN, 64, 64));
+            reader.load(&file(sample, "sample"), MIB, 2000);
+            reader.call(Op::WRITE, "<pipe>", 10, (POS_UNKNOWN, 64, 64));
+        }
+        reader.at(end - 2000).call(Op::READ, "<pipe>", 1500, (POS_UNKNOWN, 0, 0));
+        reader
+    };
+    let mut compiler = Script::new(300, 100);
+    compiler.command = "cc1\0job.c\0";
+    (0..60).for_each(|number| {
+        compiler.load(&format!("/usr/include/{number}.h"), 2 * MIB, 100);
+    });
+    vec![trainer, reader(0), reader(1), compiler]
+}
+
+#[test]
+fn a_training_lasts_until_its_last_batch_is_computed_and_reads_what_its_readers_read() {
+    let folder = Folder::new("pool");
+    pool().into_iter().for_each(|process| process.write_to(folder.path()));
+    let report: Value =
+        serde_json::from_str(&printed(&[&folder.path().display().to_string(), "--format", "json"])).unwrap();
+    let training = &report["training"][0];
+    let of = |field: &str| training[field].as_f64().unwrap() / 1e6;
+    assert!((of("trained_ns") - 517.0).abs() < 5.0 && of("waited_ns") < 60.0, "{training}");
+    let found = derived(&folder, &[]);
+    values(&found, &[("dataset.num_files_train", "24"), ("reader.read_threads", "2")]);
+    let computed: f64 = found["train.computation_time"].0.parse().unwrap();
+    assert!((0.018..0.022).contains(&computed), "{found:#?}");
 }

@@ -245,6 +245,11 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// Whether a process moved bytes of a file.
+    pub fn has_moved(&self, proc: u32, file: u32) -> bool {
+        self.movers.contains(&((file as u64) << 32 | proc as u64))
+    }
+
     pub fn merge(&mut self, other: Counted) {
         lengthen(&mut self.kinds, other.kinds.len());
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));

@@ -79,10 +79,10 @@ impl<'a> Job<'a> {
     pub fn of(behaviour: &'a Behaviour, trace: &Trace) -> Job<'a> {
         let Behaviour { analysis, observed } = behaviour;
         let files = files_by_family(analysis, observed, trace);
-        let (train, valid) = data_sets(observed, &files);
+        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured);
+        let (train, valid) = read_for_training(analysis, observed, &files, &groups);
         let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
         let saved = saved(observed, &files, &taken);
-        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured);
         let kinds = trace.catalog.kinds();
         let spans = |named: &'static [&'static str]| {
             analysis
@@ -131,12 +131,33 @@ fn files_by_family(analysis: &Analysis, observed: &Observed, trace: &Trace) -> B
     found
 }
 
-/// The family of which most is read, and its twin for evaluation. Files that the job writes itself are no data set, unless
-/// there are no others.
-fn data_sets<'a>(
+type DataSets<'a> = (Option<DataSet<'a>>, Option<DataSet<'a>>);
+
+/// Files that readers read; where they read none, files that trainers read. What other programs of the run read is no data
+/// set, but where nothing tells of training everything may be.
+fn read_for_training<'a>(
+    analysis: &Analysis,
     observed: &'a Observed,
     files: &BTreeMap<u32, Vec<DataFile>>,
-) -> (Option<DataSet<'a>>, Option<DataSet<'a>>) {
+    groups: &[RankGroup],
+) -> DataSets<'a> {
+    if groups.is_empty() {
+        return data_sets(observed, files);
+    }
+    let trainers: BTreeSet<u32> = groups.iter().map(|group| group.proc).collect();
+    let readers: BTreeSet<u32> = groups.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
+    let of = |procs: &BTreeSet<u32>| -> BTreeMap<u32, Vec<DataFile>> {
+        let is_theirs = |file: &&DataFile| procs.iter().any(|proc| analysis.counted.has_moved(*proc, file.number));
+        let some = |(place, files): (&u32, &Vec<DataFile>)| (*place, files.iter().filter(is_theirs).cloned().collect());
+        files.iter().map(some).collect()
+    };
+    let found = data_sets(observed, &of(&readers));
+    if found.0.is_some() { found } else { data_sets(observed, &of(&trainers)) }
+}
+
+/// The family of which most is read, and its twin for evaluation. Files that the job writes itself are no data set, unless
+/// there are no others.
+fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -> DataSets<'a> {
     let read_only = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written == 0;
     let made_before = |file: &&DataFile| file.count.bytes_read > 0 && file.count.bytes_written > 0;
     let all = |takes: &dyn Fn(&&DataFile) -> bool, checkpoints: bool| -> Vec<DataSet<'a>> {

@@ -18,6 +18,7 @@ pub mod saving;
 pub mod shape;
 pub mod yaml;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::behaviour::Behaviour;
@@ -146,11 +147,20 @@ fn lacking(job: &Job, entries: &mut Entries) -> Vec<String> {
     if job.observed.unmarked > 0 {
         said.push("It is so long that times between samples were taken from a part of it.".into());
     }
+    if job.groups.is_empty() && programs(job) > 1 {
+        said.push("Several programs ran, and nothing tells which of them trains: nothing below is certain.".into());
+        entries.limit(Confidence::Likely);
+    }
     let unknown = job.train.as_ref().is_some_and(|set| set.used.read.consecutive().is_none());
     if unknown && job.train.is_some() {
         said.push("It does not say where reads began: order and sizes of files are inferred.".into());
     }
     said
+}
+
+/// Different programs that were traced.
+fn programs(job: &Job) -> usize {
+    job.processes.iter().filter_map(|process| process.program.as_deref()).collect::<BTreeSet<_>>().len()
 }
 
 fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<String> {

@@ -9,6 +9,7 @@ use crate::behaviour::marks::{Mark, What};
 use crate::behaviour::moves::Moves;
 use crate::behaviour::passes::{Place, Use};
 use crate::summary::access::Relation;
+use crate::summary::groups::training::RankGroup;
 
 /// What is done with a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -260,7 +261,7 @@ fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
         marks.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect()
     };
     if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
-        return beat(&pauses(&mut job.taken(group.proc).into_iter()));
+        return beat(&pauses(&mut job.taken(group.proc).into_iter())).filter(|beat| is_pace(beat, job, group));
     }
     if reading_lanes(job, set).len() > 1 {
         return None;
@@ -272,6 +273,14 @@ fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
         }
         Traversal::Visited => beat(&pauses(&mut job.marks(What::Run).filter(|mark| mark.family == set.place))),
     }
+}
+
+/// Whether long pauses between messages are what a trainer computes: one whose batches another thread of it takes ahead, as
+/// fast as they come, computes long after.
+fn is_pace(beat: &Beat, job: &Job, group: &RankGroup) -> bool {
+    let longs = job.taken(group.proc).len() as f64 / beat.every;
+    let busy = (group.trained_ns - group.waited_ns.unwrap_or(0)) as f64;
+    2.0 * longs * beat.long_ns >= busy
 }
 
 /// Steps by the rhythm.
