@@ -302,15 +302,18 @@ const ENDING: Duration = Duration::from_secs(10);
 
 /// Waits for processes that outlive the command by a moment: until they have ended, their traces are incomplete.
 fn wait_for_ends(folder: &Path) {
-    let is_alive = |file: &PathBuf| {
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let pid = stem.rsplit('-').nth(1).unwrap_or_default().to_string();
-        ends(file, "ring") && !pid.is_empty() && Path::new("/proc").join(pid).exists()
-    };
     let start = Instant::now();
-    while start.elapsed() < ENDING && images(folder).values().flatten().any(is_alive) {
+    let runs = |file: &PathBuf| ends(file, "ring") && is_alive(file);
+    while start.elapsed() < ENDING && images(folder).values().flatten().any(runs) {
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether the process whose trace this is runs here: its name is PROGRAM-HOST-PID-TIME.
+fn is_alive(file: &Path) -> bool {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let pid = stem.rsplit('-').nth(1).unwrap_or_default();
+    !pid.is_empty() && Path::new("/proc").join(pid).exists()
 }
 
 /// How many processes images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and process id. A
@@ -359,7 +362,17 @@ fn report(
     let files = || new.values().flatten();
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
     terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(recorded), human(bytes)));
-    match files().filter(|file| ends(file, "ring")).count() {
+    let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
+    // One that has ended in this moment has taken its ring away before.
+    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists()).collect();
+    match alive.len() {
+        0 => {}
+        1 => terminal::warn("      1 process outlived the command: what it does until it ends will be there too"),
+        more => terminal::warn(format_args!(
+            "      {more} processes outlived the command: what they do until they end will be there too"
+        )),
+    }
+    match ended.len() {
         0 => {}
         1 => terminal::warn(
             "      1 process ended by a signal, or found no room for its trace; all it recorded is there",
