@@ -422,3 +422,86 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
     assert!(summary.time.total_ns >= 0 && summary.time.io_ns >= 0);
     dlio_analyzer::summary::text::print(&summary, 5);
 }
+
+/// Each stands among events written like it, which are read by a template, and on its own.
+#[test]
+fn numbers_that_do_not_fit_are_damage_whatever_they_say() {
+    let event = |ts: &str, dur: &str, ret: &str| {
+        let args = format!("{{\"ret\":{ret},\"fname\":\"/a\"}}");
+        format!(
+            "{{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":{ts},\"dur\":{dur},\"args\":{args}}}"
+        )
+    };
+    let good = || event("5", "1", "10");
+    let too_large = ["10000000000000000", "9223372036854775807", "99999999999999999999", "1e16", "1e300", "-1e300"];
+    let times = too_large.iter().flat_map(|number| [event(number, "1", "10"), event("5", number, "10")]);
+    let sizes = ["281474976710656", "9223372036854775807", "18446744073709551615", "1e300"];
+    let bad = times.chain(sizes.iter().map(|number| event("5", "1", number)));
+    for (at, bad) in bad.enumerate() {
+        for (before, behind) in [(0, 0), (0, 2), (3, 2)] {
+            let all: Vec<_> =
+                (0..before).map(|_| good()).chain([bad.clone()]).chain((0..behind).map(|_| good())).collect();
+            let summary = read_text(&format!("large-{at}-{before}-{behind}.json"), format!("[{}]", all.join(",")));
+            let bytes: u64 = summary.functions.iter().filter_map(|row| row.bytes).sum();
+            assert_eq!((summary.allocation.events, bytes), (before + behind, 10 * (before + behind)), "{bad}");
+            assert!(matches!(&summary.damage[..], [damage] if !damage.remark), "{bad}: {:?}", summary.damage);
+        }
+    }
+    let strace = |ts: &str, dur: &str, ret: &str| format!("1 {ts} read(3</a>, \"\"..., 4096) = {ret} <{dur}>\n");
+    for bad in [
+        strace("99999999999.000001", "0.1", "7"),
+        strace("1700000000.000001", "99999999999.5", "7"),
+        strace("1700000000.000001", "0.1", "9223372036854775807"),
+        strace("1700000000.000001", "0.1", "99999999999999999999"),
+    ] {
+        let summary = read_text("large.strace", strace("1700000000.1", "0.1", "7") + &bad);
+        assert_eq!((summary.allocation.events, summary.damage.len()), (1, 1), "{bad}");
+    }
+    let segment = |length: &str, start: &str, end: &str| format!(" X_POSIX 0 read 0 0 {length} {start} {end}\n");
+    let head = "# DXT, file_id: 9, file_name: /data/shared\n# DXT, rank: 0, hostname: node7\n";
+    for bad in [
+        segment("9223372036854775807", "1.0", "2.0"),
+        segment("-7", "1.0", "2.0"),
+        segment("7", "1e300", "2.0"),
+        segment("7", "1.0", "1e300"),
+        segment("7", "nan", "2.0"),
+    ] {
+        let summary = read_text("large.txt", format!("{head}{}{bad}", segment("7", "1.0", "2.0")));
+        assert_eq!((summary.allocation.events, summary.damage.len()), (1, 1), "{bad}");
+    }
+}
+
+#[test]
+fn durations_below_zero_are_said_and_count_as_none() {
+    let event = |dur: i32| {
+        format!("{{\"ph\":\"X\",\"name\":\"read\",\"cat\":\"posix\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":{dur}}}")
+    };
+    let summary = read_text("backward.json", format!("[{},{},{}]", event(1), event(1), event(-7)));
+    assert_eq!((summary.allocation.events, summary.functions[0].time_ns), (3, 2000));
+    assert!(
+        matches!(&summary.damage[..], [note] if note.remark && note.what.contains("below zero")),
+        "{:?}",
+        summary.damage
+    );
+}
+
+/// The object form says where it ends; the array form need not.
+#[test]
+fn a_list_of_events_in_an_object_that_has_no_end_is_cut() {
+    let event = "{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1}";
+    let is_cut = |text: &str| {
+        let summary = read_text("cut.json", text);
+        assert_eq!(summary.allocation.events, 2, "{text}");
+        !summary.damage.is_empty()
+    };
+    let list = format!("{{\"a\":1,\"traceEvents\":[{event},{event}");
+    for ends in ["]}", "\n]\n}\n", "],\"displayTimeUnit\":\"ms\"}", "],\"otherData\":{\"b\":[1]}}"] {
+        assert!(!is_cut(&format!("{list}{ends}")), "{ends}");
+    }
+    for ends in ["", ",", "\n", "]", "],\"displayTimeUnit\":\"ms\"", "],\"otherData\":{\"b\":[1]}"] {
+        assert!(is_cut(&format!("{list}{ends}")), "{ends}");
+    }
+    for ends in ["", ",", ",\n", "]"] {
+        assert!(!is_cut(&format!("[{event},{event}{ends}")), "{ends}");
+    }
+}

@@ -15,10 +15,12 @@ pub struct Beside {
     pub item: i64,
     /// Bytes of a text that was read or written.
     pub length: i64,
+    /// True if a number that bytes follow from is larger than any.
+    pub too_large: bool,
 }
 
 impl Beside {
-    pub const NOTHING: Beside = Beside { item: ABSENT, length: ABSENT };
+    pub const NOTHING: Beside = Beside { item: ABSENT, length: ABSENT, too_large: false };
 }
 
 /// Names of calls that are another spelling of an operation.
@@ -104,6 +106,9 @@ pub fn nameless(fd: &[u8], catalog: &Catalog) -> u32 {
 #[inline]
 pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
     let Some(call) = call.filter(|call| call.moves_bytes()) else { return };
+    if beside.too_large {
+        row.bytes = i64::MAX;
+    }
     if row.bytes == ABSENT {
         match call.op {
             Op::FREAD | Op::FWRITE if beside.item != ABSENT => complete_items(row, beside.item),
@@ -122,9 +127,10 @@ pub fn complete(row: &mut Row, call: Option<&OpInfo>, beside: &Beside) {
 
 fn complete_items(row: &mut Row, item: i64) {
     if row.requested != ABSENT {
-        row.requested = row.requested.saturating_mul(item);
+        row.requested = row.requested.checked_mul(item).unwrap_or(ABSENT);
     }
     if row.ret >= 0 {
+        // What does not fit is damage.
         row.ret = row.ret.saturating_mul(item);
     }
 }

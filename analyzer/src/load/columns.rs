@@ -56,9 +56,13 @@ impl Column {
         matches!(self, Column::Hash | Column::Path)
     }
 
-    /// Writes a number; `None` where the value is none.
+    /// Writes a number. `number` is what the value says where it is a plain one.
     #[inline(always)]
-    pub fn set(self, row: &mut Row, beside: &mut Beside, number: Option<i64>) {
+    pub fn set(self, row: &mut Row, beside: &mut Beside, value: Json, number: Option<i64>) {
+        let number = number.or_else(|| whole(value));
+        if number.is_none() && matches!(self, Column::Bytes | Column::Item | Column::Length | Column::Ret) {
+            beside.too_large |= is_too_large(value);
+        }
         let short = |kept: i32| number.and_then(|number| number.try_into().ok()).unwrap_or(kept);
         match self {
             Column::Hash | Column::Path => {}
@@ -154,6 +158,12 @@ pub fn whole(value: Json) -> Option<i64> {
 
 /// Beyond this a number with a point may not be the one that was meant.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
+
+/// True for a number that has no place in 64 bits.
+#[cold]
+fn is_too_large(value: Json) -> bool {
+    value.float().is_some_and(|number| number.abs() >= i64::MAX as f64)
+}
 
 /// The value of an argument without a column.
 pub fn meta(value: Json, catalog: &Catalog) -> Value {

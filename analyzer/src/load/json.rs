@@ -21,9 +21,9 @@ use foldhash::fast::RandomState;
 
 use super::arguments::SOURCE;
 use super::calls::{self, Beside, has_source};
-use super::columns::{Column, key, meta, whole, word};
+use super::columns::{Column, key, meta, word};
 use super::hashes::{Hashes, Line};
-use super::parser::{Parser, Threads};
+use super::parser::{BACKWARD, COUNTS, Parser, Threads};
 use super::pull::{Fields, Json, Scale, value_end};
 use super::shapes::Shape;
 use super::templates::{Slot, Template, Templates, Values};
@@ -34,6 +34,7 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub struct JsonParser {
     begun: bool,
+    list: List,
     /// The meanings of DFTracer's hashes, and the place of this file among those.
     hashes: Arc<Hashes>,
     place: usize,
@@ -74,6 +75,30 @@ struct Header {
     torch: bool,
 }
 
+/// The list of events in the object form, which has an end; the array form needs none.
+#[derive(Default)]
+struct List {
+    begun: bool,
+    ended: bool,
+    /// True if a bracket of the object's end stands behind the last event.
+    closed: bool,
+}
+
+impl List {
+    /// Takes note of what stands between two objects, or behind the last of a text.
+    #[inline]
+    fn between(&mut self, text: &[u8]) {
+        if self.begun {
+            self.ended |= text.contains(&b']');
+            self.closed |= text.contains(&b'}');
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.begun && !(self.ended && self.closed)
+    }
+}
+
 /// Tracks that PyTorch's profiler draws in the place of processes.
 const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 
@@ -110,6 +135,8 @@ struct Event<'a> {
     ph: u8,
     ts: Option<i64>,
     dur: Option<i64>,
+    /// True if its duration is no number, or too large.
+    misses_dur: bool,
     pid: i64,
     tid: i64,
     /// The name in the place of a process id, where that is none.
@@ -173,7 +200,10 @@ impl<'a> Event<'a> {
             (key::CAT, value) => self.cat = Some(value),
             (key::PH, Json::Text(phase) | Json::Word(phase)) => self.ph = phase.first().copied().unwrap_or(0),
             (key::TS, value) => self.ts = scale.moment(value, None),
-            (key::DUR, value) => self.dur = scale.length(value, None),
+            (key::DUR, value) => {
+                self.dur = scale.length(value, None);
+                self.misses_dur = self.dur.is_none() && value != Json::Word(b"null");
+            }
             (key::PID, value) => match value.integer() {
                 Some(pid) => self.pid = pid,
                 None => self.track = Some(value.raw()),
@@ -208,6 +238,7 @@ impl Parser for JsonParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let used = self.objects(text, last, into);
         if last {
+            into.cut |= self.list.is_cut();
             self.finish(into);
         }
         used
@@ -222,8 +253,11 @@ impl JsonParser {
         let (mut event, mut templates) = (Event::default(), Templates::default());
         loop {
             let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
+                self.list.between(&text[at..]);
                 return text.len();
             };
+            self.list.between(&text[at..at + start]);
+            self.list.closed = false;
             at += start;
             if let Some((values, call, length)) = templates.read(&text[at..], into.catalog) {
                 into.broken += !self.put_values(values, call, into) as u64;
@@ -295,6 +329,7 @@ impl JsonParser {
     pub fn new(hashes: Arc<Hashes>, place: usize) -> JsonParser {
         JsonParser {
             begun: false,
+            list: List::default(),
             hashes,
             place,
             header: Header::default(),
@@ -324,6 +359,7 @@ impl JsonParser {
     /// Takes note of what stands before the events, and says where they begin.
     fn begin_file(&mut self, text: &[u8]) -> usize {
         let Some(at) = before_events(text) else { return 0 };
+        self.list.begun = true;
         self.header = Header::read(&text[..at]);
         if self.header.zero_ns.is_none() {
             // VizTracer says it behind its events.
@@ -407,7 +443,8 @@ impl JsonParser {
         if is_of_the_tracer(event) {
             self.lifetime(event, into);
         }
-        let row = Row::new(event.ts?, event.dur.unwrap_or(0).max(0), known.kind);
+        let dur = Some(event.dur.unwrap_or(0)).filter(|_| !event.misses_dur)?;
+        let row = Row::new(event.ts?, length(dur, into), known.kind);
         self.put(event, row, known, into);
         Some(())
     }
@@ -441,7 +478,7 @@ impl JsonParser {
         let place = Self::place(event);
         if let Some(end) = self.ended.remove(&place) {
             let ts = event.ts?;
-            self.put(event, Row::new(ts, end.saturating_sub(ts).max(0), known.kind), known, into);
+            self.put(event, Row::new(ts, length(end.saturating_sub(ts), into), known.kind), known, into);
             return Some(());
         }
         let owner = (self.process(event, into), event.tid as i32);
@@ -456,13 +493,13 @@ impl JsonParser {
         let place = Self::place(event);
         let Some(begun) = self.open.get_mut(&place).and_then(Vec::pop) else {
             let waits = matches!(event.ph, b'e' | b'F') && self.ended.len() < ENDED_MAX;
-            return waits.then(|| {
-                self.ended.insert(place, event.ts.unwrap_or(0));
-            });
+            let end = event.ts.filter(|_| waits)?;
+            self.ended.insert(place, end);
+            return Some(());
         };
         let open = &self.open[&place];
         let depth = open.len().min(255) as u8;
-        let dur = event.ts?.saturating_sub(begun.ts).max(0);
+        let dur = length(event.ts?.saturating_sub(begun.ts), into);
         let row = Row { depth, ..Row::new(begun.ts, dur, begun.known.kind) };
         match &begun.args {
             Some(args) => self.put_args(event, Fields::new(args), row, begun.known, into),
@@ -515,7 +552,7 @@ impl JsonParser {
             }
             match Column::of(key, known.call) {
                 Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
-                Some(column) => column.set(&mut row, &mut beside, whole(value)),
+                Some(column) => column.set(&mut row, &mut beside, value, None),
                 None if into.wanted.args && word(key) == key::NEWPATH_HASH => {
                     let target = into.catalog.path(self.hashed(value, into.catalog));
                     args.push((into.catalog.text(TARGET), Value::Text(into.catalog.text(&target))));
@@ -545,7 +582,7 @@ impl JsonParser {
     #[inline]
     fn put_values(&mut self, values: &Values, call: Option<&OpInfo>, into: &mut Threads) -> bool {
         if values.timed {
-            let mut row = values.row;
+            let mut row = Row { dur: length(values.row.dur, into), ..values.row };
             self.last = self.last.max(row.ts.saturating_add(row.dur));
             let proc = self.process_at(values.pid, values.host, into);
             row.file = values.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
@@ -569,7 +606,7 @@ impl JsonParser {
             return None;
         }
         let (call, dur) = match origin {
-            Origin::Span => (known.call, event.dur.unwrap_or(0).max(0)),
+            Origin::Span => (known.call, event.dur.unwrap_or(0)),
             _ => (None, 0),
         };
         let mut args = Vec::new();
@@ -593,7 +630,8 @@ impl JsonParser {
         };
         let slots = event.values.iter().map(|(_, belongs)| slot(belongs)).collect();
         let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
-        Some(Template { shape, slots, call, row, values })
+        let timed = event.ts.is_some() || event.values.iter().any(|(_, belongs)| matches!(slot(belongs), Slot::Ts));
+        Some(Template { shape, slots, call, row, timed, values })
     }
 
     fn file(&mut self, column: Column, value: Json, catalog: &Catalog) -> u32 {
@@ -647,7 +685,9 @@ impl JsonParser {
             }
             name if name == LOSS.as_bytes() => {
                 let proc = self.process(event, into);
-                let lost = text(fact::LOST.as_bytes()).and_then(|text| text.parse().ok()).unwrap_or(0);
+                let lost = event.arg(fact::LOST.as_bytes()).and_then(Json::integer).unwrap_or(0);
+                let Some(lost) = Some(lost).filter(|lost| COUNTS.contains(lost)) else { return false };
+                let lost = lost as u64;
                 into.catalog.amend(proc, |process| process.lost = process.lost.max(lost));
                 if text(fact::INCOMPLETE.as_bytes()).is_some() {
                     into.remarks(INCOMPLETE);
@@ -699,9 +739,9 @@ impl JsonParser {
     }
 
     fn aggregate(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
-        let calls = event.arg(b"dft_cnt").and_then(Json::integer)?;
+        let calls = event.arg(b"dft_cnt").and_then(Json::integer).filter(|calls| COUNTS.contains(calls))?;
         let proc = self.process(event, into);
-        into.aggregated(proc, event.tid as i32, calls.max(0) as u64);
+        into.aggregated(proc, event.tid as i32, calls as u64);
         Some(())
     }
 }
@@ -725,6 +765,15 @@ fn slots_of_args(
         None => Some(Slot::Nowhere),
     };
     event.args.iter().enumerate().map(slot).collect()
+}
+
+/// A length in time. Others write those below zero too: that is said, and they count as none.
+#[inline(always)]
+fn length(ns: i64, into: &mut Threads) -> i64 {
+    if ns < 0 {
+        into.remarks(BACKWARD);
+    }
+    ns.max(0)
 }
 
 fn trimmed_start(line: &[u8]) -> &[u8] {

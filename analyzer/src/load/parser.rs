@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use foldhash::fast::RandomState;
 
-use crate::batch::{Arg, Batch, Row, Value, Wanted};
+use crate::batch::{ABSENT, Arg, Batch, Row, Value, Wanted};
 use crate::catalog::{Catalog, Host, Process};
 
 /// Moments that an event can be of, from 1897 to 2116: sums and differences of all of them fit into 64 bits.
@@ -18,11 +18,24 @@ const TIMES: Range<i64> = -(1 << 61)..1 << 62;
 /// An event of more than two years is none.
 const LENGTH_END: i64 = 1 << 56;
 
+/// Bytes that a call can have moved, or calls that were counted together: less than 2^48, 256 Ti, of which tens of thousands
+/// can be added up.
+pub const COUNTS: Range<i64> = 0..1 << 48;
+
+/// The remark on events that end before they begin.
+pub const BACKWARD: &str = "durations below zero: they count as none";
+
 /// Rows after which a thread's batch is handed on.
 const ROWS_MAX: usize = 8192;
 
 /// Rows of all threads together, after which all are handed on: a file may name any number of threads.
 const GATHERED_MAX: usize = 1 << 20;
+
+/// True for an event whose numbers can be added to those of others.
+#[inline]
+pub fn is_event(row: &Row) -> bool {
+    TIMES.contains(&row.ts) && row.dur < LENGTH_END && (row.bytes == ABSENT || COUNTS.contains(&row.bytes))
+}
 
 /// Something that makes events of text.
 pub trait Parser {
@@ -51,6 +64,8 @@ pub struct Threads<'a> {
     pub broken: u64,
     /// A remark on the trace though nothing of it is lost.
     pub remark: Option<&'static str>,
+    /// True if the text ends before its format says so.
+    pub cut: bool,
     processes: &'a Processes,
     batches: Vec<Batch>,
     /// Places in `batches` by process and thread, and that of the event before.
@@ -73,6 +88,7 @@ impl<'a> Threads<'a> {
             wanted,
             broken: 0,
             remark: None,
+            cut: false,
             processes,
             batches,
             places,
@@ -114,7 +130,7 @@ impl<'a> Threads<'a> {
         source: Option<u32>,
         args: impl IntoIterator<Item = (u32, Value)>,
     ) {
-        if !TIMES.contains(&row.ts) || row.dur >= LENGTH_END {
+        if !is_event(row) {
             self.broken += 1;
             return;
         }

@@ -254,7 +254,8 @@ fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
     pieces
 }
 
-/// True if each line is an object, and none is the begin or end of what another line ends or begins.
+/// True if each line is an object, and none is the begin or end of what another line ends or begins. Lines of the object form
+/// hang on the first: it says what all are of, and how they end.
 fn has_lines(sample: &[u8]) -> bool {
     let is_line = |line: &[u8]| {
         let line = line.trim_ascii();
@@ -266,5 +267,6 @@ fn has_lines(sample: &[u8]) -> bool {
     let mut lines = whole.split(|&byte| byte == b'\n');
     lines.clone().count() > 1
         && lines.all(is_line)
+        && memchr::memmem::find(whole, b"\"traceEvents\"").is_none()
         && pairs.iter().all(|pair| memchr::memmem::find(sample, pair.as_bytes()).is_none())
 }

@@ -56,7 +56,7 @@ impl<'a> Json<'a> {
             return whole.checked_mul(unit_ns);
         }
         if text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
-            return self.float().map(|number| (number * unit_ns as f64).round() as i64);
+            return whole_ns(self.float()? * unit_ns as f64);
         }
         let (negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
         let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
@@ -68,6 +68,12 @@ impl<'a> Json<'a> {
         let ns = whole.checked_mul(unit_ns)?.checked_add(part_ns(fraction, unit_ns)?)?;
         Some(if negative { -ns } else { ns })
     }
+}
+
+/// The nearest whole nanosecond; none where that does not fit, or the number is none.
+pub fn whole_ns(ns: f64) -> Option<i64> {
+    // The largest number that fits is no float, and the next one is too large.
+    (ns.abs() < i64::MAX as f64).then(|| ns.round() as i64)
 }
 
 /// The nanoseconds of the decimals behind a point.
@@ -472,6 +478,8 @@ mod tests {
         assert_eq!(us("1700000000000000.7"), Some(1_700_000_000_000_000_700));
         assert_eq!((us("-1.5"), us("3"), us("1e3")), (Some(-1500), Some(3000), Some(1_000_000)));
         assert_eq!((us("x"), us("1.2.3"), us(""), us("-"), us("9223372036854776")), (None, None, None, None, None));
+        let too_large = ["9223372036854776", "-9223372036854776", "99999999999999999999", "1e300", "-1e300", "1e16"];
+        assert!(too_large.iter().all(|text| us(text).is_none()), "{:?}", too_large.map(us));
         assert_eq!(time("1795302384118400123", 1), Some(1_795_302_384_118_400_123));
         assert_eq!((time("1.25", 1_000_000), time("2.5", 1_000_000_000)), (Some(1_250_000), Some(2_500_000_000)));
     }

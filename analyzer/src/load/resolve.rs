@@ -14,6 +14,7 @@ use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 
 use super::arguments::arguments;
+use super::parser::COUNTS;
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::names::readable;
@@ -326,7 +327,7 @@ fn fill_calls(events: &Events, batch: &mut Batch, columns: Columns) {
         batch.requested.extend(ops().zip(&events.b).map(|(&op, &b)| if traits_of(op).size { b } else { ABSENT }));
     }
     if columns.has(Columns::BYTES) {
-        let moved = |op, ret| if traits_of(op).moves && ret >= 0 { ret } else { ABSENT };
+        let moved = |op, ret| if traits_of(op).moves && COUNTS.contains(&ret) { ret } else { ABSENT };
         batch.bytes.extend(ops().zip(&events.ret).map(|(&op, &ret)| moved(op, ret)));
     }
     if columns.has(Columns::RET) {

@@ -9,7 +9,7 @@
 //! [`super::shapes`] says which objects are written alike, [`super::json`] what their keys mean.
 
 use super::calls::Beside;
-use super::columns::{Column, meta, whole};
+use super::columns::{Column, meta};
 use super::pull::{Json, Scale};
 use super::shapes::Shape;
 use crate::batch::{Row, Value};
@@ -30,6 +30,8 @@ pub struct Template<'a> {
     pub call: Option<&'static OpInfo>,
     /// The row before the values are written into it.
     pub row: Row,
+    /// True if a value of the shape is its time.
+    pub timed: bool,
     /// The event read last, or the one this was made of: what no value says is the same in all.
     pub values: Values<'a>,
 }
@@ -56,7 +58,7 @@ pub struct Values<'a> {
     pub row: Row,
     pub beside: Beside,
     pub scale: Scale,
-    /// True if it has a time: it is no event without.
+    /// True if it has a time, and a duration that is one if any: it is no event without.
     pub timed: bool,
     pub pid: i64,
     pub tid: i64,
@@ -71,7 +73,7 @@ impl<'a> Template<'a> {
     #[inline]
     fn read(&mut self, text: &'a [u8], catalog: &Catalog) -> Option<usize> {
         let (values, slots) = (&mut self.values, &self.slots);
-        (values.row, values.beside) = (self.row, Beside::NOTHING);
+        (values.row, values.beside, values.timed) = (self.row, Beside::NOTHING, self.timed);
         self.shape.fill(text, |i, value, number| values.set(slots[i], value, number, catalog))
     }
 }
@@ -84,15 +86,18 @@ impl<'a> Values<'a> {
         match slot {
             Slot::Ts => {
                 let ts = self.scale.moment(value, number);
-                (self.timed, self.row.ts) = (ts.is_some(), ts.unwrap_or(0));
+                (self.timed, self.row.ts) = (self.timed && ts.is_some(), ts.unwrap_or(0));
             }
-            Slot::Dur => self.row.dur = self.scale.length(value, number).unwrap_or(0).max(0),
+            Slot::Dur => {
+                let dur = self.scale.length(value, number);
+                (self.timed, self.row.dur) = (self.timed && dur.is_some(), dur.unwrap_or(0));
+            }
             Slot::Pid => self.pid = integer().unwrap_or(0),
             Slot::Tid => self.tid = integer().unwrap_or(0),
             Slot::Host => self.host = value.raw(),
             Slot::Column(column) if column.is_file() => self.file = Some((column, value)),
             Slot::Column(column) => {
-                column.set(&mut self.row, &mut self.beside, number.or_else(|| whole(value)));
+                column.set(&mut self.row, &mut self.beside, value, number);
             }
             Slot::Arg(at) => self.args[at].1 = meta(value, catalog),
             Slot::Nowhere => {}

@@ -94,6 +94,7 @@ pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage
     into.flush();
     match (ended, into.broken) {
         (Err(damage), _) => Err(damage),
+        (Ok(()), _) if into.cut => Err(Damage::Cut),
         (Ok(()), 0) => into.remark.map_or(Ok(()), |what| Err(Damage::Remark(what))),
         (Ok(()), _) => Err(Damage::Broken("lines that do not read as their format has them")),
     }

@@ -20,10 +20,17 @@ struct Relation {
 }
 
 impl Relation {
-    fn boot_ns(&self, time: u64) -> u64 {
-        let since = time.wrapping_sub(self.shown).wrapping_mul(self.multiplier);
-        self.boot_ns.wrapping_add(since)
+    fn boot_ns(&self, time: u64) -> Option<u64> {
+        let since = (time as i128 - self.shown as i128).checked_mul(self.multiplier as i128)?;
+        moment(since.checked_add(self.boot_ns as i128)?)
     }
+}
+
+/// Boot times end where Unix times of events do, in 2116: some traces have those in their place.
+const BOOT_END: i128 = 1 << 62;
+
+fn moment(ns: i128) -> Option<u64> {
+    (0..BOOT_END).contains(&ns).then_some(ns as u64)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,7 +63,8 @@ impl Clocks {
         for &(clock, relation) in &shown {
             self.relate(id_of(clock, sequence), Relation { boot_ns, ..relation });
             if clock == value::CLOCK_REALTIME && self.real_offset_ns.is_none() {
-                self.real_offset_ns = Some(relation.shown.wrapping_sub(boot_ns) as i64);
+                let moment = moment(relation.shown as i128);
+                self.real_offset_ns = moment.map(|shown| shown as i64 - boot_ns as i64);
             }
         }
     }
@@ -86,24 +94,28 @@ impl Clocks {
         let known = || {
             let related = |(clock, at): &(u64, Relation)| {
                 let known = *self.ids.get(&id_of(*clock, sequence))?;
-                Some(self.relations[known].boot_ns(at.shown))
+                self.relations[known].boot_ns(at.shown)
             };
             shown.iter().filter(|(_, relation)| !relation.incremental).find_map(related)
         };
-        itself.or_else(known).or(shown.first().map(|(_, relation)| relation.shown))
+        itself
+            .or_else(known)
+            .or(shown.first().map(|(_, relation)| relation.shown))
+            .filter(|ns| moment(*ns as i128).is_some())
     }
 
-    /// Boot time of a packet; an incremental clock moves on.
+    /// Boot time of a packet; an incremental clock moves on. `None` where that is no time.
     #[inline]
-    pub fn boot_ns(&mut self, time: u64, clock: Option<u64>, sequence: u64) -> u64 {
+    pub fn boot_ns(&mut self, time: u64, clock: Option<u64>, sequence: u64) -> Option<u64> {
         let clock = clock.or(self.primary).unwrap_or(value::CLOCK_BOOTTIME);
-        let Some(at) = self.find(id_of(clock, sequence)) else { return time };
+        let Some(at) = self.find(id_of(clock, sequence)) else { return moment(time as i128) };
         let relation = &mut self.relations[at];
         if !relation.incremental {
             return relation.boot_ns(time);
         }
-        relation.boot_ns = relation.boot_ns.wrapping_add(time.wrapping_mul(relation.multiplier));
-        relation.boot_ns
+        let since = (time as i64 as i128).checked_mul(relation.multiplier as i128)?;
+        relation.boot_ns = moment(since.checked_add(relation.boot_ns as i128)?)?;
+        Some(relation.boot_ns)
     }
 }
 
@@ -144,13 +156,16 @@ mod tests {
     fn times_of_other_clocks_become_boot_time() {
         let mut clocks = Clocks::default();
         clocks.learn(&snapshot(&[(6, 1000, false, 1), (3, 400, false, 1), (1, 9000, false, 1)]), 1);
-        assert_eq!(clocks.boot_ns(450, Some(3), 1), 1050);
-        assert_eq!(clocks.boot_ns(1234, None, 1), 1234);
+        assert_eq!(clocks.boot_ns(450, Some(3), 1), Some(1050));
+        assert_eq!(clocks.boot_ns(1234, None, 1), Some(1234));
         assert_eq!(clocks.real_offset_ns, Some(8000));
         // A snapshot without boot time is related by the clock both know.
         clocks.learn(&snapshot(&[(3, 500, false, 1), (65, 7, false, 1000)]), 2);
-        assert_eq!(clocks.boot_ns(9, Some(65), 2), 1100 + 2000);
-        assert_eq!(clocks.boot_ns(9, Some(65), 3), 9);
+        assert_eq!(clocks.boot_ns(9, Some(65), 2), Some(1100 + 2000));
+        assert_eq!(clocks.boot_ns(9, Some(65), 3), Some(9));
+        // Times that leave what fits, or lie before the beginning of boot time.
+        assert_eq!([u64::MAX, u64::MAX / 1000, 1].map(|time| clocks.boot_ns(time, Some(65), 2)), [None; 3]);
+        assert_eq!([u64::MAX, 1 << 62, 0].map(|time| clocks.boot_ns(time, None, 2)), [None, None, Some(0)]);
     }
 
     #[test]
@@ -158,6 +173,7 @@ mod tests {
         let mut clocks = Clocks::default();
         clocks.learn(&snapshot(&[(64, 77, true, 1), (6, 5000, false, 1)]), 1);
         let times: Vec<_> = [10, 5, -15i64 as u64, 0].map(|step| clocks.boot_ns(step, Some(64), 1)).into();
-        assert_eq!(times, [5010, 5015, 5000, 5000]);
+        assert_eq!(times, [5010, 5015, 5000, 5000].map(Some));
+        assert_eq!([i64::MAX as u64, 1].map(|step| clocks.boot_ns(step, Some(64), 1)), [None, Some(5001)]);
     }
 }

@@ -20,7 +20,8 @@ use std::path::PathBuf;
 
 use crate::batch::Row;
 use crate::catalog::FILE_NONE;
-use crate::load::parser::{Parser, Threads, lines};
+use crate::load::parser::{BACKWARD, Parser, Threads, lines};
+use crate::load::pull::whole_ns;
 use crate::load::source::{Format, Opening, Sources};
 use crate::load::text;
 use crate::names::readable;
@@ -85,10 +86,11 @@ impl DxtParser {
         } else if let Some(id) = fact.strip_prefix("jobid:") {
             self.job.id = Some(id.trim().into());
         } else if let Some(seconds) = fact.strip_prefix("start_time:") {
-            self.job.start_ns = seconds.trim().parse().map_or(0, seconds_ns);
+            self.job.start_ns = seconds_ns(seconds).unwrap_or(0);
+            into.broken += (seconds_ns(seconds).is_none()) as u64;
         } else if let Some(seconds) = fact.strip_prefix("end_time:") {
             // The last second is part of the job.
-            self.job.end_ns = seconds.trim().parse().ok().map(|seconds: f64| seconds_ns(seconds + 1.0));
+            self.job.end_ns = seconds_ns(seconds).and_then(|ns| ns.checked_add(1_000_000_000));
         } else if let Some(command) = fact.strip_prefix("exe:") {
             self.job.command = Some(command.trim().into());
         } else if let Some(columns) = fact.strip_prefix("Module") {
@@ -123,8 +125,12 @@ impl DxtParser {
             }
         });
         let kind = into.catalog.moving(name, &layer);
-        let ts = self.job.start_ns.saturating_add(seconds_ns(start));
-        let dur = seconds_ns(end - start).max(0);
+        let ts = self.job.start_ns.checked_add(whole_ns(start * 1e9)?)?;
+        let dur = whole_ns((end - start) * 1e9)?;
+        if dur < 0 {
+            into.remarks(BACKWARD);
+        }
+        let dur = dur.max(0);
         let file = self.file;
         let row = Row { file, pos, requested: length, bytes: length, ret: length, ..Row::new(ts, dur, kind) };
         let tid = thread.map_or(rank, |id| self.thread_number(rank, id));
@@ -145,7 +151,6 @@ fn program(command: &str) -> Option<String> {
 }
 
 /// Seconds as nanoseconds; what is no time is none.
-fn seconds_ns(seconds: f64) -> i64 {
-    // The conversion saturates, and NaN becomes 0.
-    (seconds * 1e9).round() as i64
+fn seconds_ns(seconds: &str) -> Option<i64> {
+    whole_ns(seconds.trim().parse::<f64>().ok()? * 1e9)
 }

@@ -20,6 +20,7 @@ use crate::load::arguments::SOURCE;
 use crate::load::duplicates::Duplicates;
 use crate::load::errors::Note;
 use crate::load::guarded::guarded;
+use crate::load::parser::is_event;
 use crate::load::source::{Format, Opening, Reader, Source, Sources};
 use crate::load::stored::{self, StoredFile};
 use crate::schema::{is_events, schema};
@@ -226,30 +227,32 @@ impl Source for ParquetSource {
         wanted: Wanted,
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
+        let mut broken = 0;
         let mut read = || -> Result<(), ArrowError> {
             let builder = ParquetRecordBatchReaderBuilder::try_new(StoredFile::open(&self.path)?)?;
             let builder = builder.with_row_groups(vec![index as usize]).with_batch_size(ROWS);
             let mut group = guarded(|| builder.build())??;
             while let Some(rows) = guarded(|| group.next())? {
-                self.batches(&rows?, catalog, wanted, take)?;
+                broken += self.batches(&rows?, catalog, wanted, take)?;
             }
             Ok(())
         };
-        read().map_err(|_| Damage::Broken(BROKEN_GROUP))
+        read().map_err(|_| Damage::Broken(BROKEN_GROUP))?;
+        if broken > 0 { Err(Damage::Broken("rows with numbers that no event has")) } else { Ok(()) }
     }
 }
 
 impl ParquetSource {
-    /// Splits rows where process or thread change.
+    /// Splits rows where process or thread change. Says how many are no events.
     fn batches(
         &self,
         rows: &RecordBatch,
         catalog: &Catalog,
         wanted: Wanted,
         take: &mut dyn FnMut(&mut Batch),
-    ) -> Result<(), ArrowError> {
+    ) -> Result<u64, ArrowError> {
         let columns = Columns::of(rows, catalog)?;
-        let mut batch = Batch::default();
+        let (mut batch, mut broken) = (Batch::default(), 0);
         let mut place = None;
         for row in 0..rows.num_rows() {
             let proc = self.numbers.get(&columns.proc[row]).copied();
@@ -265,7 +268,12 @@ impl ParquetSource {
             } else if proc == Some(None) {
                 continue;
             }
-            batch.push(&columns.row(row));
+            let event = columns.row(row);
+            if !is_event(&event) {
+                broken += 1;
+                continue;
+            }
+            batch.push(&event);
             let place = batch.len() as u32 - 1;
             batch.sources.extend(columns.source(row, catalog).map(|file| (place, file)));
             if wanted.args {
@@ -275,7 +283,7 @@ impl ParquetSource {
         if !batch.is_empty() {
             take(&mut batch);
         }
-        Ok(())
+        Ok(broken)
     }
 }
 

@@ -33,7 +33,7 @@ use foldhash::fast::RandomState;
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE};
 use crate::load::arguments::SOURCE;
-use crate::load::parser::{Parser, Threads, lines};
+use crate::load::parser::{BACKWARD, Parser, Threads, lines};
 use crate::load::source::{Format, Opening, Recognised, Sources};
 use crate::load::stored;
 use crate::load::text as text_file;
@@ -302,7 +302,11 @@ impl StraceParser {
             let after = memchr::memmem::find(resumed, b"resumed>")? + b"resumed>".len();
             let (begin, mut whole) = self.begun.remove(&tid)?;
             whole.extend_from_slice(&resumed[after..]);
-            return self.call(tid, (begin, ts.saturating_sub(begin).max(0)), &whole, into);
+            let dur = ts.saturating_sub(begin);
+            if dur < 0 {
+                into.remarks(BACKWARD);
+            }
+            return self.call(tid, (begin, dur.max(0)), &whole, into);
         }
         self.call(tid, (ts, 0), rest, into)
     }

@@ -58,6 +58,9 @@ use crate::ops::Op;
 pub use self::frames::{Chapters, chapters};
 pub use self::unpack::PACKED_MAX;
 
+/// A time beyond all that fit.
+const NO_TIME: Damage = Damage::Broken("a time that no clock shows");
+
 /// Places of damage remembered; all are counted.
 const DAMAGE_MAX: usize = 1000;
 
@@ -266,8 +269,10 @@ impl Reader {
     fn moment(&mut self, moment: &Moment, take: &mut Take) {
         let sequence = self.sequence(moment.sequence);
         let clock = self.sequences[sequence].clock;
-        let time = self.clocks.boot_ns(moment.time, clock, moment.sequence);
-        self.event(moment.event, time, sequence, take);
+        match self.clocks.boot_ns(moment.time, clock, moment.sequence) {
+            Some(time) => self.event(moment.event, time, sequence, take),
+            None => self.damage(NO_TIME),
+        }
     }
 
     fn damage(&mut self, damage: Damage) {
@@ -303,7 +308,8 @@ impl Reader {
         });
         if let (Some(event), true) = (packet.event, events) {
             match time {
-                Some(time) => self.event(event, time, sequence, take),
+                Some(Some(time)) => self.event(event, time, sequence, take),
+                Some(None) => self.damage(NO_TIME),
                 None => self.skipped += 1,
             }
         }

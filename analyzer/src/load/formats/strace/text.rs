@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
             }
         }
         let result = rest.trim_ascii_start().strip_prefix(b"=")?;
-        Some(Call { name, arguments, result: Outcome::read(result.trim_ascii()) })
+        Some(Call { name, arguments, result: Outcome::read(result.trim_ascii())? })
     }
 
     /// One of its arguments; nothing where it has fewer.
@@ -69,16 +69,26 @@ impl<'a> Call<'a> {
 
 impl<'a> Outcome<'a> {
     /// `3</a>`, `-1 EBADF (Bad file descriptor)`, `-1 (errno 512)`, `?`, each with `<0.000021>` behind it.
-    fn read(text: &'a [u8]) -> Outcome<'a> {
-        let timed = memchr::memrchr(b'<', text).and_then(|at| Some((at, seconds(text[at + 1..].strip_suffix(b">")?)?)));
+    /// `None` where a number is larger than any.
+    fn read(text: &'a [u8]) -> Option<Outcome<'a>> {
+        let shown_time = |at: usize| {
+            let digits = text[at + 1..].strip_suffix(b">")?;
+            let is_time = digits.contains(&b'.') && digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+            is_time.then(|| Some((at, seconds(digits)?)))
+        };
+        let timed = match memchr::memrchr(b'<', text).and_then(shown_time) {
+            Some(time) => Some(time?),
+            None => None,
+        };
         let text = timed.map_or(text, |(at, _)| text[..at].trim_ascii_end());
         let end = text.iter().position(|byte| matches!(byte, b' ' | b'<')).unwrap_or(text.len());
         let ret = match number(&text[..end]) {
             Some(-1) => errno_of(text[end..].trim_ascii_start()).map_or(FAILED, |number| -number),
             Some(ret) => ret.max(-1),
+            None if end > 0 && text[..end].iter().all(u8::is_ascii_digit) => return None,
             None => ABSENT,
         };
-        Outcome { ret, made: shown(text), dur: timed.map(|(_, dur)| dur) }
+        Some(Outcome { ret, made: shown(text), dur: timed.map(|(_, dur)| dur) })
     }
 }
 
@@ -287,16 +297,18 @@ mod tests {
 
     #[test]
     fn results_of_every_kind_are_understood() {
-        let ret = |text: &str| Outcome::read(text.as_bytes()).ret;
+        let read = |text: &'static str| Outcome::read(text.as_bytes());
+        let ret = |text| read(text).unwrap().ret;
         assert_eq!(ret("3</a b = c> <0.1>"), 3);
         assert_eq!(
             (ret("-1 ELOOP (Too many levels) <0.1>"), ret("-1 (errno 512)"), ret("-1 ENEVERHEARD (x)")),
             (-40, -512, FAILED)
         );
         assert_eq!((ret("?"), ret("? ERESTARTSYS (To be restarted)"), ret("0x10"), ret("0")), (ABSENT, ABSENT, 16, 0));
-        let outcome = Outcome::read(b"11</dev/full<char 1:7>> <0.000007>");
+        let outcome = read("11</dev/full<char 1:7>> <0.000007>").unwrap();
         assert_eq!((outcome.made, outcome.dur), (Some(&b"/dev/full<char 1:7>"[..]), Some(7000)));
-        assert_eq!(Outcome::read(b"16</t/new.txt>(deleted) <0.5>").made, Some(&b"/t/new.txt"[..]));
+        assert_eq!(read("16</t/new.txt>(deleted) <0.5>").unwrap().made, Some(&b"/t/new.txt"[..]));
+        assert_eq!((read("0 <99999999999.5>"), read("9223372036854775808 <0.5>")), (None, None));
     }
 
     #[test]
