@@ -1,9 +1,14 @@
--- Allocation: who took part. With a filter, hosts and processes are those with events.
+-- Allocation: who took part. What was lost may have been anything, of any process that is asked for.
+with taking as (
+  -- With a filter, those with events; without, all: hosts counts those that take part.
+  select * from processes
+  where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
+)
 select
   (select count(*) from hosts) as hosts,
-  (select count(*) from processes) as processes,
-  (select count(*) from (select distinct host, pid, start_ts from processes)) as pids,
-  (select count(*) from processes where ended = 'killed') as killed,
+  (select count(*) from taking) as processes,
+  (select count(*) from (select distinct host, pid, start_ts from taking)) as pids,
+  (select count(*) from taking where ended = 'killed') as killed,
   (select count(*) from (select distinct host, pid, tid from events)) as threads,
   (select count(*) from (select distinct host, pid, tid from events
      where layer <> 'app' and class in ('read', 'write', 'metadata', 'sync') and (file is null or file not like '<%')
@@ -11,8 +16,8 @@ select
   (select count(*) from (select distinct host, pid, tid from events
      where layer = 'app' and class = 'compute')) as compute_threads,
   (select count(*) from events) as events,
-  (select sum(lost) from processes) as lost,
-  (select sum(aggregated) from processes) as aggregated,
-  (select sum(filtered) from processes) as filtered,
-  (select sum(names_lost) from processes) as names_lost,
-  (select sum(misused_spans) from processes) as misused_spans;
+  (select coalesce(sum(lost), 0) from processes) as lost,
+  (select coalesce(sum(aggregated), 0) from processes) as aggregated,
+  (select coalesce(sum(filtered), 0) from processes) as filtered,
+  (select coalesce(sum(names_lost), 0) from processes) as names_lost,
+  (select coalesce(sum(misused_spans), 0) from processes) as misused_spans;

@@ -1,4 +1,9 @@
 -- By process: a row a program image.
+with taking as (
+  -- With a filter, those with events; without, all: hosts counts those that take part.
+  select * from processes
+  where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
+)
 select p.proc, p.host, p.pid, p.rank, coalesce(p.program, '') as program, p.ended, p.threads, p.lost, p.events,
   count(*) filter (where e.ret < 0 and e.class <> 'wait') as failed, p.bytes_read, p.bytes_written,
   coalesce(sum(e.dur) filter (where e.on_file and e.class = 'read'), 0) as read_ns,
@@ -9,7 +14,7 @@ select p.proc, p.host, p.pid, p.rank, coalesce(p.program, '') as program, p.ende
   coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
   coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns, min(e.ts) as first_ts
-from processes p left join (
+from taking p left join (
     select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
   ) e on e.proc = p.proc
 group by p.proc, p.host, p.pid, p.rank, p.program, p.ended, p.threads, p.lost, p.events, p.bytes_read, p.bytes_written

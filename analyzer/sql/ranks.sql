@@ -1,5 +1,10 @@
 -- By rank: its program images, and what they did together. span_ns is that of the image it was longest in.
-with each as (
+with taking as (
+  -- With a filter, those with events; without, all: hosts counts those that take part.
+  select * from processes
+  where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
+),
+each as (
   select p.proc, p.rank, p.host, p.pid, p.start_ts, p.events, p.bytes_read, p.bytes_written,
     count(*) filter (where e.ret < 0 and e.class <> 'wait') as failed,
     coalesce(sum(e.dur) filter (where e.on_file and e.class = 'read'), 0) as read_ns,
@@ -10,7 +15,7 @@ with each as (
     coalesce(sum(e.dur) filter (where e.layer <> 'app' and not e.on_file and e.class = 'read'
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
     coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
-  from processes p left join (
+  from taking p left join (
     select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
   ) e on e.proc = p.proc
   where p.rank is not null

@@ -39,15 +39,23 @@ fn opened(path: &Path) -> Arc<Trace> {
 }
 
 fn summary(trace: &Trace) -> Value {
-    let (all, progress) = (Filter::default(), Progress::default());
-    let mut analysis = analyse(trace, &all, 2, &progress).unwrap();
-    refine(trace, &all, 2, &progress, &mut analysis).unwrap();
+    filtered_summary(trace, &Filter::default())
+}
+
+fn filtered_summary(trace: &Trace, filter: &Filter) -> Value {
+    let progress = Progress::default();
+    let mut analysis = analyse(trace, filter, 2, &progress).unwrap();
+    refine(trace, filter, 2, &progress, &mut analysis).unwrap();
     serde_json::to_value(analysis.summary(trace)).unwrap()
 }
 
 /// The rows of a query, their columns by name.
 fn asked(trace: &Arc<Trace>, sql: &str) -> Vec<Map<String, Value>> {
-    let session = Session::new(trace.clone(), Filter::default(), 2, 1 << 30).unwrap();
+    asked_of(trace, &Filter::default(), sql)
+}
+
+fn asked_of(trace: &Arc<Trace>, filter: &Filter, sql: &str) -> Vec<Map<String, Value>> {
+    let session = Session::new(trace.clone(), filter.clone(), 2, 1 << 30).unwrap();
     let mut out = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -98,14 +106,19 @@ fn slack(row: &Map<String, Value>, figure: &str) -> f64 {
 
 /// Compares every figure of every section that has SQL; says how many those were.
 fn compare(name: &str, trace: &Arc<Trace>) -> usize {
-    let summary = summary(trace);
+    compare_filtered(name, trace, &Filter::default())
+}
+
+/// The same of what passes a filter.
+fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
+    let summary = filtered_summary(trace, filter);
     let mut compared = 0;
     for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.sql?))) {
         let printed = match &summary[section] {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
-        let found = asked(trace, sql);
+        let found = asked_of(trace, filter, sql);
         assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
         for (found, printed) in found.iter().zip(&printed) {
             let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();
@@ -192,6 +205,54 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
     let tables = Folder::new("sql-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     assert!(compare("Parquet", &opened(tables.path())) > 300);
+}
+
+/// Every process that calls and one that only says that it lost something, on machines and of ranks of their own.
+#[test]
+fn with_each_filter_of_a_trace_and_of_its_parquet() {
+    let folder = Folder::new("sql-filtered");
+    generate(folder.path(), &Plan { events: 2000, copies: true, moments: true, ..Plan::default() }, &|_, _, _| ())
+        .unwrap();
+    let events: String = (0..40)
+        .map(|at| {
+            let (pid, cat) = (at % 4 + 10, ["POSIX", "POSIX", "STDIO", "app"][at % 4]);
+            format!(
+                r#"{{"ph":"X","name":"{}","cat":"{cat}","pid":{pid},"tid":{pid},"ts":{},"dur":{},"args":{{"fname":"/data/{}/x","ret":{at}}}}},"#,
+                ["read", "write", "fread", "step"][at % 4], 1_700_000_000_000_000 + at, at * at, at % 3,
+            )
+        })
+        .collect();
+    let lost = r#"{"ph":"M","name":"process_loss","pid":99,"tid":99,"args":{"lost":"7"}}"#;
+    std::fs::write(folder.path().join("other.json"), format!("[{events}{lost}]")).unwrap();
+    let trace = opened(folder.path());
+    let tables = Folder::new("sql-filtered-parquet");
+    export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
+    let bounds = &asked(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
+    let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
+    let all = Filter::default;
+    let pids = asked(&trace, "select pid from processes order by proc limit 1");
+    let glob = |pattern: &str| vec![glob::Pattern::new(pattern).unwrap()];
+    let filters = [
+        Filter { pids: vec![pids[0]["pid"].as_i64().unwrap() as i32, 99], ..all() },
+        Filter { cats: vec!["posix".into()], ..all() },
+        Filter { cats: vec!["stdio".into()], ..all() },
+        Filter { files: glob("*/data/*1/*"), ..all() },
+        Filter { min_dur_ns: 500_000, ..all() },
+        Filter { from: Some(first + (last - first) / 3), ..all() },
+        Filter { to: Some(first + (last - first) / 3), ..all() },
+        Filter { ranks: vec![0], ..all() },
+        Filter { cats: vec!["posix".into()], min_dur_ns: 20_000, from: Some(first), ..all() },
+    ];
+    for (of, trace) in [("trace", &trace), ("Parquet", &opened(tables.path()))] {
+        let step = if of == "trace" { 1 } else { 3 };
+        for filter in filters.iter().step_by(step) {
+            let compared = compare_filtered(&format!("{of} {filter:?}"), trace, filter);
+            assert!(compared > 60, "{of} {filter:?}: {compared}");
+        }
+        // What takes part is fewer than what is there, or the test says nothing.
+        let taking = filtered_summary(trace, &filters[2])["allocation"]["processes"].as_u64().unwrap();
+        assert!(taking > 0 && taking < trace.catalog.processes().len() as u64, "{taking}");
+    }
 }
 
 /// Stored events are read as they stand, but for numbers of files, which are made anew.

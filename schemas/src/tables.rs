@@ -42,7 +42,11 @@ const fn table(name: &'static str, meaning: &'static str, columns: &'static [Col
 pub const TABLES: [Table; 4] = [
     table("events", "one row a call, span, instant or counter", EVENTS),
     table("files", "one row a distinct path", FILES),
-    table("processes", "one row a process image: an exec begins a new one of the same pid and start_ts", PROCESSES),
+    table(
+        "processes",
+        "one row a process image: an exec begins a new one of the same pid and start_ts; with --pid or --rank those asked for",
+        PROCESSES,
+    ),
     table("hosts", "one row a machine", HOSTS),
 ];
 
@@ -142,7 +146,12 @@ pub const HOSTS: &[Column] = &[
     column("cores", Type::Int32, true, "processors"),
     column("memory", Type::Int64, true, "bytes"),
     column("kernel", Type::Text, true, "release of the kernel"),
-    column("processes", Type::Int64, false, "process images traced on it"),
+    column(
+        "processes",
+        Type::Int64,
+        false,
+        "process images traced on it; with a filter those with events, and machines without are left out",
+    ),
     column("clock_offset_ns", Type::Int64, false, "Unix time minus boot time"),
     column("clock_spread_ns", Type::Int64, false, "steps of the wall clock while processes ran"),
 ];

@@ -151,7 +151,7 @@ fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(),
     let rows = [
         facts::files(catalog, analysis)?,
         facts::processes(catalog, analysis)?,
-        facts::hosts(catalog)?,
+        facts::hosts(catalog, None)?,
         summary_table(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))

@@ -53,21 +53,24 @@ pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
     RecordBatch::try_new(schema(tables::FILES), columns)
 }
 
-/// Every process image, with events or without.
+/// Every process image that the filter asks for, with events or without: what was lost may have passed.
 pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let hosts = catalog.hosts();
-    let processes = catalog.processes();
+    let all = catalog.processes();
     let nothing = ProcessCount::default();
     let counted = |i: usize| analysis.counted.processes.get(i).unwrap_or(&nothing);
-    let rows = || processes.iter().enumerate().map(|(i, process)| (process, counted(i)));
-    let word = |of: fn(&Process) -> Option<&str>| text(processes.iter().map(of));
+    let asked = |process: &Process| analysis.filter.takes_process(process.pid, process.rank);
+    let asked: Vec<(usize, &Process)> = all.iter().enumerate().filter(|(_, process)| asked(process)).collect();
+    let rows = || asked.iter().map(|(i, process)| (*process, counted(*i)));
+    let processes = || asked.iter().map(|(_, process)| *process);
+    let word = |of: fn(&Process) -> Option<&str>| text(processes().map(of));
     let whole = |of: fn(&Process, &ProcessCount) -> i64| int64(rows().map(|(p, c)| Some(of(p, c))));
     let columns = vec![
-        int32((0..processes.len()).map(|proc| Some(proc as i32))),
-        text(processes.iter().map(|process| hosts.get(process.host as usize).map(|host| host.name.as_str()))),
-        int32(processes.iter().map(|process| Some(process.pid))),
-        int32(processes.iter().map(|process| process.ppid)),
-        int32(processes.iter().map(|process| process.rank)),
+        int32(asked.iter().map(|(proc, _)| Some(*proc as i32))),
+        text(processes().map(|process| hosts.get(process.host as usize).map(|host| host.name.as_str()))),
+        int32(processes().map(|process| Some(process.pid))),
+        int32(processes().map(|process| process.ppid)),
+        int32(processes().map(|process| process.rank)),
         word(|process| process.job.as_deref()),
         word(|process| process.program.as_deref()),
         word(|process| process.command.as_deref()),
@@ -84,18 +87,25 @@ pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, 
         whole(|process, _| process.filtered as i64),
         whole(|process, _| process.names_lost as i64),
         whole(|process, _| process.misused_spans as i64),
-        int64(processes.iter().map(|process| process.tracer_ns)),
+        int64(processes().map(|process| process.tracer_ns)),
         word(|process| Some(&process.source)),
     ];
     RecordBatch::try_new(schema(tables::PROCESSES), columns)
 }
 
-pub fn hosts(catalog: &Catalog) -> Result<RecordBatch, ArrowError> {
-    let hosts = catalog.hosts();
-    let mut processes = vec![0i64; hosts.len()];
-    for process in catalog.processes() {
-        processes[process.host as usize] += 1;
+/// Every machine; where events were counted that passed a filter, those of which some did, with the processes of those.
+pub fn hosts(catalog: &Catalog, analysis: Option<&Analysis>) -> Result<RecordBatch, ArrowError> {
+    let (hosts, processes) = (catalog.hosts(), catalog.processes());
+    let mut taking = vec![0i64; hosts.len()];
+    match analysis {
+        Some(analysis) => {
+            analysis.partakers(&processes).iter().for_each(|(process, _)| taking[process.host as usize] += 1);
+        }
+        None => processes.iter().for_each(|process| taking[process.host as usize] += 1),
     }
+    let is_filtered = analysis.is_some_and(|analysis| !analysis.filter.is_empty());
+    let rows = hosts.into_iter().zip(taking).filter(|(_, taking)| !is_filtered || *taking > 0);
+    let (hosts, processes): (Vec<_>, Vec<_>) = rows.unzip();
     let columns = vec![
         text(hosts.iter().map(|host| Some(host.name.as_str()))),
         text(hosts.iter().map(|host| host.boot_id.as_deref())),

@@ -26,8 +26,8 @@ use crate::schema::schema;
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
-/// Tables that need a count over all events before they can be asked.
-const COUNTED: [&str; 2] = ["files", "processes"];
+/// Tables that need a count over all events before they can be asked; hosts only does with a filter.
+const COUNTED: [&str; 3] = ["files", "processes", "hosts"];
 
 /// Others who read and count in the place of this process.
 pub trait Helpers: Send + Sync {
@@ -106,7 +106,7 @@ impl Session {
         let is_shared_out = helpers.is_some();
         let events = EventsTable::new(trace.clone(), filter.clone(), partitions, latest.clone(), is_shared_out);
         context.register_table("events", Arc::new(events))?;
-        let hosts = facts::hosts(&trace.catalog)?;
+        let hosts = facts::hosts(&trace.catalog, None)?;
         context.register_batch("hosts", hosts)?;
         let counted = Arc::default();
         let session = Session { helpers, trace, filter, threads, context, counted, files: false, latest };
@@ -142,7 +142,7 @@ impl Session {
             self.context.register_batch(name, rows)?;
         }
         self.context.deregister_table("hosts")?;
-        self.context.register_batch("hosts", facts::hosts(&self.trace.catalog)?)?;
+        self.context.register_batch("hosts", facts::hosts(&self.trace.catalog, Some(analysis))?)?;
         self.counted.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -156,7 +156,8 @@ impl Session {
         }
         let mut plan = self.planned(sql).await?;
         let lower = sql.to_lowercase();
-        if !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| lower.contains(table)) {
+        let counts = |table: &str| lower.contains(table) && (table != "hosts" || !self.filter.is_empty());
+        if !self.counted.load(Ordering::Relaxed) && COUNTED.iter().any(|table| counts(table)) {
             let analysis = match &self.helpers {
                 Some(helpers) => helpers.analyse(progress)?,
                 None => analyse(&self.trace, &self.filter, self.threads, progress)?,
