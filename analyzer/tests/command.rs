@@ -409,3 +409,21 @@ fn damaged_parquet_is_one_sentence_that_says_what_to_do() {
     std::fs::write(&alone, &events).unwrap();
     assert!(refused(&[&alone.display().to_string()]).contains("give the folder that --parquet wrote"));
 }
+
+/// Lines of prose end where the next word has no room, or a paragraph ends.
+#[test]
+fn texts_of_help_are_wrapped_once() {
+    let is_prose = |line: &str| line.starts_with(|c: char| c.is_alphabetic());
+    for words in [&["--help"][..], &["worker", "--help"]] {
+        let help = printed(words);
+        let lines: Vec<&str> = help.lines().collect();
+        for pair in
+            lines.windows(2).filter(|pair| pair.iter().all(|line| is_prose(line)) && !pair[0].ends_with([':', '.']))
+        {
+            let word = pair[1].split(' ').next().unwrap_or_default();
+            assert!(pair[0].len() + 1 + word.len() > 99, "{words:?}: {pair:?}");
+        }
+        assert!(lines.iter().all(|line| line.chars().count() <= 116), "{words:?}");
+        assert!(words.len() == 1 || help.contains("Usage: dlio-analyze worker [OPTIONS]"), "{help}");
+    }
+}

@@ -32,7 +32,7 @@ use crate::{explain, locate, system, terminal};
   dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, no events
 
-Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be
+Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be \
 executed; 2 or 4 if the trace folder or the library cannot be used (nothing was started then)")]
 pub struct Options {
     /// Folder for the trace; made if need be
@@ -426,13 +426,8 @@ fn human(bytes: u64) -> String {
 
 fn variables() -> String {
     let row = |variable: &env::Variable| {
-        format!(
-            "{}={}\n    {} (default: {})\n",
-            variable.name,
-            variable.values,
-            variable.meaning,
-            shown_default(variable)
-        )
+        let meaning = format!("{} (default: {})", variable.meaning, shown_default(variable));
+        format!("{}={}\n{}", variable.name, variable.values, wrapped(meaning.split(' '), "    "))
     };
     env::VARIABLES.iter().map(row).collect()
 }
@@ -476,7 +471,7 @@ fn operations() -> String {
     let mut out = String::from("Recorded, whatever the spelling (open64 and __open_2 are open):\n");
     for layer in Layer::ALL {
         let names: Vec<_> = OPS.iter().filter(|info| info.layer == layer).map(|info| info.name).collect();
-        out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(&names));
+        out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(names.iter().copied(), "  "));
     }
     out += "\nNot recorded:\n\n";
     let column = UNSEEN.iter().map(|(what, _)| what.len()).max().unwrap_or(0) + 2;
@@ -484,17 +479,17 @@ fn operations() -> String {
     out
 }
 
-fn wrapped(names: &[&str]) -> String {
+/// Words in lines that begin with `indent`.
+fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str) -> String {
     const WIDTH: usize = 96;
-    let mut out = String::new();
-    let mut line = String::from(" ");
-    for name in names {
-        if line.len() + name.len() + 1 > WIDTH {
-            out += &line;
-            out.push('\n');
-            line = String::from(" ");
+    let (mut out, mut line) = (String::new(), String::new());
+    for word in words {
+        if !line.is_empty() && line.len() + word.len() + 1 > WIDTH {
+            out = out + &line + "\n";
+            line.clear();
         }
-        line = line + " " + name;
+        line += if line.is_empty() { indent } else { " " };
+        line += word;
     }
     out + &line + "\n"
 }

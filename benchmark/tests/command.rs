@@ -767,3 +767,21 @@ fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
     // Signals 1 and 2.
     assert_eq!(ignored & 3, 3, "{printed}");
 }
+
+/// Lines of prose end where the next word has no room, or a paragraph ends.
+#[test]
+fn texts_of_help_are_wrapped_once() {
+    let folder = Folder::new("help");
+    let is_prose = |line: &str| line.starts_with(|c: char| c.is_alphabetic());
+    for words in [["trace", "--help"], ["trace", "--help-env"]] {
+        let help = String::from_utf8(dlio(&folder, &words).stdout).unwrap();
+        let lines: Vec<&str> = help.lines().collect();
+        for pair in
+            lines.windows(2).filter(|pair| pair.iter().all(|line| is_prose(line)) && !pair[0].ends_with([':', '.']))
+        {
+            let word = pair[1].split(' ').next().unwrap_or_default();
+            assert!(pair[0].len() + 1 + word.len() > 99, "{words:?}: {pair:?}");
+        }
+        assert!(lines.iter().all(|line| line.chars().count() <= 116), "{words:?}");
+    }
+}

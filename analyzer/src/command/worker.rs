@@ -18,7 +18,7 @@ use crate::cluster::worker::{Worker, Works};
 
 /// Do the reading and counting for a `dlio-analyze --workers` on another machine
 #[derive(Parser, Debug)]
-#[command(name = "dlio-analyze worker", version, after_help = AFTER)]
+#[command(name = "dlio-analyze worker", bin_name = "dlio-analyze worker", version, max_term_width = 100, after_help = AFTER)]
 struct Arguments {
     /// Where to listen: an address of this machine, or 0.0.0.0 for all of them, and a port (0: any that is free)
     #[arg(long, value_name = "ADDR:PORT")]
@@ -47,8 +47,8 @@ struct Arguments {
 }
 
 const AFTER: &str = "\
-Other machines have to know a token, the same everywhere; with it everything is encrypted, and both sides prove that they
-have it. Workers that listen at 127.0.0.1 do without encryption, and without a token if none is given: then whoever works on
+Other machines have to know a token, the same everywhere; with it everything is encrypted, and both sides prove that they \
+have it. Workers that listen at 127.0.0.1 do without encryption, and without a token if none is given: then whoever works on \
 this machine may ask.
 
 Example, two machines that see the same file system:

@@ -185,7 +185,7 @@ impl Named {
             return Ok(Named::Single { span: what == "span", name: name.into(), field });
         }
         let meant = nearest(typed, METRICS.iter().map(|metric| metric.name));
-        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+        let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
         Err(format!("there is no metric {typed:?}{meant} --explain lists them"))
     }
 
