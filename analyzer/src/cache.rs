@@ -4,6 +4,7 @@
 //! DIR/.dlio-cache                    of a folder
 //! DIR/.NAME.dlio-cache               of a file
 //! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   of several, and where the folder cannot be written
+//! PLACE-blocks                       beside any of these: the index of blocks, `load::index`
 //!
 //! magic  version  |  length  files  |  length  summary  |  length  units        each part zstd of MessagePack
 //! ```
@@ -13,17 +14,17 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{BufWriter, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::draft::Draft;
+use crate::kept::{PART_MAX, packed, relative, trusted, unpacked};
 use crate::load::facts::Facts;
+use crate::load::index::Index;
 use crate::load::inputs::CACHE_NAME;
 use crate::load::stored;
 use crate::load::{Trace, bucket};
@@ -36,12 +37,8 @@ const MAGIC: &[u8; 8] = b"DLIOKEPT";
 /// Raise this when the parts change, or when a figure of the summary changes its meaning.
 const VERSION: u32 = 9;
 
-/// A file that changed less than this before it was read may change again without another time: clocks of file systems
-/// are that coarse.
-const SETTLED: Duration = Duration::from_secs(2);
-
-/// Larger parts are damage: those of a billion events and 100,000 files stay far below.
-const PART_MAX: u64 = 512 << 20;
+/// Behind the name of the cache: the index of blocks, see [`crate::load::index`].
+const BLOCKS: &str = "-blocks";
 
 /// The marks that tell a file from another and from itself after a change.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
@@ -99,9 +96,9 @@ impl Cache {
         };
         let mut settled = true;
         let identity = |(path, _): &(PathBuf, bool)| {
-            let Facts { size, modified, changed, inode, device } = stored::facts(path).ok()?;
-            let time = SystemTime::UNIX_EPOCH + Duration::new(modified.0.max(0) as u64, modified.1 as u32);
-            settled &= now.duration_since(time).is_ok_and(|age| age > SETTLED);
+            let facts = stored::facts(path).ok()?;
+            settled &= facts.is_settled(now);
+            let Facts { size, modified, changed, inode, device } = facts;
             Some(Identity { path: relative(path, &root), size, modified, changed, inode, device })
         };
         let files = files.iter().map(identity).collect::<Option<Vec<_>>>()?;
@@ -127,6 +124,25 @@ impl Cache {
         let same = about.program == program() && about.key == self.key && about.files == self.files;
         let (summary, units) = (part()?, part()?);
         same.then(|| Remembered { summary, units, same_words: about.given == self.given })
+    }
+
+    /// The index of blocks that is kept of these files, or an empty one. Files that came or changed since are not in it.
+    pub fn index(&self) -> Index {
+        Index::of(self.index_places().find_map(|place| trusted(&place, &self.root)), &self.root)
+    }
+
+    /// Keeps an index, if a file was walked that it did not hold.
+    pub fn store_index(&self, index: &Index) -> bool {
+        index.is_longer() && self.index_places().any(|place| write_index(&place, index).is_ok())
+    }
+
+    fn index_places(&self) -> impl Iterator<Item = PathBuf> {
+        let beside = |place: &PathBuf| {
+            let mut name = place.file_name().unwrap_or_default().to_os_string();
+            name.push(BLOCKS);
+            place.with_file_name(name)
+        };
+        self.places.iter().map(beside)
     }
 
     /// Keeps what a reading of all events found out. That it cannot be kept is no error; `false` says so.
@@ -191,10 +207,6 @@ fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), crate::summary::report::VERSION)
 }
 
-fn relative(path: &Path, root: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
-}
-
 /// The given paths as one text, wherever they are given from.
 fn spelled(given: &[String]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
@@ -224,31 +236,6 @@ fn number(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-fn packed(part: &impl Serialize) -> Option<Vec<u8>> {
-    let plain = rmp_serde::to_vec_named(part).ok()?;
-    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
-    encoder.include_checksum(true).ok()?;
-    encoder.write_all(&plain).ok()?;
-    encoder.finish().ok()
-}
-
-fn unpacked<T: DeserializeOwned>(part: &[u8]) -> Option<T> {
-    let mut plain = Vec::new();
-    let decoder = zstd::stream::read::Decoder::new(part).ok()?;
-    decoder.take(PART_MAX).read_to_end(&mut plain).ok()?;
-    rmp_serde::from_slice(&plain).ok()
-}
-
-/// What lies at a place where others may be able to put something: a file of this user's, or of whose the trace is. A pipe
-/// is not waited for, a link not followed.
-fn trusted(place: &Path, root: &Path) -> Option<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = File::options().read(true).custom_flags(flags).open(place).ok()?;
-    let facts = file.metadata().ok()?;
-    let owns = |path: &Path| std::fs::metadata(path).is_ok_and(|owner| owner.uid() == facts.uid());
-    (facts.is_file() && (owns(Path::new("/proc/self")) || owns(root))).then_some(file)
-}
-
 fn read_part(file: &mut File) -> Option<Vec<u8>> {
     let mut length = [0; 8];
     file.read_exact(&mut length).ok()?;
@@ -256,6 +243,13 @@ fn read_part(file: &mut File) -> Option<Vec<u8>> {
     let mut part = Vec::new();
     file.take(length).read_to_end(&mut part).ok()?;
     (part.len() as u64 == length).then_some(part)
+}
+
+fn write_index(place: &Path, index: &Index) -> std::io::Result<()> {
+    std::fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))?;
+    let mut draft = BufWriter::new(Draft::private(place)?);
+    index.write(&mut draft)?;
+    draft.into_inner().map_err(IntoInnerError::into_error)?.commit()
 }
 
 /// Whole or not at all, whoever else writes at the same time.

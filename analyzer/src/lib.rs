@@ -28,6 +28,7 @@ pub mod filter;
 pub mod findings;
 pub mod grid;
 pub mod html;
+pub mod kept;
 pub mod load;
 pub mod names;
 pub mod scan;

@@ -228,3 +228,115 @@ fn categories_choose_blocks() {
     let filter = Filter { cats: vec!["compute".into()], ..Filter::default() };
     assert!(analyse(&trace, &filter, 2, &Progress::default()).unwrap().summary(&trace).allocation.events > 0);
 }
+
+/// A trace of files with blocks enough to be in an index.
+fn made_long(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let plan = Plan { events: 500_000, files: 500, moments: true, copies: true, ..Plan::default() };
+    generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
+    age(folder.path());
+    folder
+}
+
+/// Opens a trace by its index, keeps what that did not hold, and says whether there was any.
+fn open_by_index(folder: &Path) -> (Trace, bool) {
+    let (given, cache) = (given(folder), cache_of(folder));
+    let index = cache.index();
+    let trace = Trace::of(inputs::find(&given).unwrap(), &given, 2, &index).unwrap();
+    (trace, cache.store_index(&index))
+}
+
+/// What a trace says of itself before its events are read.
+fn described(trace: &Trace) -> String {
+    let notes = trace.notes.lock().unwrap();
+    format!("{} {:?} {:?} {:?} {notes:?}", trace.start(), trace.units, trace.catalog.processes(), trace.catalog.hosts())
+}
+
+fn walked(folder: &Path) -> Trace {
+    Trace::open(&given(folder), 2).unwrap()
+}
+
+#[test]
+fn a_trace_that_is_opened_by_its_index_is_the_one_that_was_walked() {
+    let folder = made_long("cache-index");
+    let truth = walked(folder.path());
+    let (first, kept) = open_by_index(folder.path());
+    assert!(kept);
+    let (second, longer) = open_by_index(folder.path());
+    assert!(!longer, "every file was found in the index");
+    let start = truth.start();
+    let window = Filter { from: Some(start + 3_000_000), to: Some(start + 5_000_000), ..Filter::default() };
+    let of_one = Filter { pids: vec![1001], ..window.clone() };
+    for trace in [&first, &second] {
+        assert_eq!(described(trace), described(&truth));
+    }
+    for filter in [Filter::default(), window, of_one] {
+        let summary = |trace: &Trace| analyse(trace, &filter, 2, &Progress::default()).unwrap().summary(trace);
+        let expected = summary(&truth);
+        assert!(expected.allocation.events > 0);
+        assert_eq!(shown(&summary(&second)), shown(&expected));
+    }
+    // The index is no part of the trace, and lies beside its cache.
+    let names = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with(".dlio-cache")).count(), 1);
+}
+
+#[test]
+fn an_index_is_not_believed_of_a_file_that_changed() {
+    let folder = made_long("cache-index-changes");
+    let first = file_of(folder.path(), 0);
+    let bytes = std::fs::read(&first).unwrap();
+    let middle = bytes.len() / 2;
+    let changes: [&dyn Fn(); 5] = [
+        // Cut, longer by an event's block, another byte, other files, and as it was.
+        &|| std::fs::write(&first, &bytes[..middle]).unwrap(),
+        &|| std::fs::write(&first, [&bytes[..], &bytes[16..middle]].concat()).unwrap(),
+        &|| std::fs::write(&first, [&bytes[..middle], &[!bytes[middle]], &bytes[middle + 1..]].concat()).unwrap(),
+        &|| assert!(std::fs::rename(&first, folder.path().join("moved.dlt")).is_ok()),
+        &|| std::fs::write(&first, &bytes).unwrap(),
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        open_by_index(folder.path());
+        change();
+        age(folder.path());
+        let truth = described(&walked(folder.path()));
+        for _ in 0..2 {
+            assert_eq!(described(&open_by_index(folder.path()).0), truth, "change {number}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_came_costs_the_index_of_itself_alone() {
+    let folder = made_long("cache-index-came");
+    open_by_index(folder.path());
+    let plan = Plan { events: 200_000, processes: 1, seed: 2, ..Plan::default() };
+    let beside = Folder::new("cache-index-beside");
+    generate(beside.path(), &plan, &|_, _, _| ()).unwrap();
+    std::fs::copy(file_of(beside.path(), 0), folder.path().join("later.dlt")).unwrap();
+    age(folder.path());
+    let (trace, longer) = open_by_index(folder.path());
+    assert_eq!((described(&trace), longer), (described(&walked(folder.path())), true));
+    assert!(!open_by_index(folder.path()).1);
+}
+
+#[test]
+fn an_index_of_other_files_or_none_at_all_changes_nothing() {
+    let (folder, other) = (made_long("cache-index-own"), made_long("cache-index-foreign"));
+    open_by_index(other.path());
+    let name = ".dlio-cache-blocks";
+    let truth = described(&walked(folder.path()));
+    // Files of the same names and sizes, in another folder.
+    std::fs::copy(other.path().join(name), folder.path().join(name)).unwrap();
+    let (trace, longer) = open_by_index(folder.path());
+    assert_eq!((described(&trace), longer), (truth.clone(), true));
+    let whole = std::fs::read(folder.path().join(name)).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut spoiled = whole.clone();
+        spoiled[at] ^= 0x10;
+        for bytes in [&spoiled[..], &whole[..at], b"no index"] {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+            assert_eq!(described(&open_by_index(folder.path()).0), truth, "byte {at}");
+        }
+    }
+}

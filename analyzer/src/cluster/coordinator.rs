@@ -174,6 +174,7 @@ impl Question<'_> {
             files: self.files.iter().map(file).collect::<Result<_, _>>()?,
             filter: SentFilter::of(self.filter),
             memory: self.memory,
+            index: self.trace.indexed,
             found: Found::of(self.trace),
         })
     }

@@ -95,10 +95,21 @@ pub struct Described {
     pub filter: SentFilter,
     /// Memory for names of events: see `Catalog::allow_names`.
     pub memory: u64,
+    /// Whether what was found out earlier is believed: see `load::index`.
+    pub index: bool,
     pub found: Found,
 }
 
 impl Described {
+    /// What was given, wherever this process was started.
+    pub fn whole_given(&self) -> Vec<String> {
+        let whole = |given: &String| match bucket::is_object(Path::new(given)) {
+            true => given.clone(),
+            false => self.here.path().join(given).to_string_lossy().into_owned(),
+        };
+        self.given.iter().map(whole).collect()
+    }
+
     /// Where a file lies.
     pub fn place(&self, file: &SentFile) -> PathBuf {
         let path = file.path.path();

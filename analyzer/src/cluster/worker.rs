@@ -11,6 +11,7 @@ use dlio_cluster::work::{Done, Out, Piece, Work};
 use super::rows::Rest;
 use super::task::{Count, Described, Found, Rows, SentFile, SentNote, Task, Write, Wrote, pack, unpack};
 use super::{query, writing};
+use crate::cache::Cache;
 use crate::load::{Trace, bucket, inputs};
 use crate::scan::Progress;
 use crate::summary::partial::{Asked, analyse_part};
@@ -109,9 +110,11 @@ impl Worker {
             bucket::list(given).map_err(|error| format!("{given}: {error}, where the worker was started"))?;
         }
         check_files(described, &described.files)?;
-        let files = described.files.iter().map(|file| (described.place(file), file.named)).collect();
+        let files: Vec<_> = described.files.iter().map(|file| (described.place(file), file.named)).collect();
+        let cache = if described.index { Cache::of(&described.whole_given(), &files) } else { None };
+        let index = cache.map(|cache| cache.index()).unwrap_or_default();
         let found = inputs::tell(files).map_err(|error| error.to_string())?;
-        let trace = Trace::of(found, &described.given, self.threads).map_err(|error| error.to_string())?;
+        let trace = Trace::of(found, &described.given, self.threads, &index).map_err(|error| error.to_string())?;
         trace.catalog.allow_names(described.memory);
         match Found::of(&trace) == described.found {
             true => Ok(trace),

@@ -41,7 +41,11 @@ impl Input {
 
     pub fn open(self, arguments: &Arguments) -> Result<(Trace, Option<Cache>), Failure> {
         let found = inputs::tell(self.files).map_err(Failure::Load)?;
-        let mut trace = Trace::of(found, &self.typed, arguments.threads()).map_err(Failure::Load)?;
+        let index = self.cache.as_ref().map(Cache::index).unwrap_or_default();
+        let mut trace = Trace::of(found, &self.typed, arguments.threads(), &index).map_err(Failure::Load)?;
+        if let Some(cache) = self.cache.as_ref().filter(|_| trace.settled) {
+            cache.store_index(&index);
+        }
         trace.catalog.allow_names(arguments.memory);
         if let (Some(cache), Some(remembered)) = (&self.cache, &self.remembered) {
             cache.recall(remembered, &mut trace);

@@ -17,6 +17,7 @@ pub mod formats;
 pub mod guarded;
 pub mod gzip;
 pub mod hashes;
+pub mod index;
 pub mod inputs;
 pub mod json;
 pub mod native;
@@ -45,6 +46,7 @@ use crate::filter::{Filter, Sieve};
 use crate::unit::{Categories, Seen, Unit};
 use errors::{LoadError, Note};
 use formats::FORMATS;
+use index::Index;
 use source::{Opening, Reader, Source};
 
 /// Everything that was given, ready to be read.
@@ -62,21 +64,23 @@ pub struct Trace {
     pub categories: Categories,
     /// True if no process writes any more, as far as can be told.
     pub settled: bool,
+    /// True if what was found out about files earlier was believed.
+    pub indexed: bool,
 }
 
 impl Trace {
     /// Opens files, folders and patterns.
     pub fn open(given: &[String], threads: usize) -> Result<Trace, LoadError> {
-        Trace::of(inputs::find(given)?, given, threads)
+        Trace::of(inputs::find(given)?, given, threads, &Index::default())
     }
 
-    /// Opens what was found.
-    pub fn of(found: inputs::Found, given: &[String], threads: usize) -> Result<Trace, LoadError> {
+    /// Opens what was found, files that an index holds by that.
+    pub fn of(found: inputs::Found, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
         let mut duplicates = duplicates::Duplicates::default();
-        let natives =
-            native::open_all(&found.natives, inputs::look_again, &catalog, threads, &mut notes, &mut duplicates);
+        let look = native::Look { again: inputs::look_again, index };
+        let natives = native::open_all(&found.natives, look, &catalog, threads, &mut notes, &mut duplicates);
         let mut sources = natives.sources;
         let mut opening = Opening { catalog: &catalog, notes: &mut notes, duplicates: &mut duplicates };
         let others: Vec<_> = found.others.into_iter().chain(natives.stand_ins).collect();
@@ -93,6 +97,7 @@ impl Trace {
             passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),
             categories: Categories::default(),
             settled: natives.settled,
+            indexed: index.is_used(),
         };
         trace.list_units();
         match trace.sources.is_empty() {

@@ -26,13 +26,14 @@ use dlio_schemas::secrets::masked_text;
 
 use super::duplicates::Duplicates;
 use super::errors::Note;
+use super::index::Index;
 use super::parts::{Export, LookAgain, NativeFiles, changed_just_now, stem};
 use super::resolve::{self, Meta, Resolver};
 use super::source::{Format, Reader, Source};
 use super::store::FileStore;
 use super::stored::{self, StoredFile};
 use super::tally::ProcessTally;
-use crate::batch::{Batch, Wanted};
+use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::{Catalog, Host, Process};
 use crate::unit::Unit;
 
@@ -56,16 +57,23 @@ pub struct Natives {
     pub settled: bool,
 }
 
+/// How files are looked at: again, where they changed meanwhile, and not at all, where they are known.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    pub again: LookAgain,
+    pub index: &'a Index,
+}
+
 /// Opens all images and gives them numbers in order of host, start and process id.
 pub fn open_all(
     found: &[NativeFiles],
-    look_again: LookAgain,
+    look: Look,
     catalog: &Catalog,
     threads: usize,
     notes: &mut Vec<Note>,
     duplicates: &mut Duplicates,
 ) -> Natives {
-    let Images { opened, stand_ins, failed } = open_images(found, threads, look_again);
+    let Images { opened, stand_ins, failed } = open_images(found, threads, look);
     notes.extend(failed);
     let settled = opened.iter().all(is_settled);
     for opened in &opened {
@@ -91,8 +99,8 @@ pub struct Images {
 
 /// Opens images, in order of host, start and process id. Where one is damaged, or nothing of it can be read, and it was
 /// exported before, the export is to be read instead.
-pub fn open_images(found: &[NativeFiles], threads: usize, look_again: LookAgain) -> Images {
-    let (opened, failed, became) = open_some(found, threads, look_again);
+pub fn open_images(found: &[NativeFiles], threads: usize, look: Look) -> Images {
+    let (opened, failed, became) = open_some(found, threads, look);
     let paths: HashSet<&PathBuf> = opened.iter().map(|opened| &opened.path).collect();
     let is_opened = |files: &NativeFiles| files.own().any(|own| paths.contains(own));
     let lost: Vec<(PathBuf, &Format)> =
@@ -136,12 +144,12 @@ fn is_settled(opened: &Opened) -> bool {
 }
 
 /// Reads images on several threads; those that cannot be used are noted, and what has become an export is named.
-fn open_some(found: &[NativeFiles], threads: usize, look_again: LookAgain) -> (Vec<Opened>, Vec<Note>, Vec<Export>) {
+fn open_some(found: &[NativeFiles], threads: usize, look: Look) -> (Vec<Opened>, Vec<Note>, Vec<Export>) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((Vec::new(), Vec::new(), Vec::new()));
     let open_next = || {
         while let Some(files) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = open_image(files, look_again);
+            let result = open_image(files, look);
             let mut done = done.lock().expect("opened images");
             match result {
                 Ok((opened, notes)) => {
@@ -174,17 +182,17 @@ const OPENED_MAX: usize = 8;
 const BETWEEN_FORMS: Duration = Duration::from_millis(2);
 
 /// Opens an image. While its process ends its files become other ones, and then they are looked up again.
-fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec<Note>), Unopened> {
+fn open_image(files: &NativeFiles, look: Look) -> Result<(Opened, Vec<Note>), Unopened> {
     let mut files = files.clone();
     let mut has_rested = false;
     for _ in 1..OPENED_MAX {
-        let result = open_files(&files);
+        let result = open_files(&files, look.index);
         // A part that could not be read may have gone into another one.
         if result.as_ref().is_ok_and(|(opened, notes)| notes.is_empty() && is_final(opened, &files)) {
             return result.map_err(Unopened::Useless);
         }
         let Some(path) = files.own().next() else { break };
-        match look_again(path) {
+        match (look.again)(path) {
             (Some(now), _) if !now.is_alike(&files) => (files, has_rested) = (now, false),
             (None, Some(export)) => return Err(Unopened::Became(export)),
             // It may have been killed since its ring was read.
@@ -196,7 +204,7 @@ fn open_image(files: &NativeFiles, look_again: LookAgain) -> Result<(Opened, Vec
     }
     // A process that had nothing to leave takes its ring away.
     let is_gone = !files.own().any(|path| stored::exists(path));
-    open_files(&files).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
+    open_files(&files, look.index).map_err(|notes| Unopened::Useless(if is_gone { Vec::new() } else { notes }))
 }
 
 /// True if what was read of an image stays true: its end is in it, or its process still runs.
@@ -214,7 +222,7 @@ fn order(fields: &Fields, path: &Path) -> (String, u64, i64, i64, PathBuf) {
     (host, fields.number(key::START_BOOT_NS).unwrap_or(0), number(key::PID), number(key::IMAGE), path.into())
 }
 
-fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
+fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let mut notes = Vec::new();
     let mut image = None;
     let mut ring_of = |path: &PathBuf| {
@@ -224,13 +232,7 @@ fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let ring = files.ring.as_ref().and_then(&mut ring_of);
     let mut file = None;
     if let Some(path) = &files.dlt {
-        let store = FileStore::open(path).and_then(|store| {
-            store.file().gather_headers(HEADER_SIZE, first_header)?;
-            Ok(store)
-        });
-        let store = store.map_err(|_| Damage::Broken("the file cannot be opened"));
-        let opened = store.and_then(|store| Image::survey(&store).map(|image| (image, store.file())));
-        match opened {
+        match surveyed(path, index) {
             Ok((opened, store)) => (image, file) = (Some((path, opened)), Some(store)),
             Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
         }
@@ -253,6 +255,20 @@ fn open_files(files: &NativeFiles) -> Result<(Opened, Vec<Note>), Vec<Note>> {
     let held = file.filter(|_| is_running);
     let has_ring = ring.is_some() || files.lost.is_some();
     Ok((Opened { path: path.clone(), image, clock, has_ring, is_running, held }, notes))
+}
+
+/// What a file holds, and the file.
+fn surveyed(path: &Path, index: &Index) -> Result<(Image, StoredFile), Damage> {
+    let not_open = |_| Damage::Broken("the file cannot be opened");
+    let file = StoredFile::open(path).map_err(not_open)?;
+    if let Some(image) = index.image(path, &file) {
+        return Ok((image, file));
+    }
+    let before = file.facts().map_err(not_open)?;
+    file.gather_headers(HEADER_SIZE, first_header).map_err(not_open)?;
+    let image = Image::survey(&FileStore::of(file.clone()).map_err(not_open)?)?;
+    index.note(path, &file, &before, &image);
+    Ok((image, file))
 }
 
 /// The first header of a block in some bytes, and the length of its block.
@@ -327,6 +343,8 @@ struct NativeSource {
     names: Names,
     name_blocks: Vec<EventBlock>,
     resolver: OnceLock<Resolver>,
+    /// One that knows no files, for whoever does not ask for any: most strings are paths.
+    fileless: OnceLock<Resolver>,
     blocks: Vec<EventBlock>,
     leftovers: Vec<Leftover>,
     /// Blocks and leftovers by stream and sequence.
@@ -352,6 +370,7 @@ impl NativeSource {
             names: image.names,
             name_blocks: image.name_blocks,
             resolver: OnceLock::new(),
+            fileless: OnceLock::new(),
             blocks: image.blocks,
             leftovers: image.leftovers,
             order: OnceLock::new(),
@@ -366,17 +385,28 @@ impl NativeSource {
 
     /// The resolver, with the strings of the process.
     fn resolver(&self, catalog: &Catalog) -> &Resolver {
-        self.resolver.get_or_init(|| {
-            let mut names = self.names.clone();
-            let store = self.held.clone().map_or_else(|| FileStore::open(&self.path), FileStore::of);
-            if let (Ok(store), Ok(mut opener)) = (store, Opener::new()) {
-                // Their checksums were proved when the file was opened; a string that is gone since then has no name.
-                self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
-            }
-            let mut resolver = Resolver::new(self.proc, self.clock.clone(), self.offset);
-            resolver.learn(&names, 0, catalog);
-            resolver
-        })
+        self.resolver.get_or_init(|| self.learned(|resolver, names| resolver.learn(names, 0, catalog)))
+    }
+
+    /// The resolver for what is wanted of some events.
+    fn resolver_for(&self, wanted: Wanted, catalog: &Catalog) -> &Resolver {
+        match self.resolver.get() {
+            Some(resolver) => resolver,
+            None if wanted.args || wanted.columns.has(Columns::FILE) => self.resolver(catalog),
+            None => self.fileless.get_or_init(|| self.learned(|resolver, names| resolver.learn_texts(names, 0))),
+        }
+    }
+
+    fn learned(&self, learn_from: impl FnOnce(&mut Resolver, &Names)) -> Resolver {
+        let mut names = self.names.clone();
+        let store = self.held.clone().map_or_else(|| FileStore::open(&self.path), FileStore::of);
+        if let (Ok(store), Ok(mut opener)) = (store, Opener::new()) {
+            // Their checksums were proved when the file was opened; a string that is gone since then has no name.
+            self.name_blocks.iter().for_each(|block| drop(learn(&mut names, block, &store, &mut opener)));
+        }
+        let mut resolver = Resolver::new(self.proc, self.clock.clone(), self.offset);
+        learn_from(&mut resolver, &names);
+        resolver
     }
 
     /// Loads a block and decodes what is asked for, once its operations are known, into the reader's scratch.
@@ -391,7 +421,7 @@ impl NativeSource {
 
     fn read_block(&self, index: usize, reader: &mut Reader, catalog: &Catalog, wanted: Wanted) -> Result<(), Damage> {
         let block = &self.blocks[index];
-        let resolver = self.resolver(catalog);
+        let resolver = self.resolver_for(wanted, catalog);
         let carried = if wanted.args && resolver.says_spans() { self.carried_into(index, reader) } else { Vec::new() };
         self.decode(block, reader, |ops| resolve::asked(ops, wanted))?;
         let events = std::mem::take(&mut reader.native.events);

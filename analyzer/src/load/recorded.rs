@@ -17,6 +17,7 @@ use dlio_schemas::perfetto::read;
 
 use super::duplicates::Duplicates;
 use super::formats::perfetto;
+use super::index::Index;
 use super::inputs::{self, Found};
 use super::native::{self, Opened};
 use super::store::{Bytes, FileStore};
@@ -49,7 +50,8 @@ enum Held {
 
 /// All processes that were found, each once. What is damaged is noted by who reads the trace for its figures.
 pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
-    let images = native::open_images(&found.natives, threads, inputs::look_again);
+    let look = native::Look { again: inputs::look_again, index: &Index::default() };
+    let images = native::open_images(&found.natives, threads, look);
     let mut duplicates = Duplicates::default();
     images.opened.iter().for_each(|opened| duplicates.add_image(&opened.image.fields, &opened.path));
     let mut all = Vec::new();

@@ -22,6 +22,10 @@ use crate::names::readable;
 /// The largest gap of the numbers of files beyond their count, for the names in between that are no files.
 const NAME_GAP_MAX: usize = 1 << 22;
 
+fn is_file(kind: NameKind) -> bool {
+    matches!(kind, NameKind::Path | NameKind::Object)
+}
+
 /// Ends of events, kept between batches.
 #[derive(Default)]
 pub struct Times {
@@ -111,7 +115,6 @@ impl Resolver {
 
     /// Learns the strings of a process from number `from` on; numbers that are known stay.
     pub fn learn(&mut self, names: &Names, from: u32, catalog: &Catalog) {
-        let is_file = |kind| matches!(kind, NameKind::Path | NameKind::Object);
         let new = || names.iter_from(from);
         let ids: Vec<u32> = new().filter(|(_, kind, _)| is_file(*kind)).map(|(id, ..)| id).collect();
         let paths = new().filter(|(_, kind, _)| is_file(*kind)).map(|(_, _, text)| readable(text));
@@ -124,7 +127,12 @@ impl Resolver {
                 *slot = number;
             }
         }
-        let texts = new().filter(|(_, kind, _)| !is_file(*kind));
+        self.learn_texts(names, from);
+    }
+
+    /// Learns those strings alone that are no files.
+    pub fn learn_texts(&mut self, names: &Names, from: u32) {
+        let texts = names.iter_from(from).filter(|(_, kind, _)| !is_file(*kind));
         self.texts.extend(texts.map(|(id, _, text)| (id, readable(text).into_owned())));
     }
 

@@ -75,8 +75,10 @@ pub fn analyse_beside<C: Consumer>(
         trace.remark(NAMES_TOGETHER);
     }
     let lengths: Option<Vec<_>> = counters.iter_mut().map(Counter::take_lengths).collect();
-    let mut counted = Counted::default();
-    counters.into_iter().for_each(|counter| counted.merge(counter.counted));
+    // The first one's tables are the others' too: those of 100,000 files are not copied for a question about a few events.
+    let mut parts = counters.into_iter().map(|counter| counter.counted);
+    let mut counted = parts.next().unwrap_or_default();
+    parts.for_each(|part| counted.merge(part));
     Ok((concluded(trace, filter, (counted, lengths), tallies, sweep.finish()), others))
 }
 

@@ -186,6 +186,24 @@ impl Image {
         }
     }
 
+    /// An image of which an earlier [`Image::survey`] has told all there is: see [`Image::is_of_blocks_alone`].
+    pub fn of_blocks(
+        fields: Fields,
+        anchors: Vec<Anchor>,
+        name_blocks: Vec<EventBlock>,
+        blocks: Vec<EventBlock>,
+    ) -> Image {
+        let mut image = Image { fields, anchors, name_blocks, blocks, ..Image::default() };
+        image.counters();
+        image
+    }
+
+    /// True if there is nothing else in it than what [`Image::of_blocks`] takes.
+    pub fn is_of_blocks_alone(&self) -> bool {
+        let holds_more = self.has_ring || self.tally.is_some() || !self.leftovers.is_empty();
+        !holds_more && self.open_spans.is_empty() && self.names.iter().next().is_none() && self.damage.is_empty()
+    }
+
     /// Reads a leftover ring alone.
     pub fn from_ring(ring: &Ring) -> Image {
         let mut image = Image::default();
