@@ -299,6 +299,12 @@ fn filters_that_nothing_passes_are_told_what_there_is() {
     let message = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
     let parts = ["No event passes the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it begins at"];
     assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    // The same events and categories as a query finds.
+    let column =
+        |sql: &str| printed(&[&trace, "--format", "csv", "--sql", sql]).lines().skip(1).collect::<Vec<_>>().join(" ");
+    let (events, cats) =
+        (column("select count(*) n from events"), column("select distinct cat from events order by cat"));
+    assert!(message.replace(',', "").contains(&format!("The trace has {events} events of {cats};")), "{message}");
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
         assert!(message.contains(&format!("dlio-analyze: No event passes the filters ({})", wrong[0])), "{message}");

@@ -5,9 +5,14 @@ use dlio_schemas::ops::Layer;
 use super::arguments::Arguments;
 use super::failure::Failure;
 use super::input::analysed;
+use super::progress;
+use crate::batch::{Batch, Columns, Wanted};
+use crate::filter::Filter;
 use crate::load::Trace;
+use crate::load::errors::LoadError;
+use crate::scan::{Consumer, Progress, scan};
 use crate::summary::analyse;
-use crate::summary::analysis::Analysis;
+use crate::summary::counted::kind_of;
 use crate::summary::report::verdict::all_lost;
 use crate::summary::units::{many, moment, time};
 
@@ -16,12 +21,11 @@ const SHOWN: usize = 8;
 
 /// A sentence for a trace of which nothing passes. A category that neither the trace nor the tracer has is an error.
 pub fn reason(arguments: &Arguments, trace: &Trace) -> Result<String, Failure> {
-    let all =
-        analysed(arguments, trace, |progress| analyse(trace, &Default::default(), arguments.threads(), progress))?;
+    let all = all(arguments, trace)?;
     let categories = categories(&all, trace);
     let has = |wanted: &str| categories.iter().any(|known| known.eq_ignore_ascii_case(wanted));
     let is_layer = |wanted: &str| Layer::ALL.iter().any(|layer| layer.name().eq_ignore_ascii_case(wanted));
-    let Some((first, last)) = all.bounds() else { return Ok(of_an_empty_trace(trace)) };
+    let Some((first, last)) = all.bounds else { return Ok(of_an_empty_trace(trace)) };
     match arguments.cat.iter().find(|cat| !has(cat) && !is_layer(cat)) {
         Some(unknown) => Err(Failure::Window(format!(
             "no event has the category {unknown} (--cat); the trace has {}",
@@ -29,6 +33,67 @@ pub fn reason(arguments: &Arguments, trace: &Trace) -> Result<String, Failure> {
         ))),
         None => Ok(sentence(arguments, trace, &all, (first, last), &categories)),
     }
+}
+
+/// What is said of all events.
+#[derive(Default)]
+struct All {
+    events: u64,
+    /// Those of them that are counts.
+    counted: u64,
+    bounds: Option<(i64, i64)>,
+    /// By number, whether there are events of a kind.
+    kinds: Vec<bool>,
+}
+
+impl All {
+    fn add(&mut self, kind: u32) {
+        let kind = kind as usize;
+        self.kinds.resize(self.kinds.len().max(kind + 1), false);
+        self.kinds[kind] = true;
+    }
+
+    fn and(mut self, other: All) -> All {
+        let kinds = (0u32..).zip(&other.kinds).filter(|(_, is)| **is);
+        kinds.for_each(|(kind, _)| self.add(kind));
+        let bounds = [self.bounds, other.bounds].into_iter().flatten();
+        let bounds = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        All { events: self.events + other.events, bounds, ..self }
+    }
+}
+
+impl Consumer for All {
+    fn batch(&mut self, batch: &mut Batch) {
+        self.events += batch.len() as u64;
+        batch.kind.iter().for_each(|kind| self.add(*kind));
+        let first = batch.ts.iter().copied().min();
+        let last = batch.ts.iter().zip(&batch.dur).map(|(ts, dur)| ts.saturating_add(*dur)).max();
+        let bounds = [self.bounds, first.zip(last)].into_iter().flatten();
+        self.bounds = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
+
+    fn part_done(&mut self, _: usize, _: i64) {}
+}
+
+/// Looks at times and kinds alone, which is much less than a count; at counts in the place of events by counting.
+fn all(arguments: &Arguments, trace: &Trace) -> Result<All, Failure> {
+    let (filter, threads) = (Filter::default(), arguments.threads());
+    if trace.sources.iter().any(|source| source.tally(&trace.catalog).is_some()) {
+        let all = analysed(arguments, trace, |progress| analyse(trace, &filter, threads, progress))?;
+        let counted = all.tally.as_ref().map_or(0, |tally| tally.events);
+        let of_all = All { events: all.events(), counted, bounds: all.bounds(), kinds: Vec::new() };
+        let rows = (0u32..).zip(&all.counted.kinds).filter(|(_, count)| count.durations.count > 0);
+        return Ok(rows.fold(of_all, |mut of_all, (row, _)| {
+            of_all.add(kind_of(row).0);
+            of_all
+        }));
+    }
+    let wanted = Wanted { args: false, columns: Columns::TS.and(Columns::DUR) };
+    let (sieve, progress) = (trace.sieve(&filter), Progress::default());
+    let work = || scan(trace, &sieve, wanted, threads, &progress, All::default);
+    let parts = progress::shown(&progress, trace.size(), !arguments.no_progress, work);
+    let parts = parts.map_err(|error| Failure::Load(LoadError::Memory(error)))?;
+    Ok(parts.into_iter().fold(All::default(), All::and))
 }
 
 /// Why a trace holds no events at all.
@@ -47,18 +112,17 @@ pub fn lost(trace: &Trace) -> u64 {
 fn sentence(
     arguments: &Arguments,
     trace: &Trace,
-    all: &Analysis,
+    all: &All,
     (first, last): (i64, i64),
     categories: &[String],
 ) -> String {
     let processes = trace.catalog.processes();
     let ranks = numbers(processes.iter().filter_map(|process| process.rank));
     let ranks = if ranks.is_empty() { String::new() } else { format!("; ranks {ranks}") };
-    let counted = all.tally.as_ref().map_or(0, |tally| tally.events);
-    let counted = if counted > 0 {
+    let counted = if all.counted > 0 {
         format!(
             " {}, which only --pid and --rank can choose from.",
-            many(counted, "event is a count", "events are counts")
+            many(all.counted, "event is a count", "events are counts")
         )
     } else {
         String::new()
@@ -66,7 +130,7 @@ fn sentence(
     format!(
         "No event passes the filters ({}). The trace has {} of {}; process ids {}{ranks}; it begins at {} and takes {}.{counted}",
         filters(arguments).join(", "),
-        many(all.events(), "event", "events"),
+        many(all.events, "event", "events"),
         categories.join(", "),
         numbers(processes.iter().map(|process| process.pid)),
         moment(first),
@@ -75,9 +139,10 @@ fn sentence(
 }
 
 /// Categories that events of the trace have.
-fn categories(all: &Analysis, trace: &Trace) -> Vec<String> {
+fn categories(all: &All, trace: &Trace) -> Vec<String> {
     let kinds = trace.catalog.kinds();
-    let mut names: Vec<_> = all.rows(&kinds).map(|(_, kind, _)| kind.cat.to_string()).collect();
+    let mut names: Vec<_> =
+        kinds.iter().zip(&all.kinds).filter(|(_, is)| **is).map(|(kind, _)| kind.cat.to_string()).collect();
     names.sort_unstable();
     names.dedup();
     names
