@@ -14,6 +14,7 @@ use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::report::SECTIONS;
 use dlio_analyzer::tables::export;
+use dlio_analyzer::unit::Unit;
 use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
@@ -94,11 +95,38 @@ fn native_traces_give_workers_the_same_rows() {
     assert_same(&trace, (&by, &ALL), &all_queries(), &[]);
     // No block has events of that time: nothing passes.
     assert_same(&trace, (&by, &[3]), &QUERIES, &["--from", "1ms", "--to", "3ms", "--pid", "1003,1004"]);
+    assert_some_pass(&trace, &by[..3]);
     assert_same(&trace, (&by, &[2]), &QUERIES, &["--threads", "1"]);
     // One file is cut where its events are known.
     let one = folder.path().join("one");
     generate(&one, &Plan { processes: 1, events: 150_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     assert_same(&one, (&by, &[2]), &QUERIES, &[]);
+}
+
+/// Some events of some blocks: rows come, of the processes that were asked for and of fewer than all of their blocks.
+fn assert_some_pass(trace: &Path, by: &[Worker]) {
+    let opened = Trace::open(&[trace.display().to_string()], 2).unwrap();
+    let processes = opened.catalog.processes();
+    let of_both = |unit: &&Unit| unit.proc.is_some_and(|proc| [1003, 1004].contains(&processes[proc as usize].pid));
+    let all: Vec<Unit> = opened.units.iter().filter(of_both).copied().collect();
+    // Their first blocks begin in it, and none of those that follow.
+    let first = all.iter().map(|unit| unit.first_start).min().unwrap();
+    let next = all.iter().map(|unit| unit.last_end).min().unwrap();
+    let (from, to) = (Some(first), Some(first + (next - first) / 2));
+    let window = Filter { from, to, pids: vec![1003, 1004], ..Filter::default() };
+    let sieve = opened.sieve(&window);
+    let taken = opened.units.iter().filter(|unit| sieve.may_take(unit)).count();
+    assert!(taken > 2 && taken < all.len(), "{taken} of {}", all.len());
+    let relative = |at: Option<i64>| format!("{}ns", at.unwrap() - opened.start());
+    let (from, to) = (relative(window.from), relative(window.to));
+    let filter = ["--from", from.as_str(), "--to", to.as_str(), "--pid", "1003,1004"];
+    assert_same(trace, (by, &[by.len()]), &QUERIES, &filter);
+    let rows = asked(trace, &["select pid, count(*) n from events group by pid order by pid"], &filter);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+    assert_eq!(rows.iter().map(|row| row["pid"].as_i64().unwrap()).collect::<Vec<_>>(), [1003, 1004]);
+    let passed: i64 = rows.iter().map(|row| row["n"].as_i64().unwrap()).sum();
+    let all: u64 = all.iter().map(|unit| unit.events).sum();
+    assert!(passed > 0 && passed < all as i64, "{passed} of {all}");
 }
 
 #[test]
@@ -119,7 +147,9 @@ fn traces_of_other_forms_give_workers_the_same_rows() {
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), &tables).unwrap();
     assert_same(&tables, (&by, &ALL), &all_queries(), &[]);
     assert_same(&tables, (&by, &[2]), &QUERIES, &["--cat", "posix"]);
-    assert_same(&tables, (&by, &[2]), &QUERIES, &["--from", "1ms", "--to", "3ms", "--pid", "1003"]);
+    assert_same(&tables, (&by, &[2]), &QUERIES, &["--pid", "1003"]);
+    let counted = asked(&tables, &["select pid, count(*) > 1000 many from events group by pid"], &["--pid", "1003"]);
+    assert_eq!(counted.trim(), r#"[{"pid":1003,"many":true}]"#);
 }
 
 #[test]
