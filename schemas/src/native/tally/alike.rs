@@ -33,13 +33,17 @@ impl Tally<'_> {
 
     /// Counts calls that are like the first one: in few short loops, most of it in one.
     fn add_alike(&mut self, tid: u32, records: &[Record], first: &Event) {
-        let sums = Sums::of(records);
+        let even = Even::of(records);
+        let sums = even.as_ref().map_or_else(|| Sums::of(records), |even| even.sums(records));
         let at = self.row(first);
         let number = (self.0[at + row::CATEGORY] >> 32) as usize;
         if let Some(row) = self.0[at..].first_chunk_mut() {
             sums.add_to_row(row, first.info);
             if first.info.moves_bytes() && first.info.a == Arg::Position {
-                add_places(row, records);
+                match &even {
+                    Some(even) if even.is_consecutive => even.add_places(row, records),
+                    _ => add_places(row, records),
+                }
             }
         }
         if (1..=SHAPES).contains(&number)
@@ -49,7 +53,7 @@ impl Tally<'_> {
         }
         self.add_to_bins(&sums, records, first);
         if first.is_io() {
-            self.add_to_intervals(records);
+            self.add_to_intervals(records, &even);
         }
         self.thread(tid, first.is_io().then_some(0), sums.count);
         self.0[head::EVENTS] += sums.count;
@@ -76,8 +80,11 @@ impl Tally<'_> {
         }
     }
 
-    fn add_to_intervals(&mut self, records: &[Record]) {
+    fn add_to_intervals(&mut self, records: &[Record], even: &Option<Even>) {
         let mut last = self.last_interval();
+        if even.as_ref().is_some_and(|even| last.as_mut().is_some_and(|last| last.takes_all(even))) {
+            return self.keep_last(&last);
+        }
         for (start, ticks) in records.iter().map(|record| (record.start, record.duration())) {
             if ticks > 0 && !last.as_mut().is_some_and(|last| last.takes(start, ticks)) {
                 self.keep_last(&last);
@@ -91,7 +98,7 @@ impl Tally<'_> {
     /// The last interval of I/O, where there is one and room behind it.
     fn last_interval(&self) -> Option<Last> {
         let count = self.0[head::INTERVALS] as usize;
-        let at = BUSY_AT + count.wrapping_sub(1).wrapping_mul(interval::WORDS);
+        let at = BUSY_AT.wrapping_add(count.wrapping_sub(1).wrapping_mul(interval::WORDS));
         let [start, end, busy] = *self.0.get(at..)?.first_chunk()?;
         (1..INTERVALS).contains(&count).then_some(Last { at, start, end, busy, gap: self.0[head::GAP] })
     }
@@ -122,6 +129,95 @@ impl Last {
             self.busy = self.busy.saturating_add(ticks).min(self.end - self.start);
         }
         follows
+    }
+
+    /// The same of calls one after another, if it takes each of them.
+    #[inline(always)]
+    fn takes_all(&mut self, even: &Even) -> bool {
+        let pause = even.pause.max(even.first.wrapping_sub(self.end));
+        let fits = self.end.checked_sub(self.start).is_some_and(|length| self.busy <= length);
+        let takes = fits && even.first >= self.end && pause <= self.gap && even.shortest > 0;
+        if takes {
+            self.end = even.end;
+            self.busy += even.ticks;
+        }
+        takes
+    }
+}
+
+/// Calls of one result that follow one another, as nearly all do that are alike: fewer numbers say what they come to.
+struct Even {
+    ticks: u64,
+    shortest: u64,
+    longest: u64,
+    first: u64,
+    end: u64,
+    /// The longest time between two of them.
+    pause: u64,
+    ret: u64,
+    /// Each began where the one before ended, and all positions are known.
+    is_consecutive: bool,
+}
+
+impl Even {
+    /// Moments from here on are none of a clock; below, no end of a call is too large for a number.
+    const MOMENTS: u64 = 1 << 62;
+
+    /// `None` of calls that failed, differ in their results or overlap.
+    #[inline(always)]
+    fn of(records: &[Record]) -> Option<Even> {
+        let first = records.first()?;
+        let (mut ticks, mut shortest, mut longest) = (0, u64::MAX, 0);
+        let (mut end, mut next, mut pause) = (first.start, first.a, 0);
+        let (mut backward, mut starts, mut others, mut apart, mut words) = (false, 0, 0, 0, u64::MAX);
+        for record in records {
+            let lasted = record.duration();
+            ticks += lasted;
+            shortest = shortest.min(lasted);
+            longest = longest.max(lasted);
+            backward |= record.start < end;
+            pause = pause.max(record.start.wrapping_sub(end));
+            starts |= record.start;
+            end = record.start.wrapping_add(lasted);
+            others |= record.ret ^ first.ret;
+            apart |= record.a ^ next;
+            next = record.a.wrapping_add(first.ret);
+            words &= record.word;
+        }
+        let is_even = !backward && starts < Even::MOMENTS && others == 0 && first.ret >= 0;
+        let is_known = Record { word: words, ..*first }.known();
+        // What goes beyond the largest number goes below zero.
+        let is_consecutive = is_known && apart == 0 && first.a >= 0 && next >= 0;
+        let (first, ret) = (first.start, first.ret as u64);
+        is_even.then_some(Even { ticks, shortest, longest, first, end, pause, ret, is_consecutive })
+    }
+
+    fn sums(&self, records: &[Record]) -> Sums {
+        let count = records.len() as u64;
+        Sums {
+            count,
+            failed: 0,
+            ticks: self.ticks,
+            first: self.first,
+            end: self.end,
+            shortest: self.shortest,
+            longest: self.longest,
+            bytes: count.wrapping_mul(self.ret),
+            smallest: self.ret,
+            largest: self.ret,
+            is_in_order: true,
+        }
+    }
+
+    fn add_places(&self, row: &mut [u64; row::WORDS], records: &[Record]) {
+        let [first, .., last] = records else { return };
+        let (count, position) = (records.len() as u64, first.a as u64);
+        let follows = row[row::PLACED] > 0;
+        row[row::SEQUENTIAL] += count - 1 + (follows && position >= row[row::NEXT]) as u64;
+        row[row::CONSECUTIVE] += count - 1 + (follows && position == row[row::NEXT]) as u64;
+        row[row::PLACED] += count;
+        row[row::NEXT] = last.a as u64 + self.ret;
+        row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
     }
 }
 
@@ -256,8 +352,22 @@ mod tests {
         };
         let ops = [Op::PREAD, Op::WRITE, Op::OPEN, Op::FSYNC, Op::POLL];
         let (mut events, mut start) = (Vec::new(), 1 << 30);
-        while events.len() < 3000 {
+        while events.len() < 9000 {
             let (op, file) = (ops[chance(5) as usize], chance(4) as u32);
+            if chance(2) == 0 {
+                // As a loop reads a file: pieces of one size behind one another. Once in a while something is different.
+                let (size, pause, length) = (chance(3) * 4096, 1 + chance(300), chance(3) * 50);
+                let (mut position, different) = (chance(5) as i64 * 4096 - 4096, chance(9) * chance(9));
+                for i in 0..1 + chance(200) {
+                    let lasts = length + chance(1 + length);
+                    let is_known = i + 1 != different || chance(2) == 0;
+                    let word = word(op, 0, is_known, lasts);
+                    events.push(Record { word, start, file, fd: 3, a: position, b: 0, ret: size as i64 });
+                    start += lasts + chance(pause);
+                    position += size as i64 + (i + 7 == different) as i64;
+                }
+                continue;
+            }
             for _ in 0..[1, 2, 63, 64, 65, 130, 400][chance(7) as usize] {
                 let (pause, size, length) = (4 + 6 * chance(4), 1 + chance(20), chance(24));
                 start = if chance(9) == 0 { start - chance(5000) } else { start + chance(1 << pause) };
