@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dlio_schemas::env;
+use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
 use dlio_tracer::environment;
 use dlio_tracer::gathering::{Form, Gathering};
@@ -364,7 +365,7 @@ fn report(
     terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(recorded), human(bytes)));
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
     // One that has ended in this moment has taken its ring away before.
-    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists()).collect();
+    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
     match alive.len() {
         0 => {}
         1 => terminal::warn("      1 process outlived the command: what it does until it ends will be there too"),
@@ -390,6 +391,17 @@ fn report(
     let shown = typed(&shown);
     terminal::warn(format_args!("      next: dlio-analyze {shown}"));
     terminal::warn(format_args!("      or on a timeline, all processes at once: dlio-analyze {shown} --view"));
+}
+
+/// True if a ring was left by a process that did not end in order. One that gave up its rights leaves an empty ring, which it
+/// could no longer remove, beside a trace that has its ending.
+fn tells_of_an_end(file: &Path) -> bool {
+    let is_empty = || fs::metadata(file).is_ok_and(|found| found.len() == 0);
+    let has_ended = || {
+        let trace = fs::read(file.with_extension("dlt")).unwrap_or_default();
+        Image::survey(&trace[..]).is_ok_and(|image| image.has_ended())
+    };
+    !(is_empty() && has_ended())
 }
 
 fn ends(file: &Path, ending: &str) -> bool {

@@ -153,14 +153,14 @@ fn controlled(done: engine::Done, fd: c_int, command: c_int, argument: usize, re
 // ---- rights that go away: the way to the trace is kept open ----------------------------------------------------------
 
 macro_rules! holding {
-    ($($name:ident ($($arg:ident: $of:ty),*);)*) => {$(
+    ($loses:ident $($name:ident ($($arg:ident: $of:ty),*);)*) => {$(
         /// # Safety
         /// As the C library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $of),*) -> c_int {
             real!(next: $name($($of),*) -> c_int);
             if !engine::is_passing() {
-                process::loses_rights();
+                process::$loses();
             }
             // SAFETY: the arguments go on as they came.
             unsafe { next($($arg),*) }
@@ -168,8 +168,13 @@ macro_rules! holding {
     )*};
 }
 
-holding! {
+holding! { loses_root
     chroot(path: *const c_char);
+    unshare(flags: c_int);
+    setns(fd: c_int, kind: c_int);
+}
+
+holding! { loses_rights
     setuid(user: c_uint);
     seteuid(user: c_uint);
     setreuid(real_user: c_uint, user: c_uint);
@@ -183,8 +188,6 @@ holding! {
     initgroups(user: *const c_char, group: c_uint);
     setgroups(count: usize, groups: *const c_uint);
     capset(header: *mut c_void, data: *const c_void);
-    unshare(flags: c_int);
-    setns(fd: c_int, kind: c_int);
 }
 
 // ---- walks through folders, which change the working directory inside the C library --------------------------------------

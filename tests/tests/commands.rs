@@ -139,6 +139,17 @@ fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
 }
 
 #[test]
+fn a_program_that_gave_up_its_rights_is_not_taken_for_a_killed_one() {
+    let sandbox = Sandbox::new("commands.rights").unwrap();
+    let program = compiled(&sandbox, "chroot_and_setuid_keep_the_trace.c");
+    for way in ["setuid", "chroot", "both"] {
+        let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", way, "--", &program, way]);
+        assert_eq!(exit, "42", "{message}");
+        assert!(message.contains("1 process recorded") && !message.contains("ended by a signal"), "{way}: {message}");
+    }
+}
+
+#[test]
 fn an_option_nobody_knows_is_not_run() {
     let sandbox = Sandbox::new("commands.options").unwrap();
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "--fromat", "native", "--", "ls"]);

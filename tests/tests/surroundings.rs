@@ -134,9 +134,10 @@ int main(int argc, char **argv) {
 }
 
 #[test]
-fn a_process_that_cannot_see_its_own_name_goes_by_the_kernels() {
-    // Below a root without /proc the kernel's name for it is there still; a forked child begins its trace there.
+fn processes_forked_below_another_root_are_traced_outside_of_it() {
+    // Below a root without /proc a process cannot see its own name; the kernel's name for it is there still.
     const CONFINED: &str = r#"
+#define _GNU_SOURCE
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -146,7 +147,15 @@ int main(int argc, char **argv) {
     int status;
     strcpy(argv[0], "worker: process of /etc/confined.conf");
     if (chroot(argv[1]) || chdir("/")) return 2;
-    if (fork() == 0) _exit(stat("/data", &facts) ? 3 : 42);
+    if (fork() == 0) {
+        // Everything the program has: what the trace is reached by is not its own.
+        closefrom(3);
+        if (stat("/data", &facts)) _exit(3);
+        if (fork() == 0) {
+            for (int i = 0; i < 20000; i++) stat("/data", &facts);
+            _exit(42);
+        }
+    }
     return wait(&status) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 "#;
@@ -162,12 +171,23 @@ int main(int argc, char **argv) {
     command.env("LIBRARY", artefacts::library().unwrap()).env("DLIO_TRACE_DIR", sandbox.trace());
     let run = sandbox.run(&mut command, true).unwrap();
     assert_eq!(run.exit, "42", "{}", text(&run.errors));
-    // The same folder, as the child sees it.
-    let inside = root.join(sandbox.trace().strip_prefix("/").unwrap());
-    let [process] = &seen::read(&inside).processes[..] else { panic!("one process in {}", inside.display()) };
-    let file = process.path.file_name().unwrap().to_string_lossy();
-    assert!(file.starts_with("server-") && process.fields.get(key::PROGRAM) == Some("server"), "{file}");
-    assert_eq!(process.events.iter().filter(|event| event.file.as_deref() == Some("/data")).count(), 1);
+    // Nothing of ours lies in the program's files.
+    let names: Vec<_> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["data"]);
+    let found = seen::read(&sandbox.trace());
+    let stats =
+        |process: &seen::Process| process.events.iter().filter(|event| event.file.as_deref() == Some("/data")).count();
+    let mut counts: Vec<usize> = found.processes.iter().map(stats).collect();
+    counts.sort();
+    assert_eq!(counts, [0, 1, 20_000]);
+    for process in &found.processes {
+        let file = process.path.file_name().unwrap().to_string_lossy();
+        assert!(file.starts_with("server-") && process.fields.get(key::PROGRAM) == Some("server"), "{file}");
+    }
+    // Each has ended, and no ring is left of any.
+    let left =
+        fs::read_dir(sandbox.trace()).unwrap().flatten().filter(|file| file.path().extension().unwrap() == "ring");
+    assert_eq!(left.count(), 0);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use dlio_schemas::native::ring::header;
 
 use crate::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
 use crate::tail::Tail;
-use crate::{config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble};
+use crate::{config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
 
 /// True if the image is being closed: what is written now matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -133,7 +133,7 @@ fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
         trouble::note(-result as i32);
         // What was begun is begun anew, as a new file.
         if flags & libc::O_CREAT != 0 && held < 0 {
-            sys::unlink(dlt_path());
+            way::unlink(dlt_path());
         }
     }
     result == 0

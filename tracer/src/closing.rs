@@ -16,7 +16,7 @@ use crate::files::{LOCK, dlt_path, ring_path};
 use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
-use crate::{clock, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble};
+use crate::{clock, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
 
 /// The remains of [`close`].
 pub struct Closed {
@@ -49,7 +49,7 @@ fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed>
         let lost = header_page::count_at(header::LOST);
         // Where that name is taken, the ring is a whole trace under its own.
         let path =
-            if !is_passed_on && sys::rename_new(ring_path(), dlt_path()) == 0 { dlt_path() } else { ring_path() };
+            if !is_passed_on && way::rename_new(ring_path(), dlt_path()) == 0 { dlt_path() } else { ring_path() };
         return Some(Closed { path, is_ring: true, written: true, lost, trouble: trouble::first() });
     }
     Some(stack::with_room(|| write_all(page, ended)))
@@ -69,7 +69,7 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
     CLOSING.store(false, Relaxed);
     // A file for blocks of which not one could be written.
     if !blocks::is_begun() && held::is_kept_to_close() {
-        sys::unlink(dlt_path());
+        way::unlink(dlt_path());
     }
     let lost = header_page::count_at(header::LOST);
     let closed = Closed { path: dlt_path(), is_ring: false, written, lost, trouble: trouble::first() };
@@ -85,7 +85,7 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
 fn ring_holds_all() -> bool {
     let in_place = ring_file::is_in_file() && held::held(held::RING) < 0 && !config::get().has_spool();
     // A program may have removed the folder.
-    let is_there = || sys::accessible(ring_path(), libc::F_OK);
+    let is_there = || way::exists(ring_path());
     in_place && ring_file::is_small() && !blocks::is_begun() && !tally::is_on() && is_there()
 }
 
@@ -240,7 +240,7 @@ fn add_facts(page: *mut u8, facts: &[u8]) -> bool {
 /// The trace is whole without its ring. Where the way to it is lost its room is given back, and an empty file stays.
 fn remove_ring() {
     let held = held::held(held::RING);
-    if sys::unlink(ring_path()) != 0 && held >= 0 {
+    if way::unlink(ring_path()) != 0 && held >= 0 {
         sys::truncate(held, 0);
     }
 }
@@ -251,8 +251,8 @@ fn leave_name(lost: u64) {
     let stem = dlt_path().to_bytes().strip_suffix(b".dlt").unwrap_or_default();
     name.push(stem).push(LOST_IN_NAME.as_bytes()).push(decimal(lost as i64, &mut digits));
     name.push(b".ring");
-    if sys::rename(ring_path(), name.as_c_str()) != 0 {
-        sys::make_empty(name.as_c_str());
-        sys::unlink(ring_path());
+    if way::rename(ring_path(), name.as_c_str()) != 0 {
+        way::make_empty(name.as_c_str());
+        way::unlink(ring_path());
     }
 }

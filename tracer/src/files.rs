@@ -8,7 +8,7 @@ use dlio_schemas::native::ring::{HEADER_SIZE, header};
 
 use crate::lock::Lock;
 use crate::path_buffer::PathBuffer;
-use crate::{header_page, sys};
+use crate::{header_page, sys, way};
 
 /// Held by whoever makes or grows a file of the image, or takes a thread into it.
 pub static LOCK: Lock = Lock::new();
@@ -59,7 +59,7 @@ impl Identity {
 
     /// Opens the file that was made at this path; another one there is as good as none.
     pub fn open(&self, path: &CStr, flags: i32) -> i32 {
-        let fd = sys::open(path, flags) as i32;
+        let fd = way::open(path, flags) as i32;
         if fd >= 0 && flags & libc::O_CREAT != 0 {
             self.note(fd);
         } else if fd >= 0 && !self.is(fd) {
@@ -74,7 +74,7 @@ impl Identity {
 /// the facts, no other file begins with. To ask for its number when it is made would take most processes a system call too
 /// many, for they never open it again.
 pub fn reopen_ring() -> i32 {
-    let fd = sys::open(ring_path(), libc::O_RDWR) as i32;
+    let fd = way::open(ring_path(), libc::O_RDWR) as i32;
     if fd >= 0 && !is_own_ring(fd) {
         sys::close(fd);
         return -libc::ESTALE;

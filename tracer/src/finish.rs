@@ -18,7 +18,7 @@ use crate::closing::Closed;
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
-use crate::{blocks, chunk, closing, header_page, ring_file, stack, sys, trouble};
+use crate::{blocks, chunk, closing, header_page, ring_file, stack, sys, trouble, way};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
 /// a thread. Measured: 2.3 MB for any number of events.
@@ -100,16 +100,16 @@ fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
     // What is damaged stays as it is: a reader can say what is missing of it, another form cannot.
     let whole_in = image.ok().filter(|image| image.damage.is_empty());
     let written = whole_in.is_some_and(|image| write(part.as_c_str(), |sink| conversion(&image, bytes, sink)));
-    if written && sys::rename(part.as_c_str(), whole.as_c_str()) == 0 {
-        sys::unlink(closed.path);
+    if written && way::rename(part.as_c_str(), whole.as_c_str()) == 0 {
+        way::unlink(closed.path);
     } else {
-        sys::unlink(part.as_c_str());
+        way::unlink(part.as_c_str());
     }
     sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
 }
 
 fn read(path: &CStr) -> Option<&'static [u8]> {
-    let fd = sys::open(path, libc::O_RDONLY) as i32;
+    let fd = way::open(path, libc::O_RDONLY) as i32;
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
     sys::close(fd);
@@ -122,7 +122,7 @@ pub(crate) fn write(
     path: &CStr,
     content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
 ) -> bool {
-    let fd = sys::open(path, libc::O_WRONLY | libc::O_CREAT) as i32;
+    let fd = way::open(path, libc::O_WRONLY | libc::O_CREAT) as i32;
     if fd < 0 {
         return false;
     }

@@ -1,14 +1,14 @@
-//! Descriptors that the tracer keeps: those of both files in a program that gives up its rights (setuid, chroot), and that
-//! of the `.dlt` while the image is closed. They are far up, and hooks keep the program from closing or replacing them.
+//! Descriptors that the tracer keeps: those of both files and their folders in a program that gives up its rights (setuid,
+//! chroot), and that of the `.dlt` while the image is closed. They are far up, and hooks keep the program from closing or replacing them.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 
 use crate::local::own_id;
 use crate::sys;
 
-/// Descriptors of both files in a program that gave up its rights, and the one that is open while the image is closed, each
-/// -1 where there is none; and the lowest of them.
-static HELD: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+/// Descriptors of both files in a program that gave up its rights, the one that is open while the image is closed, and those
+/// of the folders, each -1 where there is none; and the lowest of them.
+static HELD: [AtomicI32; 5] = [const { AtomicI32::new(-1) }; 5];
 static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
 /// The thread that closes the image; it alone writes to the descriptor that is opened for that.
 static CLOSER: AtomicU32 = AtomicU32::new(0);
@@ -16,6 +16,8 @@ static CLOSER: AtomicU32 = AtomicU32::new(0);
 pub const DLT: usize = 0;
 pub const RING: usize = 1;
 const CLOSING: usize = 2;
+pub const FOLDER: usize = 3;
+pub const SPOOL: usize = 4;
 /// The number of the held descriptor: far above what programs use, within what most are allowed.
 const FROM: i32 = 700;
 
@@ -98,7 +100,7 @@ pub fn move_held(wanted: i32) {
     set_held(which, moved.max(-1));
 }
 
-/// Closes all of them: the image is gone, or another process's.
+/// Closes those of the image's files: it is gone, or another process's. The folders are those of the next one too.
 pub fn release() {
     let_go();
     for which in [DLT, RING] {

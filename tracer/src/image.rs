@@ -21,7 +21,7 @@ use crate::ring_file::FIRST_PART;
 use crate::thread_state::{self, Thread};
 use crate::{
     alone, blocks, clock, config, descriptors, engine, facts, folders, header_page, held, mappings, ring_file, stack,
-    sys, tally, thread_end, thread_names, trouble,
+    sys, tally, thread_end, thread_names, trouble, way,
 };
 
 /// A page that a forked child finds zeroed: where the ring's header page is, and the state of the first thread, most often the
@@ -149,7 +149,7 @@ fn create(pid: Option<i32>) -> bool {
     };
     let (mapped, in_file) = ring_file::map_first(ring.as_c_str(), made);
     if mapped.is_null() {
-        sys::unlink(ring.as_c_str());
+        way::unlink(ring.as_c_str());
         pause();
         return false;
     }
@@ -176,6 +176,11 @@ fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
     if made >= 0 {
         return Ok(made);
     }
+    if way::is_lost() {
+        // Folders made now would lie in the program's own root.
+        let made = if config.has_spool() { ring_file::make(path) } else { made };
+        return if made >= 0 { Ok(made) } else { Err((config.dir(), -made)) };
+    }
     config.make_dirs()?;
     Ok(ring_file::make(path))
 }
@@ -183,10 +188,10 @@ fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
 /// Puts the empty file that tells of a ring in memory beside the trace: among the rings of others it would not say where
 /// it belongs.
 fn mark_at_home(ring: &mut PathBuffer, dlt: &PathBuffer) {
-    sys::unlink(ring.as_c_str());
+    way::unlink(ring.as_c_str());
     ring.clear();
     ring.push(dlt.as_bytes().strip_suffix(b".dlt").unwrap_or_default()).push(b".ring");
-    sys::make_empty(ring.as_c_str());
+    way::make_empty(ring.as_c_str());
 }
 
 /// A page of its own that a forked child finds zeroed, with the first thread's state.
@@ -316,6 +321,7 @@ pub fn describe_more(key: &[u8], text: &[u8]) {
 pub fn hold() {
     stack::with_room(|| {
         if held::held(held::DLT) < 0 && ensure() {
+            way::keep_open();
             blocks::keep_both_open();
         }
     });

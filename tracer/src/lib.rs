@@ -40,6 +40,7 @@ pub mod mappings;
 pub mod names;
 pub mod paths;
 pub mod waits;
+mod way;
 
 pub mod environment;
 pub mod finish;

@@ -8,7 +8,7 @@ use crate::engine::{self, Call, Done};
 pub use crate::facts::{BORN_MAX, born};
 use crate::finish::Ending;
 use crate::path_buffer::PathBuffer;
-use crate::{calls, clock, descriptors, facts, image, paths, programs, stack, sys};
+use crate::{calls, clock, descriptors, facts, image, paths, programs, stack, sys, way};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -62,6 +62,12 @@ fn finish_for_exec(path: &CStr) {
         calls::on_path(call.end(), Op::EXEC, file, 0, 0, 0);
     }
     engine::end(Ending::Exec);
+}
+
+/// The program is about to change its root directory: paths may lead elsewhere from now on.
+pub fn loses_root() {
+    loses_rights();
+    way::loses_root();
 }
 
 /// The program is about to give up rights or its root directory, and with them the way to the trace folder.

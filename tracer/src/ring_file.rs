@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering:
 use dlio_schemas::native::ring::{SEGMENT_HEADER, SEGMENTS_START, Shape, header};
 
 use crate::files::{LOCK, reopen_ring};
-use crate::{header_page, held, stack, sys, tally, trouble};
+use crate::{header_page, held, stack, sys, tally, trouble, way};
 
 /// Segments in the file, and where the next one begins.
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
@@ -28,7 +28,7 @@ pub const FIRST_PART: usize = SEGMENTS_START + Shape::SMALL.size();
 
 /// Makes the file; the negative number of an error where that cannot be.
 pub fn make(path: &CStr) -> i32 {
-    sys::open(path, libc::O_RDWR | libc::O_CREAT) as i32
+    way::open(path, libc::O_RDWR | libc::O_CREAT) as i32
 }
 
 /// Maps the first part, the header and a small segment, and says whether it lies in the file that was made; null without
@@ -38,7 +38,7 @@ pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
         0.. => map_part(made, FIRST_PART, 0),
         error => {
             trouble::note(-error);
-            sys::make_empty(path);
+            way::make_empty(path);
             std::ptr::null_mut()
         }
     };

@@ -238,15 +238,15 @@ pub fn truncate(fd: c_int, length: usize) -> isize {
     kernel!(SYS_ftruncate, fd, length)
 }
 
-pub fn rename(from: &CStr, to: &CStr) -> isize {
-    let at = libc::AT_FDCWD as isize;
-    kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), 0)
+/// Each of them a folder and a name in it.
+pub fn rename_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
+    kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), 0)
 }
 
 /// The same where nothing has that name yet.
-pub fn rename_new(from: &CStr, to: &CStr) -> isize {
-    let at = libc::AT_FDCWD as isize;
-    kernel!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), libc::RENAME_NOREPLACE)
+pub fn rename_new_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
+    let flags = libc::RENAME_NOREPLACE;
+    kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), flags)
 }
 
 pub fn unlink(path: &CStr) -> isize {
@@ -258,8 +258,8 @@ pub fn unlink_at(folder: c_int, path: &CStr) -> isize {
 }
 
 /// An empty file, without a descriptor. One that is there stays as it is.
-pub fn make_empty(path: &CStr) -> isize {
-    let (here, mode) = (libc::AT_FDCWD as isize, 0o666 & !UMASK.load(Relaxed));
+pub fn make_empty_at(folder: c_int, path: &CStr) -> isize {
+    let (here, mode) = (folder as isize, 0o666 & !UMASK.load(Relaxed));
     let made = kernel!(SYS_mknodat, here, path.as_ptr(), libc::S_IFREG | mode, 0);
     if made == 0 && UMASK_ASKED.load(Relaxed) {
         kernel!(SYS_fchmodat, here, path.as_ptr(), mode);
@@ -278,7 +278,12 @@ pub fn make_dir(path: &CStr) -> isize {
 
 /// True if the file may be executed (`X_OK`), read (`R_OK`) and so on.
 pub fn accessible(path: &CStr, mode: c_int) -> bool {
-    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), mode) == 0
+    accessible_at(libc::AT_FDCWD, path, mode)
+}
+
+/// The same relative to an open folder.
+pub fn accessible_at(folder: c_int, path: &CStr, mode: c_int) -> bool {
+    kernel!(SYS_faccessat, folder as isize, path.as_ptr(), mode) == 0
 }
 
 /// Target of a symbolic link; empty where there is none.

@@ -48,6 +48,7 @@ pub fn reason(errno: i32, digits: &mut [u8; 20]) -> &[u8] {
         libc::ESTALE => b"the file was replaced by another",
         libc::ENAMETOOLONG => b"a path that is too long",
         libc::EIO => b"an error of the disk",
+        libc::EBADF => b"the program changed its root, and no descriptor of the folder was left",
         libc::ENODEV | libc::EOPNOTSUPP => b"the file system cannot do it",
         other => decimal(other as i64, digits),
     }
