@@ -6,7 +6,7 @@
 //= case: relative
 //= run: relative
 //= events: open=1 close=1
-//= files: 1
+//= on the-end: open=1 close=1
 //= case: with parts that say nothing
 //= run: dots
 //= events: open=1 close=1

@@ -18,6 +18,9 @@ const ABSOLUTE: u64 = 0;
 /// The length of a path that is put together on the caller's stack; longer paths take the long way.
 const SHORT: usize = 512;
 
+/// In the place of a folder whose path the kernel does not tell, or behind which a name would be longer than a path can be.
+const UNKNOWN_FOLDER: &[u8] = b"<unknown folder>";
+
 /// The working directory has changed, to where nobody knows yet.
 pub fn moved() {
     folders::moved_to(-1);
@@ -151,19 +154,43 @@ fn is_of_kernel(path: &[u8]) -> bool {
 
 /// The number of an absolute path whose hash is not remembered, or [`names::FILTERED`].
 fn new_name(path: &[u8], hash: u64) -> u32 {
-    if config::get().filter().leaves_out(path) {
+    let is_unknown = path.starts_with(UNKNOWN_FOLDER);
+    let left_out = if is_unknown { leaves_out_unknown(path) } else { config::get().filter().leaves_out(path) };
+    if left_out {
         names::remember(hash, names::FILTERED);
         return names::FILTERED;
     }
     names::add(NameKind::Path, path, hash)
 }
 
+/// Wherever an unknown folder is, it is below the root.
+#[cold]
+#[inline(never)]
+fn leaves_out_unknown(path: &[u8]) -> bool {
+    config::get().filter().leaves_out(PathBuffer::new().push(b"/").push(path).as_bytes())
+}
+
 #[cold]
 fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     let mut path = PathBuffer::new();
     let folder = if text[0] == b'/' { ABSOLUTE } else { push_folder(dir, &mut path) };
+    if text[0] != b'/' && path.as_bytes().is_empty() {
+        path.push(UNKNOWN_FOLDER);
+    }
     let above = path.as_bytes().len();
-    append_clean(&mut path, text);
+    if !append_clean(&mut path, text) {
+        path.clear();
+        path.push(UNKNOWN_FOLDER).push(b"/");
+        // The end of a name says most.
+        let room = PATH_MAX - 1 - path.as_bytes().len();
+        path.push(&text[text.len().saturating_sub(room)..]);
+        let is_known = text[0] == b'/' || folder != folders::UNKNOWN;
+        return if is_known {
+            new_name(path.as_bytes(), names::hash(text, folder))
+        } else {
+            intern_path(path.as_bytes())
+        };
+    }
     if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
     {
         return parse(number).map_or(names::NONE, descriptors::file);
@@ -204,17 +231,21 @@ fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
     }
 }
 
-/// Appends a path without its empty and `.` components.
-fn append_clean(path: &mut PathBuffer, text: &[u8]) {
+/// Appends a path without its empty and `.` components. `false` if the whole is longer than a path can be.
+fn append_clean(path: &mut PathBuffer, text: &[u8]) -> bool {
     for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
         if !path.as_bytes().ends_with(b"/") {
             path.push(b"/");
+        }
+        if path.as_bytes().len() + part.len() >= PATH_MAX {
+            return false;
         }
         path.push(part);
     }
     if path.as_bytes().is_empty() {
         path.push(b"/");
     }
+    true
 }
 
 /// A path was opened. A folder that was not reached through a link is known from now on, if the one above it is.
