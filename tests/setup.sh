@@ -19,7 +19,8 @@ missing=""
 for pair in $wanted; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
 done
-# A library, which no command tells of; libclang-cpp, which comes with other programs, is another one.
+# Libraries, which no command tells of; libclang-cpp, which comes with other programs, is not libclang.
+[ "${1:-demo}" = demo ] || [ -e /usr/include/libaio.h ] || missing="$missing libaio-dev"
 [ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)" ] || \
     missing="$missing libclang-dev"
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }

@@ -475,6 +475,11 @@ const UNSEEN: &[(&str, &str)] = &[
         "messages of sockets and queues",
         "connect, send, recv, msgrcv, mq_receive; read and write on a socket are recorded",
     ),
+    (
+        "libaio requests not seen to end",
+        "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
+    ),
+    ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];

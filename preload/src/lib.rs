@@ -10,6 +10,7 @@ mod row;
 
 mod aio;
 mod inline;
+mod libaio;
 mod posix;
 mod process;
 mod stdio;
@@ -28,6 +29,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         unsafe {
             extern "C" fn child() {
                 memory::after_fork_in_child();
+                dlio_tracer::requests::forget();
             }
             dlio_tracer::engine::on_fork(child);
         }

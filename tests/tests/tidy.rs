@@ -166,6 +166,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/paths.rs",
     "tracer/src/process.rs",
     "tracer/src/remembered.rs",
+    "tracer/src/requests.rs",
     "tracer/src/ring.rs",
     "tracer/src/ring_file.rs",
     "tracer/src/slots.rs",

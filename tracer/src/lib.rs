@@ -39,6 +39,7 @@ pub mod folders;
 pub mod mappings;
 pub mod names;
 pub mod paths;
+pub mod requests;
 pub mod waits;
 mod way;
 

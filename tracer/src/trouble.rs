@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use dlio_schemas::native::fields::decimal;
 
+/// No error of a call: results of requests were fetched past the functions that are hooked.
+pub const UNSEEN_RESULT: i32 = i32::MAX;
+
 static FIRST: AtomicI32 = AtomicI32::new(0);
 /// True if the user has been told why there is no trace.
 static REPORTED: AtomicBool = AtomicBool::new(false);
@@ -50,6 +53,7 @@ pub fn reason(errno: i32, digits: &mut [u8; 20]) -> &[u8] {
         libc::EIO => b"an error of the disk",
         libc::EBADF => b"the program changed its root, and no descriptor of the folder was left",
         libc::ENODEV | libc::EOPNOTSUPP => b"the file system cannot do it",
+        UNSEEN_RESULT => b"results of libaio fetched past its functions",
         other => decimal(other as i64, digits),
     }
 }
