@@ -366,7 +366,8 @@ fn events_that_are_alike_are_read_like_those_that_are_not() {
     };
     let (alike, unlike) = (read("alike", |_| 0), read("unlike", |i| i % 23));
     assert_eq!(alike, unlike);
-    assert_eq!(alike.0[0].1[0], 2000);
+    // Bytes of one call that no file has are damage: each ninth result is such a number.
+    assert_eq!(alike.0[0].1[0], 2000 - 222);
 }
 
 #[test]
