@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Int32Type, SchemaRef};
@@ -312,9 +311,9 @@ impl ExecutionPlan for WorkersExec {
 /// A part of a query that workers do; it ends when nobody waits for its rows any more.
 struct Run {
     about: Arc<About>,
-    results: Turn<mpsc::Receiver<Result<Held, Trouble>>>,
-    /// True if all portions are done.
-    is_whole: Arc<AtomicBool>,
+    results: Turn<mpsc::Receiver<Held>>,
+    /// Said before the last result is taken, to all partitions alike: that all portions are done, or why not.
+    ending: Arc<OnceLock<Result<(), String>>>,
     task: AbortHandle,
 }
 
@@ -328,31 +327,35 @@ impl Run {
     fn begin(about: &Arc<About>, pieces: Vec<Bytes>, progress: Arc<Progress>) -> Arc<Run> {
         // One result waits for room in the plan; then workers wait too.
         let (sender, results) = mpsc::channel(1);
-        let (is_whole, room) = (Arc::new(AtomicBool::new(false)), about.room.clone());
+        let (ending, room) = (Arc::new(OnceLock::new()), about.room.clone());
         let (told, connections) = (totals(pieces.len(), progress), about.cluster.connections().to_vec());
-        let (whole, by) = (is_whole.clone(), about.done.clone());
+        let (said, by) = (ending.clone(), about.done.clone());
         let task = about.cluster.runtime().spawn(async move {
             let take = |_, held: Held| {
                 let sender = sender.clone();
-                async move { sender.send(Ok(held)).await.map_err(|_| "nobody waits for it any more".to_string()) }
+                async move { sender.send(held).await.map_err(|_| "nobody waits for it any more".to_string()) }
             };
-            match dispatch(&connections, pieces, told, move || Held::new(room.clone()), take).await {
+            let dispatched = dispatch(&connections, pieces, told, move || Held::new(room.clone()), take).await;
+            let _ = said.set(match dispatched {
                 Ok(dispatched) => {
                     by.lock().expect("what was done").add(dispatched);
-                    whole.store(true, Ordering::Release);
+                    Ok(())
                 }
-                Err(why) => drop(sender.send(Err(undone(why))).await),
-            }
+                Err(why) => Err(undone(why).0),
+            });
         });
-        Arc::new(Run { about: about.clone(), results: Turn::new(results), is_whole, task: task.abort_handle() })
+        Arc::new(Run { about: about.clone(), results: Turn::new(results), ending, task: task.abort_handle() })
     }
 
     /// The rows of one more portion.
     async fn next(&self) -> Result<Option<Held>> {
         match self.results.lock().await.recv().await {
-            Some(result) => result.map(Some).map_err(troubled),
-            None if self.is_whole.load(Ordering::Acquire) => Ok(None),
-            None => Err(DataFusionError::Execution("the workers' rows ended early".into())),
+            Some(held) => Ok(Some(held)),
+            None => match self.ending.get() {
+                Some(Ok(())) => Ok(None),
+                Some(Err(why)) => Err(troubled(Trouble(why.clone()))),
+                None => Err(DataFusionError::Execution("the workers' rows ended early".into())),
+            },
         }
     }
 }
