@@ -158,14 +158,15 @@ fn outturn(folder: &Path) -> Outcome<Outturn> {
 /// ```
 fn factors(loose: Outturn, sharded: Outturn, terms: Terms) -> Option<(f64, f64)> {
     let latency = loose.first_byte;
-    let streamed = sharded.in_requests - sharded.requests * sharded.first_byte;
-    if !terms.one_at_a_time || latency <= 0.0 || streamed <= 0.0 || sharded.seconds <= 0.0 {
+    // Where bytes come at once, what is left of the requests beside their latency may be less than nothing.
+    let streamed = (sharded.in_requests - sharded.requests * sharded.first_byte).max(0.0);
+    if !terms.one_at_a_time || latency <= 0.0 || sharded.bytes <= 0.0 || sharded.seconds <= 0.0 {
         return None;
     }
     let (samples, shards, readers) = (terms.samples as f64, terms.shards as f64, terms.readers as f64);
-    let rate = sharded.bytes / streamed;
-    let each = (samples / readers) * (latency + loose.bytes / samples / rate);
-    let packed = (shards / readers).ceil() * (latency + sharded.bytes / shards / rate);
+    let byte = streamed / sharded.bytes;
+    let each = (samples / readers) * (latency + loose.bytes / samples * byte);
+    let packed = (shards / readers).ceil() * (latency + sharded.bytes / shards * byte);
     Some((loose.seconds / sharded.seconds, each / packed))
 }
 
@@ -255,6 +256,9 @@ mod tests {
         assert!((measured - 9.33).abs() < 0.01);
         // 500 x 11 ms against 5 x 110 ms.
         assert!((modelled - 10.0).abs() < 0.01, "{modelled}");
+        // Bytes that come at once: 500 requests against 5.
+        let at_once = Outturn { in_requests: 0.19, ..sharded };
+        assert!((factors(loose, at_once, terms).unwrap().1 - 100.0).abs() < 0.01);
         assert_eq!(factors(Outturn::default(), sharded, terms), None);
         assert_eq!(factors(loose, sharded, Terms { one_at_a_time: false, ..terms }), None);
     }
