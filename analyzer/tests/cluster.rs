@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use dlio_analyzer::filter::Filter;
-use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::tables::export;
-use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::runs::scenarios;
 use generator::{Plan, generate, generate_counted};
 use support::Folder;
+use support::exported::exported;
 use support::program::{analyze, printed, text};
 use support::workers::{Worker, listed, without_any, without_one, workers};
 
@@ -32,13 +32,6 @@ fn assert_same(trace: &Path, by: &[Worker], more: &[&str]) {
         let differs = alone.lines().zip(together.lines()).find(|(alone, together)| alone != together);
         assert!(alone == together, "{}, {number} workers, {more:?}: {differs:?}", trace.display());
     }
-}
-
-fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
-    let found = inputs::find(&[folder.display().to_string()]).unwrap();
-    let (filter, progress) = (Filter::default(), Progress::default());
-    viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap().write(form, &path, &progress).unwrap();
-    path
 }
 
 #[test]

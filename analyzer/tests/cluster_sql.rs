@@ -10,16 +10,16 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use dlio_analyzer::filter::Filter;
-use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::report::SECTIONS;
 use dlio_analyzer::tables::export;
 use dlio_analyzer::unit::Unit;
-use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::{Plan, generate};
 use support::Folder;
+use support::exported::exported;
 use support::program::{analyze, begun, printed, text};
 use support::workers::{Worker, listed, without_any, without_one, workers};
 
@@ -76,13 +76,6 @@ const QUERIES: [&str; 24] = [
 
 fn all_queries() -> Vec<&'static str> {
     SECTIONS.iter().filter_map(|section| section.sql).chain(QUERIES).collect()
-}
-
-fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
-    let found = inputs::find(&[folder.display().to_string()]).unwrap();
-    let (filter, progress) = (Filter::default(), Progress::default());
-    viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap().write(form, &path, &progress).unwrap();
-    path
 }
 
 #[test]

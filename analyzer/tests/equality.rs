@@ -6,18 +6,18 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use dlio_analyzer::filter::Filter;
-use dlio_analyzer::load::{Trace, inputs};
+use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::precise::refine;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::tables::export;
-use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::native::ring;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::{Plan, file_of, generate};
 use support::Folder;
+use support::exported::exported;
 
 fn made(name: &str) -> Folder {
     let folder = Folder::new(name);
@@ -35,14 +35,6 @@ fn summary(path: &Path) -> Summary {
     let mut analysis = analyse(&trace, &all, 2, &progress).unwrap();
     refine(&trace, &all, 2, &progress, &mut analysis).unwrap();
     analysis.summary(&trace)
-}
-
-fn exported(folder: &Path, form: Form, path: PathBuf) -> PathBuf {
-    let found = inputs::find(&given(folder)).unwrap();
-    let (filter, progress) = (Filter::default(), Progress::default());
-    let plan = viewer::Export::new(&found, &filter, true, 2, &progress).unwrap().unwrap();
-    plan.write(form, &path, &progress).unwrap();
-    path
 }
 
 fn shown(part: &impl std::fmt::Debug) -> String {

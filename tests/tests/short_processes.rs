@@ -1,6 +1,7 @@
 //! The cost of tracing a process that does little, in system calls: builds and shells start thousands of those.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 use dlio_tests::artefacts;
@@ -21,6 +22,13 @@ int main(int argc, char **argv) {
     return close(fd);
 }
 "#;
+
+/// Makes the program `reads` of a source, in a folder.
+fn build(sandbox: &Sandbox, source: &str, folder: &Path) {
+    let file = sandbox.root().join("reads.c");
+    std::fs::write(&file, source).unwrap();
+    compile(&file, &folder.join("reads"), &[]).unwrap();
+}
 
 /// System calls of the program with a library before it. `machine` is what it is told about that.
 fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, machine: &str) -> Vec<String> {
@@ -50,9 +58,8 @@ const CLOCK: usize = 3;
 #[test]
 fn a_short_process_is_traced_in_few_system_calls() {
     let sandbox = Sandbox::new("short").unwrap();
-    let (source, empty) = (sandbox.root().join("reads.c"), sandbox.root().join("empty.so"));
-    std::fs::write(&source, READS).unwrap();
-    compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
+    build(&sandbox, READS, sandbox.root());
+    let (source, empty) = (sandbox.root().join("empty.c"), sandbox.root().join("empty.so"));
     std::fs::write(&source, "int nothing;\n").unwrap();
     compile(&source, &empty, &["-shared", "-fPIC"]).unwrap();
     let machine = told_by_dlio(&sandbox);
@@ -102,9 +109,7 @@ int main(int argc, char **argv) {
 #[test]
 fn images_of_a_process_agree_when_it_began() {
     let sandbox = Sandbox::new("short.born").unwrap();
-    let source = sandbox.root().join("reads.c");
-    std::fs::write(&source, BECOMES).unwrap();
-    compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
+    build(&sandbox, BECOMES, sandbox.root());
     let library = artefacts::library().unwrap().display().to_string();
     for (arguments, processes) in [(&["once"][..], 1), (&["in", "child"], 2)] {
         _ = std::fs::remove_dir_all(sandbox.trace());
@@ -124,9 +129,7 @@ fn images_of_a_process_agree_when_it_began() {
 #[test]
 fn what_is_told_about_a_machine_is_what_would_be_found() {
     let sandbox = Sandbox::new("short.told").unwrap();
-    let source = sandbox.root().join("reads.c");
-    std::fs::write(&source, READS).unwrap();
-    compile(&source, &sandbox.root().join("reads"), &[]).unwrap();
+    build(&sandbox, READS, sandbox.root());
     let (told, library) = (told_by_dlio(&sandbox), artefacts::library().unwrap().display().to_string());
     // The same, but for the boot, the cores or the host's name.
     let (booted, rest) = told.split_once(':').unwrap();
@@ -166,9 +169,7 @@ exit 0
 #[test]
 fn short_processes_share_a_file_and_nothing_is_missing() {
     let sandbox = Sandbox::new("short.shared").unwrap();
-    let source = sandbox.root().join("reads.c");
-    std::fs::write(&source, READS).unwrap();
-    compile(&source, &sandbox.work().join("reads"), &[]).unwrap();
+    build(&sandbox, READS, &sandbox.work());
     let traced = |folder: &str, convert: Option<&str>| {
         let mut command = Command::new(artefacts::command("dlio").unwrap());
         command.args(["trace", "-o", folder, "--", "sh", "-c", MANY]).env("DLIO_LIB", artefacts::library().unwrap());
@@ -196,9 +197,7 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
 #[test]
 fn a_native_trace_of_a_short_process_is_its_ring() {
     let sandbox = Sandbox::new("short.native").unwrap();
-    let source = sandbox.root().join("reads.c");
-    std::fs::write(&source, READS).unwrap();
-    compile(&source, &sandbox.work().join("reads"), &[]).unwrap();
+    build(&sandbox, READS, &sandbox.work());
     let mut command = Command::new("sh");
     command.args(["-c", "./reads 5; ./reads 12000; sh -c 'echo x > f; kill -9 $$'; exit 0"]);
     command.env("LD_PRELOAD", artefacts::library().unwrap());

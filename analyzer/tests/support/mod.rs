@@ -1,5 +1,6 @@
-//! Folders of tests, and the program they run.
+//! Folders of tests, the traces in them, and the program they run.
 
+pub mod exported;
 pub mod program;
 pub mod workers;
 
