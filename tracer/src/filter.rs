@@ -2,7 +2,10 @@
 //!
 //! Asked once for each path, never for each call: the answer is remembered with the path's number.
 
-use crate::path_buffer::any_place;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use crate::hash;
+use crate::path_buffer::{any_place, last_slash};
 
 /// Patterns over absolute paths.
 #[derive(Default, Debug)]
@@ -13,7 +16,12 @@ pub struct Filter {
     own: Vec<Vec<u8>>,
     /// True if what a program is made of is recorded too.
     all: bool,
+    /// Hashes of folders in which a file's own name decides.
+    plain: [AtomicU64; PLAIN],
 }
+
+/// Plain folders remembered: programs work in one after another.
+const PLAIN: usize = 16;
 
 /// Folders of the kernel, not of a disk. What lies in /dev/shm is data.
 const KERNEL: &[&str] = &["/proc/", "/sys/", "/dev/"];
@@ -85,13 +93,47 @@ const PROGRAM_ENDINGS: &[&str] = &[".jar", ".class", ".jsa", ".jmod", "/jvm.cfg"
 impl Filter {
     /// Lists are separated by colons; a relative pattern counts from `cwd`.
     pub fn new(include: &[u8], exclude: &[u8], cwd: &[u8], own: Vec<Vec<u8>>, all: bool) -> Filter {
-        Filter { include: patterns(include, cwd), exclude: patterns(exclude, cwd), own, all }
+        Filter { include: patterns(include, cwd), exclude: patterns(exclude, cwd), own, all, ..Filter::default() }
     }
 
     pub fn leaves_out(&self, path: &[u8]) -> bool {
+        let name = last_slash(path).unwrap_or(0);
+        let folder = hash::of(&path[..name], 0) | 1;
+        let place = &self.plain[(folder >> 32) as usize % PLAIN];
+        if place.load(Relaxed) == folder {
+            return names_program_part(&path[name..]) || ends_program_part(path, &path[name..]);
+        }
+        if self.is_plain(&path[..path.len().min(name + 1)]) {
+            place.store(folder, Relaxed);
+        }
+        self.leaves_out_whole(path)
+    }
+
+    /// True if of the files right in a folder, with its slash, each one's own name decides.
+    #[cold]
+    fn is_plain(&self, folder: &[u8]) -> bool {
+        let starts_alike = |known: &[u8], text: &[u8]| known.iter().zip(text).all(|(a, b)| a == b);
+        let slashes = || (0..folder.len() - 1).filter(|at| folder[*at] == b'/');
+        let is_odd = || {
+            let starts =
+                || [KERNEL, PROGRAM_STARTS].concat().iter().any(|start| starts_alike(start.as_bytes(), folder));
+            // A part may begin in the folder and go on in the name.
+            let begins = |at: usize| PROGRAM_PARTS.iter().any(|part| starts_alike(part.as_bytes(), &folder[at..]));
+            self.is_own(folder) || starts() || slashes().any(begins)
+        };
+        let has_patterns = self.all || !self.include.is_empty() || !self.exclude.is_empty();
+        folder.len() > 1 && folder[0] == b'/' && !has_patterns && !is_odd()
+    }
+
+    /// True below one of the tracer's folders.
+    fn is_own(&self, path: &[u8]) -> bool {
         let under = |folder: &Vec<u8>| path.strip_prefix(&folder[..]).is_some_and(|rest| rest.starts_with(b"/"));
+        self.own.iter().any(under)
+    }
+
+    fn leaves_out_whole(&self, path: &[u8]) -> bool {
         let matched = |patterns: &[Vec<u8>]| patterns.iter().any(|pattern| matches(pattern, path));
-        if self.own.iter().any(under) || matched(&self.exclude) {
+        if self.is_own(path) || matched(&self.exclude) {
             return true;
         }
         if !self.include.is_empty() {
@@ -130,16 +172,25 @@ const fn keys<const N: usize>(texts: &[&str], of_ends: bool) -> [u32; N] {
 }
 
 /// A bit for what the key of each part comes to: of other components four in a hundred have one of these.
-const PART_BITS: [u64; BITS / 64] = {
+const PART_BITS: [u64; BITS / 64] = bits(&PART_KEYS);
+const ENDING_BITS: [u64; BITS / 64] = bits(&ENDING_KEYS);
+const BITS: usize = 1024;
+
+const fn bits(keys: &[u32]) -> [u64; BITS / 64] {
     let (mut bits, mut i) = ([0; BITS / 64], 0);
-    while i < PART_KEYS.len() {
-        let bit = bit_of(PART_KEYS[i]);
+    while i < keys.len() {
+        let bit = bit_of(keys[i]);
         bits[bit / 64] |= 1 << (bit % 64);
         i += 1;
     }
     bits
-};
-const BITS: usize = 1024;
+}
+
+#[inline(always)]
+fn has(bits: &[u64; BITS / 64], key: u32) -> bool {
+    let bit = bit_of(key);
+    bits[bit / 64] >> (bit % 64) & 1 != 0
+}
 
 const fn bit_of(key: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - BITS.ilog2())) as usize
@@ -154,27 +205,35 @@ fn is_program_part(path: &[u8]) -> bool {
     }
 }
 
-/// One way through the path: asked for every new file, this is most of what a filter costs.
+/// One way through the path: asked for every new file of another folder, this is most of what a filter costs.
 fn holds_program_part(path: &[u8]) -> bool {
     let mut name = path;
     let is_part = |at: usize| {
         name = &path[at..];
-        let key = name[1..].first_chunk::<KEY>();
-        key.is_some_and(|key| begins_program_part(name, u32::from_le_bytes(*key)))
+        names_program_part(name)
     };
-    if any_place(path, b'/', is_part) {
-        return true;
-    }
+    any_place(path, b'/', is_part) || ends_program_part(path, name)
+}
+
+/// True if a part begins at a slash.
+#[inline(always)]
+fn names_program_part(name: &[u8]) -> bool {
+    let key = name.get(1..).and_then(|name| name.first_chunk::<KEY>());
+    key.is_some_and(|key| begins_program_part(name, u32::from_le_bytes(*key)))
+}
+
+/// True if a path ends as a part does; `name` is its last component.
+#[inline(always)]
+fn ends_program_part(path: &[u8], name: &[u8]) -> bool {
     let Some(key) = path.last_chunk::<KEY>().map(|key| u32::from_le_bytes(*key)) else { return false };
     let ends = |(known, ending): (&u32, &&str)| *known == key && path.ends_with(ending.as_bytes());
-    is_shared_object(name) || ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
+    is_shared_object(name) || has(&ENDING_BITS, key) && ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
 }
 
 /// True if a part begins here; `key` is what stands behind the slash.
 #[inline(always)]
 fn begins_program_part(name: &[u8], key: u32) -> bool {
-    let bit = bit_of(key);
-    PART_BITS[bit / 64] >> (bit % 64) & 1 != 0 && begins_one_of(name, key)
+    has(&PART_BITS, key) && begins_one_of(name, key)
 }
 
 #[inline(never)]
@@ -374,6 +433,47 @@ mod tests {
         for short in ["/", "/a", "/ab", "/abc", "/a/b/c/d", "//", "/s/l", "/lib"] {
             assert!(!left_out(short.into()), "{short}");
         }
+    }
+
+    #[test]
+    fn a_folder_asked_about_before_changes_no_answer() {
+        let (mut state, mut left_out) = (1u64, 0);
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        let others = [
+            "/",
+            "/data",
+            "/home/u/trace",
+            "/home/u/trac",
+            "/lib",
+            "/pyth",
+            "on3",
+            "/modules",
+            "/x.so",
+            "/a.jar",
+            "/dev",
+        ];
+        let pieces = [PROGRAM_PARTS, PROGRAM_STARTS, PROGRAM_ENDINGS, KERNEL, KERNEL_DATA, &others].concat();
+        let filter = filter("", "");
+        for _ in 0..200_000 {
+            let mut path = String::from("/");
+            for _ in 0..1 + random(4) {
+                let piece = pieces[random(pieces.len())];
+                let [from, to] = [random(piece.len()), piece.len() - random(3).min(piece.len() - 1)];
+                path.push_str(&piece[if random(2) == 0 { 0 } else { from.min(to) }..to]);
+            }
+            let expected = filter.leaves_out_whole(path.as_bytes());
+            assert_eq!(filter.leaves_out(path.as_bytes()), expected, "{path}");
+            assert_eq!(
+                filter.leaves_out(format!("{path}x").as_bytes()),
+                filter.leaves_out_whole(format!("{path}x").as_bytes()),
+                "{path}x"
+            );
+            left_out += u32::from(expected);
+        }
+        assert!((20_000..180_000).contains(&left_out), "{left_out} of them left out");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::path_buffer::{PATH_MAX, PathBuffer};
-use crate::{descriptors, names, sys};
+use crate::{descriptors, hash, sys};
 
 /// A folder nothing is known of.
 pub const UNKNOWN: u64 = 0;
@@ -178,7 +178,7 @@ fn set(dir: i32, hash: u64) {
 
 /// Puts a path into the table, if it is not too long, and returns its hash.
 fn remember(path: &[u8]) -> u64 {
-    let hash = names::hash(path, 0).max(UNKNOWN + 1);
+    let hash = hash::of(path, 0).max(UNKNOWN + 1);
     let place = place(hash);
     // A page that is written to at once the kernel has to find once, and not for a look at it before.
     place.parts.fetch_or(0, Relaxed);
@@ -206,7 +206,7 @@ fn place(hash: u64) -> &'static Place {
 }
 
 fn bit(part: &[u8]) -> u64 {
-    if part.is_empty() { 0 } else { 1 << (names::hash(part, 0) >> 58) }
+    if part.is_empty() { 0 } else { 1 << (hash::of(part, 0) >> 58) }
 }
 
 /// In a forked child, where a thread that was writing a place is gone.

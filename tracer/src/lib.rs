@@ -65,6 +65,7 @@ mod emptying;
 mod facts;
 mod files;
 mod filter;
+mod hash;
 mod header_page;
 mod lock;
 mod machine;

@@ -15,7 +15,7 @@ use dlio_schemas::native::names::{NAME_MAX, NameKind};
 use crate::chunk::Kept;
 use crate::local::{Local, local};
 use crate::thread_state::Thread;
-use crate::{header_page, remembered, ring, tally};
+use crate::{hash, header_page, remembered, ring, tally};
 
 /// No name: not known, or no room.
 pub const NONE: u32 = 0;
@@ -27,27 +27,6 @@ const ANCHOR_EVERY: u32 = 64;
 
 /// Differs from image to image: what was remembered in one is not found in the next.
 static SALT: AtomicU64 = AtomicU64::new(0);
-
-/// Hash of a string; `seed` keeps apart what may be spelled alike.
-#[inline]
-pub fn hash(text: &[u8], seed: u64) -> u64 {
-    const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |a: u64, b: u64| {
-        let product = (a ^ FOLD) as u128 * (b ^ 0xd1b5_4a32_d192_ed03) as u128;
-        product as u64 ^ (product >> 64) as u64
-    };
-    let (words, rest) = text.as_chunks::<8>();
-    let mut state = mix(seed ^ text.len() as u64, FOLD);
-    for word in words {
-        state = mix(state, u64::from_le_bytes(*word));
-    }
-    // The last eight bytes, some of them for the second time: that takes fewer steps than a copy of those left over.
-    let last = match text.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last),
-        None => rest.iter().fold(0, |word, byte| word << 8 | *byte as u64),
-    };
-    mix(state, last)
-}
 
 /// The number a hash was given, if it is remembered.
 #[inline]
@@ -143,7 +122,7 @@ const FOR_HANDLERS: Kept = Kept { room: 192, ids: 4 };
 
 /// The image is gone; its numbers with it.
 pub fn forget() {
-    SALT.store(hash(&[], SALT.load(Relaxed) + 1), Relaxed);
+    SALT.store(hash::of(&[], SALT.load(Relaxed) + 1), Relaxed);
     remembered::forget();
     // SAFETY: the line is this thread's own.
     unsafe { (*local()).naming = 0 };

@@ -57,7 +57,7 @@ impl PathBuffer {
 
     /// The name behind the last slash.
     pub fn file_name(&self) -> &[u8] {
-        let start = self.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let start = last_slash(self.as_bytes()).map_or(0, |at| at + 1);
         &self.as_bytes()[start..]
     }
 }
@@ -66,14 +66,10 @@ impl PathBuffer {
 /// with the first place that is the one looked for.
 #[inline(always)]
 pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool) -> bool {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);
-    let pattern = ONES * byte as u64;
+    let pattern = u64::from_ne_bytes([byte; 8]);
     let mut start = 0;
     let mut is_in = |word: u64, start: usize| {
-        let difference = word ^ pattern;
-        // The top bit of every byte that is zero.
-        let mut found = !(((difference & LOWER) + LOWER) | difference | LOWER);
+        let mut found = zeros(word ^ pattern);
         while found != 0 {
             if is_meant(start + found.trailing_zeros() as usize / 8) {
                 return true;
@@ -93,6 +89,28 @@ pub fn any_place(text: &[u8], byte: u8, mut is_meant: impl FnMut(usize) -> bool)
     is_in(last, start)
 }
 
+/// Where the last slash stands.
+#[inline(always)]
+pub fn last_slash(text: &[u8]) -> Option<usize> {
+    let (rest, words) = text.as_rchunks::<8>();
+    let mut end = text.len();
+    for word in words.iter().rev() {
+        let found = zeros(u64::from_le_bytes(*word) ^ u64::from_ne_bytes([b'/'; 8]));
+        if found != 0 {
+            return Some(end - 1 - found.leading_zeros() as usize / 8);
+        }
+        end -= 8;
+    }
+    rest.iter().rposition(|byte| *byte == b'/')
+}
+
+/// The top bit of every byte that is zero.
+#[inline(always)]
+pub fn zeros(word: u64) -> u64 {
+    const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);
+    !(((word & LOWER) + LOWER) | word | LOWER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +127,7 @@ mod tests {
             }));
             assert_eq!(found, simply);
             assert_eq!(any_place(&text[..length], b'/', |at| at == 10), length > 10);
+            assert_eq!(last_slash(&text[..length]), simply.last().copied());
         }
     }
 

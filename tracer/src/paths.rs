@@ -9,8 +9,8 @@ use std::ffi::{CStr, c_char};
 
 use dlio_schemas::native::names::NameKind;
 
-use crate::path_buffer::{PATH_MAX, PathBuffer, any_place};
-use crate::{config, descriptors, folders, names, stack, sys};
+use crate::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
+use crate::{config, descriptors, folders, hash, names, stack, sys};
 
 /// Seed of the hash of absolute paths; that of others is their folder's hash.
 const ABSOLUTE: u64 = 0;
@@ -51,11 +51,11 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
         return if dir >= 0 { descriptors::file(dir) } else { names::NONE };
     }
     if text[0] == b'/' {
-        let hash = names::hash(text, ABSOLUTE);
+        let hash = hash::of(text, ABSOLUTE);
         return names::find(hash).unwrap_or_else(|| new_absolute(text, hash));
     }
     let folder = folders::known(dir);
-    let hash = names::hash(text, folder);
+    let hash = hash::of(text, folder);
     match names::find(hash) {
         Some(id) if folder != folders::UNKNOWN => id,
         _ => new_relative(dir, text),
@@ -97,7 +97,7 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
             length += part.len();
         }
         if !is_of_kernel(&whole[..length]) {
-            return new_name(&whole[..length], names::hash(text, folder));
+            return new_name(&whole[..length], hash::of(text, folder));
         }
     }
     stack::with_some_room(|| new_spelling(dir, text))
@@ -125,13 +125,6 @@ fn is_clean(text: &[u8]) -> bool {
     let end = 0x80 << (8 * rest.len());
     is_odd |= begins & (slashes | zeros(last ^ DOTS) | end);
     is_odd == 0 || is_clean_in_parts(text)
-}
-
-/// The top bit of every byte that is zero.
-#[inline(always)]
-fn zeros(word: u64) -> u64 {
-    const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);
-    !(((word & LOWER) + LOWER) | word | LOWER)
 }
 
 /// The same, a component at a time.
@@ -185,11 +178,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
         let room = PATH_MAX - 1 - path.as_bytes().len();
         path.push(&text[text.len().saturating_sub(room)..]);
         let is_known = text[0] == b'/' || folder != folders::UNKNOWN;
-        return if is_known {
-            new_name(path.as_bytes(), names::hash(text, folder))
-        } else {
-            intern_path(path.as_bytes())
-        };
+        return if is_known { new_name(path.as_bytes(), hash::of(text, folder)) } else { intern_path(path.as_bytes()) };
     }
     if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
     {
@@ -201,10 +190,10 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     // The same path may have been spelled better before.
     let below =
         if above == 0 { path.as_bytes() } else { path.as_bytes()[above..].strip_prefix(b"/").unwrap_or_default() };
-    let hash = names::hash(below, folder);
+    let hash = hash::of(below, folder);
     let id = names::find(hash).unwrap_or_else(|| new_name(path.as_bytes(), hash));
     if below != text && id != names::NONE && !path.as_bytes().starts_with(b"/dev/std") {
-        names::remember(names::hash(text, folder), id);
+        names::remember(hash::of(text, folder), id);
     }
     id
 }
@@ -215,7 +204,7 @@ fn parse(number: &[u8]) -> Option<i32> {
 
 /// The number of an absolute path or a URL, or [`names::FILTERED`].
 fn intern_path(path: &[u8]) -> u32 {
-    let hash = names::hash(path, ABSOLUTE);
+    let hash = hash::of(path, ABSOLUTE);
     names::find(hash).unwrap_or_else(|| new_name(path, hash))
 }
 
@@ -324,7 +313,7 @@ pub fn of_url(url: &[u8]) -> u32 {
 
 /// The number of something that has no path.
 pub fn object(kind: &[u8]) -> u32 {
-    names::intern(NameKind::Object, kind, names::hash(kind, 4 << 32))
+    names::intern(NameKind::Object, kind, hash::of(kind, 4 << 32))
 }
 
 /// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn hash(number: u64) -> u64 {
-        crate::names::hash(&number.to_le_bytes(), 7)
+        crate::hash::of(&number.to_le_bytes(), 7)
     }
 
     #[test]

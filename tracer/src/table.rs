@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use dlio_schemas::native::names::NameKind;
 
 use crate::app::{self, LibraryIo, Meta, OpenSpan};
-use crate::{engine, engines, image, names};
+use crate::{engine, engines, hash, image, names};
 
 /// Raise this when a field changes its meaning; new ones go at the end, and `size` tells whether they are there.
 pub const VERSION: u32 = 1;
@@ -110,7 +110,7 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     // SAFETY: the caller passes a string with its length.
     let text = unsafe { bytes(text, length) };
     let text = &text[..text.len().min(dlio_schemas::native::names::NAME_MAX)];
-    names::intern(kind, text, names::hash(text, (8 + kind as u64) << 32))
+    names::intern(kind, text, hash::of(text, (8 + kind as u64) << 32))
 }
 
 /// # Safety
