@@ -42,15 +42,19 @@ pub fn is_needed() -> bool {
 
 /// Closes the image and converts it.
 pub fn finish(ending: Ending) {
-    let mut digits = [0; 20];
-    let mut text = PathBuffer::new();
-    match ending {
-        Ending::Exec => text.push(b"exec"),
-        Ending::Detach => text.push(b"exit 0"),
-        Ending::Exit(status) => text.push(b"exit ").push(decimal(status as i64 & 0xff, &mut digits)),
+    let mut text = *b"exit    ";
+    let ended = match ending {
+        Ending::Exec => b"exec",
+        Ending::Detach => b"exit 0".as_slice(),
+        Ending::Exit(status) => {
+            let mut digits = [0; 20];
+            let number = decimal(status as i64 & 0xff, &mut digits);
+            text[5..5 + number.len()].copy_from_slice(number);
+            &text[..5 + number.len()]
+        }
     };
     let config = config::get();
-    let Some(closed) = closing::close(text.as_bytes(), config.format != Format::Native) else {
+    let Some(closed) = closing::close(ended, config.format != Format::Native) else {
         return complain_of_nothing();
     };
     complain(&closed);

@@ -29,7 +29,9 @@ pub struct Local {
     pub naming: u32,
     /// The thread's number, once it was asked for: see [`own_id`].
     id: u32,
-    /// Signals the program itself holds back, while those of [`crate::stack`] are held back too.
+    /// Inside of [`crate::stack`], where signals wait.
+    pub holds_signals: u32,
+    /// Signals the program itself holds back, while all are.
     pub held_before: u64,
 }
 

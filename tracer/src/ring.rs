@@ -239,7 +239,7 @@ pub fn ensure() {
         if (*line).busy == 0 {
             (*line).busy = 1;
             // All of it before signals come again: a handler that finds no ring has no place for names.
-            stack::with_room(|| {
+            stack::undisturbed(|| {
                 (*line).thread = image::take_thread();
                 (*line).busy = 0;
             });

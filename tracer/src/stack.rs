@@ -32,19 +32,36 @@ pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
         if (*line).on_own_stack != 0 {
             return work();
         }
-        let mask = sys::hold_signals();
-        let stack = scratch_of(line);
-        if stack.is_null() {
-            sys::release_signals(mask);
+        while_held(line, || {
+            let stack = scratch_of(line);
+            if stack.is_null() {
+                return work();
+            }
+            (*line).on_own_stack = 1;
+            let mut task = Task { work: Some(work), result: None };
+            call_on(stack.add(SIZE), run::<F, R>, (&raw mut task).cast());
+            (*line).on_own_stack = 0;
+            task.result.expect("the work has been done")
+        })
+    }
+}
+
+/// Runs `work` while signals are held back.
+///
+/// # Safety
+/// `line` is the caller's own.
+unsafe fn while_held<R>(line: *mut Local, work: impl FnOnce() -> R) -> R {
+    // SAFETY: the caller's line is its thread's own, and a handler that comes in before signals are held back leaves it as it was.
+    unsafe {
+        if (*line).holds_signals != 0 {
             return work();
         }
-        (*line).on_own_stack = 1;
-        (*line).held_before = mask;
-        let mut task = Task { work: Some(work), result: None };
-        call_on(stack.add(SIZE), run::<F, R>, (&raw mut task).cast());
-        (*line).on_own_stack = 0;
-        sys::release_signals(mask);
-        task.result.expect("the work has been done")
+        (*line).held_before = sys::hold_signals();
+        (*line).holds_signals = 1;
+        let result = work();
+        (*line).holds_signals = 0;
+        sys::release_signals((*line).held_before);
+        result
     }
 }
 
@@ -58,9 +75,24 @@ static BEGINNING: AtomicUsize = AtomicUsize::new(0);
 /// Runs `work`, which needs some kilobytes, here if this is the first stack and little of it is in use; else with room to
 /// spare. Signals are held back only there.
 pub fn with_some_room<F: FnOnce() -> R, R>(work: F) -> R {
+    if is_near_beginning() { work() } else { with_room(work) }
+}
+
+/// Runs `work`, which needs some kilobytes and no signal in between, here or with room to spare as above. What the start of a
+/// process has used of the first stack the kernel need not find once more.
+pub fn undisturbed<F: FnOnce() -> R, R>(work: F) -> R {
+    if !is_near_beginning() {
+        return with_room(work);
+    }
+    // SAFETY: the line is this thread's own.
+    unsafe { while_held(local(), work) }
+}
+
+#[inline(always)]
+fn is_near_beginning() -> bool {
     let marker = 0u8;
     let here = (&raw const marker).addr();
-    if beginning().checked_sub(here).is_some_and(|used| used < NEAR) { work() } else { with_room(work) }
+    beginning().checked_sub(here).is_some_and(|used| used < NEAR)
 }
 
 fn beginning() -> usize {
@@ -113,7 +145,7 @@ unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
 pub fn without_signal(signal: i32, error: i32, call: impl FnOnce() -> isize) -> isize {
     let line = local();
     // SAFETY: the line is this thread's own.
-    let (is_held, before) = unsafe { ((*line).on_own_stack != 0, (*line).held_before) };
+    let (is_held, before) = unsafe { ((*line).holds_signals != 0, (*line).held_before) };
     // One that the program holds back itself may have been waiting before.
     if !is_held || before & 1 << (signal - 1) != 0 {
         return sys::without_signal(signal, call);
