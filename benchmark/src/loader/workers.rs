@@ -5,6 +5,8 @@
 //! worker -> trainer   report of a unit · end of the epoch            56 bytes and the text of a failure
 //! ```
 //!
+//! The lines are sockets, read and written as files are: a trace shows by that when a worker waits for its trainer.
+//!
 //! Each side computes the same plan, so a begin says only which epoch. A credit is the right to send one more unit: the
 //! prefetch depth is the number of credits a worker starts with. Processes are forked before any thread exists; they
 //! share the trainer's memory pages and start in a millisecond, so the first epoch is like the others.
@@ -16,8 +18,11 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::layout::Split;
 use crate::spans;
 use crate::system;
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -106,7 +111,7 @@ struct Worker {
     plan: Plan,
     number: u64,
     of: u64,
-    stream: UnixStream,
+    stream: File,
     credits: u64,
 }
 
@@ -164,12 +169,12 @@ impl Worker {
 
 enum Handle {
     Process(libc::pid_t),
-    Thread(Option<JoinHandle<()>>),
+    Thread(JoinHandle<()>),
 }
 
 /// The trainer's side of one worker.
 struct Line {
-    stream: UnixStream,
+    stream: File,
     handle: Handle,
     /// Its part of the epoch has been received whole.
     finished: bool,
@@ -193,10 +198,11 @@ impl Pool {
         let (mut streams, mut handles) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+            let [ours, theirs] = [ours, theirs].map(|stream| File::from(OwnedFd::from(stream)));
             streams.push(ours);
             let worker = Worker { plan: plan.clone(), number, of: count, stream: theirs, credits: 0 };
             handles.push(match plan.terms.workers {
-                WorkerKind::Threads => Handle::Thread(Some(std::thread::spawn(move || drop(worker.run())))),
+                WorkerKind::Threads => Handle::Thread(std::thread::spawn(move || drop(worker.run()))),
                 WorkerKind::Processes => Handle::Process(forked(worker, &mut streams).map_err(failed)?),
             });
         }
@@ -298,7 +304,7 @@ impl Loader for Pool {
 }
 
 /// `trainers` are the trainer's ends so far.
-fn forked(worker: Worker, trainers: &mut Vec<UnixStream>) -> io::Result<libc::pid_t> {
+fn forked(worker: Worker, trainers: &mut Vec<File>) -> io::Result<libc::pid_t> {
     system::fork(|| {
         // A worker that held them would never learn that the trainer is gone: it would be waiting for itself.
         trainers.clear();
@@ -311,15 +317,17 @@ fn forked(worker: Worker, trainers: &mut Vec<UnixStream>) -> io::Result<libc::pi
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        for line in &mut self.lines {
-            // A worker that is gone needs no telling.
+        // A worker that is gone needs no telling.
+        let end = |mut line: Line| {
             let _ = send(&mut line.stream, &Command::End);
-            let _ = line.stream.shutdown(std::net::Shutdown::Both);
-        }
-        for line in &mut self.lines {
-            match &mut line.handle {
-                Handle::Process(id) => drop(system::wait(*id)),
-                Handle::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
+            let _ = UnixStream::from(OwnedFd::from(line.stream)).shutdown(Shutdown::Both);
+            line.handle
+        };
+        let handles: Vec<Handle> = self.lines.drain(..).map(end).collect();
+        for handle in handles {
+            match handle {
+                Handle::Process(id) => drop(system::wait(id)),
+                Handle::Thread(thread) => drop(thread.join()),
             }
         }
     }
