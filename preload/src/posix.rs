@@ -13,6 +13,10 @@ use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::rows;
 
+/// What a temporary file is made with.
+const MADE: c_int = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+const MADE_MODE: i64 = 0o600;
+
 /// Bytes a list of buffers asks for.
 ///
 /// # Safety
@@ -61,16 +65,16 @@ rows! { Posix
         |done, fd| made(done, Op::MEMFD_CREATE, b"<memory>", 0, flags as i64, fd)
     }
     [mkstemp mkstemp64] (template: *mut c_char) -> c_int; {
-        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, 0, fd)
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), MADE_MODE, MADE, fd)
     }
     [mkostemp mkostemp64] (template: *mut c_char, flags: c_int) -> c_int; {
-        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, flags, fd)
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), MADE_MODE, MADE | flags, fd)
     }
     [mkstemps mkstemps64] (template: *mut c_char, suffix: c_int) -> c_int; {
-        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, 0, fd)
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), MADE_MODE, MADE, fd)
     }
     [mkostemps mkostemps64] (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int; {
-        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), 0, flags, fd)
+        |done, fd| opened(done, Op::MKSTEMP, paths::of(template), MADE_MODE, MADE | flags, fd)
     }
     [flock] (fd: c_int, command: c_int) -> c_int; {
         unless leaves_out(fd);
@@ -204,7 +208,7 @@ rows! { Posix
     }
     [posix_fadvise posix_fadvise64] (fd: c_int, at: off_t, size: off_t, advice: c_int) -> c_int; {
         unless leaves_out(fd);
-        |done, error| done.record(Op::POSIX_FADVISE, descriptors::file(fd), fd, (at, true), size, -error as i64)
+        |done, error| done.record(Op::POSIX_FADVISE, descriptors::file(fd), fd, (advice as i64, true), size, -error as i64)
     }
 }
 

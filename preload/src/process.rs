@@ -146,9 +146,37 @@ fn controlled(done: engine::Done, fd: c_int, command: c_int, argument: usize, re
         _ => {}
     }
     if !leaves_out(fd) {
-        on_descriptor(done, Op::FCNTL, fd, command as i64, argument as i64, ret as i64);
+        // SAFETY: the argument that the real call was given.
+        let number = unsafe { number_of(command, argument, ret) };
+        on_descriptor(done, Op::FCNTL, fd, command as i64, number, ret as i64);
     }
 }
+
+/// The argument of a command, where it is a number; of a lock the bytes it is for. Other addresses say nothing.
+///
+/// # Safety
+/// The real call has just been given the argument.
+unsafe fn number_of(command: c_int, argument: usize, ret: c_int) -> i64 {
+    match command {
+        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW if ret == 0 => {
+            // SAFETY: the kernel has read it there.
+            unsafe { (*(argument as *const libc::flock)).l_len }
+        }
+        libc::F_DUPFD
+        | libc::F_DUPFD_CLOEXEC
+        | libc::F_SETFD
+        | libc::F_SETFL
+        | libc::F_SETOWN
+        | F_SETSIG
+        | libc::F_SETLEASE
+        | libc::F_NOTIFY
+        | libc::F_SETPIPE_SZ
+        | libc::F_ADD_SEALS => argument as c_int as i64,
+        _ => 0,
+    }
+}
+
+const F_SETSIG: c_int = 10;
 
 // ---- rights that go away: the way to the trace is kept open ----------------------------------------------------------
 

@@ -9,7 +9,7 @@ use dlio_tracer::calls::*;
 use dlio_tracer::descriptors;
 use dlio_tracer::engine::Done;
 use dlio_tracer::ops::Op;
-use dlio_tracer::paths;
+use dlio_tracer::{names, paths};
 use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::rows;
@@ -86,7 +86,7 @@ rows! { Stdio
         |done, ret| plain(done, Op::FCLOSE, at.1, at.0, ret as i64)
     }
     [tmpfile tmpfile64] () -> *mut FILE; {
-        |done, stream| made(done, Op::TMPFILE, b"<temporary>", 0, 0, of(stream))
+        |done, stream| opened(done, Op::TMPFILE, names::NONE, 0, libc::O_RDWR | libc::O_TMPFILE, of(stream))
     }
     [open_memstream] (at: *mut *mut c_char, size: *mut size_t) -> *mut FILE; {
         |done, stream| on_file(done, Op::OPEN_MEMSTREAM, paths::object(b"<memory>"), -1, 0, 0, pointer_outcome(stream, 0))
@@ -137,7 +137,8 @@ unsafe fn flags_of(mode: *const c_char) -> i64 {
         (_, false) => libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC,
         (_, true) => libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC,
     };
-    base as i64
+    let and = |letter: u8, flag: c_int| if mode.contains(&letter) { flag } else { 0 };
+    (base | and(b'x', libc::O_EXCL) | and(b'e', libc::O_CLOEXEC)) as i64
 }
 
 /// # Safety
@@ -228,42 +229,95 @@ rows! { Stdio
         with fd = of(stream);
         |done, ret| { descriptors::step_back(fd, (ret >= 0) as i64); on_descriptor(done, Op::UNGETC, fd, descriptors::position(fd), 0, ret as i64) }
     }
-    [fgetwc getwc] (stream: *mut FILE) -> u32; {
+    [getw] (stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
         with fd = of(stream);
-        |done, _ret| wide(done, Op::FGETWC, fd)
+        |done, ret| read_here(done, Op::FREAD, fd, 4, if ret == -1 { 0 } else { 4 })
     }
-    [getwchar] () -> u32; {
-        unless leaves_out(of(input()));
-        with fd = of(input());
-        |done, _ret| wide(done, Op::FGETWC, fd)
-    }
-    [putwchar] (character: i32) -> u32; {
-        unless leaves_out(of(output()));
-        with fd = of(output());
-        |done, _ret| wide(done, Op::FPUTWC, fd)
-    }
-    [fputwc putwc] (character: i32, stream: *mut FILE) -> u32; {
+    [putw] (word: c_int, stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
         with fd = of(stream);
-        |done, _ret| wide(done, Op::FPUTWC, fd)
-    }
-    [fgetws] (into: *mut i32, size: c_int, stream: *mut FILE) -> *mut i32; {
-        unless leaves_out(of(stream));
-        with fd = of(stream);
-        |done, _ret| wide(done, Op::FGETWS, fd)
-    }
-    [fputws] (text: *const i32, stream: *mut FILE) -> c_int; {
-        unless leaves_out(of(stream));
-        with fd = of(stream);
-        |done, _ret| wide(done, Op::FPUTWS, fd)
+        |done, ret| printed(done, Op::FWRITE, fd, 4, if ret == -1 { -1 } else { 4 })
     }
 }
 
-/// Wide characters: how many bytes they are in the file is the locale's secret, so the position is lost.
-fn wide(done: Done, op: Op, fd: c_int) {
-    descriptors::lose_position(fd);
-    done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
+// ---- wide characters ----------------------------------------------------------------------------------------------
+
+rows! { Stdio
+    [fgetwc getwc fgetwc_unlocked getwc_unlocked] (stream: *mut FILE) -> u32; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETWC, fd, 0, encoded(ret))
+    }
+    [getwchar getwchar_unlocked] () -> u32; {
+        unless leaves_out(of(input()));
+        with fd = of(input());
+        |done, ret| read_here(done, Op::FGETWC, fd, 0, encoded(ret))
+    }
+    [ungetwc] (character: u32, stream: *mut FILE) -> u32; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| { descriptors::step_back(fd, encoded(ret)); on_descriptor(done, Op::UNGETC, fd, descriptors::position(fd), 0, ret as i32 as i64) }
+    }
+    [fputwc putwc fputwc_unlocked putwc_unlocked] (character: i32, stream: *mut FILE) -> u32; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPUTWC, fd, 0, if ret == WEOF { -1 } else { encoded(ret) })
+    }
+    [putwchar putwchar_unlocked] (character: i32) -> u32; {
+        unless leaves_out(of(output()));
+        with fd = of(output());
+        |done, ret| printed(done, Op::FPUTWC, fd, 0, if ret == WEOF { -1 } else { encoded(ret) })
+    }
+    [fgetws fgetws_unlocked] (into: *mut i32, size: c_int, stream: *mut FILE) -> *mut i32; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETWS, fd, 0, encoded_text(ret))
+    }
+    [__fgetws_chk __fgetws_unlocked_chk] (into: *mut i32, room: size_t, size: c_int, stream: *mut FILE) -> *mut i32; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| read_here(done, Op::FGETWS, fd, 0, encoded_text(ret))
+    }
+    [fputws fputws_unlocked] (text: *const i32, stream: *mut FILE) -> c_int; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| printed(done, Op::FPUTWS, fd, 0, if ret < 0 { -1 } else { encoded_text(text) })
+    }
+}
+
+const WEOF: u32 = u32::MAX;
+
+/// Bytes that a wide character is in a file: one where the locale has no other, else as UTF-8 has it. None at the end.
+fn encoded(character: u32) -> i64 {
+    unsafe extern "C" {
+        fn __ctype_get_mb_cur_max() -> size_t;
+    }
+    match character {
+        WEOF => 0,
+        // SAFETY: asks for a number of this thread's locale.
+        _ if unsafe { __ctype_get_mb_cur_max() } == 1 => 1,
+        ..0x80 => 1,
+        0x80..0x800 => 2,
+        0x800..0x1_0000 => 3,
+        _ => 4,
+    }
+}
+
+/// The same of a text; none where there is none.
+///
+/// # Safety
+/// `text` is null or terminated.
+unsafe fn encoded_text(text: *const i32) -> i64 {
+    let (mut bytes, mut at) = (0, text);
+    // SAFETY: null, or a terminated text.
+    unsafe {
+        while !at.is_null() && *at != 0 {
+            bytes += encoded(*at as u32);
+            at = at.add(1);
+        }
+    }
+    bytes
 }
 
 // ---- seeking ------------------------------------------------------------------------------------------------------
@@ -357,24 +411,87 @@ rows! { Stdio
     [vfwprintf] (stream: *mut FILE, format: *const i32, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
         with fd = of(stream);
-        |done, _ret| wide(done, Op::FWPRINTF, fd)
+        |done, ret| printed_wide(done, fd, ret)
+    }
+    [__vfwprintf_chk] (stream: *mut FILE, flag: c_int, format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        with fd = of(stream);
+        |done, ret| printed_wide(done, fd, ret)
+    }
+    [vwprintf] (format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(output()));
+        with fd = of(output());
+        |done, ret| printed_wide(done, fd, ret)
+    }
+    [__vwprintf_chk] (flag: c_int, format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(output()));
+        with fd = of(output());
+        |done, ret| printed_wide(done, fd, ret)
     }
     [vfscanf __isoc99_vfscanf __isoc23_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        |done, ret| scanned(done, Op::FSCANF, stream, ret)
+        with before = place_of(stream);
+        |done, _ret| scanned(done, Op::FSCANF, stream, before)
     }
     [vscanf __isoc99_vscanf __isoc23_vscanf] (format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(input()));
-        |done, ret| scanned(done, Op::SCANF, input(), ret)
+        with before = place_of(input());
+        |done, _ret| scanned(done, Op::SCANF, input(), before)
+    }
+    [vfwscanf __isoc99_vfwscanf __isoc23_vfwscanf] (stream: *mut FILE, format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(stream));
+        with before = place_of(stream);
+        |done, _ret| scanned(done, Op::FSCANF, stream, before)
+    }
+    [vwscanf __isoc99_vwscanf __isoc23_vwscanf] (format: *const i32, arguments: Arguments) -> c_int; {
+        unless leaves_out(of(input()));
+        with before = place_of(input());
+        |done, _ret| scanned(done, Op::SCANF, input(), before)
     }
 }
 
-/// A scan: how much of the stream it took is not known.
-fn scanned(done: Done, op: Op, stream: *mut FILE, ret: c_int) {
-    let fd = of(stream);
-    let position = descriptors::position(fd);
-    descriptors::lose_position(fd);
-    done.record(op, descriptors::file(fd), fd, (position, position >= 0), 0, ret.max(0) as i64);
+/// Formatted wide characters: the result counts characters. Where some are more than a byte, no more is known than that
+/// they are at least as many bytes, and the position is lost.
+fn printed_wide(done: Done, fd: c_int, ret: c_int) {
+    printed(done, Op::FWPRINTF, fd, 0, ret as i64);
+    if encoded(0x80) > 1 {
+        descriptors::lose_position(fd);
+    }
+}
+
+/// Where a stream stands: as far as was seen, else by the C library's own account. Negative where there are no places.
+fn place_of(stream: *mut FILE) -> i64 {
+    match descriptors::position(of(stream)) {
+        known @ 0.. => known,
+        _ => told_place(stream),
+    }
+}
+
+/// The C library's own account; errno stays.
+fn told_place(stream: *mut FILE) -> i64 {
+    fn tell(stream: *mut FILE) -> i64 {
+        crate::real!(next: ftello64(*mut FILE) -> i64);
+        // SAFETY: an open stream of the program's, which has just been used.
+        unsafe { next(stream) }
+    }
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let place = tell(stream);
+        *libc::__errno_location() = errno;
+        place
+    }
+}
+
+/// A scan took what lies between the places before and after it: of a file. Of a pipe nobody knows.
+fn scanned(done: Done, op: Op, stream: *mut FILE, before: i64) {
+    let (fd, after) = (of(stream), told_place(stream));
+    if before < 0 || after < before {
+        descriptors::lose_position(fd);
+        return done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
+    }
+    descriptors::sought(fd, before);
+    read_here(done, op, fd, 0, after - before);
 }
 
 /// Functions that `variadic.c` calls with the arguments it gathered: the matching function that takes a list.
@@ -397,6 +514,15 @@ gathered! {
     dlio_fscanf = vfscanf (stream: *mut FILE, format: *const c_char);
     dlio_scanf = vscanf (format: *const c_char);
     dlio_fwprintf = vfwprintf (stream: *mut FILE, format: *const i32);
+    dlio_wprintf = vwprintf (format: *const i32);
+    dlio_fwprintf_chk = __vfwprintf_chk (stream: *mut FILE, flag: c_int, format: *const i32);
+    dlio_wprintf_chk = __vwprintf_chk (flag: c_int, format: *const i32);
+    dlio_fwscanf = vfwscanf (stream: *mut FILE, format: *const i32);
+    dlio_wscanf = vwscanf (format: *const i32);
+    dlio_isoc99_fwscanf = __isoc99_vfwscanf (stream: *mut FILE, format: *const i32);
+    dlio_isoc99_wscanf = __isoc99_vwscanf (format: *const i32);
+    dlio_isoc23_fwscanf = __isoc23_vfwscanf (stream: *mut FILE, format: *const i32);
+    dlio_isoc23_wscanf = __isoc23_vwscanf (format: *const i32);
     dlio_fprintf_chk = __vfprintf_chk (stream: *mut FILE, flag: c_int, format: *const c_char);
     dlio_printf_chk = __vprintf_chk (flag: c_int, format: *const c_char);
     dlio_dprintf_chk = __vdprintf_chk (fd: c_int, flag: c_int, format: *const c_char);
@@ -413,6 +539,15 @@ crate::variadic! {
     fscanf -> dlio_variadic_fscanf;
     scanf -> dlio_variadic_scanf;
     fwprintf -> dlio_variadic_fwprintf;
+    wprintf -> dlio_variadic_wprintf;
+    __fwprintf_chk -> dlio_variadic_fwprintf_chk;
+    __wprintf_chk -> dlio_variadic_wprintf_chk;
+    fwscanf -> dlio_variadic_fwscanf;
+    wscanf -> dlio_variadic_wscanf;
+    __isoc99_fwscanf -> dlio_variadic_isoc99_fwscanf;
+    __isoc99_wscanf -> dlio_variadic_isoc99_wscanf;
+    __isoc23_fwscanf -> dlio_variadic_isoc23_fwscanf;
+    __isoc23_wscanf -> dlio_variadic_isoc23_wscanf;
     __fprintf_chk -> dlio_variadic_fprintf_chk;
     __printf_chk -> dlio_variadic_printf_chk;
     __dprintf_chk -> dlio_variadic_dprintf_chk;

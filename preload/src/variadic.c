@@ -11,6 +11,15 @@ int dlio_dprintf(int fd, const char *format, va_list args);
 int dlio_fscanf(FILE *stream, const char *format, va_list args);
 int dlio_scanf(const char *format, va_list args);
 int dlio_fwprintf(FILE *stream, const wchar_t *format, va_list args);
+int dlio_wprintf(const wchar_t *format, va_list args);
+int dlio_fwprintf_chk(FILE *stream, int flag, const wchar_t *format, va_list args);
+int dlio_wprintf_chk(int flag, const wchar_t *format, va_list args);
+int dlio_fwscanf(FILE *stream, const wchar_t *format, va_list args);
+int dlio_wscanf(const wchar_t *format, va_list args);
+int dlio_isoc99_fwscanf(FILE *stream, const wchar_t *format, va_list args);
+int dlio_isoc99_wscanf(const wchar_t *format, va_list args);
+int dlio_isoc23_fwscanf(FILE *stream, const wchar_t *format, va_list args);
+int dlio_isoc23_wscanf(const wchar_t *format, va_list args);
 int dlio_fprintf_chk(FILE *stream, int flag, const char *format, va_list args);
 int dlio_printf_chk(int flag, const char *format, va_list args);
 int dlio_dprintf_chk(int fd, int flag, const char *format, va_list args);
@@ -49,6 +58,19 @@ int dlio_variadic_isoc99_scanf(const char *format, ...) GATHERED(isoc99_scanf, f
 int dlio_variadic_isoc23_fscanf(FILE *stream, const char *format, ...)
     GATHERED(isoc23_fscanf, format, stream, format)
 int dlio_variadic_isoc23_scanf(const char *format, ...) GATHERED(isoc23_scanf, format, format)
+
+int dlio_variadic_wprintf(const wchar_t *format, ...) GATHERED(wprintf, format, format)
+int dlio_variadic_fwprintf_chk(FILE *stream, int flag, const wchar_t *format, ...)
+    GATHERED(fwprintf_chk, format, stream, flag, format)
+int dlio_variadic_wprintf_chk(int flag, const wchar_t *format, ...) GATHERED(wprintf_chk, format, flag, format)
+int dlio_variadic_fwscanf(FILE *stream, const wchar_t *format, ...) GATHERED(fwscanf, format, stream, format)
+int dlio_variadic_wscanf(const wchar_t *format, ...) GATHERED(wscanf, format, format)
+int dlio_variadic_isoc99_fwscanf(FILE *stream, const wchar_t *format, ...)
+    GATHERED(isoc99_fwscanf, format, stream, format)
+int dlio_variadic_isoc99_wscanf(const wchar_t *format, ...) GATHERED(isoc99_wscanf, format, format)
+int dlio_variadic_isoc23_fwscanf(FILE *stream, const wchar_t *format, ...)
+    GATHERED(isoc23_fwscanf, format, stream, format)
+int dlio_variadic_isoc23_wscanf(const wchar_t *format, ...) GATHERED(isoc23_wscanf, format, format)
 
 /* Arguments of execl and its kin, counted and laid out as an array on the stack: nothing may be allocated in the child
  * of a vfork. */

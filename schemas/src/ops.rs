@@ -247,7 +247,7 @@ operations! {
         91 FTRUNCATE "ftruncate" Metadata Position None Status;
         92 FALLOCATE "fallocate" Metadata Position Size Status;
         93 POSIX_FALLOCATE "posix_fallocate" Metadata Position Size Status;
-        94 POSIX_FADVISE "posix_fadvise" Metadata Position Size Status;
+        94 POSIX_FADVISE "posix_fadvise" Metadata Command Size Status;
 
         100 RENAME "rename" Metadata Path None Status;
         101 RENAMEAT "renameat" Metadata Path Flags Status;
@@ -319,18 +319,18 @@ operations! {
         220 FPRINTF "fprintf" Write Position None Bytes;
         221 PRINTF "printf" Write Position None Bytes;
         222 DPRINTF "dprintf" Write Position None Bytes;
-        223 FSCANF "fscanf" Read Position None Status;
-        224 SCANF "scanf" Read Position None Status;
+        223 FSCANF "fscanf" Read Position None Bytes;
+        224 SCANF "scanf" Read Position None Bytes;
         225 FSEEK "fseek" Metadata Whence Offset Status;
         226 FTELL "ftell" Metadata None None Position;
         227 REWIND "rewind" Metadata None None Status;
         228 FGETPOS "fgetpos" Metadata None None Status;
         229 FSETPOS "fsetpos" Metadata None None Status;
-        230 FGETWS "fgetws" Read Position None Status;
-        231 FGETWC "fgetwc" Read Position None Status;
-        232 FPUTWS "fputws" Write Position None Status;
-        233 FPUTWC "fputwc" Write Position None Status;
-        234 FWPRINTF "fwprintf" Write Position None Status;
+        230 FGETWS "fgetws" Read Position None Bytes;
+        231 FGETWC "fgetwc" Read Position None Bytes;
+        232 FPUTWS "fputws" Write Position None Bytes;
+        233 FPUTWC "fputwc" Write Position None Bytes;
+        234 FWPRINTF "fwprintf" Write Position None Bytes;
 
         // What the C library does inside the calls above, seen with `DLIO_TRACE_INLINE=1`. The call outside has the bytes
         // and the time; these have no class, so that neither counts twice.

@@ -3,7 +3,6 @@
 //= on <pipe>: pipe=1 write=2 read=1 close=1 dup=1
 //= on <memory>: memfd_create=1 write=1
 //= on <socket>: write=2 read=1 fstat=0
-//= on <temporary>: open=1 write=1
 //= on old: open=1 write=1 fstat=1 rename=1
 //= on gone: open=1 write=1 unlink=1
 //= on data: open=2 read=2

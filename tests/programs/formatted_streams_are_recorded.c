@@ -2,8 +2,8 @@
  * run. */
 //= compile: -O0
 //= events: lseek=1 setvbuf=3 fopen=1 fprintf=2 printf=2 dprintf=2 open=1 puts=1 fputc=2 fscanf=3 rewind=1 fclose=5 fdopen=1 freopen=1 tmpfile=1 open_memstream=1 fmemopen=1 fgetc=3 scanf=3
-//= bytes: fprintf=6 dprintf=4
-//= results fscanf: 2 1 1
+//= bytes: fprintf=6 dprintf=4 fscanf=6
+//= positions fscanf: 0 3 0
 //= passes: off filtered
 #include <fcntl.h>
 #include <stdarg.h>

@@ -89,12 +89,12 @@ pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
     done.record(op, names::NONE, -1, (a, true), b, outcome(ret));
 }
 
-/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in. The mode
-/// is there only where a file may have been made.
+/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in: it is called
+/// what the kernel calls it, the folder and its number there. The mode is there only where a file may have been made.
 #[inline(always)]
 pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
-    let file = if nameless && file != names::FILTERED { crate::paths::object(b"<temporary>") } else { file };
+    let file = if nameless && fd >= 0 { crate::paths::of_descriptor(fd) } else { file };
     descriptors::opened(fd, file, flags);
     if file == names::FILTERED {
         return header_page::count_filtered();

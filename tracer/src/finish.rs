@@ -141,7 +141,7 @@ pub(crate) fn write(
 
 /// Says once what was lost, and why.
 fn complain(closed: &Closed) {
-    if closed.lost == 0 && closed.written {
+    if closed.lost == 0 {
         return;
     }
     let (mut lost, mut errno) = ([0; 20], [0; 20]);
