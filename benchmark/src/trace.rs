@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let recorded = new_images(&folder, &before);
     let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
     if !options.quiet {
-        report(&folder, &before, &recorded, loading, options.included(), stranded.is_some());
+        report(&folder, &before, &recorded, loading, options, stranded.is_some());
     }
     // Processes say so themselves, where their standard error is still open at the end.
     if lost > 0 {
@@ -170,6 +170,9 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
             Some("is built for another C library (musl) than the tracer and would not start with it: it runs untraced")
         }
         Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
+        Loading::Go => Some(
+            "is a Go program, whose system calls pass no library: of its own I/O nothing is recorded, of programs that it starts all",
+        ),
     }
 }
 
@@ -329,23 +332,18 @@ fn many(number: usize, one: &str, more: &str) -> String {
 }
 
 /// `recorded` are the images as their processes left them: by now they may lie in other files.
-fn report(
-    folder: &Path,
-    before: &Images,
-    recorded: &Images,
-    loading: Loading,
-    included: Option<String>,
-    is_elsewhere: bool,
-) {
+fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, options: &Options, is_elsewhere: bool) {
+    let is_all = options.all || asked(env::ALL).is_some_and(|all| all != "0");
     let new = new_images(folder, before);
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
             Loading::Works if is_elsewhere => {}
-            Loading::Works => match included {
+            Loading::Works => match options.included() {
                 Some(patterns) => {
                     terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {patterns}"));
                 }
+                None if is_all => terminal::warn("dlio: nothing was recorded: the program made no call that is"),
                 None => {
                     terminal::warn(
                         "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
@@ -452,7 +450,10 @@ fn shown_default(variable: &env::Variable) -> &str {
 const UNSEEN: &[(&str, &str)] = &[
     ("raw system calls", "syscall() and inline assembly do not pass the C library"),
     ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
-    ("programs of musl, of other machines", "they do not start with the library and run without it"),
+    (
+        "programs of musl, of other machines",
+        "they do not start with the library and run without it, and so does what they start",
+    ),
     ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
     (
         "calls inside the C library",
@@ -480,6 +481,7 @@ const UNSEEN: &[(&str, &str)] = &[
         "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
     ),
     ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
+    ("what a scan takes from a pipe", "how many bytes scanf and fscanf took is known of files alone"),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];

@@ -22,6 +22,8 @@ pub enum Loading {
     OtherMachine,
     /// Gains rights when it is started: the loader takes no notice.
     Privileged,
+    /// Of Go: the library is there, and the system calls go past it.
+    Go,
 }
 
 impl Loading {
@@ -42,17 +44,17 @@ pub fn loading(path: &CStr) -> Loading {
     loading_as(path, true)
 }
 
-/// `tells_rights` says whether it matters that a program gains rights.
-fn loading_as(path: &CStr, tells_rights: bool) -> Loading {
+/// `tells_more` says whether it matters that a program gains rights, or what language it is of.
+fn loading_as(path: &CStr, tells_more: bool) -> Loading {
     let mut name = [0; NAME_MAX];
-    let mut found = look(path, &mut name, tells_rights);
+    let mut found = look(path, &mut name, tells_more);
     for _ in 0..SCRIPTS_MAX {
         match found {
             Some(loading) => return loading,
             None => {
                 let interpreter = name;
                 let Ok(path) = CStr::from_bytes_until_nul(&interpreter) else { break };
-                found = look(path, &mut name, tells_rights);
+                found = look(path, &mut name, tells_more);
             }
         }
     }
@@ -93,7 +95,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
 }
 
 /// The kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
-fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_rights: bool) -> Option<Loading> {
+fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
         return Some(Loading::Works);
@@ -109,8 +111,12 @@ fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_rights: bool) -> Op
             None
         }
         Some(_) => Some(Loading::Works),
-        None if tells_rights && gains_rights() => Some(Loading::Privileged),
-        None => Some(of_object(head, |at, into| sys::read_at(fd, into, at).len())),
+        None if tells_more && gains_rights() => Some(Loading::Privileged),
+        None => {
+            let read = |at: usize, into: &mut [u8]| sys::read_at(fd, into, at).len();
+            let loading = of_object(head, read);
+            Some(if tells_more && loading == Loading::Works && is_of_go(head, read) { Loading::Go } else { loading })
+        }
     };
     sys::close(fd);
     looked
@@ -122,16 +128,35 @@ fn script_of(head: &[u8]) -> Option<&[u8]> {
     line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())
 }
 
+/// Length of an entry of an ELF file's list of parts.
+const PART: usize = 56;
+
+/// A number in the head of an ELF file.
+fn number(head: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = head.get(at..at.checked_add(width)?)?;
+    Some(bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | byte as u64))
+}
+
+/// True if one of a program's notes is by the linker of Go.
+fn is_of_go(head: &[u8], read: impl Fn(usize, &mut [u8]) -> usize) -> bool {
+    const NOTE: u64 = 4;
+    let (start, count) = (number(head, 32, 8).unwrap_or(0) as usize, number(head, 56, 2).unwrap_or(0) as usize);
+    (0..count).map(|i| start.saturating_add(i * PART)).any(|part| {
+        let mut notes = [0; 512];
+        let [from, length] = [8, 32].map(|at| number(head, part.saturating_add(at), 8).unwrap_or(0) as usize);
+        number(head, part, 4) == Some(NOTE) && {
+            let found = read(from, &mut notes[..length.min(512)]);
+            notes[..found].windows(4).any(|owner| owner == b"Go\0\0")
+        }
+    })
+}
+
 /// The kind that the head of an ELF file shows; `read` fetches more of it.
 fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loading {
     const WIDE_AND_LITTLE: [u8; 2] = [2, 1];
     const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
-    const PART: usize = 56;
     const INTERPRETER: u32 = 3;
-    let number = |at: usize, width: usize| {
-        let bytes = head.get(at..at.checked_add(width)?)?;
-        Some(bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | byte as u64))
-    };
+    let number = |at: usize, width: usize| number(head, at, width);
     if !head.starts_with(b"\x7fELF") {
         return Loading::Works;
     }
@@ -196,6 +221,24 @@ mod tests {
         head[32..40].fill(0xff);
         head[56] = 9;
         assert_eq!(of_object(&head, nothing), Loading::Works);
+    }
+
+    #[test]
+    fn the_linker_of_go_leaves_a_note() {
+        let mut head = vec![0; 64 + PART];
+        (head[32], head[56], head[64], head[72], head[96]) = (64, 1, 4, 200, 100);
+        let holding = |text: &'static [u8]| {
+            move |at: usize, into: &mut [u8]| {
+                assert_eq!((at, into.len()), (200, 100));
+                into[..text.len()].copy_from_slice(text);
+                text.len()
+            }
+        };
+        assert!(is_of_go(&head, holding(b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0abc")));
+        assert!(!is_of_go(&head, holding(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0abc")));
+        head[64] = 3;
+        assert!(!is_of_go(&head, |_, _| unreachable!("no note")));
+        assert!(!is_of_go(&head[..60], |_, _| unreachable!("no part")));
     }
 
     #[test]
