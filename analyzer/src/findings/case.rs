@@ -139,9 +139,14 @@ impl<'a> Case<'a> {
         };
         let trained_ns = mean(|group| Some(group.trained_ns)).filter(|ns| *ns > 0)?;
         let waited_ns = mean(|group| group.waited_ns)?;
-        let inferred = groups.iter().any(|group| group.inferred);
+        let inferred = self.infers_training();
         let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
         Some(Waited { trained_ns, waited_ns, starting_ns, io_ns: mean(|group| group.wait_io_ns), inferred })
+    }
+
+    /// True if no span tells of a training.
+    pub fn infers_training(&self) -> bool {
+        self.summary.training.iter().any(|group| group.inferred)
     }
 
     /// True if trainers read for themselves, and nobody else for them.

@@ -121,6 +121,10 @@ pub fn is_rule(id: &str) -> bool {
 fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     let case = Case { summary, limits, rule: rule.id };
     let mut judgement = (rule.judge)(&case);
+    // Where training is inferred nobody knows what was computed meanwhile.
+    if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
+        worth.exposed = false;
+    }
     let share = |worth: Worth| worth.ns as f64 / case.wall_ns() as f64;
     let mut state = state(&judgement);
     if state == State::Fired && rule.cost == Cost::Worth {

@@ -141,6 +141,10 @@ pub struct LaneMeasure {
     pub last_hand_ts: Option<i64>,
     /// Start of its first call that waits for others or hands a message over once its process has taken its last message.
     pub after_takes_ts: Option<i64>,
+    /// Times of [`WORK_NS`] and more in which it waited for nobody, between two of its calls that wait for others, since
+    /// its process took its first message.
+    #[serde(default)]
+    pub works: u64,
     /// By lane of an ancestor, or of the own process: with the waits it says of itself, and with its idle calls.
     pub with: BTreeMap<LaneId, [Overlap; 2]>,
 }
@@ -150,6 +154,9 @@ impl LaneMeasure {
         self.lengths[track as usize]
     }
 }
+
+/// Whoever waits for nobody for so long does something of its own: passing a message on takes a tenth of it.
+pub const WORK_NS: i64 = 1_000_000;
 
 /// A lane under way.
 #[derive(Default)]
@@ -168,6 +175,9 @@ struct Lane {
     has_end: bool,
     /// The earliest start so far of a call that waits for others or hands a message over.
     earliest: Option<i64>,
+    /// The start of the earliest call so far that waits for others, and the works after it.
+    works_to: Option<i64>,
+    works: u64,
 }
 
 /// All that was measured of lanes.
@@ -215,6 +225,8 @@ pub struct LaneSweep {
     /// The messages of each process, as far as they are known, and the end of the last one it took.
     hands: HashMap<u32, Hands, RandomState>,
     takes: HashMap<u32, i64, RandomState>,
+    /// By process, the start of the first message it took.
+    first_takes: HashMap<u32, i64, RandomState>,
     unordered: Vec<Packed>,
     horizon: i64,
     bands: Bins<SPAN_TRACKS>,
@@ -238,7 +250,7 @@ struct Packed {
 impl LaneSweep {
     pub fn new(ancestry: Ancestry) -> LaneSweep {
         let (lanes, waiters) = (BTreeMap::new(), BTreeSet::new());
-        let (hands, takes) = (HashMap::default(), HashMap::default());
+        let (hands, takes, first_takes) = (HashMap::default(), HashMap::default(), HashMap::default());
         let (bands, idle) = (Bins::default(), BTreeMap::new());
         let groups = Groups::default();
         LaneSweep {
@@ -247,6 +259,7 @@ impl LaneSweep {
             waiters,
             hands,
             takes,
+            first_takes,
             unordered: Vec::new(),
             horizon: i64::MAX,
             bands,
@@ -365,9 +378,14 @@ impl LaneSweep {
                 let known = self.takes.entry(id.proc).or_insert(last.end);
                 *known = last.end.max(*known);
             }
+            if let Some(first) = lane.passed[Track::Take as usize].first() {
+                let known = self.first_takes.entry(id.proc).or_insert(first.start);
+                *known = first.start.min(*known);
+            }
         }
         for (id, lane) in &mut self.lanes {
             lane.see_after(self.takes.get(&id.proc).copied());
+            lane.see_works(self.first_takes.get(&id.proc).copied());
         }
         let passed = self.lanes.iter().filter(|(_, lane)| lane.has_passed());
         self.groups.pass(passed.map(|(id, lane)| {
@@ -446,6 +464,18 @@ impl Lane {
     fn decide_after(&mut self, last_take: Option<i64>) {
         if self.measure.after_takes_ts.is_none() && last_take.is_some() {
             self.measure.after_takes_ts = self.earliest;
+        }
+    }
+
+    /// Counts its works, and notes how many there were since its process took a message that is the first so far.
+    fn see_works(&mut self, first_take: Option<i64>) {
+        for idle in self.passed[Track::Idle as usize].iter().rev() {
+            let is_since = first_take.is_some_and(|first| idle.end >= first);
+            self.works += self.works_to.is_some_and(|to| to - idle.end >= WORK_NS) as u64;
+            self.works_to = Some(idle.start);
+            if is_since {
+                self.measure.works = self.works;
+            }
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
 //! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
-//! its own program that read files, and it waits when its first thread waits for a message or a lock while they live. It trains until it next waits for somebody, or
-//! its readers have ended, once it has taken the last message.
+//! its own program that read files, and works after them, and it waits when its first thread waits for a message or a lock
+//! while they live. It trains until it next waits for somebody, or its readers have ended, once it has taken the last message.
+//! One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
 //!
 //! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
 //! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::beside::Beside;
-use super::lanes::{LaneMeasure, Overlap, Track};
+use super::lanes::{LaneMeasure, Overlap, Track, WORK_NS};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, names, parents};
 use crate::catalog::{Catalog, Process};
 use crate::summary::counted::{Counted, ThreadCount};
@@ -133,6 +134,13 @@ pub struct ReaderUse {
 /// Fewer messages than this are no rhythm.
 const MESSAGES_MIN: u64 = 3;
 
+/// A trainer works after so many of its messages at least, one in so many: a message may come in pieces.
+const WORKS_MIN: u64 = 3;
+const MESSAGES_A_WORK: u64 = 4;
+
+/// The beginning of the names of memory through which PyTorch's workers hand over their batches.
+const TORCH_MEMORY: &str = "/dev/shm/torch_";
+
 /// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
 const READER_MIN: f64 = 0.01;
 
@@ -161,6 +169,17 @@ enum Basis {
 
 /// Every trainer of a trace with its readers; none where nothing tells of training.
 pub fn rank_groups(catalog: &Catalog, counted: &Counted, measured: &Measured) -> Vec<RankGroup> {
+    found(catalog, counted, measured).0
+}
+
+/// The parents of pools whose workers read files, with these: they take messages as a trainer does, and nothing tells that
+/// they train.
+pub fn pools(catalog: &Catalog, counted: &Counted, measured: &Measured) -> Vec<RankGroup> {
+    found(catalog, counted, measured).1
+}
+
+/// Trainers and parents of pools.
+fn found(catalog: &Catalog, counted: &Counted, measured: &Measured) -> (Vec<RankGroup>, Vec<RankGroup>) {
     let (lanes, beside) = (&measured.lanes, &measured.beside);
     let processes = catalog.processes();
     let (parents, names) = (parents(&processes), names(&processes));
@@ -173,7 +192,20 @@ pub fn rank_groups(catalog: &Catalog, counted: &Counted, measured: &Measured) ->
     let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { by_spans };
     let procs: BTreeSet<u32> = trainers.iter().map(|lane| lane.proc).collect();
     let scene = Scene { by_rhythm, ..scene };
-    trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs)).collect()
+    let groups = trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs));
+    if !by_rhythm {
+        return (groups.collect(), Vec::new());
+    }
+    let (works, others): (Vec<_>, Vec<_>) = groups.partition(|group| scene.works(group));
+    match works.is_empty() && !others.is_empty() && hands_over_tensors(catalog) {
+        true => (others, works),
+        false => (works, others),
+    }
+}
+
+/// True if a file is memory of PyTorch's.
+fn hands_over_tensors(catalog: &Catalog) -> bool {
+    catalog.files().iter().any(|path| path.starts_with(TORCH_MEMORY))
 }
 
 impl Scene<'_> {
@@ -209,6 +241,18 @@ impl Scene<'_> {
         let takes = |proc: &u32| self.sum(*proc, |thread| thread.taken) >= MESSAGES_MIN;
         let first = |proc: u32| LaneId { proc, tid: self.processes[proc as usize].pid };
         trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()
+    }
+
+    /// True if a process does something of its own after its messages, as whoever trains does with a batch.
+    fn works(&self, group: &RankGroup) -> bool {
+        let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
+        let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
+        let messages = self.sum(group.proc, |thread| thread.taken).min(handed);
+        let works = self.lanes[&LaneId { proc: group.proc, tid: group.tid }].works;
+        let is_rhythm = works >= WORKS_MIN && works * MESSAGES_A_WORK >= messages;
+        // One that finds its batches there when it needs them waits for nobody between them.
+        let worked_ns = group.trained_ns - group.waited_ns.unwrap_or(group.trained_ns);
+        is_rhythm || 2 * worked_ns >= group.trained_ns && worked_ns >= WORK_NS * messages as i64
     }
 
     /// Whom a process reads files for: the one that made it, of the same program, to whom it hands what it made.

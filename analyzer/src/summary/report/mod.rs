@@ -43,6 +43,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::Analysis;
+use super::groups::training::pools;
 use crate::load::Trace;
 
 pub const VERSION: u32 = 2;
@@ -180,7 +181,7 @@ impl Analysis {
     pub fn summary(&self, trace: &Trace) -> Summary {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
-        summary.verdict = verdict::verdict(&summary);
+        summary.verdict = verdict::verdict(&summary, &pools(&trace.catalog, &self.counted, &self.measured));
         summary
     }
 }

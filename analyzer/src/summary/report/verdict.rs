@@ -1,5 +1,7 @@
 //! A few sentences that say what the figures mean. The first answers what people come with: did training wait for data?
 
+use std::collections::BTreeSet;
+
 use super::Summary;
 use super::dataset::Dataset;
 use super::processes::ProcessUse;
@@ -20,7 +22,8 @@ const WORTH: f64 = 0.01;
 const STORAGE: f64 = 0.7;
 const NO_STORAGE: f64 = 0.3;
 
-pub fn verdict(summary: &Summary) -> Vec<String> {
+/// Of a report, and the parents of pools that its trace tells of.
+pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     if summary.allocation.events == 0 {
         return vec![match summary.allocation.lacks_events() {
             true => all_lost(summary.allocation.lost),
@@ -40,7 +43,8 @@ pub fn verdict(summary: &Summary) -> Vec<String> {
         }
         None => {
             sentences.push(volume(summary));
-            sentences.extend(balance(summary));
+            sentences.extend(balance(summary, !pools.is_empty()));
+            sentences.extend(self::waits(pools).map(|waits| waits.for_workers()));
         }
     }
     sentences.extend(cut_short(summary));
@@ -129,6 +133,23 @@ impl Waits<'_> {
             [one] => one.trainer.clone(),
             several => format!("{} trainers", grouped(several.len() as u64)),
         }
+    }
+
+    /// The same of the parents of pools.
+    fn for_workers(&self) -> String {
+        let workers: BTreeSet<u32> =
+            self.groups.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
+        let (who, whose) = match self.groups {
+            [one] => (one.trainer.clone(), "its"),
+            several => (format!("{} processes", grouped(several.len() as u64)), "their"),
+        };
+        format!(
+            "{who} waited for {whose} {} for {} of {} ({}) and seems to train nothing.",
+            many(workers.len() as u64, "worker", "workers"),
+            time(self.waited as f64),
+            time(self.trained as f64),
+            share(self.waited, self.trained)
+        )
     }
 
     /// Of several trainers the one that waited most.
@@ -244,7 +265,7 @@ fn elsewhere(what: &Dataset) -> String {
 }
 
 /// Where nothing tells of training: how much of the time I/O took.
-fn balance(summary: &Summary) -> Option<String> {
+fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
     let spent = &summary.time;
     if summary.calls() == 0 {
         return None;
@@ -260,7 +281,7 @@ fn balance(summary: &Summary) -> Option<String> {
             "{going}. Whether a training waited for data is not known: processes counted in the place of events (summary \
              mode, or beyond a limit), and counts do not tell when."
         ),
-        None if !may_train(summary) => format!("{going}."),
+        None if has_pools || !may_train(summary) => format!("{going}."),
         None if saves_alone(summary) => format!("{going}. {}", checkpoints(summary)),
         None => format!(
             "{going}. Whether a training waited for data is not known: no span says when one computed or asked for a batch, \
