@@ -481,7 +481,7 @@ const UNSEEN: &[(&str, &str)] = &[
         "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
     ),
     ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
-    ("what a scan takes from a pipe", "how many bytes scanf and fscanf took is known of files alone"),
+    ("scans of wide or unbuffered pipes", "how many bytes fwscanf and scanf took of them is not known"),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];

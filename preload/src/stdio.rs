@@ -430,22 +430,22 @@ rows! { Stdio
     }
     [vfscanf __isoc99_vfscanf __isoc23_vfscanf] (stream: *mut FILE, format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        with before = place_of(stream);
+        with before = before_scan(stream);
         |done, _ret| scanned(done, Op::FSCANF, stream, before)
     }
     [vscanf __isoc99_vscanf __isoc23_vscanf] (format: *const c_char, arguments: Arguments) -> c_int; {
         unless leaves_out(of(input()));
-        with before = place_of(input());
+        with before = before_scan(input());
         |done, _ret| scanned(done, Op::SCANF, input(), before)
     }
     [vfwscanf __isoc99_vfwscanf __isoc23_vfwscanf] (stream: *mut FILE, format: *const i32, arguments: Arguments) -> c_int; {
         unless leaves_out(of(stream));
-        with before = place_of(stream);
+        with before = before_scan(stream);
         |done, _ret| scanned(done, Op::FSCANF, stream, before)
     }
     [vwscanf __isoc99_vwscanf __isoc23_vwscanf] (format: *const i32, arguments: Arguments) -> c_int; {
         unless leaves_out(of(input()));
-        with before = place_of(input());
+        with before = before_scan(input());
         |done, _ret| scanned(done, Op::SCANF, input(), before)
     }
 }
@@ -459,7 +459,42 @@ fn printed_wide(done: Done, fd: c_int, ret: c_int) {
     }
 }
 
-/// Where a stream stands: as far as was seen, else by the C library's own account. Negative where there are no places.
+/// Where a stream stands before a scan.
+enum Before {
+    /// In a buffer: the next byte, and the buffer's end and beginning.
+    Buffer([usize; 3]),
+    /// In the file, where there is no buffer of bytes. Negative for what has no places.
+    Place(i64),
+}
+
+/// In glibc's `struct _IO_FILE`, as what `fileno` looks at.
+const IS_UNBUFFERED: c_int = 2;
+const READ_POINTERS_AT: [usize; 3] = [8, 16, 24];
+const ORIENTATION_AT: usize = 192;
+
+/// # Safety
+/// An open stream of the program's.
+unsafe fn before_scan(stream: *mut FILE) -> Before {
+    let flag = |at: usize| {
+        // SAFETY: laid out as described above.
+        unsafe { stream.cast::<u8>().add(at).cast::<c_int>().read() }
+    };
+    // Wide streams have a buffer of characters besides.
+    match flag(FLAGS_AT) & IS_UNBUFFERED != 0 || flag(ORIENTATION_AT) > 0 {
+        true => Before::Place(place_of(stream)),
+        // SAFETY: as above.
+        false => Before::Buffer(unsafe { read_pointers(stream) }),
+    }
+}
+
+/// # Safety
+/// An open stream of the program's.
+unsafe fn read_pointers(stream: *mut FILE) -> [usize; 3] {
+    // SAFETY: laid out as described above.
+    READ_POINTERS_AT.map(|at| unsafe { stream.cast::<u8>().add(at).cast::<usize>().read() })
+}
+
+/// Where a stream stands: as far as was seen, else by the C library's own account.
 fn place_of(stream: *mut FILE) -> i64 {
     match descriptors::position(of(stream)) {
         known @ 0.. => known,
@@ -483,15 +518,31 @@ fn told_place(stream: *mut FILE) -> i64 {
     }
 }
 
-/// A scan took what lies between the places before and after it: of a file. Of a pipe nobody knows.
-fn scanned(done: Done, op: Op, stream: *mut FILE, before: i64) {
-    let (fd, after) = (of(stream), told_place(stream));
-    if before < 0 || after < before {
-        descriptors::lose_position(fd);
-        return done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
-    }
-    descriptors::sought(fd, before);
-    read_here(done, op, fd, 0, after - before);
+/// A scan took what lies between. Of one that took more than a whole buffer the last two are known.
+///
+/// # Safety
+/// An open stream of the program's.
+unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: Before) {
+    let fd = of(stream);
+    let bytes = match before {
+        Before::Buffer([at, end, base]) => {
+            // SAFETY: as above.
+            let [now, now_end, now_base] = unsafe { read_pointers(stream) };
+            let is_same = (now_end, now_base) == (end, base) && now >= at;
+            let taken = if is_same { now - at } else { end.saturating_sub(at) + now.saturating_sub(now_base) };
+            taken as i64
+        }
+        Before::Place(before) => {
+            let after = told_place(stream);
+            if before < 0 || after < before {
+                descriptors::lose_position(fd);
+                return done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
+            }
+            descriptors::sought(fd, before);
+            after - before
+        }
+    };
+    read_here(done, op, fd, 0, bytes);
 }
 
 /// Functions that `variadic.c` calls with the arguments it gathered: the matching function that takes a list.
