@@ -326,6 +326,32 @@ fn similarity_takes_one_trace_a_side_and_no_other_form() {
     assert!(printed(&["--explain"]).contains("read.size.median"));
 }
 
+#[test]
+fn files_are_as_large_as_bytes_were_moved_in_them_or_as_they_were_made() {
+    const FAR: i64 = 1 << 40;
+    let folder = Folder::new("sizes");
+    let mut program = Script::new(100, 1);
+    for number in 0..4 {
+        program.load(&file(number, "sample"), MIB, 100);
+        program.call(Op::PREAD, &file(number, "sample"), 5, (FAR, 1, 0));
+    }
+    program.call(Op::TRUNCATE, "/data/none", 5, (FAR, 0, -2));
+    program.call(Op::FTRUNCATE, "/data/made", 5, (3000, 0, 0));
+    program.call(Op::POSIX_FALLOCATE, "/data/kept", 5, (100, 200, 0));
+    program.write("/data/asked", 0, 100, 5).call(Op::PWRITE, "/data/asked", 5, (FAR, 100, -9));
+    for op in [Op::POSIX_FADVISE, Op::READAHEAD, Op::SYNC_FILE_RANGE, Op::FALLOCATE] {
+        program.call(op, "/data/asked", 5, (FAR, 4096, 0));
+    }
+    program.write_to(folder.path());
+    let trace = folder.path().display().to_string();
+    let query = "select path, size from files where path not like '%.sample' order by path";
+    let sizes = printed(&[&trace, "--format", "csv", "--sql", query]);
+    assert_eq!(sizes, "path,size\n/data/asked,100\n/data/kept,300\n/data/made,3000\n/data/none,\n");
+    let report: Value = serde_json::from_str(&printed(&[&trace, "--format", "json"])).unwrap();
+    assert_eq!(report["dataset"]["bytes_reached"], 4 * MIB + 3400);
+    values(&derived(&folder, &[]), &[("dataset.record_length_bytes", "1048576")]);
+}
+
 /// A trainer that writes its data, and whose two readers then make all batches at once: it takes them in the first moments and
 /// computes each for 20 ms, the longest time alone. Beside it a compiler reads more than they do.
 fn pool() -> Vec<Script> {

@@ -103,7 +103,7 @@ pub const FILES: &[Column] = &[
     column("last_ts", Type::Int64, true, "end of the last use"),
     column("bytes_read", Type::Int64, false, "bytes read"),
     column("bytes_written", Type::Int64, false, "bytes written"),
-    column("size", Type::Int64, true, "largest position reached"),
+    column("size", Type::Int64, true, "largest position reached by bytes that were moved, or size that was set"),
     column("events", Type::Int64, false, "calls on it"),
     column("time_ns", Type::Int64, false, "summed time of the calls on it"),
     column("processes", Type::Int64, false, "process images that used it"),

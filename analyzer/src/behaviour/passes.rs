@@ -47,7 +47,8 @@ impl Pass {
         self.reads += 1;
         self.empty += u64::from(read.bytes == 0);
         self.bytes += read.bytes as u64;
-        self.reached = self.reached.max(read.pos.map_or(ABSENT, |pos| pos.saturating_add(read.bytes)));
+        let pos = read.pos.filter(|_| read.bytes > 0);
+        self.reached = self.reached.max(pos.map_or(ABSENT, |pos| pos.saturating_add(read.bytes)));
         if self.first.len() < PLACES {
             self.first.push(read);
         }

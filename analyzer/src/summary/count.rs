@@ -228,8 +228,14 @@ impl Counter<'_> {
             thread.handed += 1;
             self.lanes.push(self.lane, Track::Hand, interval);
         }
-        let pos = batch.pos[i];
-        let reached = if pos == ABSENT { ABSENT } else { pos.saturating_add((read + written) as i64) };
+        // Where nothing was moved, a position says nothing of the file: it may lie behind its end.
+        let reached = match batch.pos[i] {
+            ABSENT => ABSENT,
+            _ if failed > 0 => ABSENT,
+            pos if read + written > 0 => pos.saturating_add((read + written) as i64),
+            pos if traits.sizes => pos.saturating_add(batch.requested[i].max(0)),
+            _ => 0,
+        };
         if traits.above {
             self.counted.add_above((file as u64) << 32 | batch.proc as u64, (read, written));
             (read, written) = (0, 0);

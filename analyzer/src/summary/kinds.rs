@@ -33,6 +33,8 @@ pub(super) struct KindTraits {
     pub(super) stream: u8,
     /// Ends a pass through a file by opening it, or by closing it.
     pub(super) closes: bool,
+    /// Sets how large a file is, or makes it as large at least.
+    pub(super) sizes: bool,
     pub(super) category: u64,
 }
 
@@ -69,6 +71,7 @@ impl KindTraits {
             },
             stream: stream(&kind.cat, kind.class == Class::Write),
             closes: call && ["close", "fclose"].contains(&&*kind.name),
+            sizes: call && SIZING.contains(&&*kind.name),
             category: Categories::bit_at(category),
         }
     }
@@ -111,6 +114,9 @@ pub fn is_idle(kind: &Kind) -> bool {
 
 /// Calls whose success opens a file. `fdopen` puts a stream before one that is open.
 pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open"];
+
+/// Calls whose success sets the size of a file. What `fallocate` does to it is in its mode, which traces do not have.
+const SIZING: [&str; 3] = ["truncate", "ftruncate", "posix_fallocate"];
 
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)

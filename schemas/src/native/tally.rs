@@ -256,7 +256,9 @@ impl<'a> Tally<'a> {
         }
         row[row::PLACED] += 1;
         row[row::NEXT] = position.saturating_add(bytes);
-        row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
+        if bytes > 0 {
+            row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
+        }
     }
 
     fn measure(&mut self, at: usize, event: &Event) {
@@ -743,6 +745,12 @@ mod tests {
         assert_eq!((row.consecutive, row.sequential, row.reached), (1, 2, 4128));
         assert_eq!((found.events, found.threads[0].events, found.threads[0].does_io), (3, 3, true));
         assert_eq!(found.busy[0].intervals, [[100, 110, 10], [120, 130, 10], [140, 160, 20]]);
+    }
+
+    #[test]
+    fn a_position_where_nothing_was_moved_is_not_reached() {
+        let ends = [read(1, 100, 10, 0, 64), read(1, 120, 10, 1 << 40, 0), read(1, 140, 10, 1 << 41, -5)];
+        assert_eq!(tallied(&ends).rows[0].reached, 64);
     }
 
     #[test]

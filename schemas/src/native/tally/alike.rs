@@ -217,7 +217,9 @@ impl Even {
         row[row::CONSECUTIVE] += count - 1 + (follows && position == row[row::NEXT]) as u64;
         row[row::PLACED] += count;
         row[row::NEXT] = last.a as u64 + self.ret;
-        row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
+        if self.ret > 0 {
+            row[row::REACHED] = row[row::REACHED].max(row[row::NEXT]);
+        }
     }
 }
 
@@ -320,7 +322,7 @@ fn add_places(row: &mut [u64; row::WORDS], records: &[Record]) {
         sequential += follows & (position >= next) as u64;
         consecutive += follows & (position == next) as u64;
         next = position.saturating_add(record.ret as u64);
-        reached = reached.max(next);
+        reached = reached.max(if record.ret > 0 { next } else { 0 });
         placed += 1;
         follows = 1;
     }
