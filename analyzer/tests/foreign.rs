@@ -230,6 +230,18 @@ fn strace_follows_descriptors_through_forks_of_any_order() {
 }
 
 #[test]
+fn strace_keeps_the_descriptor_of_a_call_whose_only_argument_is_cut() {
+    let text = "1 1700000000.1 open(\"/a\", O_RDWR) = 3 <0.1>\n1 1700000000.2 fsync(3 <unfinished ...>\n\
+        1 1700000000.3 <... fsync resumed>) = 0 <0.1>\n1 1700000000.4 dup(3 <unfinished ...>\n\
+        1 1700000000.5 <... dup resumed>) = 4 <0.1>\n1 1700000000.6 close(3 <unfinished ...>\n\
+        1 1700000000.7 <... close resumed>) = 0 <0.1>\n1 1700000000.8 write(4, \"abc\", 3) = 3 <0.1>\n\
+        1 1700000000.9 write(3, \"abc\", 3) = -1 EBADF (Bad file descriptor) <0.1>\n";
+    let summary = read_text("cut.txt", text);
+    assert_eq!(files(&summary), BTreeMap::from([("/a", (0, 3))]));
+    assert_eq!(summary.files[0].use_.events, 5);
+}
+
+#[test]
 fn strace_names_every_error_and_none_it_does_not_know() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
         1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\

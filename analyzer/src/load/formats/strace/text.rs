@@ -45,7 +45,8 @@ impl<'a> Call<'a> {
             rest = rest.trim_ascii_start();
             let end = argument_end(rest)?;
             if let Some(argument) = arguments.get_mut(place) {
-                *argument = &rest[..end];
+                // A call that was cut has a blank where its rest is joined.
+                *argument = rest[..end].trim_ascii_end();
             }
             let closed = rest[end] == b')';
             rest = &rest[end + 1..];
