@@ -242,6 +242,32 @@ fn strace_keeps_the_descriptor_of_a_call_whose_only_argument_is_cut() {
 }
 
 #[test]
+fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() {
+    let files_of_run = [
+        (
+            "t.100",
+            "1700000000.1 execve(\"/bin/sh\", [\"sh\"], 0x1) = 0 <0.01>\n1700000000.2 open(\"/a\", O_RDONLY) = 3 <0.01>\n\
+            1700000000.3 clone(child_stack=NULL, flags=SIGCHLD) = 101 <0.01>\n\
+            1700000000.4 clone(child_stack=0x7, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 102 <0.01>\n\
+            1700000000.5 close(3) = 0 <0.01>\n1700000001.9 +++ exited with 0 +++\n",
+        ),
+        (
+            "t.101",
+            "1700000000.6 read(3, \"x\", 10) = 10 <0.01>\n1700000000.7 execve(\"/bin/cat\", [\"cat\"], 0x1) = 0 <0.01>\n\
+            1700000000.8 read(3, \"x\", 20) = 20 <0.01>\n1700000000.9 +++ exited with 1 +++\n",
+        ),
+        ("t.102", "1700000000.45 read(3, \"x\", 40) = 40 <0.01>\n1700000001.8 +++ exited with 0 +++\n"),
+    ];
+    let summary = read_texts("ff", &files_of_run.map(|(name, text)| (name, text.as_bytes())));
+    assert_eq!(files(&summary)["/a"], (70, 0));
+    let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();
+    assert_eq!(who, [(100, "sh", "exit 0"), (101, "sh", "exec"), (101, "cat", "exit 1")]);
+    let allocation = &summary.allocation;
+    assert_eq!((allocation.processes, allocation.pids, allocation.threads), (3, 2, 3));
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
 fn strace_names_every_error_and_none_it_does_not_know() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
         1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\

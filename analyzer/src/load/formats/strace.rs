@@ -9,8 +9,10 @@
 //! 1234  22:13:20.128000 +++ exited with 0 +++
 //! ```
 //!
-//! With `-ff` each thread has a file of its own, whose name ends in its number. Without `-T` no call has a duration, but for
-//! those that are shown in two lines.
+//! With `-ff` each thread has a file of its own, whose name ends in its number; files of one run are read together, in the
+//! order of their times. Without `-T` no call has a duration, but for those that are shown in two lines.
+//!
+//! An exec begins a new image of its process, unless the process has called nothing before.
 //!
 //! Descriptors and working folders are followed through open, dup, close, chdir, fork, clone and exit, as far as the text
 //! shows them; a path is made absolute where its folder is known. A clock without a day is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
@@ -21,6 +23,7 @@ mod descriptors;
 pub mod errno;
 mod syscalls;
 mod text;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,7 +51,12 @@ pub const FORMAT: Format = Format {
     name: "strace text",
     recognises,
     open: |paths: &[PathBuf], opening: &mut Opening| -> Sources {
-        text_file::open_all(paths, opening, |path| Box::new(StraceParser::new(written(path), thread_of_name(path))))
+        let (together, alone) = together::runs(paths);
+        let mut sources = text_file::open_all(&alone, opening, |path| {
+            Box::new(StraceParser::new(written(path), thread_of_name(path)))
+        });
+        sources.extend(together.into_iter().filter_map(|run| together::open(&run, opening)));
+        sources
     },
     names_processes: false,
 };
@@ -76,8 +84,9 @@ fn written(path: &Path) -> i64 {
 
 /// The number at the end of the file's name; 0 where there is none.
 fn thread_of_name(path: &Path) -> i32 {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.and_then(|ending| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = [".gz", ".zst"].iter().find_map(|packed| name.strip_suffix(packed)).unwrap_or(&name);
+    name.rsplit_once('.').and_then(|(_, ending)| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
 }
 
 type Map<K, V> = HashMap<K, V, RandomState>;
@@ -91,6 +100,8 @@ pub struct StraceParser {
     /// Process of each thread that is not one of its own.
     leaders: Map<i32, i32>,
     processes: Map<i32, Process>,
+    /// Images that began of each process id.
+    images: Map<i32, i64>,
     /// The number of them that use another's descriptors.
     sharing: usize,
     clock: Clock,
@@ -108,16 +119,22 @@ pub struct StraceParser {
 /// A process that is alive.
 #[derive(Default)]
 struct Process {
-    /// Its number in the catalogue.
-    proc: u32,
+    /// The number of its image in the catalogue; one that was made and never showed itself has none.
+    proc: Option<u32>,
+    /// Calls of that image.
+    calls: u64,
+    /// When it showed itself first.
+    start: Option<i64>,
     parent: Option<i32>,
     /// Whose descriptors it uses, where those are another process's too.
     shares: Option<i32>,
     descriptors: Descriptors,
     /// Its working folder, where that is known.
     cwd: Option<u32>,
-    /// The program it runs, where `-Y` shows it.
     program: Option<String>,
+    command: Option<String>,
+    /// True if `-Y` shows its program.
+    is_named: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -146,6 +163,13 @@ enum Stamp {
 impl Stamp {
     fn of(text: &[u8]) -> Option<Stamp> {
         of_day(text).map(Stamp::OfDay).or_else(|| seconds(text).map(Stamp::Unix))
+    }
+
+    fn moment(self, clock: &mut Clock) -> i64 {
+        match self {
+            Stamp::Unix(ts) => ts,
+            Stamp::OfDay(ns) => clock.moment(ns),
+        }
     }
 }
 
@@ -254,13 +278,10 @@ fn has(text: &[u8], word: &str) -> bool {
 impl Parser for StraceParser {
     fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
         let used = lines(text, last, |line| {
-            let line = line.trim_ascii_end();
-            if !is_remark(line) && self.line(line, into).is_none() {
-                into.broken += 1;
-            }
+            self.text_line(line, None, into);
         });
-        if last && self.calls > 0 && self.timed == 0 {
-            into.remarks(DURATIONLESS);
+        if last {
+            self.end(into);
         }
         used
     }
@@ -273,19 +294,33 @@ impl StraceParser {
         StraceParser { clock: Clock::new(written), tid, ..StraceParser::default() }
     }
 
-    fn line(&mut self, line: &[u8], into: &mut Threads) -> Option<()> {
+    /// A line of the text; `of` says whose it is and when, where that is known from elsewhere.
+    fn text_line(&mut self, line: &[u8], of: Option<(i32, i64)>, into: &mut Threads) {
+        let line = line.trim_ascii_end();
+        if !is_remark(line) && self.line(line, of, into).is_none() {
+            into.broken += 1;
+        }
+    }
+
+    /// Nothing follows.
+    fn end(&mut self, into: &mut Threads) {
+        if self.calls > 0 && self.timed == 0 {
+            into.remarks(DURATIONLESS);
+        }
+    }
+
+    fn line(&mut self, line: &[u8], of: Option<(i32, i64)>, into: &mut Threads) -> Option<()> {
         let Line { tid, program, stamp, rest } = start(line)?;
-        let tid = tid.unwrap_or(self.tid);
-        let ts = match stamp {
-            Stamp::Unix(ts) => ts,
-            Stamp::OfDay(ns) => self.clock.moment(ns),
+        let (tid, ts) = match of {
+            Some(of) => of,
+            None => (tid.unwrap_or(self.tid), stamp.moment(&mut self.clock)),
         };
-        self.meet(tid, into);
+        self.meet(tid, ts, into);
         if let Some(program) = program.filter(|_| self.process_of(tid) == tid) {
             self.runs(tid, program, into);
         }
         if let Some(ending) = rest.strip_prefix(b"+++ ") {
-            self.ended(tid, ending, into);
+            self.ended(tid, ts, ending, into);
             return Some(());
         }
         if rest.starts_with(b"---") {
@@ -312,24 +347,35 @@ impl StraceParser {
     }
 
     /// A thread that shows itself. If it is new, and a call that makes one has not returned, it is that call's.
-    fn meet(&mut self, tid: i32, into: &mut Threads) {
-        if self.processes.contains_key(&tid) || self.leaders.contains_key(&tid) {
-            return;
+    fn meet(&mut self, tid: i32, ts: i64, into: &mut Threads) {
+        let is_known = self.processes.contains_key(&tid) || self.leaders.contains_key(&tid);
+        if !is_known && !self.forking.is_empty() {
+            let maker = self.forking.remove(0);
+            let flags = self.begun.get(&maker).map_or(Vec::new(), |(_, text)| text.clone());
+            self.begin(self.process_of(maker), tid, &flags, into);
         }
-        if self.forking.is_empty() {
-            self.process(tid, into);
-            return;
+        let pid = self.process_of(tid);
+        if self.processes.get(&pid).is_none_or(|process| process.proc.is_none()) {
+            self.process(pid).start.get_or_insert(ts);
+            self.image(pid, into);
         }
-        let maker = self.forking.remove(0);
-        let flags = self.begun.get(&maker).map_or(Vec::new(), |(_, text)| text.clone());
-        self.begin(self.process_of(maker), tid, &flags, into);
     }
 
     /// A process, new or known.
-    fn process(&mut self, pid: i32, into: &mut Threads) -> &mut Process {
-        self.processes
-            .entry(pid)
-            .or_insert_with(|| Process { proc: into.process("unknown", pid, |_| ()), ..Process::default() })
+    fn process(&mut self, pid: i32) -> &mut Process {
+        self.processes.entry(pid).or_default()
+    }
+
+    /// The number of a process's image, which is made where there is none.
+    fn image(&mut self, pid: i32, into: &mut Threads) -> u32 {
+        let begun = self.images.entry(pid).or_insert(1);
+        let process = self.processes.entry(pid).or_default();
+        *process.proc.get_or_insert_with(|| {
+            into.process_of_run("unknown", pid, *begun, |image| {
+                (image.ppid, image.start_ts) = (process.parent, process.start);
+                (image.program, image.command) = (process.program.clone(), process.command.clone());
+            })
+        })
     }
 
     fn process_of(&self, tid: i32) -> i32 {
@@ -338,16 +384,17 @@ impl StraceParser {
 
     /// A process runs another program from now on.
     fn runs(&mut self, pid: i32, program: &[u8], into: &mut Threads) {
-        let program = readable(program);
-        let process = self.process(pid, into);
-        if process.program.as_deref() != Some(&program) {
+        let (program, proc) = (readable(program), self.image(pid, into));
+        let process = self.process(pid);
+        if !process.is_named || process.program.as_deref() != Some(&program) {
+            process.is_named = true;
             process.program = Some(program.clone().into_owned());
-            into.catalog.amend(process.proc, |process| process.program = Some(program.into_owned()));
+            into.catalog.amend(proc, |process| process.program = Some(program.into_owned()));
         }
     }
 
     /// The end of a thread; with its first thread a process ends.
-    fn ended(&mut self, tid: i32, ending: &[u8], into: &mut Threads) {
+    fn ended(&mut self, tid: i32, ts: i64, ending: &[u8], into: &mut Threads) {
         if let Some(rest) = ending.strip_prefix(b"superseded by execve in pid ") {
             // Another thread takes over the number, and with it what it has begun.
             let other = rest.split(|byte| *byte == b' ').next().and_then(number).unwrap_or(0) as i32;
@@ -364,8 +411,8 @@ impl StraceParser {
         self.begun.remove(&tid);
         self.forking.retain(|maker| *maker != tid);
         if self.leaders.remove(&tid).is_none() {
-            let proc = self.process(tid, into).proc;
-            into.catalog.amend(proc, |process| process.ended = ended.to_string());
+            let proc = self.image(tid, into);
+            into.catalog.amend(proc, |process| (process.ended, process.end_ts) = (ended.to_string(), Some(ts)));
             self.forget(tid);
         }
     }
@@ -431,7 +478,8 @@ impl StraceParser {
         if kind.info().is_some_and(OpInfo::moves_bytes) && row.ret >= 0 {
             row.bytes = row.ret;
         }
-        let proc = self.process(*process, into).proc;
+        let proc = self.image(*process, into);
+        self.process(*process).calls += 1;
         into.event_from(proc, ended.tid, &row, source, args);
         row.file
     }
@@ -517,12 +565,12 @@ impl StraceParser {
             b"fcntl" | b"fcntl64" if call.argument(1).starts_with(b"F_DUPFD") => self.opens(process, ret, file),
             b"close_range" if !has_flag(call, "CLOSE_RANGE_CLOEXEC") => self.closes_range(process, call),
             b"pipe" | b"pipe2" | b"socketpair" => self.opens_pair(process, call, into.catalog),
-            b"chdir" | b"fchdir" if file != FILE_NONE => self.process(process, into).cwd = Some(file),
+            b"chdir" | b"fchdir" if file != FILE_NONE => self.process(process).cwd = Some(file),
             b"getcwd" => {
                 let cwd = quoted(call.argument(0)).map(|path| into.catalog.file(&readable(&path)));
-                self.process(process, into).cwd = cwd;
+                self.process(process).cwd = cwd;
             }
-            b"execve" => self.executes(process, call, into),
+            b"execve" | b"execveat" => self.executes(ended, into),
             name if forks(name) => {
                 let child = ret as i32;
                 let parent = if has_flag(call, "CLONE_THREAD") {
@@ -577,20 +625,31 @@ impl StraceParser {
         }
     }
 
-    /// A process becomes another program.
-    fn executes(&mut self, process: i32, call: &Call, into: &mut Threads) {
-        let Some(path) = quoted(call.argument(0)) else { return };
-        let program = readable(path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path)).into_owned();
-        let words = texts(call.argument(1)).map(|word| readable(&word).into_owned()).collect::<Vec<_>>().join(" ");
-        let process = self.process(process, into);
+    /// A process becomes another program. What it did before is an image of its own.
+    fn executes(&mut self, ended: &Ended, into: &mut Threads) {
+        let Ended { process: pid, call, .. } = ended;
+        let place = if call.name == b"execveat" { 1 } else { 0 };
+        let program = quoted(call.argument(place))
+            .filter(|path| !path.is_empty())
+            .map(|path| readable(path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path)).into_owned());
+        let words = texts(call.argument(place + 1)).map(|word| readable(&word).into_owned());
+        let (command, proc) = (words.collect::<Vec<_>>().join(" "), self.image(*pid, into));
+        let process = self.process(*pid);
+        process.command = Some(command).filter(|command| !command.is_empty());
         // What -Y shows is the kernel's word for it.
-        let named = process.program.is_some();
-        into.catalog.amend(process.proc, |process| {
-            process.command = Some(words).filter(|words| !words.is_empty());
-            if !named {
-                process.program = Some(program);
-            }
-        });
+        if !process.is_named {
+            process.program = program;
+        }
+        if process.calls > 1 {
+            (process.proc, process.calls) = (None, 0);
+            *self.images.entry(*pid).or_default() += 1;
+            let end = ended.ts.saturating_add(ended.dur);
+            into.catalog.amend(proc, |image| (image.ended, image.end_ts) = (Ending::Exec.to_string(), Some(end)));
+            self.image(*pid, into);
+            return;
+        }
+        let (program, command) = (process.program.clone(), process.command.clone());
+        into.catalog.amend(proc, |image| (image.program, image.command) = (program, command));
     }
 
     fn begin(&mut self, parent: i32, child: i32, flags: &[u8], into: &mut Threads) {
@@ -600,16 +659,29 @@ impl StraceParser {
             return;
         }
         self.leaders.remove(&child);
-        let owner = self.processes.get(&parent).and_then(|process| process.shares).unwrap_or(parent);
+        if !self.processes.contains_key(&child) {
+            // Another one had the number before.
+            self.images.entry(child).and_modify(|images| *images += 1);
+        }
+        let maker = self.process(parent);
+        let owner = maker.shares.unwrap_or(parent);
         let shares = has(flags, "CLONE_FILES").then_some(owner);
-        let cwd = self.process(parent, into).cwd;
+        let (cwd, program, command) = (maker.cwd, maker.program.clone(), maker.command.clone());
         let descriptors = self.table_mut(parent).filter(|_| shares.is_none()).map(|process| process.descriptors.fork());
-        let shared_before = self.process(child, into).shares.is_some();
-        self.sharing = self.sharing + shares.is_some() as usize - shared_before as usize;
-        let process = self.process(child, into);
+        let process = self.process(child);
+        let shared_before = process.shares.is_some();
         (process.parent, process.shares, process.cwd) = (Some(parent), shares, cwd);
         process.descriptors = descriptors.unwrap_or_default();
-        into.catalog.amend(process.proc, |process| process.ppid = Some(parent));
+        if process.program.is_none() {
+            (process.program, process.command) = (program, command);
+        }
+        let (program, command) = (process.program.clone(), process.command.clone());
+        if let Some(proc) = process.proc {
+            into.catalog.amend(proc, |image| {
+                (image.ppid, image.program, image.command) = (Some(parent), program, command);
+            });
+        }
+        self.sharing = self.sharing + shares.is_some() as usize - shared_before as usize;
     }
 }
 
