@@ -363,9 +363,12 @@ impl Catalog {
 
     /// Takes over what another catalogue of the same trace knows by now.
     pub fn take_over(&self, processes: Vec<Process>, hosts: Vec<Host>) {
-        hosts.into_iter().for_each(|host| {
-            self.host(host);
-        });
+        for host in hosts {
+            let spread_ns = host.clock_spread_ns;
+            let number = self.host(host) as usize;
+            let known = &mut self.hosts.write().expect("hosts")[number];
+            known.clock_spread_ns = known.clock_spread_ns.max(spread_ns);
+        }
         *self.processes.write().expect("processes") = processes;
     }
 
@@ -404,6 +407,15 @@ impl Catalog {
             hosts.push(host);
             hosts.len() - 1
         }) as u32
+    }
+
+    /// The wall clock of a process's host was seen to be set back by so much.
+    pub fn stepped(&self, proc: u32, back_ns: i64) {
+        let host = self.processes.read().expect("processes").get(proc as usize).map(|process| process.host as usize);
+        let mut hosts = self.hosts.write().expect("hosts");
+        if let Some(host) = host.and_then(|host| hosts.get_mut(host)) {
+            host.clock_spread_ns = host.clock_spread_ns.max(back_ns);
+        }
     }
 
     pub fn hosts(&self) -> Vec<Host> {

@@ -268,6 +268,17 @@ fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() 
 }
 
 #[test]
+fn a_clock_that_steps_back_under_strace_is_said() {
+    let step = |ts: &str| {
+        let text = format!(
+            "5 1700000001.0 read(3</a>, \"x\", 10) = 10 <0.1>\n6 1700000000.5 getpid() = 6 <0.1>\n5 {ts} close(3</a>) = 0 <0.1>\n"
+        );
+        read_text("step.txt", text).hosts[0].clock_spread_ns
+    };
+    assert_eq!(["1700000001.5", "1699999991.0"].map(step), [0, 10_000_000_000]);
+}
+
+#[test]
 fn strace_names_every_error_and_none_it_does_not_know() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
         1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\

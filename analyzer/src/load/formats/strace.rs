@@ -105,6 +105,8 @@ pub struct StraceParser {
     /// The number of them that use another's descriptors.
     sharing: usize,
     clock: Clock,
+    /// The last moment of each thread.
+    moments: Map<i32, i64>,
     /// The thread of lines that name none.
     tid: i32,
     /// Kinds of calls by name.
@@ -316,6 +318,12 @@ impl StraceParser {
             None => (tid.unwrap_or(self.tid), stamp.moment(&mut self.clock)),
         };
         self.meet(tid, ts, into);
+        let last = self.moments.insert(tid, ts).unwrap_or(ts);
+        if ts < last {
+            // Lines of a thread are written as it goes on: the clock went back.
+            let proc = self.image(self.process_of(tid), into);
+            into.catalog.stepped(proc, last.saturating_sub(ts));
+        }
         if let Some(program) = program.filter(|_| self.process_of(tid) == tid) {
             self.runs(tid, program, into);
         }
