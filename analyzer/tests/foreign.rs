@@ -279,6 +279,38 @@ fn a_clock_that_steps_back_under_strace_is_said() {
 }
 
 #[test]
+fn strace_is_read_with_numbers_pointers_distances_and_a_closing_table() {
+    let lines =
+        ["", "[   3] ", "[00007f96b33f8c47] ", "(+     0.000385378) ", "(+ 0.1) [ 3] [????????] "].map(|shown| {
+            format!("1 1700000000.1 {shown}close(3</a>) = 0 <0.1>\n1 1700000000.3 {shown}+++ exited with 0 +++\n")
+        });
+    let table = "% time     seconds  usecs/call     calls    errors syscall\n\
+        ------ ----------- ----------- --------- --------- ----------------\n\
+        100.00    0.000408          10         1           close\n\
+        ------ ----------- ----------- --------- --------- ----------------\n100.00    0.000408          10         1           total\n";
+    for text in lines {
+        let summary = read_text("forms.txt", text.clone() + table);
+        assert_eq!(calls(&summary), BTreeMap::from([("close", (1, 0, 0))]), "{text}");
+        assert_eq!((summary.files[0].path.as_str(), summary.processes[0].ended.as_str()), ("/a", "exit 0"), "{text}");
+        assert!(summary.damage.is_empty(), "{text}: {:?}", summary.damage);
+    }
+}
+
+#[test]
+fn straces_first_process_has_its_number_before_it_is_named() {
+    let text = "1700000000.1 open(\"/a\", O_RDONLY) = 3 <0.01>\n1700000000.2 clone(child_stack=NULL, flags=SIGCHLD) = 8 <0.01>\n\
+        strace: Process 8 attached\n[pid     8] 1700000000.3 read(3, \"x\", 10) = 10 <0.01>\n\
+        [pid     7] 1700000000.4 read(3, \"x\", 20) = 20 <0.01>\n[pid     7] 1700000000.5 +++ exited with 0 +++\n\
+        1700000000.6 read(3, \"x\", 40) = 40 <0.01>\n1700000000.7 +++ exited with 1 +++\n";
+    let summary = read_text("stderr.txt", text);
+    let who: Vec<_> =
+        summary.processes.iter().map(|p| (p.pid, p.work.events, p.work.bytes_read, p.ended.as_str())).collect();
+    assert_eq!(who, [(7, 3, 20, "exit 0"), (8, 2, 50, "exit 1")]);
+    let attached = "strace: Process 9 attached\n1700000000.1 read(3, \"x\", 10) = 10 <0.01>\n";
+    assert_eq!(read_text("attached.txt", attached).processes[0].pid, 9);
+}
+
+#[test]
 fn strace_names_every_error_and_none_it_does_not_know() {
     let text = "1 1700000000.1 open(\"/a\", O_RDONLY) = -1 ELOOP (Too many levels of symbolic links) <0.1>\n\
         1 1700000000.2 read(3</a>, 0x1, 5) = -1 ENEVERHEARDOF (Something) <0.1>\n\

@@ -6,7 +6,10 @@
 //! 1235  1700000000.125000 <... read resumed>"..."..., 4096) = 4096 <0.001000>
 //! 1234  22:13:20.126000 close(3</data/a>) = 0 <0.000021>
 //! 1234<cat> 22:13:20.127000 write(1, "x", 1) = 1 <0.000021>            with -Y
-//! 1234  22:13:20.128000 +++ exited with 0 +++
+//! 1234  22:13:20.128000 [   3] [00007f12] close(3) = 0 <0.000021>        with -n and -i
+//! 1234  22:13:20.128000 (+     0.000385) close(4) = 0 <0.000021>           with -r
+//! [pid  1234] 22:13:20.128000 close(5) = 0 <0.000021>                      without -o, as long as there are several
+//! 1234  22:13:20.129000 +++ exited with 0 +++
 //! ```
 //!
 //! With `-ff` each thread has a file of its own, whose name ends in its number; files of one run are read together, in the
@@ -27,6 +30,7 @@ mod together;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::native::fields::Ending;
@@ -38,6 +42,7 @@ use crate::catalog::{Catalog, FILE_NONE};
 use crate::load::arguments::SOURCE;
 use crate::load::parser::{BACKWARD, Parser, Threads, lines};
 use crate::load::source::{Format, Opening, Recognised, Sources};
+use crate::load::store;
 use crate::load::stored;
 use crate::load::text as text_file;
 use crate::names::readable;
@@ -53,13 +58,18 @@ pub const FORMAT: Format = Format {
     open: |paths: &[PathBuf], opening: &mut Opening| -> Sources {
         let (together, alone) = together::runs(paths);
         let mut sources = text_file::open_all(&alone, opening, |path| {
-            Box::new(StraceParser::new(written(path), thread_of_name(path)))
+            let tid = Some(thread_of_name(path)).filter(|tid| *tid > 0);
+            Box::new(StraceParser::new(written(path), tid.unwrap_or_else(|| first_thread(path))))
         });
         sources.extend(together.into_iter().filter_map(|run| together::open(&run, opening)));
         sources
     },
     names_processes: false,
 };
+
+/// The remark on a text whose times are distances.
+const RELATIVE: &str = "strace's text with -r alone, which says how long after the line before a call began and not when; record it \
+                        with strace -f -ttt -T -y -o FILE PROGRAM";
 
 /// The remark on a text from which no time can be analysed.
 const TIMELESS: &str = "strace's text without times, from which no time can be analysed; record it with strace -f -ttt -T -y \
@@ -70,6 +80,8 @@ fn recognises(head: &[u8]) -> Recognised {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     if start.lines().take(20).any(is_line) {
         Recognised::Yes
+    } else if start.lines().take(20).any(is_relative) {
+        Recognised::Useless(RELATIVE)
     } else if start.lines().take(3).any(is_timeless) {
         Recognised::Useless(TIMELESS)
     } else {
@@ -87,6 +99,40 @@ fn thread_of_name(path: &Path) -> i32 {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = [".gz", ".zst"].iter().find_map(|packed| name.strip_suffix(packed)).unwrap_or(&name);
     name.rsplit_once('.').and_then(|(_, ending)| ending.parse().ok()).filter(|number| *number > 0).unwrap_or(0)
+}
+
+/// Bytes of a text in which its first thread is looked for.
+const FIRST_THREAD_WITHIN: u64 = 64 << 20;
+
+/// The thread of the first lines of a text that name none. Without `-o` threads are named as long as there are several: it is
+/// the first that is named and that no other made. 0 where that cannot be said.
+fn first_thread(path: &Path) -> i32 {
+    let Ok(text) = store::unpacked(path) else { return 0 };
+    let (mut made, mut calls, mut line) = (Vec::new(), 0, Vec::new());
+    let mut text = BufReader::with_capacity(1 << 16, text).take(FIRST_THREAD_WITHIN);
+    while text.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let attached = line.strip_prefix(b"strace: ").unwrap_or(&line).strip_prefix(b"Process ");
+        if let Some(pid) = attached.and_then(|rest| number(rest.split(|byte| *byte == b' ').next()?)) {
+            if calls == 0 {
+                // With -p the first one is no other's.
+                return pid.try_into().unwrap_or(0);
+            }
+            made.push(pid);
+        } else if let Some(Line { tid, rest, .. }) = start(&line) {
+            match tid {
+                Some(tid) if !line.starts_with(b"[pid") => return if calls == 0 { tid } else { 0 },
+                Some(tid) if !made.contains(&i64::from(tid)) => return tid,
+                Some(_) => {}
+                None if memchr::memchr(b'(', rest).is_some_and(|at| forks(&rest[..at])) => {
+                    made.extend(Call::read(rest.trim_ascii_end()).map(|call| call.result.ret));
+                }
+                None => {}
+            }
+            calls += 1;
+        }
+        line.clear();
+    }
+    0
 }
 
 type Map<K, V> = HashMap<K, V, RandomState>;
@@ -107,8 +153,11 @@ pub struct StraceParser {
     clock: Clock,
     /// The last moment of each thread.
     moments: Map<i32, i64>,
-    /// The thread of lines that name none.
+    /// The thread of lines that name none, and whether it has ended.
     tid: i32,
+    tid_ended: bool,
+    /// True within the table of `-C`.
+    counts: bool,
     /// Kinds of calls by name.
     kinds: Map<Box<[u8]>, Kind>,
     /// Files by what a descriptor is shown to lead to.
@@ -196,9 +245,21 @@ struct Ended<'a> {
 /// True if a line reads like one of strace's with times.
 fn is_line(line: &str) -> bool {
     let Some(Line { stamp, rest, .. }) = start(line.as_bytes()) else { return false };
-    let is_call = || memchr::memchr(b'(', rest).is_some_and(|at| is_name(&rest[..at]));
-    !matches!(stamp, Stamp::Unix(..=0))
-        && (is_call() || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark.as_bytes())))
+    !matches!(stamp, Stamp::Unix(..DISTANCE_END))
+        && (is_call(rest) || ["<...", "+++", "---"].iter().any(|mark| rest.starts_with(mark.as_bytes())))
+}
+
+/// True for a line whose time is a distance from the line before.
+fn is_relative(line: &str) -> bool {
+    start(line.as_bytes()).is_some_and(|line| matches!(line.stamp, Stamp::Unix(..DISTANCE_END)) && is_call(line.rest))
+}
+
+/// A number of seconds below this, which is in 1973, is no moment of a trace.
+const DISTANCE_END: i64 = 100_000_000 * 1_000_000_000;
+
+/// True if a text begins like a call.
+fn is_call(text: &[u8]) -> bool {
+    memchr::memchr(b'(', text).is_some_and(|at| is_name(&text[..at]))
 }
 
 /// True for a line of strace's from which nobody learns when something happened: without `-t`, or of `-c`.
@@ -206,13 +267,18 @@ fn is_timeless(line: &str) -> bool {
     let line = line.strip_prefix("[pid").map_or(line, str::trim_start).trim_start();
     let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ']' || c == ' ');
     let is_call = line.split_once('(').is_some_and(|(name, rest)| is_name(name.as_bytes()) && rest.contains(") = "));
-    is_call || line.starts_with("% time     seconds  usecs/call")
+    is_call || line.as_bytes().starts_with(COUNTS_HEAD)
 }
+
+/// The head of the table of `-c` and `-C`.
+const COUNTS_HEAD: &[u8] = b"% time     seconds  usecs/call";
 
 /// True for a line that is no call: what strace says of itself, or a frame of a stack.
 fn is_remark(line: &[u8]) -> bool {
     line.is_empty()
-        || [&b"strace: "[..], b" > ", b"[ Process PID="].iter().any(|start| line.starts_with(start))
+        || [&b"strace: "[..], b" > ", b"[ Process PID=", b"System call usage summary"]
+            .iter()
+            .any(|start| line.starts_with(start))
         || line.starts_with(b"Process ") && [&b" attached"[..], b" detached"].iter().any(|end| line.ends_with(end))
 }
 
@@ -224,7 +290,28 @@ fn start(line: &[u8]) -> Option<Line<'_>> {
         None => (None, None, line),
     };
     let space = memchr::memchr(b' ', line)?;
-    Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: line[space..].trim_ascii_start() })
+    Some(Line { tid, program, stamp: Stamp::of(&line[..space])?, rest: beyond(line[space..].trim_ascii_start()) })
+}
+
+/// What follows the distance from the line before, the number of the call and the pointer to its instruction, where those
+/// are shown.
+fn beyond(mut text: &[u8]) -> Rest<'_> {
+    let is_number = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b' ' | b'?');
+    let is_distance = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b' ' | b'.');
+    loop {
+        let inside = text.strip_prefix(b"[").and_then(|rest| bracket(rest, b']', is_number));
+        let inside = inside.or_else(|| text.strip_prefix(b"(+").and_then(|rest| bracket(rest, b')', is_distance)));
+        match inside {
+            Some(rest) => text = rest,
+            None => return text,
+        }
+    }
+}
+
+/// What follows a bracket with nothing but such bytes in it.
+fn bracket(text: &[u8], end: u8, takes: impl Fn(&u8) -> bool) -> Option<Rest<'_>> {
+    let end = memchr::memchr(end, text).filter(|end| *end > 0 && text[..*end].iter().all(takes))?;
+    Some(text[end + 1..].trim_ascii_start())
 }
 
 /// The rest of a line that is still to be read.
@@ -299,9 +386,20 @@ impl StraceParser {
     /// A line of the text; `of` says whose it is and when, where that is known from elsewhere.
     fn text_line(&mut self, line: &[u8], of: Option<(i32, i64)>, into: &mut Threads) {
         let line = line.trim_ascii_end();
+        if self.is_counted(line) {
+            return;
+        }
         if !is_remark(line) && self.line(line, of, into).is_none() {
             into.broken += 1;
         }
+    }
+
+    /// True for a line of the table that `-C` closes the text with.
+    fn is_counted(&mut self, line: &[u8]) -> bool {
+        let begins = line.starts_with(COUNTS_HEAD);
+        let counted = self.counts || begins;
+        self.counts = counted && !line.ends_with(b" total");
+        counted
     }
 
     /// Nothing follows.
@@ -315,7 +413,7 @@ impl StraceParser {
         let Line { tid, program, stamp, rest } = start(line)?;
         let (tid, ts) = match of {
             Some(of) => of,
-            None => (tid.unwrap_or(self.tid), stamp.moment(&mut self.clock)),
+            None => (tid.unwrap_or_else(|| self.nameless()), stamp.moment(&mut self.clock)),
         };
         self.meet(tid, ts, into);
         let last = self.moments.insert(tid, ts).unwrap_or(ts);
@@ -352,6 +450,17 @@ impl StraceParser {
             return self.call(tid, (begin, dur.max(0)), &whole, into);
         }
         self.call(tid, (ts, 0), rest, into)
+    }
+
+    /// The thread of a line that names none: without `-o` that is the only one there is.
+    fn nameless(&mut self) -> i32 {
+        if self.tid_ended {
+            let mut left = self.processes.keys().chain(self.leaders.keys()).copied();
+            if let (Some(only), None) = (left.next(), left.next()) {
+                (self.tid, self.tid_ended) = (only, false);
+            }
+        }
+        self.tid
     }
 
     /// A thread that shows itself. If it is new, and a call that makes one has not returned, it is that call's.
@@ -416,6 +525,7 @@ impl StraceParser {
             None if ending.starts_with(b"killed by ") => Ending::Killed,
             None => return,
         };
+        self.tid_ended |= tid == self.tid;
         self.begun.remove(&tid);
         self.forking.retain(|maker| *maker != tid);
         if self.leaders.remove(&tid).is_none() {
