@@ -83,8 +83,9 @@ enum Verb {
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
-The table at the end: AU is the share of an epoch in which accelerators computed; `wait` is the time a step waited for
-its batch; `cached` the share of the data that lay in memory before the epoch; MB/s are bytes read from files by all ranks.
+The table at the end: a row is the training of an epoch with its checkpoints, one called `eval` the evaluation after it. AU is
+the share of its steps' time in which accelerators computed; `wait` is the time a step waited for its batch; `cached` the share
+of the data that lay in memory before the epoch; MB/s are bytes read from files by all ranks.
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
 5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole

@@ -78,6 +78,9 @@ type Timed = (Moment, Moment, Block);
 pub struct Epoch {
     pub number: u64,
     pub started: Moment,
+    /// The end of its training, with the checkpoints of it; None where it was left before that.
+    pub trained: Option<Moment>,
+    /// The end of all of it: its evaluation may follow the training.
     pub ended: Moment,
     pub blocks: Vec<Timed>,
     pub evaluation: Option<Timed>,
@@ -89,7 +92,11 @@ pub struct Epoch {
     pub ranks: Vec<Vec<Figures>>,
     /// Samples that were trained with, of all ranks: those that could not be read are none.
     pub samples_all_ranks: u64,
+    /// Bytes that were read for training, of all ranks.
     pub bytes_all_ranks: u64,
+    /// The same of its evaluation.
+    pub evaluated_samples: u64,
+    pub evaluated_bytes: u64,
     /// To the object store, of all ranks; None where there is none, or where the epoch was left early.
     pub requests: Option<Counts>,
     /// It came to its end, on all ranks.
@@ -118,19 +125,33 @@ impl Epoch {
         self.evaluation.as_ref().map(|(_, _, block)| of(block)).unwrap_or_default()
     }
 
-    /// Bytes this rank read, evaluation included.
-    pub fn bytes(&self) -> u64 {
-        let blocks = self.blocks.iter().chain(&self.evaluation);
-        blocks.flat_map(|(_, _, block)| &block.steps).map(|step| step.bytes).sum()
-    }
-
-    /// Samples this rank trained with.
-    pub fn samples(&self) -> u64 {
-        self.steps().map(|step| step.samples).sum()
+    /// Of this rank: samples and bytes of its training, and those of its evaluation.
+    pub fn amounts(&self) -> [u64; 4] {
+        let [samples, bytes]: [fn(&Step) -> u64; 2] = [|step| step.samples, |step| step.bytes];
+        [
+            self.steps().map(samples).sum(),
+            self.steps().map(bytes).sum(),
+            self.evaluation_steps().map(samples).sum(),
+            self.evaluation_steps().map(bytes).sum(),
+        ]
     }
 
     fn steps(&self) -> impl Iterator<Item = &Step> {
         self.blocks.iter().flat_map(|(_, _, block)| &block.steps)
+    }
+
+    fn evaluation_steps(&self) -> impl Iterator<Item = &Step> {
+        self.evaluation.iter().flat_map(|(_, _, block)| &block.steps)
+    }
+
+    /// Seconds of its training and its checkpoints, without those of its evaluation.
+    pub fn seconds(&self) -> f64 {
+        self.trained.as_ref().unwrap_or(&self.ended).since(&self.started)
+    }
+
+    /// Seconds of all of it.
+    pub fn whole_seconds(&self) -> f64 {
+        self.ended.since(&self.started)
     }
 
     /// Over all ranks; `which` as in `ranks`.
@@ -367,10 +388,10 @@ pub fn summary_in(folder: &Path) -> Outcome<Value> {
     serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))
 }
 
-/// Facts of an epoch that DLIO's files do not have.
+/// Facts of an epoch that DLIO's files do not have: those of its training, and under a name of its own its evaluation.
 fn epoch_facts(epoch: &Epoch) -> Value {
-    let au: Vec<f64> = epoch.ranks.iter().filter_map(|rank| Some(rank.first()?.au)).collect();
-    let seconds = epoch.ended.since(&epoch.started);
+    let au = |which: usize| epoch.ranks.iter().filter_map(|rank| Some(rank.get(which)?.au)).collect::<Vec<f64>>();
+    let seconds = epoch.seconds();
     let mut facts = json!({
         "epoch": epoch.number,
         "seconds": seconds,
@@ -379,13 +400,25 @@ fn epoch_facts(epoch: &Epoch) -> Value {
         "bytes_read": epoch.bytes_all_ranks,
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),
-        "au_percentage_of_ranks": au,
+        "au_percentage_of_ranks": au(0),
     });
+    if let Some((started, ended, _)) = &epoch.evaluation {
+        let seconds = ended.since(started);
+        facts["evaluation"] = json!({
+            "seconds": seconds,
+            "samples": epoch.evaluated_samples,
+            "samples_per_second": epoch.evaluated_samples as f64 / seconds.max(f64::MIN_POSITIVE),
+            "bytes_read": epoch.evaluated_bytes,
+            "batch_wait_ms": metrics::waits(epoch.evaluation_steps()),
+            "au_percentage_of_ranks": au(2),
+        });
+    }
     if let Some(requests) = &epoch.requests {
-        facts["object"] = requests.facts(seconds);
+        // Requests are those of the whole epoch.
+        facts["object"] = requests.facts(epoch.whole_seconds());
         let asked = requests.of(Figure::BytesIn) as f64;
-        facts["object"]["read_amplification"] =
-            json!((epoch.bytes_all_ranks > 0).then(|| asked / epoch.bytes_all_ranks as f64));
+        let read = epoch.bytes_all_ranks + epoch.evaluated_bytes;
+        facts["object"]["read_amplification"] = json!((read > 0).then(|| asked / read as f64));
     }
     facts
 }
@@ -411,7 +444,8 @@ fn epoch_stats(epoch: &Epoch) -> Value {
         }
     }
     stats.insert("end".into(), json!(epoch.ended.local_time));
-    stats.insert("duration".into(), json!(seconds(&epoch.started, &epoch.ended)));
+    // As DLIO's: the end is that of all, the duration that of training.
+    stats.insert("duration".into(), json!(format!("{:.2}", epoch.seconds())));
     Value::Object(stats)
 }
 

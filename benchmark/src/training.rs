@@ -54,8 +54,6 @@ pub struct Trainer<'a> {
     mechanism: Tiered,
     /// Those of the epochs so far, and what came before the first.
     requests_told: Counts,
-    saved: u64,
-    steps_done: u64,
 }
 
 impl<'a> Trainer<'a> {
@@ -88,8 +86,6 @@ impl<'a> Trainer<'a> {
             log,
             results,
             requests_told: Counts::now(),
-            saved: 0,
-            steps_done: 0,
         })
     }
 
@@ -111,7 +107,9 @@ impl<'a> Trainer<'a> {
             let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
             let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
             epoch.ended = Moment::now();
-            self.tell_end(&epoch);
+            if epoch.trained.is_none() {
+                self.tell_end(&epoch);
+            }
             let figures = self.own_figures(&epoch);
             // A rank that stopped early cannot wait for the others: they are elsewhere.
             let all = outcome.and_then(|()| self.communicator.exchange(&figures));
@@ -225,16 +223,18 @@ impl<'a> Trainer<'a> {
             self.block(epoch, done..done + due, loader, compute, &progress)?;
             left -= due;
             if self.checkpoint_by_steps(done + due) {
-                self.save(epoch, done + due)?;
+                self.save(epoch, done + due, done + due)?;
             }
         }
         drop(progress);
-        if self.evaluation_is_due(epoch.number) {
-            self.evaluate(epoch, loader, evaluate)?;
-        }
         if self.checkpoint_by_epoch(epoch.number) {
             // DLIO names it after the step that would come next.
-            self.save(epoch, steps + 1)?;
+            self.save(epoch, steps, steps + 1)?;
+        }
+        epoch.trained = Some(Moment::now());
+        self.tell_end(epoch);
+        if self.evaluation_is_due(epoch.number) {
+            self.evaluate(epoch, loader, evaluate)?;
         }
         Ok(())
     }
@@ -286,7 +286,6 @@ impl<'a> Trainer<'a> {
         let outcome = self.steps(&mut block, epoch.number, steps, loader, pace, progress);
         let ended = Moment::now();
         block.duration = ended.since(&started);
-        self.steps_done += block.steps.len() as u64;
         self.tell_block(epoch.number, number, &block);
         epoch.blocks.push((started, ended, block));
         outcome
@@ -367,30 +366,33 @@ impl<'a> Trainer<'a> {
         let ended = Moment::now();
         block.duration = ended.since(&started);
         self.log.output(&format!("Ending eval - {steps} steps completed in {:.2} s", block.duration));
+        self.tell_rates(&format!("Epoch {} [Eval]", epoch.number), block.corrected(Excluded::NOTHING));
         epoch.evaluation = Some((started, ended, block));
         outcome
     }
 
-    fn save(&mut self, epoch: &mut Epoch, step: u64) -> Outcome<()> {
-        self.saved += 1;
-        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, step);
-        self.log.output(&format!(
-            "Starting saving checkpoint {} after total step {} for epoch {}",
-            self.saved, self.steps_done, epoch.number
-        ));
-        let _span =
-            spans::span("checkpoint.save", spans::CHECKPOINT, &[("epoch", epoch.number), ("checkpoint", self.saved)]);
+    /// A checkpoint after so many steps of the epoch, named after one of them. Its number is that of the block it ends.
+    fn save(&mut self, epoch: &mut Epoch, done: u64, name: u64) -> Outcome<()> {
+        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, name);
+        let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
+        self.tell_begin("saving", place, done);
+        let _span = spans::span("checkpoint.save", spans::CHECKPOINT, &place);
         let saved = self.timed(|trainer| trainer.save_whole(&folder))?;
-        let line = format!(
-            "Finished saving checkpoint {} for epoch {} in {:.4} s; Throughput: {:.4} GB/s",
-            self.saved,
-            epoch.number,
-            saved.slowest,
-            saved.gibibytes_per_second()
-        );
-        self.log.output(&line);
+        self.tell_moved("saving", place, &saved);
         epoch.saves.push(saved);
         Ok(())
+    }
+
+    fn tell_begin(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], steps: u64) {
+        let line = format!("Starting {doing} checkpoint {number} after total step {steps} for epoch {epoch}");
+        self.log.output(&line);
+    }
+
+    fn tell_moved(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], moved: &Saved) {
+        let (seconds, rate) = (moved.slowest, moved.gibibytes_per_second());
+        self.log.output(&format!(
+            "Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s; Throughput: {rate:.4} GB/s"
+        ));
     }
 
     /// Writes this rank's files, and where the format has one for all ranks, rank 0 that one when theirs are there.
@@ -448,19 +450,15 @@ impl<'a> Trainer<'a> {
             let writing = number < writes;
             let which = if writing { number } else { number - writes };
             let folder = checkpoint::folder(&below, 1, which + 1);
-            let name = if writing { "checkpoint.save" } else { "checkpoint.load" };
-            let _span = spans::span(name, spans::CHECKPOINT, &[("checkpoint", which + 1)]);
+            let (name, doing) = if writing { ("checkpoint.save", "saving") } else { ("checkpoint.load", "loading") };
+            let place = [("epoch", 1), ("checkpoint", which + 1)];
+            self.tell_begin(doing, place, which + 1);
+            let _span = spans::span(name, spans::CHECKPOINT, &place[1..]);
             let done = self.timed(|trainer| match writing {
                 true => trainer.save_whole(&folder),
                 false => trainer.mechanism.load(&folder, &read_shards),
             })?;
-            let word = if writing { "saving" } else { "loading" };
-            let rate = done.gibibytes_per_second();
-            self.log.output(&format!(
-                "Finished {word} checkpoint {} in {:.4} s; Throughput: {rate:.4} GB/s",
-                which + 1,
-                done.slowest
-            ));
+            self.tell_moved(doing, place, &done);
             if writing {
                 epoch.saves.push(done)
             } else {
@@ -496,8 +494,7 @@ impl<'a> Trainer<'a> {
         let name = format!("Epoch {epoch} - Block {number} [Training]");
         let steps = block.steps.len();
         self.log.output(&format!("Ending block {number} - {steps} steps completed in {:.2} s", block.duration));
-        self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
-        self.log.output(&format!("{name} Throughput (samples/second): {:.4}", figures.samples_per_second));
+        self.tell_rates(&name, figures);
         let compute: Vec<f64> = block.steps.iter().map(|step| step.compute).collect();
         let (mean, stdev) = crate::metrics::mean_stdev(&compute);
         let set = self.config.train.computation.mean();
@@ -505,12 +502,20 @@ impl<'a> Trainer<'a> {
             .output(&format!("{name} Computation time per step (second): {mean:.4}+/-{stdev:.4} (set value: {set})"));
     }
 
+    /// Utilization of this rank, and its throughput times the ranks, as DLIO tells them before those of the others are known.
+    fn tell_rates(&mut self, name: &str, figures: Figures) {
+        let rate = figures.samples_per_second * self.communicator.size() as f64;
+        self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
+        self.log.output(&format!("{name} Throughput (samples/second): {rate:.4}"));
+    }
+
+    /// Its training, that is, which checkpoints are a part of.
     fn tell_end(&mut self, epoch: &Epoch) {
         let steps: usize = epoch.blocks.iter().map(|(_, _, block)| block.steps.len()).sum();
         self.log.output(&format!(
             "Ending epoch {} - {steps} steps completed in {:.2} s",
             epoch.number,
-            epoch.ended.since(&epoch.started)
+            epoch.seconds()
         ));
     }
 
@@ -525,22 +530,22 @@ impl<'a> Trainer<'a> {
             epoch.eval_figures(|block| block.compat(Excluded::NOTHING, reader.batch_eval, record)),
         ];
         let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
-        flat.extend([epoch.samples() as f64, epoch.bytes() as f64]);
+        flat.extend(epoch.amounts().map(|amount| amount as f64));
         as_bytes(&flat)
     }
 }
 
 fn take_figures(epoch: &mut Epoch, all: &[Vec<u8>]) {
     let all = numbers(all);
-    let (mut samples, mut bytes) = (0.0, 0.0);
+    let mut sums = [0.0; 4];
     epoch.ranks.clear();
     for rank in &all {
-        let (figures, sums) = rank.as_chunks::<4>();
-        epoch.ranks.push(figures.iter().map(figures_of_numbers).collect());
-        let [own_samples, own_bytes] = sums else { continue };
-        (samples, bytes) = (samples + own_samples, bytes + own_bytes);
+        let Some((figures, amounts)) = rank.split_last_chunk::<4>() else { continue };
+        epoch.ranks.push(figures.as_chunks::<4>().0.iter().map(figures_of_numbers).collect());
+        sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
     }
-    (epoch.samples_all_ranks, epoch.bytes_all_ranks) = (samples as u64, bytes as u64);
+    [epoch.samples_all_ranks, epoch.bytes_all_ranks, epoch.evaluated_samples, epoch.evaluated_bytes] =
+        sums.map(|sum| sum as u64);
 }
 
 fn figures_as_numbers(figures: &Figures) -> [f64; 4] {

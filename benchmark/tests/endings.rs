@@ -121,6 +121,44 @@ fn an_epoch_without_a_counted_step_is_not_in_the_mean() {
 }
 
 #[test]
+fn what_an_evaluation_takes_is_no_training() {
+    let folder = Folder::new("end-evaluation");
+    let more = [
+        GENERATE,
+        "++workload.train.epochs=2",
+        "++workload.workflow.evaluation=true",
+        "++workload.dataset.num_files_eval=8",
+        "++workload.evaluation.eval_time=0.1",
+        "++workload.workflow.checkpoint=true",
+        "++workload.model.model_size_bytes=1000",
+        "++workload.checkpoint.steps_between_checkpoints=3",
+    ];
+    let output = run(&folder, &more);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let bytes = |below: &str| -> u64 {
+        let size = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+        folder.files(below).iter().map(size).sum()
+    };
+    let (summary, stats) = (folder.json("run/summary.json"), folder.json("run/0_per_epoch_stats.json"));
+    let training = &summary["epoch"][1];
+    let evaluation = &training["evaluation"];
+    assert_eq!((&training["samples"], &training["bytes_read"]), (&8.into(), &bytes("data/train").into()));
+    assert_eq!((&evaluation["samples"], &evaluation["bytes_read"]), (&8.into(), &bytes("data/valid").into()));
+    for part in [training, evaluation] {
+        let number = |key: &str| part[key].as_f64().unwrap();
+        assert!((number("samples_per_second") * number("seconds") - 8.0).abs() < 1e-6, "{part}");
+    }
+    let seconds = |of: &serde_json::Value| of["duration"].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(seconds(&stats["2"]["eval"]) >= 0.8 && seconds(&stats["2"]) < 0.8, "{stats}");
+    assert!(logged(&folder, "Epoch 2 [Eval] Accelerator Utilization [AU] (%): "));
+    assert!(logged(&folder, "Epoch 2 [Eval] Throughput (samples/second): "));
+    // Numbers and steps of checkpoints are counted within an epoch.
+    assert!(logged(&folder, "Starting saving checkpoint 1 after total step 3 for epoch 2\n"));
+    let row = |name: &str| stdout(&output).lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
+    assert_eq!((row("1"), row("2"), row("eval")), (1, 1, 2), "{}", stdout(&output));
+}
+
+#[test]
 fn one_of_many_that_a_launcher_started_is_refused() {
     let folder = Folder::new("end-launcher");
     for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"] {

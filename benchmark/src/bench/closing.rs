@@ -16,6 +16,7 @@ pub(super) fn log(results: &Results, summary: &Value, config: &Config, log: &mut
         ("train_io", "Training I/O Throughput (MB/second)"),
         ("eval_au", "Eval Accelerator Utilization [AU] (%)"),
         ("eval_throughput", "Eval Throughput (samples/second)"),
+        ("eval_io", "Eval Throughput (MB/second)"),
     ] {
         if let Some((mean, stdev)) = mean_and_stdev(metric, key) {
             log.metric(&format!("{label}: {mean:.4} ({stdev:.4})"));
@@ -51,6 +52,21 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
+/// A row of the table: a training, or an evaluation. The log has DLIO's rates, which leave out first steps.
+fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
+    let number = |key: &str| facts[key].as_f64().unwrap_or(0.0);
+    let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
+    let (seconds, megabytes) = (number("seconds"), number("bytes_read") / 1e6);
+    let row = format!(
+        "{name:>6} {seconds:>9.2} {au:>8.2} {:>11.2} {:>10.1} {megabytes:>10.1} {:>9} {:>9} {cached:>7}",
+        number("samples_per_second"),
+        megabytes / seconds.max(f64::MIN_POSITIVE),
+        wait("p50"),
+        wait("p99"),
+    );
+    row.trim_end().to_string() + "\n"
+}
+
 /// The short table at the end of a run.
 pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
     use std::fmt::Write;
@@ -63,28 +79,15 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
             "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
         );
         for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
-            let figures = epoch.figures(0);
-            // Whole epochs: the log has DLIO's rates, which leave out first steps.
-            let seconds = epoch.ended.since(&epoch.started);
-            let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
             let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
-            let _ = writeln!(
-                text,
-                "{:>6} {:>9.2} {:>8.2} {:>11.2} {:>10.1} {:>10.1} {:>9} {:>9} {:>7}",
-                epoch.number,
-                seconds,
-                figures.au,
-                facts["samples_per_second"].as_f64().unwrap_or(0.0),
-                epoch.bytes_all_ranks as f64 / 1e6 / seconds.max(f64::MIN_POSITIVE),
-                epoch.bytes_all_ranks as f64 / 1e6,
-                wait("p50"),
-                wait("p99"),
-                cached
-            );
+            text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
+            if epoch.evaluation.is_some() {
+                text += &row("eval", epoch.figures(2).au, &facts["evaluation"], "");
+            }
         }
         for epoch in &results.epochs {
             if let Some(requests) = &epoch.requests {
-                let line = requests.line(epoch.ended.since(&epoch.started));
+                let line = requests.line(epoch.whole_seconds());
                 let _ = writeln!(text, "epoch {}: {line}", epoch.number);
             }
         }
