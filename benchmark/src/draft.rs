@@ -79,6 +79,11 @@ impl Draft {
         File::create(self.path()).map_err(|error| Failure::unwritable("creating", &self.names[0].1, error))
     }
 
+    /// Bytes of all its files so far.
+    pub fn bytes(&self) -> u64 {
+        self.names.iter().filter_map(|(place, _)| fs::metadata(place.path()).ok()).map(|file| file.len()).sum()
+    }
+
     /// Companions first: whoever sees the main file sees everything that belongs to it.
     pub fn commit(mut self) -> Outcome<()> {
         for (place, path) in std::mem::take(&mut self.names).iter().rev() {

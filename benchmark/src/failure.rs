@@ -31,6 +31,9 @@ pub struct Failure {
 
 pub type Outcome<T> = Result<T, Failure>;
 
+/// The remedy where a disk is full and nothing is known of the file.
+const FREE_SPACE: &str = "free space there";
+
 impl Failure {
     pub fn new(kind: Kind, what: impl Into<String>) -> Failure {
         Failure { kind, what: what.into(), remedy: String::new() }
@@ -57,9 +60,7 @@ impl Failure {
         };
         let failure = Failure::new(kind, format!("{doing} {}: {error}", path.display()));
         match error.kind() {
-            std::io::ErrorKind::StorageFull => {
-                failure.remedy("free space, or point workload.dataset.data_folder at a larger disk")
-            }
+            std::io::ErrorKind::StorageFull => failure.remedy(FREE_SPACE),
             std::io::ErrorKind::PermissionDenied => failure.remedy("choose a folder this user may write and read"),
             _ => failure,
         }
@@ -68,6 +69,12 @@ impl Failure {
     /// A place that cannot be written. Unlike [`Failure::io`] nothing is missing where a folder cannot be made.
     pub fn unwritable(doing: &str, path: &Path, error: std::io::Error) -> Failure {
         Failure { kind: Kind::System, ..Failure::io(doing, path, error) }
+    }
+
+    /// Of a full disk, by whoever knows which key says where the file is.
+    pub fn elsewhere(self, key: &str) -> Failure {
+        let full = self.remedy == FREE_SPACE;
+        if full { self.remedy(format!("free space, or point {key} at a larger disk")) } else { self }
     }
 
     /// Says first where it stands, as in `job.yaml, line 3: `.
@@ -108,7 +115,10 @@ mod tests {
         let failure = Failure::io("writing", Path::new("/data/a.npz"), full);
         assert_eq!(failure.exit_code(), 4);
         assert!(failure.to_string().contains("/data/a.npz"));
-        assert!(failure.to_string().contains("data_folder"));
+        assert!(failure.to_string().contains("free space"));
+        assert!(failure.elsewhere("workload.dataset.data_folder").remedy.contains("data_folder at a larger disk"));
+        let refused = Failure::refused("no").remedy("another way").elsewhere("hydra.run.dir");
+        assert_eq!(refused.remedy, "another way");
     }
 
     #[test]

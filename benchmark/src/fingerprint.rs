@@ -119,8 +119,39 @@ impl Difference {
     }
 }
 
-pub fn listed(differences: &[Difference]) -> String {
-    differences.iter().map(Difference::text).collect::<Vec<_>>().join(", ")
+/// In the words of the configuration: where that says a length of samples, so do these.
+pub fn listed(differences: &[Difference], asked: &Dataset) -> String {
+    let told = if asked.record_dims.is_empty() { by_length(differences, asked) } else { None };
+    told.as_deref().unwrap_or(differences).iter().map(Difference::text).collect::<Vec<_>>().join(", ")
+}
+
+/// The same differences with a length in place of dimensions, if it is a length that made them.
+fn by_length(differences: &[Difference], asked: &Dataset) -> Option<Vec<Difference>> {
+    let of = |key: &str| differences.iter().find(|difference| difference.key == key);
+    let dims = of("record_dims")?;
+    let made = |key: &str| of(key).and_then(|difference| difference.made.clone());
+    let square = |dims: &Json| {
+        let sides: Vec<u64> = dims.as_array()?.iter().filter_map(Json::as_u64).collect();
+        (sides.len() == 2 && sides[0] == sides[1]).then(|| json!(sides[0] * sides[1]))
+    };
+    let length = match &dims.made {
+        Some(dims) => square(dims)?,
+        None => made("record_length_bytes")?,
+    };
+    let spread = made("record_length_bytes_stdev").unwrap_or(json!(0));
+    let sizes = [
+        ("record_length_bytes", length, asked.record_bytes),
+        ("record_length_bytes_stdev", spread, asked.record_bytes_stdev),
+    ];
+    let sizes = sizes.into_iter().filter(|(_, made, asked)| made.as_f64() != Some(*asked));
+    let whole = |number: f64| if number.fract() == 0.0 { json!(number as u64) } else { json!(number) };
+    let sizes = sizes.map(|(key, made, asked)| Difference {
+        key: key.into(),
+        made: made.as_f64().map(whole),
+        asked: Some(whole(asked)),
+    });
+    let others = differences.iter().filter(|difference| !difference.key.starts_with("record_length_bytes"));
+    Some(sizes.chain(others.filter(|difference| difference.key != "record_dims").cloned()).collect())
 }
 
 /// None where there is none.
@@ -167,7 +198,7 @@ pub fn prepare(layout: &Layout, again: bool) -> Outcome<Prepared> {
             Some(made) => prepared.words.push(format!(
                 "the files in {} were made with {}; they are made anew",
                 folder.display(),
-                listed(&made.differences(&asked))
+                listed(&made.differences(&asked), &layout.dataset)
             )),
             None if !again && is_there(layout, split)? => {
                 prepared.foreign[split as usize] = true;

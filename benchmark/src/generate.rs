@@ -26,7 +26,7 @@ pub struct Generated {
     pub kept: u64,
 }
 
-/// Tells how far the work is: files done, bytes of samples written.
+/// Tells how far the work is: files done, bytes written.
 pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// The part of the files this rank writes.
@@ -56,7 +56,8 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     }
     let existing = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
     let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
-    let needed = (layout.payload_bytes() as f64 * growth(&layout.dataset)) as u64;
+    let growth = formats::find(&layout.dataset.format)?.growth(&layout.dataset);
+    let needed = (layout.payload_bytes() as f64 * growth) as u64;
     // Files that are there already need no space again; counting them costs less than a wrong refusal.
     let missing = |needed: u64| needed.saturating_sub(if folder.exists() { present_bytes(layout) } else { 0 });
     if needed <= free || missing(needed) <= free {
@@ -73,16 +74,6 @@ pub fn in_units(bytes: u64) -> String {
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
-/// The bytes of a file that come from one byte of samples.
-fn growth(dataset: &Dataset) -> f64 {
-    match dataset.format.as_str() {
-        "csv" if dataset.compression == "none" => 4.0 * (2.5 / dataset.element.bytes as f64).max(1.0),
-        "jpeg" => 0.6,
-        "synthetic" => 0.0,
-        _ => 1.001,
-    }
-}
-
 fn present_bytes(layout: &Layout) -> u64 {
     let path = |number| {
         let (split, within) = layout.split_of(number);
@@ -91,13 +82,34 @@ fn present_bytes(layout: &Layout) -> u64 {
     (0..layout.total_files()).filter_map(|number| fs::metadata(path(number)).ok()).map(|file| file.len()).sum()
 }
 
+/// Files of these names that are there; None of a store, which is never asked for a list.
+pub fn files_there(layout: &Layout) -> Option<u64> {
+    if store::is_object(&layout.dataset.folder) {
+        return None;
+    }
+    let in_split = |split: Split| {
+        let (first, last) = layout.name_ends(split);
+        let folders = layout.folders_of(split).into_iter().filter_map(|folder| fs::read_dir(folder).ok());
+        let names = folders.flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&first) && name.ends_with(&last)).count() as u64
+    };
+    Some(in_split(Split::Train) + if layout.files(Split::Valid) > 0 { in_split(Split::Valid) } else { 0 })
+}
+
+/// What could not be written belongs to the data set.
+pub fn of_data<T>(outcome: Outcome<T>) -> Outcome<T> {
+    outcome.map_err(|failure| failure.elsewhere("workload.dataset.data_folder"))
+}
+
 /// Makes the folders, and removes what a killed generation left in them.
 pub fn make_folders(layout: &Layout) -> Outcome<()> {
     if store::is_object(&layout.dataset.folder) {
         return store::sweep(&layout.dataset.folder);
     }
     for folder in layout.folders() {
-        fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
+        let made =
+            fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error));
+        of_data(made)?;
         draft::sweep(&folder);
     }
     Ok(())
@@ -142,10 +154,14 @@ const ABSENT_MAX: u64 = 32;
 const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };
 
 fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &mut Vec<u8>) -> Outcome<Generated> {
-    let mut draft = Draft::new(&spec.path)?;
-    format.write(spec, dataset, &mut draft, scratch)?;
-    draft.commit()?;
-    Ok(Generated { written: 1, bytes: spec.payload_bytes(), kept: 0 })
+    let mut written = || {
+        let mut draft = Draft::new(&spec.path)?;
+        format.write(spec, dataset, &mut draft, scratch)?;
+        let bytes = draft.bytes();
+        draft.commit()?;
+        Ok(Generated { written: 1, bytes, kept: 0 })
+    };
+    of_data(written())
 }
 
 /// Whoever made it: files that can be told apart are not those asked for.
@@ -173,7 +189,7 @@ pub fn write_indexes(layout: &Layout) -> Outcome<()> {
         if let Some((path, bytes)) = format.index(layout, split) {
             match store::is_object(&path) {
                 true => store::put(&path, &bytes)?,
-                false => draft::write_whole(&path, &bytes)?,
+                false => of_data(draft::write_whole(&path, &bytes))?,
             }
         }
     }
@@ -340,10 +356,13 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     if system::interrupted() || system::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
-/// What the first missing file is called; None if first, middle and last of both splits are there. Looking at all
+/// What the first missing file is called; None if first, middle and last of these splits are there. Looking at all
 /// names would take longer than the first epoch on a large data set.
-pub fn missing_file(layout: &Layout) -> Outcome<Option<(Split, std::path::PathBuf)>> {
-    for split in [Split::Train, Split::Valid] {
+pub fn missing_file(
+    layout: &Layout,
+    splits: impl Iterator<Item = Split>,
+) -> Outcome<Option<(Split, std::path::PathBuf)>> {
+    for split in splits {
         for number in layout.probes(split) {
             let path = layout.path(split, number);
             let there = if store::is_object(&path) { store::length(&path)?.is_some() } else { path.exists() };

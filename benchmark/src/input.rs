@@ -7,6 +7,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::mpi;
 use crate::store::tier::Tiered;
 use crate::store::{self, Body, Ranges};
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -61,6 +62,34 @@ impl ReadAt for File {
 
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, into, offset)
+    }
+}
+
+/// What counts the bytes that others read through it.
+pub struct Counted<'a> {
+    file: &'a dyn ReadAt,
+    moved: Cell<u64>,
+}
+
+impl Counted<'_> {
+    pub fn new(file: &dyn ReadAt) -> Counted<'_> {
+        Counted { file, moved: Cell::new(0) }
+    }
+
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+}
+
+impl ReadAt for Counted<'_> {
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.file.read_at(into, offset)?;
+        self.moved.set(self.moved.get() + read as u64);
+        Ok(read)
     }
 }
 

@@ -153,7 +153,7 @@ pub const KEYS: &[Key] = &[
     key("reader.shuffle_size", Whole, "1024", "samples held back to mix a stream (tensorflow, native_dali)", "loading"),
     key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi, shared and posix: every worker opens the files it reads; collective and mpio: every read is one of all ranks (MPI-IO), by the ranks themselves, of one file of indexed_binary or of hdf5 without chunks, under mpirun", "loading"),
     key("reader.rank_access", Choice(&["contiguous", "strided"]), "contiguous", "which samples a rank reads, before they are shuffled: contiguous, one run of them; strided, batches in turn with the other ranks (loaders by index; not a key of DLIO)", "loading"),
-    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps files open that it has opened in an epoch (of those that are read whole, the last, decoded); parquet: memory where nothing is said", "loading"),
+    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps files open that it has opened in an epoch (of those that are read whole, the last, decoded); parquet: memory where nothing is said; mmap_indexed_binary: a worker maps a file once an epoch, whatever is said", "loading"),
     key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),
     key("reader.preprocess_time", Time, "0", "time a worker spends on a sample after reading it", "loading"),
     key("reader.preprocess_time_stdev", Number, "0", "its spread, if preprocess_time is a number", "loading"),

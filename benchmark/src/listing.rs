@@ -46,16 +46,19 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
             Split::Train => &mut config.dataset.files_train,
             Split::Valid => &mut config.dataset.files_eval,
         };
-        if found.is_empty() && *wanted > 0 {
-            let what = format!("{}: no {} files are there", folder.display(), split.folder());
+        // Nothing reads what is for evaluation where there is none.
+        let is_read = split == Split::Train || config.workflow.evaluate;
+        if found.is_empty() && *wanted > 0 && is_read {
+            let what = format!("{}: there are no files of the split `{}`", folder.display(), split.folder());
             return Err(Failure::new(Kind::MissingData, what).remedy("give --data the folder they are in"));
         }
         if (found.len() as u64) < *wanted {
-            notes.push(format!(
+            let note = format!(
                 "{} files are in {}, and {wanted} were asked for: those are read",
                 found.len(),
                 folder.display()
-            ));
+            );
+            notes.extend(is_read.then_some(note));
             *wanted = found.len() as u64;
         }
         config.dataset.listed[split as usize] = Some(Arc::new(found));

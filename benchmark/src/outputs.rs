@@ -20,6 +20,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// What could not be written belongs to the run folder.
+fn of_run<T>(outcome: Outcome<T>) -> Outcome<T> {
+    outcome.map_err(|failure| failure.elsewhere("hydra.run.dir"))
+}
+
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     pub path: PathBuf,
@@ -64,7 +69,7 @@ impl RunFolder {
 
     pub fn write_json(&self, name: &str, json: &Value) -> Outcome<()> {
         let text = serde_json::to_string_pretty(json).unwrap_or_default();
-        write_whole(&self.path.join(name), text.as_bytes())
+        of_run(write_whole(&self.path.join(name), text.as_bytes()))
     }
 
     /// A file too long to be made in memory first.
@@ -75,8 +80,9 @@ impl RunFolder {
     ) -> Outcome<()> {
         let path = self.path.join(name);
         let draft = Draft::new(&path)?;
-        let mut out = BufWriter::new(draft.create()?);
-        write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::unwritable("writing", &path, error))?;
+        let mut out = BufWriter::new(of_run(draft.create())?);
+        let written = write(&mut out).and_then(|()| out.flush());
+        of_run(written.map_err(|error| Failure::unwritable("writing", &path, error)))?;
         draft.commit()
     }
 
@@ -89,15 +95,18 @@ impl RunFolder {
         overrides: &[Override],
     ) -> Outcome<()> {
         let folder = self.path.join(subfolder);
-        fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error))?;
+        let made =
+            fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error));
+        of_run(made)?;
         let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
-        write_whole(&folder.join("config.yaml"), under("workload", &without_secrets(workload)).as_bytes())?;
-        write_whole(&folder.join("hydra.yaml"), under("hydra", hydra).as_bytes())?;
+        let write = |name: &str, text: String| of_run(write_whole(&folder.join(name), text.as_bytes()));
+        write("config.yaml", under("workload", &without_secrets(workload)))?;
+        write("hydra.yaml", under("hydra", hydra))?;
         let typed = overrides
             .iter()
             .filter(|typed| !typed.key.starts_with("hydra."))
             .map(|typed| Tree::Text(settings::masked(&typed.typed)));
-        write_whole(&folder.join("overrides.yaml"), Tree::List(typed.collect()).to_yaml().as_bytes())
+        write("overrides.yaml", Tree::List(typed.collect()).to_yaml())
     }
 }
 
@@ -113,7 +122,7 @@ impl Log {
         if rank > 0 {
             return Ok(Log { file: None, echo: false });
         }
-        let file = File::create(path).map_err(|error| Failure::unwritable("creating", path, error))?;
+        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("creating", path, error)))?;
         Ok(Log { file: Some(file), echo })
     }
 

@@ -9,6 +9,7 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::metrics::{mean_stdev, percentile};
+use crate::results::standing;
 use crate::terminal;
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -27,13 +28,14 @@ fn json_in(folder: &Path, name: &str) -> Outcome<Option<Value>> {
 }
 
 /// Outputs of ranks 0, 1, ... as long as there are any.
-fn ranks(folder: &Path) -> Outcome<Vec<Value>> {
+fn ranks(folder: &Path, summary: &Value) -> Outcome<Vec<Value>> {
     let mut all = Vec::new();
     while let Some(output) = json_in(folder, &format!("{}_output.json", all.len()))? {
         all.push(output);
     }
     if all.is_empty() {
-        let what = format!("{} holds no 0_output.json", folder.display());
+        let status = standing(summary).map(|standing| format!("; run status: {standing}")).unwrap_or_default();
+        let what = format!("{} holds no 0_output.json{status}", folder.display());
         return Err(Failure::new(Kind::MissingData, what)
             .remedy("give the folder of a run that trained: hydra_log/<model>/<date>"));
     }
@@ -62,8 +64,8 @@ fn epochs_of(output: &Value) -> Vec<(String, &Value)> {
 }
 
 fn read(folder: &Path) -> Outcome<Value> {
-    let outputs = ranks(folder)?;
     let summary = json_in(folder, "summary.json")?.unwrap_or(Value::Null);
+    let outputs = ranks(folder, &summary)?;
     let mut epochs = Map::new();
     let (mut waits, mut computes, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for (epoch, _) in epochs_of(&outputs[0]) {
@@ -93,6 +95,9 @@ fn read(folder: &Path) -> Outcome<Value> {
     Ok(json!({
         "folder": folder.display().to_string(),
         "ranks": outputs.len(),
+        "status": summary["status"],
+        "error": summary["error"],
+        "missing": summary["missing"],
         "metric": summary["metric"],
         "overall": {"wait_seconds": spread(waits), "compute_seconds": spread(computes), "samples_per_second": spread(rates)},
         "epochs": epochs,
@@ -133,7 +138,11 @@ fn devices(iostat: Option<Value>) -> Value {
 
 fn text(report: &Value) -> String {
     use std::fmt::Write;
-    let mut text = format!("{} - {} rank(s)\n\n", report["folder"].as_str().unwrap_or_default(), report["ranks"]);
+    let mut text = format!("{} - {} rank(s)\n", report["folder"].as_str().unwrap_or_default(), report["ranks"]);
+    if let Some(standing) = standing(report) {
+        let _ = writeln!(text, "run status: {standing}");
+    }
+    text.push('\n');
     let _ = writeln!(
         text,
         "{:<28} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",

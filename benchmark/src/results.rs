@@ -258,6 +258,17 @@ impl Results {
 
     /// The parts that were asked for and are not in the results, in words.
     pub fn missing(&self, config: &Config) -> Vec<String> {
+        let samples = (self.failed > 0).then(|| format!("{} samples that could not be read", self.failed));
+        self.missing_parts(config).into_iter().chain(samples).collect()
+    }
+
+    /// True where the run came to its end and lacks samples that it was to go on without, and nothing else.
+    pub fn is_whole_but_for_samples(&self, config: &Config) -> bool {
+        let failed = matches!(self.status, Status::Failed(_));
+        failed && self.failed > 0 && self.missing_parts(config).is_empty()
+    }
+
+    fn missing_parts(&self, config: &Config) -> Vec<String> {
         let mut missing = Vec::new();
         let mut of = |done: u64, all: u64, what: &str| {
             if done < all {
@@ -270,9 +281,6 @@ impl Results {
             let done = |of: fn(&Epoch) -> &Vec<Saved>| self.epochs.iter().map(|epoch| of(epoch).len() as u64).sum();
             of(done(|epoch| &epoch.saves), config.checkpoint.writes.max(0) as u64, "checkpoints to write");
             of(done(|epoch| &epoch.loads), config.checkpoint.reads.max(0) as u64, "checkpoints to read");
-        }
-        if self.failed > 0 {
-            missing.push(format!("{} samples that could not be read", self.failed));
         }
         missing
     }
@@ -379,6 +387,19 @@ impl Results {
         }
         out.write_all(b"}\n")
     }
+}
+
+/// How the run of a summary ended, why, and what it therefore lacks; None where nothing says, as in DLIO's own.
+pub fn standing(summary: &Value) -> Option<String> {
+    let status = match summary["status"].as_str()? {
+        "running" => "running, or killed",
+        status => status,
+    };
+    let reason = summary["error"].as_str().and_then(|reason| reason.lines().next());
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    let missing: Vec<&str> = summary["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let missing = if missing.is_empty() { String::new() } else { format!("; missing: {}", missing.join(", ")) };
+    Some(format!("{status}{reason}{missing}"))
 }
 
 /// What a run left, as it is read again.

@@ -141,7 +141,7 @@ impl<'a> Trainer<'a> {
             return Ok(());
         }
         let _span = spans::span("checkpoint.drain", spans::CHECKPOINT, &[]);
-        let hidden = self.mechanism.drain()?;
+        let hidden = of_checkpoints(self.mechanism.drain())?;
         let own = [
             hidden.count as f64,
             hidden.moved.bytes as f64,
@@ -377,7 +377,7 @@ impl<'a> Trainer<'a> {
         let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
         self.tell_begin("saving", place, done);
         let _span = spans::span("checkpoint.save", spans::CHECKPOINT, &place);
-        let saved = self.timed(|trainer| trainer.save_whole(&folder))?;
+        let saved = of_checkpoints(self.timed(|trainer| trainer.save_whole(&folder)))?;
         self.tell_moved("saving", place, &saved);
         epoch.saves.push(saved);
         Ok(())
@@ -454,10 +454,10 @@ impl<'a> Trainer<'a> {
             let place = [("epoch", 1), ("checkpoint", which + 1)];
             self.tell_begin(doing, place, which + 1);
             let _span = spans::span(name, spans::CHECKPOINT, &place[1..]);
-            let done = self.timed(|trainer| match writing {
+            let done = of_checkpoints(self.timed(|trainer| match writing {
                 true => trainer.save_whole(&folder),
                 false => trainer.mechanism.load(&folder, &read_shards),
-            })?;
+            }))?;
             self.tell_moved(doing, place, &done);
             if writing {
                 epoch.saves.push(done)
@@ -533,6 +533,11 @@ impl<'a> Trainer<'a> {
         flat.extend(epoch.amounts().map(|amount| amount as f64));
         as_bytes(&flat)
     }
+}
+
+/// What could not be written belongs to a checkpoint.
+fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
+    outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
 }
 
 fn take_figures(epoch: &mut Epoch, all: &[Vec<u8>]) {

@@ -159,7 +159,7 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
 }
 
 /// The keys of Hydra's own configuration that mean something here.
-const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.output_subdir"];
+const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.sweep.dir", "hydra.output_subdir"];
 
 /// The tree under present names.
 fn renamed(tree: &Value) -> Value {

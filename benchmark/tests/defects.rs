@@ -217,6 +217,20 @@ fn d08_mapped_samples_are_fetched_from_storage() {
 }
 
 #[test]
+fn d08_a_worker_maps_a_file_once_an_epoch_whatever_the_read_type_is() {
+    let folder = Folder::new("d08-maps");
+    let more = ["-q", ONE, "++workload.dataset.format=mmap_indexed_binary", "++workload.reader.read_threads=0"];
+    run(&folder, 2, 16, &more);
+    for read_type in ["++workload.reader.read_type=on_demand", "++workload.reader.read_type=memory"] {
+        let arguments = arguments(&folder, 2, 16, &[&more[..], &[read_type]].concat());
+        let lines = witnessed(&folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let data = lines.iter().filter(|line| line.starts_with("open") && line.ends_with(".mmap_indexed_binary"));
+        // Two epochs, each with a look at the page cache.
+        assert_eq!(data.count(), 2 * (2 + 2), "{read_type}: {lines:?}");
+    }
+}
+
+#[test]
 fn d09_ranks_and_streams_read_every_sample_once() {
     let folder = Folder::new("d09");
     let more = [

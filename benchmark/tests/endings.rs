@@ -60,6 +60,8 @@ fn a_run_that_came_to_its_end_says_so() {
         (&"success".into(), &().into(), &serde_json::json!([]))
     );
     assert!(logged(&folder, "[METRIC] Run status: success\n"));
+    let report = stdout(&dlio(&folder, &["bench", "report", "run"]));
+    assert!(report.contains("\nrun status: success\n"), "{report}");
 }
 
 #[test]
@@ -79,6 +81,7 @@ fn a_failed_run_says_what_failed_and_what_is_missing() {
     assert!(verdict.is_null() || verdict == "fail", "{summary}");
     assert!(logged(&folder, "[METRIC] Run status: failed: ") && logged(&folder, "missing: 3 of 3 epochs"));
     assert!(stdout(&output).contains("these are partial results: failed"), "{}", stdout(&output));
+    assert_eq!(reported(&folder), ("failed".into(), "run status: failed: ".into()));
     // Without the samples it goes through, and says what it went without.
     let output = run(&folder, &[&more[..], &["--on-error=skip"]].concat());
     assert_eq!(output.status.code(), Some(5));
@@ -86,6 +89,19 @@ fn a_failed_run_says_what_failed_and_what_is_missing() {
     assert_eq!((&summary["status"], summary["epochs"].as_u64()), (&"failed".into(), Some(3)));
     assert_eq!(summary["metric"]["train_au_meet_expectation"], "fail");
     assert!(summary["missing"][0].as_str().unwrap().contains("samples that could not be read"), "{summary}");
+    let printed = stdout(&output);
+    assert!(printed.contains("the results are whole but for them") && !printed.contains("partial"), "{printed}");
+    assert!(printed.contains("expected: not reached, since samples are missing"), "{printed}");
+}
+
+/// The status of a run by its report: as JSON, and the words before the first colon of a reason in its text.
+fn reported(folder: &Folder) -> (String, String) {
+    let json = dlio(folder, &["bench", "report", "run", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let text = stdout(&dlio(folder, &["bench", "report", "run"]));
+    let line = text.lines().nth(1).unwrap();
+    let end = line.match_indices([':', ';']).nth(1).map_or(line.len(), |(place, mark)| place + mark.len());
+    (json["status"].as_str().unwrap().into(), format!("{} ", &line[..end]))
 }
 
 #[test]
@@ -101,6 +117,7 @@ fn a_killed_run_never_says_success_not_even_that_of_the_run_before() {
     let summary = folder.json("run/summary.json");
     assert_eq!(summary["status"], "running");
     assert!(summary["missing"][0].as_str().unwrap().ends_with("of 100000 epochs"), "{summary}");
+    assert_eq!(reported(&folder), ("running".into(), "run status: running, or killed; ".into()));
     assert!(!folder.path().join("run/1_output.json").exists(), "of the run before");
 }
 
@@ -108,10 +125,16 @@ fn a_killed_run_never_says_success_not_even_that_of_the_run_before() {
 fn an_epoch_without_a_counted_step_is_not_in_the_mean() {
     let folder = Folder::new("end-mean");
     assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
-    let mut child = started(&folder, &["++workload.train.epochs=100", "++workload.train.computation_time=0.3"]);
+    let more = ["++workload.train.epochs=100", "++workload.train.computation_time=0.3", "++workload.metric.au=0.001"];
+    let typed = small(&more);
+    let mut child = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the second epoch", || logged(&folder, "Starting epoch 2"));
     signal("INT", child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let expected = "0.1 % expected: not reached, since the run did not come to its end";
+    assert!(stdout(&output).contains(expected), "{}", stdout(&output));
     let summary = folder.json("run/summary.json");
     let metric = &summary["metric"];
     assert_eq!(metric["train_au_percentage"].as_array().unwrap().len(), 1, "{summary}");

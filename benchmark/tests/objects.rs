@@ -155,7 +155,11 @@ fn what_is_there_is_kept_and_what_is_made_otherwise_is_not() {
     let other = "++workload.dataset.record_length_bytes=40000";
     let refused = run(&store, &folder, &[other]);
     assert_eq!(refused.status.code(), Some(3));
-    assert!(stderr(&refused).contains("was made with record_dims"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("was made with record_length_bytes=10000 instead of 40000"),
+        "{}",
+        stderr(&refused)
+    );
     ran(&store, &folder, &[GENERATE, NO_TRAINING, other]);
     assert!(store.object("data/train/img_3_of_8.npz").unwrap().len() > 40_000);
     ran(&store, &folder, &[other, "++workload.dataset.keep_files=false"]);

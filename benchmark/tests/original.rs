@@ -135,7 +135,7 @@ fn a_subset_of_the_files_can_be_trained_on() {
     let train = ["++workload.workflow.train=True", "++workload.workflow.generate_data=False"];
     let eight = ["++workload.dataset.num_files_train=8", "++workload.train.epochs=2"];
     let commands = [words(&[GENERATE_ONLY]), words(&[&train, &eight])];
-    let read = 8.0 * 4594.0 + 8.0 * 4594.0;
+    let read = 8.0 * 4594.0;
     let holds = [
         Steps(2),
         Number("run/summary.json", "num_files_train", 8.0),

@@ -3,7 +3,7 @@
 
 mod program;
 
-use program::{Folder, command, dlio, stderr, until};
+use program::{Folder, command, dlio, stderr, stdout, until};
 use std::process::{Command, Output, Stdio};
 
 const GENERATE: &str = "++workload.workflow.generate_data=true";
@@ -204,6 +204,79 @@ fn a_disk_that_fills_while_data_are_made_keeps_whole_files_only() {
     }
 }
 
+/// Runs it with a file system of so many bytes in `small`.
+fn beside_a_small_disk(folder: &Folder, size: &str, typed: &[String]) -> Output {
+    std::fs::create_dir_all(folder.path().join("small")).unwrap();
+    let mounted = format!("mount -t tmpfs -o size={size} tmpfs small && \"$@\"");
+    let mut started = Command::new("unshare");
+    started.args(["--mount", "--map-root-user", "sh", "-c", &mounted, "sh", env!("CARGO_BIN_EXE_dlio")]);
+    started.args(typed).current_dir(folder.path()).output().unwrap()
+}
+
+#[test]
+fn a_full_run_folder_is_told_by_the_key_that_says_where_it_is() {
+    let folder = Folder::new("full-run");
+    let typed = small(&[GENERATE, "++workload.train.epochs=2000", "++hydra.run.dir=small/run"]);
+    let output = beside_a_small_disk(&folder, "128k", &typed);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("point hydra.run.dir at a larger disk"), "{}", stderr(&output));
+}
+
+#[test]
+fn csv_is_generated_where_its_text_has_room() {
+    let folder = Folder::new("csv-room");
+    let csv = [GENERATE, "++workload.dataset.format=csv", "++workload.dataset.record_length_bytes=250000"];
+    let more = ["++workload.workflow.train=false", "++workload.dataset.data_folder=small/data", "++hydra.run.dir=run"];
+    let typed = small(&[&csv[..], &more[..]].concat());
+    // 250,000 bytes are 892,500 of text, eight times.
+    let output = beside_a_small_disk(&folder, "8M", &typed);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = beside_a_small_disk(&folder, "6M", &typed);
+    assert!(stderr(&output).contains("the data set needs 7.2 MB"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_was_generated_is_told_in_bytes_of_files() {
+    for (format, more) in [("csv", "compression=none"), ("csv", "compression=gzip"), ("jpeg", "compression=none")] {
+        let folder = Folder::new(&format!("told-{format}"));
+        let format = format!("++workload.dataset.format={format}");
+        let more = format!("++workload.dataset.{more}");
+        let output = run(&folder, &[GENERATE, "++workload.workflow.train=false", &format, &more]);
+        let size = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
+        let bytes: u64 = folder.files("data").iter().map(size).sum();
+        let expected = format!("generated 8 files, {:.1} MB", bytes as f64 / 1e6);
+        assert!(stdout(&output).contains(&expected), "{expected}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn data_for_evaluation_are_missed_only_by_who_evaluates() {
+    let folder = Folder::new("no-valid");
+    let evaluates = ["++workload.dataset.num_files_eval=4", "++workload.workflow.evaluation=true"];
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let output = run(&folder, &evaluates[..1]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(run(&folder, &evaluates).status.code(), Some(3));
+    let listed = ["--data=data/train", evaluates[0]];
+    let output = run(&folder, &listed);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = run(&folder, &[&listed[..], &evaluates[1..]].concat());
+    assert!(stderr(&output).contains("data/train: there are no files of the split `valid`"), "{}", stderr(&output));
+}
+
+#[test]
+fn other_data_are_told_in_the_words_that_were_typed() {
+    let folder = Folder::new("other-length");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let told = |more: &[&str]| stderr(&run(&folder, more));
+    let length = told(&["++workload.dataset.record_length_bytes=10000"]);
+    assert!(length.contains("made with record_length_bytes=40000 instead of 10000\n"), "{length}");
+    let spread = told(&["++workload.dataset.record_length_bytes_stdev=500"]);
+    assert!(spread.contains("made with record_length_bytes_stdev=0 instead of 500\n"), "{spread}");
+    let dims = told(&["++workload.dataset.record_dims=[100, 100]"]);
+    assert!(dims.contains("made with record_dims=[200, 200] instead of [100, 100]\n"), "{dims}");
+}
+
 /// Starts a run, presses Ctrl-C once `begun` holds, and waits for its end.
 fn interrupted(folder: &Folder, typed: &[String], begun: impl Fn() -> bool) -> Output {
     let words: Vec<&str> = typed.iter().map(String::as_str).collect();
@@ -228,6 +301,8 @@ fn ctrl_c_while_data_are_made_leaves_whole_files_only() {
     let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();
     let files = folder.files("data");
     assert!(files.len() < 20_000, "{} files", files.len());
+    let told = format!("interrupted: {} of 20000 files are there\n  the same command goes on from there", files.len());
+    assert!(stderr(&output).contains(&told), "{told}: {}", stderr(&output));
     assert!(files.iter().all(|file| file.ends_with(".npz") && length(file) == length(&files[0])), "{files:?}");
     std::fs::remove_dir_all(folder.path().join("data")).unwrap();
 }

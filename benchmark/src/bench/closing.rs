@@ -3,11 +3,11 @@
 use crate::config::Config;
 use crate::metrics;
 use crate::outputs::Log;
-use crate::results::{Results, Status};
+use crate::results::{self, Results, Status};
 use serde_json::Value;
 
 /// The lines of the log, worded as DLIO's.
-pub(super) fn log(results: &Results, summary: &Value, config: &Config, log: &mut Log) {
+pub(super) fn log(summary: &Value, log: &mut Log) {
     let metric = &summary["metric"];
     log.metric(&format!("Number of Simulated Accelerators: {}", summary["num_accelerators"]));
     for (key, label) in [
@@ -27,7 +27,7 @@ pub(super) fn log(results: &Results, summary: &Value, config: &Config, log: &mut
             log.metric(&format!("{phase}_au_meet_expectation: {verdict}"));
         }
     }
-    log.metric(&format!("Run status: {}", standing(results, config)));
+    log.metric(&format!("Run status: {}", standing(summary)));
 }
 
 fn mean_and_stdev(metric: &Value, key: &str) -> Option<(f64, f64)> {
@@ -40,16 +40,14 @@ fn mean_and_stdev(metric: &Value, key: &str) -> Option<(f64, f64)> {
     Some((number("mean")?, number("stdev")?))
 }
 
-/// How the run ended, why, and what it therefore lacks.
-fn standing(results: &Results, config: &Config) -> String {
-    let reason = results.status.reason().map(|reason| format!(": {}", first_line(reason))).unwrap_or_default();
-    let missing = results.missing(config);
-    let missing = if missing.is_empty() { String::new() } else { format!("; missing: {}", missing.join(", ")) };
-    format!("{}{reason}{missing}", results.status.name())
+/// How the run ended.
+fn standing(summary: &Value) -> String {
+    results::standing(summary).unwrap_or_default()
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+/// As much of a fraction as was typed: `90`, `99.9`.
+fn percent(fraction: f64) -> f64 {
+    (fraction * 1e8).round() / 1e6
 }
 
 /// A row of the table: a training, or an evaluation. The log has DLIO's rates, which leave out first steps.
@@ -93,9 +91,15 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
         }
         let counted = results.counted(config);
         let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
-        let verdict = if mean >= 100.0 * config.au { "reached" } else { "not reached" };
+        // The summary's verdict: a part of a run reaches nothing.
+        let verdict = match &results.status {
+            Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
+            Status::Success => "not reached",
+            _ if results.is_whole_but_for_samples(config) => "not reached, since samples are missing",
+            _ => "not reached, since the run did not come to its end",
+        };
         if !counted.is_empty() {
-            let _ = writeln!(text, "AU {mean:.2} %, {:.0} % expected: {verdict}", 100.0 * config.au);
+            let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}", percent(config.au));
         }
     }
     // Who trains waits for what it saves, unless that is drained beside it.
@@ -129,8 +133,10 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
     if results.failed > 0 {
         let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
     }
-    if results.status != Status::Success {
-        let _ = writeln!(text, "these are partial results: {}", standing(results, config));
+    if results.is_whole_but_for_samples(config) {
+        let _ = writeln!(text, "the results are whole but for them");
+    } else if results.status != Status::Success {
+        let _ = writeln!(text, "these are partial results: {}", standing(summary));
     }
     text
 }

@@ -102,7 +102,8 @@ impl Run {
 
     fn other_data_set(&self, differences: &[Difference]) -> Failure {
         let place = self.config.dataset.folder.display();
-        let what = format!("the data set at {place} was made with {}", fingerprint::listed(differences));
+        let what =
+            format!("the data set at {place} was made with {}", fingerprint::listed(differences, &self.config.dataset));
         Failure::new(Kind::MissingData, what).remedy(format!(
             "ask for what it was made with to measure it, or make the other one with\n    {}",
             self.generate_command()
@@ -147,7 +148,7 @@ impl Run {
         if !self.reads_data() {
             return Ok(());
         }
-        if let Some((split, path)) = generate::missing_file(&layout)? {
+        if let Some((split, path)) = generate::missing_file(&layout, self.splits())? {
             return Err(self.missing_data_set(&layout, split, &path));
         }
         for split in self.splits() {

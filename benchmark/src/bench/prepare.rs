@@ -22,7 +22,8 @@ pub fn prepare(request: &Request) -> Outcome<Vec<Run>> {
     let mut runs = Vec::new();
     for (number, overrides) in combinations.into_iter().enumerate() {
         let mut run = prepare_one(request, overrides)?;
-        if many {
+        // Hydra numbers a single one too.
+        if many || request.multirun && said_to_hydra(&run.composed, "sweep").is_some() {
             run.folder.push(number.to_string());
         }
         runs.push(run);
@@ -73,7 +74,7 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     }
     let generate_first = should_generate_first(&config, &overrides, request);
     config.workflow.generate |= generate_first;
-    let (folder, own_folder) = run_folder(&config, &composed)?;
+    let (folder, own_folder) = run_folder(&config, &composed, request.multirun)?;
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
     let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
     let mut run =
@@ -151,12 +152,19 @@ fn should_generate_first(config: &Config, overrides: &[Override], request: &Requ
         && !config.dataset.folder.exists()
 }
 
-/// `output.folder`, or Hydra's run folder, or its default; whether it is the default.
-fn run_folder(config: &Config, composed: &Composed) -> Outcome<(PathBuf, bool)> {
+/// The folder of a run, or of the runs of a sweep.
+fn said_to_hydra<'a>(composed: &'a Composed, which: &str) -> Option<&'a Value> {
+    composed.hydra.at(&[which, "dir"])
+}
+
+/// `output.folder`, or Hydra's folder of many runs where there are such, or its run folder, or its default; whether it is the
+/// default.
+fn run_folder(config: &Config, composed: &Composed, multirun: bool) -> Outcome<(PathBuf, bool)> {
     if let Some(folder) = &config.output.folder {
         return Ok((folder.clone(), false));
     }
-    let (template, default) = match composed.hydra.at(&["run", "dir"]) {
+    let of_sweep = said_to_hydra(composed, "sweep").filter(|_| multirun);
+    let (template, default) = match of_sweep.or_else(|| said_to_hydra(composed, "run")) {
         Some(template) => (template.clone(), false),
         None => (Value::Text("./hydra_log/${workload.model.name}/${now:%Y-%m-%d}-${now:%H-%M-%S}".into()), true),
     };
@@ -211,6 +219,10 @@ mod tests {
         assert_eq!(runs[0].folder, PathBuf::from("/tmp/unet3d/x"));
         let runs = prepare(&request(&["workload=unet3d"])).unwrap();
         assert!(runs[0].folder.starts_with("./hydra_log/unet3d/"));
+        let typed = request(&["workload=unet3d", "hydra.sweep.dir=/tmp/s", "hydra.run.dir=/tmp/x"]);
+        assert_eq!(prepare(&typed).unwrap()[0].folder, PathBuf::from("/tmp/x"));
+        let runs = prepare(&Request { multirun: true, ..typed }).unwrap();
+        assert_eq!(runs[0].folder, PathBuf::from("/tmp/s/0"));
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Rank<'_> {
             let written = self.write(&results, rank, ranks);
             if rank == 0 {
                 let summary = results.summary(config, ranks);
-                closing::log(&results, &summary, config, &mut log);
+                closing::log(&summary, &mut log);
                 if !self.request.quiet && !self.request.as_original {
                     terminal::say(closing::table(&results, &summary, config));
                     terminal::line(format_args!("results: {}", self.folder.path.join("summary.json").display()));
@@ -126,7 +126,7 @@ impl Rank<'_> {
             progress.say(format!("{:.0} MB/s", total as f64 / 1e6 / progress.elapsed().as_secs_f64().max(1e-3)));
         });
         communicator.check()?;
-        let done = done?;
+        let done = done.map_err(|failure| self.left_behind(failure, &layout))?;
         let own = [done.written as f64, done.bytes as f64, done.kept as f64, progress.elapsed().as_secs_f64()];
         drop(progress);
         log.output("Generation done");
@@ -145,6 +145,17 @@ impl Rank<'_> {
             system::sleep(self.run.config.dataset.settle);
         }
         communicator.barrier()
+    }
+
+    /// A generation that was stopped says how far it came, and how to go on.
+    fn left_behind(&self, failure: Failure, layout: &Layout) -> Failure {
+        let Some(files) = generate::files_there(layout).filter(|_| failure.kind == Kind::Interrupted) else {
+            return failure;
+        };
+        let what = format!("{}: {files} of {} files are there", failure.what, layout.total_files());
+        // What was generated because nothing was there is there in part now.
+        let more = if self.run.generate_first { " with ++workload.workflow.generate_data=true" } else { "" };
+        Failure { what, remedy: format!("the same command{more} goes on from there"), ..failure }
     }
 
     fn verify(&self, communicator: &mut dyn Communicator) -> Outcome<()> {

@@ -121,7 +121,7 @@ impl Run {
         }
         let layout = Layout::new(&self.config.dataset);
         generate::make_folders(&layout)?;
-        let prepared = fingerprint::prepare(&layout, request.regenerate)?;
+        let prepared = generate::of_data(fingerprint::prepare(&layout, request.regenerate))?;
         self.notes.extend(prepared.words);
         Ok(prepared.foreign)
     }

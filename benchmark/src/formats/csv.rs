@@ -8,12 +8,15 @@ use crate::config::{Dataset, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input, open_regular};
-use crate::layout::FileSpec;
+use crate::layout::{FileSpec, Layout};
 use serde_json::Value as Json;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 pub struct Csv;
+
+/// Bytes of samples whose text tells how long that of all is.
+const SAMPLED: u64 = 1 << 16;
 
 impl Format for Csv {
     fn name(&self) -> &'static str {
@@ -36,6 +39,22 @@ impl Format for Csv {
 
     fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
         None
+    }
+
+    /// That of the first bytes of a data set: all are drawn alike.
+    fn growth(&self, dataset: &Dataset) -> f64 {
+        let row = vec![SAMPLED / dataset.element.bytes];
+        let spec = Layout::new(dataset).spec(0, row);
+        let (spec, mut text) = (FileSpec { samples: 1, ..spec }, Vec::new());
+        let _ = rows(&spec, &mut Vec::new(), |piece| {
+            text.extend_from_slice(piece);
+            Ok(())
+        });
+        let bytes = match dataset.compression.as_str() {
+            "none" => text.len(),
+            _ => packed(&spec, dataset, &text).map_or(text.len(), |bytes| bytes.len()),
+        };
+        1.01 * bytes as f64 / SAMPLED as f64
     }
 
     fn made_with(&self, dataset: &Dataset) -> Vec<(&'static str, Json)> {

@@ -14,7 +14,7 @@ use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset as Settings, Element};
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
-use crate::input::{Access, Input, Parts};
+use crate::input::{Access, Counted, Input, Parts};
 use crate::layout::FileSpec;
 use crate::store;
 use hdf5_metno::filters::Filter;
@@ -426,18 +426,24 @@ enum Opened {
 
 impl Opened {
     /// Collectively read are samples that lie one after another, where the head of the file says: each rank knows where.
-    fn file(path: &Path, parts: u64, access: Access) -> Outcome<Opened> {
+    /// Beside it the bytes that were read to learn that. Those that the library reads for itself it does not tell.
+    fn file(path: &Path, parts: u64, access: Access) -> Outcome<(Opened, u64)> {
         let names = || (0..parts).map(records_name);
+        let mut moved = 0;
         if store::is_object(path) {
             let parts = Parts::open(path)?;
-            if let Some(places) = hdf5_head::places(&parts, names()) {
-                return Ok(Opened::Parts(path.to_path_buf(), parts, places));
+            let places = hdf5_head::places(&parts, names());
+            moved = parts.take_moved();
+            if let Some(places) = places {
+                return Ok((Opened::Parts(path.to_path_buf(), parts, places), moved));
             }
         }
         let input = Input::open(path, access)?;
         if let Some(file) = input.file().filter(|file| !locks_files() || file.try_lock_shared().is_ok()) {
-            if let Some(places) = hdf5_head::places(file, names()) {
-                return Ok(Opened::Plain(input, places));
+            let counted = Counted::new(file);
+            if let Some(places) = hdf5_head::places(&counted, names()) {
+                let moved = counted.moved();
+                return Ok((Opened::Plain(input, places), moved));
             }
             if access.collective {
                 let what = format!("{}: samples in chunks are not read by all ranks together", path.display());
@@ -445,14 +451,17 @@ impl Opened {
                     Failure::refused(what).remedy("make it without chunks and compression, or use file_access=multi")
                 );
             }
-            if let Some(sets) = hdf5_chunks::data_sets(file, names()) {
-                return Ok(Opened::Chunked(input, sets));
+            let sets = hdf5_chunks::data_sets(&counted, names());
+            moved += counted.moved();
+            if let Some(sets) = sets {
+                return Ok((Opened::Chunked(input, sets), moved));
             }
         }
         drop(input);
         let mut open = if store::is_object(path) { Open::object(path)? } else { Open::file(path)? };
         open.open_records(parts)?;
-        Ok(Opened::ByLibrary(open))
+        moved += open.copied.unwrap_or(0);
+        Ok((Opened::ByLibrary(open), moved))
     }
 
     fn path(&self) -> &Path {
@@ -460,15 +469,6 @@ impl Opened {
             Opened::Plain(input, _) | Opened::Chunked(input, _) => input.path(),
             Opened::ByLibrary(open) => &open.path,
             Opened::Parts(path, ..) => path,
-        }
-    }
-
-    /// Bytes that opening an object took.
-    fn take_moved(&mut self) -> u64 {
-        match self {
-            Opened::Parts(_, parts, _) => parts.take_moved(),
-            Opened::ByLibrary(Open { copied: Some(bytes), .. }) => std::mem::take(bytes),
-            _ => 0,
         }
     }
 
@@ -528,7 +528,8 @@ struct Hdf5Reader {
 
 impl Reader for Hdf5Reader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        self.moved += self.file.insert(Opened::file(path, self.parts, self.access)?).take_moved();
+        let (opened, moved) = Opened::file(path, self.parts, self.access)?;
+        (self.file, self.moved) = (Some(opened), self.moved + moved);
         Ok(())
     }
 

@@ -40,6 +40,10 @@ impl Format for Jpeg {
         "jpeg"
     }
 
+    fn growth(&self, _: &Dataset) -> f64 {
+        0.6
+    }
+
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
         let (height, width) = sides(spec);
         let pixels = gathered(spec, 0, spec.sample_bytes(), scratch);

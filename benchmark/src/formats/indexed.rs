@@ -1,8 +1,9 @@
 //! `indexed_binary` and `mmap_indexed_binary`: raw samples in one file, and two index files of u64: where each sample
 //! begins (`.off.idx`) and how long it is (`.sz.idx`). Offsets count from the start of the file, however large it is.
 //!
-//! The mapped reader copies the sample out of the map: a slice that nobody looks at reads nothing from storage. Index files
-//! are read once and kept, as frameworks do it; those too large for that are mapped.
+//! The mapped reader copies the sample out of the map: a slice that nobody looks at reads nothing from storage. It maps a
+//! file once an epoch, whatever `reader.read_type` is, as DLIO's does. Index files are read once and kept, as frameworks do
+//! it; those too large for that are mapped.
 
 use super::{Format, Output, Reader, content_of, other};
 use crate::buffer::{AlignedBuffer, FileMap};
@@ -11,7 +12,7 @@ use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -58,8 +59,12 @@ impl Format for Indexed {
         false
     }
 
+    fn keeps_files(&self, access: Access) -> bool {
+        self.map && access.map && !access.direct
+    }
+
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
-        let map = self.map && access.map && !access.direct;
+        let map = self.keeps_files(access);
         Box::new(IndexedReader { access, map, ..IndexedReader::default() })
     }
 }
@@ -162,10 +167,56 @@ impl Indexes {
     }
 }
 
+/// Files that a reader keeps mapped; then the first of them is unmapped.
+const MAPS_MAX: usize = 1024;
+
+/// The maps that a reader has made in an epoch, by their numbers: the oldest is the first.
+#[derive(Default)]
+struct Maps {
+    numbers: HashMap<PathBuf, u64>,
+    maps: VecDeque<(PathBuf, FileMap, u64)>,
+    /// The number of the first.
+    first: u64,
+}
+
+impl Maps {
+    /// The number of the map of a file, which is mapped where it is not. None of an object.
+    fn of(&mut self, path: &Path, access: Access) -> Outcome<Option<u64>> {
+        if let Some(number) = self.numbers.get(path) {
+            return Ok(Some(*number));
+        }
+        let mut data = Input::open(path, access)?;
+        let length = if data.file().is_some() { data.length()? } else { 0 };
+        let Some(file) = data.file() else { return Ok(None) };
+        let map = FileMap::new(file, length as usize).map_err(|error| Failure::io("mapping", path, error))?;
+        if self.maps.len() >= MAPS_MAX
+            && let Some((oldest, ..)) = self.maps.pop_front()
+        {
+            self.numbers.remove(&oldest);
+            self.first += 1;
+        }
+        let number = self.first + self.maps.len() as u64;
+        self.numbers.insert(path.to_path_buf(), number);
+        self.maps.push_back((path.to_path_buf(), map, length));
+        Ok(Some(number))
+    }
+
+    /// The map of a number that was given last, and its length.
+    fn get(&self, number: u64) -> Option<(&FileMap, u64)> {
+        self.maps.get((number - self.first) as usize).map(|(_, map, length)| (map, *length))
+    }
+}
+
 struct Open {
     path: PathBuf,
-    data: Input,
-    map: Option<FileMap>,
+    origin: Origin,
+}
+
+/// Where samples come from.
+enum Origin {
+    Read(Input),
+    /// The number of its map.
+    Mapped(u64),
 }
 
 #[derive(Default)]
@@ -173,6 +224,7 @@ struct IndexedReader {
     access: Access,
     map: bool,
     open: Option<Open>,
+    maps: Maps,
     indexes: Indexes,
     buffer: AlignedBuffer,
     start: usize,
@@ -182,36 +234,42 @@ struct IndexedReader {
 
 impl Reader for IndexedReader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
-        let mut data = Input::open(path, self.access)?;
-        let length = if self.map { data.length()? as usize } else { 0 };
-        let map = data.file().filter(|_| self.map).map(|file| FileMap::new(file, length));
-        let map = map.transpose().map_err(|error| Failure::io("mapping", path, error))?;
+        let mapped = if self.map { self.maps.of(path, self.access)? } else { None };
+        let origin = match mapped {
+            Some(number) => Origin::Mapped(number),
+            None => Origin::Read(Input::open(path, self.access)?),
+        };
         self.moved += self.indexes.learn(path)?;
-        self.open = Some(Open { path: path.to_path_buf(), data, map });
+        self.open = Some(Open { path: path.to_path_buf(), origin });
         Ok(())
     }
 
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let open = self.open.as_mut().expect("a reader is opened before it reads");
         let (offset, length) = self.indexes.place(&open.path, index)?;
-        // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
-        let is_asked = open.data.file().is_some() || length > LARGE;
-        let there = if is_asked { open.data.length()? } else { u64::MAX };
+        let there = match &mut open.origin {
+            Origin::Mapped(number) => self.maps.get(*number).map_or(0, |(_, length)| length),
+            // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+            Origin::Read(data) if data.file().is_some() || length > LARGE => data.length()?,
+            Origin::Read(_) => u64::MAX,
+        };
         if offset.checked_add(length).is_none_or(|end| end > there) {
             let what = format!("sample {index} would end beyond the {there} bytes of the file");
             return Err(Failure::damaged(&open.path, what));
         }
         let length = length as usize;
         self.length = length;
-        match &open.map {
-            Some(map) => {
-                map.copy(offset as usize, &mut self.buffer.space(length)[..length]);
+        match &mut open.origin {
+            Origin::Mapped(number) => {
+                if let Some((map, _)) = self.maps.get(*number) {
+                    map.copy(offset as usize, &mut self.buffer.space(length)[..length]);
+                }
                 self.start = 0;
                 self.moved += length as u64;
             }
-            None => {
-                self.start = open.data.read_part(offset, length, &mut self.buffer)?;
-                self.moved += open.data.take_moved();
+            Origin::Read(data) => {
+                self.start = data.read_part(offset, length, &mut self.buffer)?;
+                self.moved += data.take_moved();
             }
         }
         Ok(())
@@ -227,5 +285,9 @@ impl Reader for IndexedReader {
 
     fn close(&mut self) {
         self.open = None;
+    }
+
+    fn rest(&mut self) {
+        self.maps = Maps::default();
     }
 }

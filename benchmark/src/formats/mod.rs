@@ -40,6 +40,11 @@ pub trait Format: Send + Sync {
     /// The exact size of the main file, where it follows from the shape alone.
     fn file_bytes(&self, spec: &FileSpec, dataset: &Dataset) -> Option<u64>;
 
+    /// Bytes of a file that come from one byte of samples, about.
+    fn growth(&self, _: &Dataset) -> f64 {
+        1.001
+    }
+
     /// What of the configuration changes the bytes of its files, besides the shape of a sample, its element type and the
     /// number of samples: keys below `dataset`.
     fn made_with(&self, _: &Dataset) -> Vec<(&'static str, Json)> {
@@ -68,6 +73,11 @@ pub trait Format: Send + Sync {
         true
     }
 
+    /// Its reader keeps by itself what it has had open, until the end of an epoch.
+    fn keeps_files(&self, _: Access) -> bool {
+        false
+    }
+
     fn reader(&self, dataset: &Dataset, access: Access) -> Box<dyn Reader>;
 }
 
@@ -89,6 +99,9 @@ pub trait Reader: Send {
     fn take_moved(&mut self) -> u64;
 
     fn close(&mut self);
+
+    /// An epoch is over: what stayed open beyond `close` is closed.
+    fn rest(&mut self) {}
 }
 
 #[cfg(feature = "parquet")]
@@ -260,6 +273,48 @@ mod tests {
         comes_back(
             "{dataset: {format: parquet, num_samples_per_file: 7, record_length_bytes: 5000, parquet: {row_group_size: 3}}}",
         );
+    }
+
+    /// What the system says this thread has read.
+    fn read_by_this_thread() -> Option<(u64, u64)> {
+        let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        let read = text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()?;
+        Some((read, text.len() as u64))
+    }
+
+    #[test]
+    fn a_reader_counts_every_byte_that_it_reads() {
+        for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "png", "jpeg"] {
+            let folder = Folder::new("counted");
+            let samples = if matches!(format, "png" | "jpeg") { 1 } else { 3 };
+            let text = format!(
+                "{{dataset: {{format: {format}, num_samples_per_file: {samples}, record_length_bytes: 2500}}}}"
+            );
+            let layout = layout(&folder, &text);
+            let (spec, _) = written(&layout);
+            let mut reader = reader_of(&layout);
+            let Some((before, told)) = read_by_this_thread() else { return };
+            reader.open(&spec.path).unwrap();
+            (0..samples).for_each(|sample| reader.sample(sample).unwrap());
+            let (after, _) = read_by_this_thread().unwrap();
+            assert_eq!(reader.take_moved(), after - before - told, "{format}");
+        }
+    }
+
+    #[test]
+    fn a_csv_grows_as_much_as_its_first_bytes() {
+        for (element, compression) in [("uint8", "none"), ("uint8", "gzip"), ("int16", "none"), ("float32", "none")] {
+            let folder = Folder::new("growth");
+            let text = format!(
+                "{{dataset: {{format: csv, compression: {compression}, record_element_type: {element}, \
+                 num_samples_per_file: 2, record_length_bytes: 100000}}}}"
+            );
+            let layout = layout(&folder, &text);
+            let (spec, content) = written(&layout);
+            let length = std::fs::metadata(&spec.path).unwrap().len() as f64;
+            let estimated = find("csv").unwrap().growth(&layout.dataset) * content.len() as f64;
+            assert!((0.98..1.05).contains(&(estimated / length)), "{text}: {estimated} for {length}");
+        }
     }
 
     #[test]

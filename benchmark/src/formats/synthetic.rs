@@ -15,6 +15,10 @@ impl Format for Synthetic {
         "synthetic"
     }
 
+    fn growth(&self, _: &Dataset) -> f64 {
+        0.0
+    }
+
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, _: &mut Vec<u8>) -> Outcome<()> {
         Output::create(draft, &spec.path)?.write(spec.number.to_string().as_bytes())
     }

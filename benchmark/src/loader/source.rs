@@ -87,7 +87,8 @@ impl Source {
             collective: reading.collective,
         };
         // Of a file that is read whole all of its bytes would stay.
-        let by_range = !formats::find(&supply.layout.dataset.format)?.reads_whole();
+        let format = formats::find(&supply.layout.dataset.format)?;
+        let by_range = !format.reads_whole() && !format.keeps_files(access);
         let keeps_more = reading.keep_open && reading.profile.is_none() && !supply.streams && by_range;
         let reader = reader(&supply, access, worker)?;
         let preprocess = Pace::new(reading.preprocess, mixed(&[worker, 77]), false);
@@ -206,6 +207,7 @@ impl Source {
         for (_, mut reader) in self.kept.drain(..count) {
             let _span = spans::span("reader.close", spans::READER, &[]);
             reader.close();
+            reader.rest();
         }
     }
 
@@ -221,5 +223,6 @@ impl Source {
         self.preprocess.rest();
         self.forget();
         self.let_go(self.kept.len());
+        self.reader.rest();
     }
 }

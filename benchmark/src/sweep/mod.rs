@@ -109,7 +109,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
     for request in requests.iter().filter(|request| has_own_data(request)) {
         one_run(generating(request))?;
     }
-    terminal::line(format_args!("{} settings, each run {repeats} times, in random order", settings.len()));
+    terminal::line(format_args!("{} settings, each run {}, in random order", settings.len(), times(repeats)));
     let mut outturns: Vec<Vec<Outturn>> = vec![Vec::new(); settings.len()];
     let order = Permutation::new(runs as u64, seed);
     for place in 0..runs as u64 {
@@ -124,11 +124,15 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
     }
     save(folder, knobs, &settings, &outturns, request)?;
     let best = verdict(knobs, &settings, &outturns);
-    let often = format!("Each setting was run {repeats} times, in random order.");
+    let often = format!("Each setting was run {}, in random order.", times(repeats));
     let drawn = page::page(knobs, &settings, &outturns, &[&best, &often, cache(request)]);
     let path = folder.join("sweep.html");
     fs::write(&path, drawn).map_err(|error| Failure::unwritable("writing", &path, error))?;
     terminal::answer(&table(knobs, &settings, &outturns, request))
+}
+
+fn times(repeats: usize) -> String {
+    if repeats == 1 { "once".into() } else { format!("{repeats} times") }
 }
 
 fn named(knobs: &[Knob], setting: &[String]) -> String {
@@ -231,6 +235,12 @@ fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>]) 
     let [best, second, ..] = ranked.as_slice() else { return String::new() };
     let (first, next) = (of(&outturns[*best]), of(&outturns[*second]));
     let margin = (first.0 / next.0.max(1e-9) - 1.0) * 100.0;
+    if outturns[*best].len() < 2 {
+        let best = named(knobs, &settings[*best]);
+        return format!(
+            "{best} was {margin:.1} % before the next, once: one run each does not tell them apart, --repeat 3 may\n"
+        );
+    }
     match first.1 > next.2 {
         true => format!("best: {}, {margin:.1} % before the next\n", named(knobs, &settings[*best])),
         false => {
@@ -317,5 +327,7 @@ mod tests {
         assert_eq!(said, "best: a=2, 100.0 % before the next\n");
         let said = verdict(&knobs, &all, &[runs(&[10.0, 11.0, 21.0]), runs(&[20.0, 22.0, 24.0])]);
         assert!(said.contains("not told apart"), "{said}");
+        let said = verdict(&knobs, &all, &[runs(&[10.0]), runs(&[20.0])]);
+        assert!(said.starts_with("a=2 was 100.0 % before the next, once") && said.contains("--repeat 3"), "{said}");
     }
 }
