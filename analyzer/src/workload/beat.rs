@@ -5,7 +5,7 @@
 pub struct Beat {
     pub short_ns: f64,
     pub long_ns: f64,
-    /// Standard deviation of the long ones.
+    /// Standard deviation of the long ones, without a few that are no step's.
     pub spread_ns: f64,
     /// How many pauses there are to each long one.
     pub every: f64,
@@ -20,9 +20,13 @@ const PAUSES_MIN: u64 = 4;
 /// Rounds in which pauses choose the kind they are nearer to.
 const ROUNDS: usize = 32;
 
-/// Tells two kinds of pauses apart, by their logarithms. `None` where there is but one.
-pub fn beat(pauses: &[(f64, u64)]) -> Option<Beat> {
-    let all: u64 = pauses.iter().map(|(_, count)| count).sum();
+/// Deviations from a median of which the middle one is so many times smaller than the standard deviation, if they are normal.
+const OF_MIDDLE: f64 = 1.4826;
+
+/// Tells two kinds of pauses apart, by their logarithms. `None` where there is but one. `begun` are units with nothing before
+/// them but a beginning: each is the first of a batch, and no pause tells of it.
+pub fn beat(pauses: &[(f64, u64)], begun: u64) -> Option<Beat> {
+    let all: u64 = pauses.iter().map(|(_, count)| count).sum::<u64>() + begun;
     let log = |ns: f64| ns.max(1.0).ln();
     let low = pauses.iter().map(|(ns, _)| log(*ns)).reduce(f64::min)?;
     let high = pauses.iter().map(|(ns, _)| log(*ns)).reduce(f64::max)?;
@@ -39,12 +43,14 @@ pub fn beat(pauses: &[(f64, u64)]) -> Option<Beat> {
     let (short, long): (Vec<_>, Vec<_>) = pauses.iter().copied().partition(|(ns, _)| !is_long(*ns, low, high));
     let (short_ns, long_ns) = (middle(&short)?, middle(&long)?);
     let longs: u64 = long.iter().map(|(_, count)| count).sum();
+    let batches = longs + begun;
     if all < PAUSES_MIN || longs < 2 || long_ns < APART * short_ns.max(1.0) {
         return None;
     }
-    let square = |(ns, count): &(f64, u64)| (ns - long_ns).powi(2) * *count as f64;
-    let spread_ns = (long.iter().map(square).sum::<f64>() / longs as f64).sqrt();
-    Some(Beat { short_ns, long_ns, spread_ns, every: all as f64 / longs as f64 })
+    // One pause of a second among steps of ten milliseconds is a start or an evaluation, and would be most of their variance.
+    let deviations: Vec<_> = long.iter().map(|(ns, count)| ((ns - long_ns).abs(), *count)).collect();
+    let spread_ns = OF_MIDDLE * middle(&deviations)?;
+    Some(Beat { short_ns, long_ns, spread_ns, every: all as f64 / batches as f64 })
 }
 
 /// The median of values with counts.
@@ -68,7 +74,7 @@ mod tests {
     fn samples_and_batches_have_pauses_of_their_own() {
         let pauses: Vec<(f64, u64)> =
             (0..40).map(|i| (if i % 4 == 3 { 5e7 } else { 2e4 + i as f64 * 100.0 }, 1)).collect();
-        let found = beat(&pauses).unwrap();
+        let found = beat(&pauses, 0).unwrap();
         assert_eq!((found.long_ns, found.every), (5e7, 4.0));
         assert!(found.short_ns < 3e4);
     }
@@ -76,8 +82,31 @@ mod tests {
     #[test]
     fn pauses_of_one_kind_are_no_batches() {
         let pauses: Vec<(f64, u64)> = (0..40).map(|i| (1e6 + i as f64 * 1e4, 1)).collect();
-        assert_eq!(beat(&pauses), None);
-        assert_eq!(beat(&[]), None);
-        assert_eq!(beat(&[(5.0, 100)]), None);
+        assert_eq!(beat(&pauses, 0), None);
+        assert_eq!(beat(&[], 0), None);
+        assert_eq!(beat(&[(5.0, 100)], 0), None);
+    }
+
+    #[test]
+    fn a_pause_that_is_no_steps_spreads_no_step() {
+        // Ten batches of six: the first is begun, one comes after a second.
+        let pause = |i: u64| match (i, i % 6) {
+            (30, _) => 1e9,
+            (_, 0) => 1e7 + (i % 5) as f64 * 1e4,
+            _ => 2e4,
+        };
+        let pauses: Vec<(f64, u64)> = (1..60).map(|i| (pause(i), 1)).collect();
+        let found = beat(&pauses, 1).unwrap();
+        assert_eq!(found.every, 6.0);
+        assert!(found.spread_ns < 0.01 * found.long_ns, "{found:?}");
+    }
+
+    #[test]
+    fn steps_of_a_distribution_keep_their_deviation() {
+        // Evenly from 8 to 12 ms: 1.15 ms by their squares.
+        let pause = |i: u64| if i % 2 == 0 { 8e6 + 1e5 * (i / 2) as f64 } else { 2e4 };
+        let pauses: Vec<(f64, u64)> = (0..82).map(|i| (pause(i), 1)).collect();
+        let found = beat(&pauses, 0).unwrap();
+        assert!((1.0e6..1.6e6).contains(&found.spread_ns), "{found:?}");
     }
 }

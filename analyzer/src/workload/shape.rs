@@ -1,6 +1,8 @@
 //! How a data set is gone through: files opened one after another, streams, or places in files that stay open; how often; and
 //! how many samples are in a file.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::beat::{Beat, beat};
 use super::entry::Confidence;
 use super::job::{DataSet, Job};
@@ -248,8 +250,8 @@ fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, step
 }
 
 /// Threads that read the data set, with how many marks each has.
-pub fn reading_lanes(job: &Job, set: &DataSet) -> std::collections::BTreeMap<(u32, i32), u64> {
-    let mut lanes = std::collections::BTreeMap::new();
+pub fn reading_lanes(job: &Job, set: &DataSet) -> BTreeMap<(u32, i32), u64> {
+    let mut lanes = BTreeMap::new();
     let its = job.observed.marks.iter().filter(|mark| mark.family == set.place);
     its.for_each(|mark| *lanes.entry((mark.proc, mark.tid)).or_default() += 1);
     lanes
@@ -257,22 +259,28 @@ pub fn reading_lanes(job: &Job, set: &DataSet) -> std::collections::BTreeMap<(u3
 
 /// Pauses of whoever reads alone, or of a trainer that takes what others read.
 fn rhythm(job: &Job, set: &DataSet, traversal: Traversal) -> Option<Beat> {
-    let pauses = |marks: &mut dyn Iterator<Item = &Mark>| -> Vec<(f64, u64)> {
-        marks.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect()
-    };
     if let Some(group) = job.groups.iter().find(|group| !group.readers.is_empty()) {
-        return beat(&pauses(&mut job.taken(group.proc).into_iter())).filter(|beat| is_pace(beat, job, group));
+        let beat = of_marks(&mut job.taken(group.proc).into_iter());
+        return beat.filter(|beat| is_pace(beat, job, group));
     }
     if reading_lanes(job, set).len() > 1 {
         return None;
     }
     match traversal {
-        Traversal::Streamed => beat(&set.used.read.arrivals.values()),
+        Traversal::Streamed => beat(&set.used.read.arrivals.values(), 0),
         Traversal::Opened | Traversal::Loaded => {
-            beat(&pauses(&mut job.marks(What::Pass).filter(|mark| mark.family == set.place)))
+            of_marks(&mut job.marks(What::Pass).filter(|mark| mark.family == set.place))
         }
-        Traversal::Visited => beat(&pauses(&mut job.marks(What::Run).filter(|mark| mark.family == set.place))),
+        Traversal::Visited => of_marks(&mut job.marks(What::Run).filter(|mark| mark.family == set.place)),
     }
+}
+
+/// The rhythm of marks. What a thread did before its first one was its start.
+fn of_marks(marks: &mut dyn Iterator<Item = &Mark>) -> Option<Beat> {
+    let mut begun = BTreeSet::new();
+    let later = marks.filter(|mark| !begun.insert((mark.proc, mark.tid)));
+    let pauses: Vec<_> = later.filter_map(|mark| mark.busy_before).map(|ns| (ns as f64, 1)).collect();
+    beat(&pauses, begun.len() as u64)
 }
 
 /// Whether long pauses between messages are what a trainer computes: one whose batches another thread of it takes ahead, as
