@@ -19,6 +19,8 @@ pub const ABSENT_32: i32 = i32::MIN;
 pub struct Wanted {
     /// Flags, modes, metadata: dear, and no report but SQL looks at them.
     pub args: bool,
+    /// Depths, where they are dear: texts are read twice for them.
+    pub depth: bool,
     /// Others may be there too, or be empty.
     pub columns: Columns,
 }

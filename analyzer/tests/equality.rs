@@ -78,10 +78,7 @@ fn every_format_of_a_run_gives_the_same_figures() {
         assert_eq!(waits(&found), waits(&truth), "{name}");
         assert_eq!(split(&found), split(&truth), "{name}");
         assert_eq!(moved(&found), moved(&truth), "{name}");
-        if form.ending() == "pftrace" {
-            // Chrome's times begin with the machine.
-            assert_eq!(found.time.start_ts, truth.time.start_ts, "{name}");
-        }
+        assert_eq!(found.time.start_ts, truth.time.start_ts, "{name}");
         assert_eq!(found.allocation.processes, truth.allocation.processes, "{name}");
         assert_eq!(found.allocation.threads, truth.allocation.threads, "{name}");
         assert!(found.damage.is_empty(), "{name}");

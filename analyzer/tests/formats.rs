@@ -104,6 +104,39 @@ fn a_slice_that_never_ends_lasts_to_the_end_of_the_trace() {
 }
 
 #[test]
+fn complete_events_have_their_depth_in_whatever_order_they_come() {
+    let event = |name: &str, cat: &str, tid: u32, ts: u32, dur: u32| {
+        format!(r#"{{"name":"{name}","cat":"{cat}","ph":"X","ts":{ts},"dur":{dur},"pid":1,"tid":{tid}}}"#)
+    };
+    let events = [
+        event("inner", "x", 1, 20, 10),
+        event("read", "posix", 1, 22, 4),
+        event("read", "posix", 1, 15, 5),
+        event("outer", "x", 1, 10, 30),
+        event("next", "x", 1, 40, 10),
+        event("other", "x", 2, 21, 10),
+        r#"{"name":"mark","ph":"i","ts":25,"pid":1,"tid":1}"#.into(),
+        r#"{"name":"pair","ph":"B","ts":41,"pid":1,"tid":1},{"name":"pair","ph":"E","ts":45,"pid":1,"tid":1}"#.into(),
+    ];
+    let sql = "select name, ts, depth from events order by ts, name";
+    let expected = [
+        "outer,10000,0",
+        "read,15000,1",
+        "inner,20000,1",
+        "other,21000,0",
+        "read,22000,2",
+        "mark,25000,2",
+        "next,40000,0",
+        "pair,41000,1",
+    ];
+    let mut behind = events.clone();
+    behind.reverse();
+    for events in [events, behind] {
+        assert_eq!(ask("depths.json", &format!("[{}]", events.join(",")), sql), expected);
+    }
+}
+
+#[test]
 fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
     let text = r#"[{"name":"read","cat":"POSIX","ph":"X","ts":1000,"dur":10,"pid":1,"tid":1,"args":{"ret":10.0}},
         {"name":"read","cat":"POSIX","ph":"X","ts":1040,"dur":10,"pid":99999999999,"tid":1,"args":{"ret":5}}]"#;

@@ -1,9 +1,10 @@
 //! Chrome's trace event format: one JSON object that chrome://tracing, Perfetto and speedscope load.
 //!
-//! A call is an `X` event, times are microseconds with three decimals, so that nothing is rounded.
+//! A call is an `X` event, times are microseconds with three decimals, so that nothing is rounded. They
+//! count from a moment that the base time gives in Unix time, a key that PyTorch's profiler uses too and viewers pass over.
 //!
 //! ```text
-//! {"displayTimeUnit":"ns","traceEvents":[
+//! {"displayTimeUnit":"ns","baseTimeNanoseconds":1700000000000000000,"traceEvents":[
 //! {"ph":"X","name":"pread","cat":"posix","pid":1,"tid":1,"ts":12.345,"dur":0.678,"args":{"file":"/data/a", ...}},
 //! ...
 //! ],"otherData":{...}}
@@ -39,6 +40,7 @@ pub struct Options {
 /// See the module.
 pub struct Writer<'a> {
     out: Output<'a>,
+    has_begun: bool,
     zero_unix_ns: Option<i64>,
     processes: Vec<Process>,
     threads: BTreeMap<(ProcessId, u32), Thread>,
@@ -62,6 +64,7 @@ struct Thread {
 impl Exporter for Writer<'_> {
     fn process(&mut self, fields: &Fields, clock: &Clock, _first_ns: u64, _last_ns: u64) -> io::Result<ProcessId> {
         let zero = *self.zero_unix_ns.get_or_insert(clock.real_offset_ns);
+        self.begin();
         let process = Process {
             pid: fields.number(key::PID).unwrap_or(0),
             fields: fields.clone(),
@@ -102,6 +105,7 @@ impl Exporter for Writer<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<Summary> {
+        self.begin();
         self.out.raw("\n],\"otherData\":{");
         for (i, process) in self.processes.iter().enumerate() {
             self.out.raw(if i > 0 { ",\n\"" } else { "\n\"" });
@@ -124,16 +128,25 @@ impl Exporter for Writer<'_> {
 
 impl<'a> Writer<'a> {
     pub fn new(sink: &'a mut Sink<'a>, options: &Options) -> Writer<'a> {
-        let mut out = Output::new(sink, options.gzip);
-        out.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         Writer {
-            out,
+            out: Output::new(sink, options.gzip),
+            has_begun: false,
             zero_unix_ns: options.zero_unix_ns,
             processes: Vec::new(),
             threads: BTreeMap::new(),
             summary: Summary::default(),
             calls: Calls::default(),
         }
+    }
+
+    /// Writes what stands before the events; the base is known with the first process.
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        self.out.raw("{\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":");
+        self.out.number(self.zero_unix_ns.unwrap_or(0));
+        self.out.raw(",\"traceEvents\":[");
     }
 
     fn announce(&mut self, process: &Process) {
@@ -310,6 +323,8 @@ mod tests {
     fn calls_become_complete_events_to_the_nanosecond() {
         let text = String::from_utf8(exported(&Options::default())).unwrap();
         assert!(text.ends_with("\n}}\n") && !text.contains(",\n]"));
+        let head = "{\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":1700000000000000000,\"traceEvents\":[";
+        assert!(text.starts_with(head), "{}", &text[..head.len()]);
         let lines: Vec<_> = text.lines().filter(|line| line.contains("\"tid\":43")).collect();
         assert_eq!(
             lines[0],

@@ -88,7 +88,7 @@ pub const EVENTS: &[Column] = &[
     column("bytes", Type::Int64, true, "bytes moved"),
     column("ret", Type::Int64, true, "result; -1 where the call failed"),
     column("errno", Type::Int32, true, "error number of a call that failed"),
-    column("depth", Type::UInt8, false, "nesting within the thread"),
+    column("depth", Type::UInt8, false, "spans of the same thread that are open when the event begins, at most 255"),
     column("epoch", Type::Int32, true, "where a span carries it"),
     column("step", Type::Int32, true, "where a span carries it"),
     column("args", Type::Map, true, "flags, modes and metadata"),

@@ -88,7 +88,7 @@ fn all(arguments: &Arguments, trace: &Trace) -> Result<All, Failure> {
             of_all
         }));
     }
-    let wanted = Wanted { args: false, columns: Columns::TS.and(Columns::DUR) };
+    let wanted = Wanted { columns: Columns::TS.and(Columns::DUR), ..Wanted::default() };
     let (sieve, progress) = (trace.sieve(&filter), Progress::default());
     let work = || scan(trace, &sieve, wanted, threads, &progress, All::default);
     let parts = progress::shown(&progress, trace.size(), !arguments.no_progress, work);

@@ -21,6 +21,7 @@ pub mod index;
 pub mod inputs;
 pub mod json;
 pub mod native;
+pub mod nesting;
 pub mod parser;
 pub mod parts;
 pub mod pieces;

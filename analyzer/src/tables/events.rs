@@ -244,7 +244,8 @@ impl PartitionStream for Partition {
 fn wanted(columns: &[usize], filter: &Filter) -> Wanted {
     let names = || columns.iter().map(|&place| tables::EVENTS[place].name);
     let columns = names().fold(filter.columns(), |columns, name| columns.and(made_of(name)));
-    Wanted { args: names().any(|name| name == "args"), columns }
+    let has = |wanted: &str| names().any(|name| name == wanted);
+    Wanted { args: has("args"), depth: has("depth"), columns }
 }
 
 /// A partition without rows.

@@ -1,14 +1,16 @@
 //! Files of JSON: small ones in one go, large ones with one object a line in pieces, on any thread.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use dlio_schemas::native::Damage;
 
-use crate::batch::{Batch, Wanted};
+use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::Catalog;
 use crate::load::hashes::Hashes;
 use crate::load::json::JsonParser;
+use crate::load::nesting::Nesting;
 use crate::load::parser::{Parser, Processes, Threads};
 use crate::load::pieces::Pieces;
 use crate::load::source::{Format, Opening, Reader, Source, Sources};
@@ -61,7 +63,8 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     let hashes = Arc::new(Hashes::new(files.iter().cloned()));
     let source = |(place, (path, size)): (usize, (PathBuf, u64))| {
         let processes = Processes::of(path.display().to_string());
-        Box::new(JsonFile { path, size, processes, hashes: hashes.clone(), place }) as Box<dyn Source>
+        Box::new(JsonFile { path, size, processes, hashes: hashes.clone(), place, nesting: OnceLock::new() })
+            as Box<dyn Source>
     };
     files.into_iter().enumerate().map(source).collect()
 }
@@ -73,6 +76,8 @@ struct JsonFile {
     /// The meanings of hashes in the command's files, and the place of this one among them.
     hashes: Arc<Hashes>,
     place: usize,
+    /// Its spans, read when depths are asked for.
+    nesting: OnceLock<Nesting>,
 }
 
 impl JsonFile {
@@ -105,6 +110,43 @@ impl JsonFile {
     }
 }
 
+impl JsonFile {
+    /// Reads one piece, or all where there is but one.
+    fn read_part(&self, index: u32, memory: &mut Vec<u8>, mut into: Threads) -> Result<(), Damage> {
+        let ended = match self.hashes.pieces(self.place) {
+            Some(pieces) => self.read_piece(pieces, index as usize, memory, &mut into),
+            None => read_whole(&self.path, self.size, &mut self.parser(), &mut into),
+        };
+        finish(ended, into)
+    }
+
+    /// The spans of all pieces. What is damaged is noted by whoever reads the events.
+    fn spans(&self, catalog: &Catalog) -> Nesting {
+        let wanted = Wanted { columns: Columns::TS.and(Columns::DUR), ..Wanted::default() };
+        let count = self.hashes.pieces(self.place).map_or(1, Pieces::count);
+        let (next, parts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let gather = || {
+            let (mut spans, mut memory) = (Nesting::default(), Vec::new());
+            loop {
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                if piece >= count {
+                    break;
+                }
+                let mut take = |batch: &mut Batch| spans.add(batch, catalog);
+                let into = Threads::new(catalog, wanted, &self.processes, &mut take);
+                let _ = self.read_part(piece as u32, &mut memory, into);
+            }
+            parts.lock().expect("spans").push(spans);
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(gather)));
+            gather();
+        });
+        Nesting::of(parts.into_inner().expect("spans"))
+    }
+}
+
 impl Source for JsonFile {
     fn path(&self) -> &Path {
         &self.path
@@ -125,12 +167,16 @@ impl Source for JsonFile {
         wanted: Wanted,
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
-        let mut into = Threads::new(catalog, wanted, &self.processes, take);
-        let ended = match self.hashes.pieces(self.place) {
-            Some(pieces) => self.read_piece(pieces, index as usize, &mut reader.text, &mut into),
-            None => read_whole(&self.path, self.size, &mut self.parser(), &mut into),
+        if !wanted.depth {
+            return self.read_part(index, &mut reader.text, Threads::new(catalog, wanted, &self.processes, take));
+        }
+        let nesting = self.nesting.get_or_init(|| self.spans(catalog));
+        let mut kinds = nesting.kinds();
+        let mut told = |batch: &mut Batch| {
+            nesting.tell(batch, &mut kinds, catalog);
+            take(batch);
         };
-        finish(ended, into)
+        self.read_part(index, &mut reader.text, Threads::new(catalog, wanted, &self.processes, &mut told))
     }
 }
 
