@@ -20,6 +20,8 @@ pub struct Filter {
     pub files: Vec<glob::Pattern>,
     pub cats: Vec<String>,
     pub min_dur_ns: i64,
+    /// True if the window is that of whole runs: nothing reaches beyond it.
+    pub whole_runs: bool,
 }
 
 impl Filter {
@@ -30,6 +32,18 @@ impl Filter {
 
     fn asks_for_times(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.min_dur_ns > 0
+    }
+
+    /// True if a window cuts a run, so that how it began or ended is not seen.
+    pub fn cuts_runs(&self) -> bool {
+        (self.from.is_some() || self.to.is_some()) && !self.whole_runs
+    }
+
+    /// The part of an event that lies in the window.
+    pub fn within(&self, start: i64, end: i64) -> (i64, i64) {
+        let (from, to) = (self.from.unwrap_or(i64::MIN), self.to.unwrap_or(i64::MAX));
+        let start = start.max(from);
+        (start, end.min(to).max(start))
     }
 
     /// The columns that rows are compared by.

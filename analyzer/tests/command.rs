@@ -44,6 +44,25 @@ fn a_wrong_query_is_answered_with_its_place_and_the_tables() {
 }
 
 #[test]
+fn sections_that_are_asked_for_are_all_that_any_form_holds() {
+    let (_folder, trace) = made("sections");
+    let keys = |arguments: &[&str]| -> Vec<String> {
+        let printed = printed(&[&[&trace[..], "--format", "json"], arguments].concat());
+        serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&printed).unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&["--section", "time,files"]), ["schema", "version", "time", "files"]);
+    let elsewhere = Folder::new("sections-report");
+    let report = elsewhere.path().join("report.json").display().to_string();
+    printed(&[&trace, "--format", "json", "-o", &report]);
+    assert!(refused(&[&report]).contains("it is a report of dlio-analyze"), "{}", refused(&[&report]));
+    assert_eq!(keys(&["--findings"]), ["schema", "version", "findings"]);
+    assert!(keys(&["--full", "--section", "time"]).len() > 20 && keys(&[]).len() > 20);
+    let csv = printed(&[&trace, "--format", "csv", "--section", "time"]);
+    let named = |line: &str| ["schema,", "version,", "time,"].iter().any(|section| line.starts_with(section));
+    assert!(csv.lines().skip(1).all(named) && csv.contains("time,,total_ns,"), "{csv}");
+}
+
+#[test]
 fn a_page_says_what_the_summary_says_and_replaces_nothing_unasked() {
     let (_folder, trace) = made("page");
     let elsewhere = Folder::new("page-elsewhere");
@@ -198,7 +217,11 @@ fn the_first_screen_fits_and_long_tables_come_on_request() {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     // Findings take the place of these tables where there are many.
-    let few = printed(&[&trace, "--ignore", "slow-start,input-bound,small-reads,straggler-rank,failing-io,trust"]);
+    let few = printed(&[
+        &trace,
+        "--ignore",
+        "slow-start,input-bound,loader-capacity,small-reads,straggler-rank,failing-io,trust",
+    ]);
     assert!(few.contains("\nFolders\n") && few.contains("\nProcesses\n") && few.lines().count() < 40, "{few}");
     let full = printed(&[&trace, "--full", "--top", "100"]);
     assert!(full.contains("\nBy process\n") && full.contains("\nBy rank\n") && full.lines().count() > 150, "{full}");

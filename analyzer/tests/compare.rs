@@ -96,6 +96,19 @@ fn a_run_beside_itself_changed_nothing() {
 }
 
 #[test]
+fn runs_of_one_length_may_wait_more_than_before() {
+    let folder = Folder::new("shifted");
+    let made = |name: &str, wait| report(&folder, name, 10_000_000_000, steps(100_000_000, wait, 100));
+    let (waits, computes) = (made("waits.json", 80_000_000), made("computes.json", 1_000_000));
+    let message = printed(&[&waits, "--compare", &computes]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        message.contains("Both runs took 10.0 s, but waiting for batches went from 8 s to 100 ms, and compute"),
+        "{message}"
+    );
+    assert!(printed(&[&waits, "--compare", &waits]).contains("Both runs took 10.0 s.\n"));
+}
+
+#[test]
 fn limits_are_answered_with_exit_statuses() {
     let folder = Folder::new("limits");
     let trainer = |waited: i64| json!({ "training": [{ "trained_ns": 1000, "waited_ns": waited }] });
@@ -161,10 +174,22 @@ fn four_runs_a_side_that_all_took_longer_are_slower() {
         reports.map(|(i, wall)| report(&folder, &format!("{name}{i}.json"), wall, json!({}))).collect()
     };
     let (before, after) = (side("a", 1_000_000_000), side("b", 1_100_000_000));
-    let typed = [vec!["--compare".into()], before, vec!["--".into()], after].concat();
+    let typed: Vec<String> = [vec!["--compare".into()], before, vec!["--".into()], after].concat();
     let values = values(&typed.iter().map(String::as_str).collect::<Vec<_>>());
     // No arrangement of four and four is less likely: what else was looked at may not count against it.
     assert_eq!(metric(&values, "wall_s")["claim"], "more", "{values}");
+    // And a limit says what the table does.
+    let limit = |limit: &str| {
+        let typed = [vec!["--fail-if".into(), limit.into()], typed.clone()].concat();
+        let output = analyze(&typed.iter().map(String::as_str).collect::<Vec<_>>());
+        let message = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        (output.status.code().unwrap(), message)
+    };
+    let (status, message) = limit("wall_s > +5%");
+    assert!(status == 1 && message.contains("(U test, p = 0.03)"), "{message}");
+    assert_eq!(limit("wall_s > +20%").0, 0);
+    let (status, message) = limit("read.bytes > +1%");
+    assert!(status == 0, "{message}");
 }
 
 /// Steps of one trainer around a mean, with the wait for batches in them, and some noise.

@@ -358,6 +358,99 @@ fn checkpoints_alone_are_no_training_that_waits() {
     assert!(screen.contains("checkpoints, summed  550 ms") && !screen.contains("is not known"), "{screen}");
 }
 
+/// A training of 100 s in the span of its epoch, which reads for itself.
+fn in_an_epoch() -> Script {
+    let mut trainer = Script::new(100, 1);
+    trainer.span_at(0, 100_000_000, "epoch", "epoch", (1, -1)).at(20_000_000);
+    for step in 0..80 {
+        let now = trainer.now();
+        trainer.span_at(now, 900_000, "fetch", "data", (1, step));
+        trainer.load(&sample(0, step as u64), MIB, 890_000).at(now + 900_000).span("step", "compute", 100_000);
+    }
+    trainer
+}
+
+#[test]
+fn under_a_filter_of_time_the_window_is_the_run_and_its_start_is_not_measured() {
+    let trace = written("window", vec![in_an_epoch()]);
+    let whole = report(&trace, &[]);
+    assert_eq!(finding(&whole, "slow-start")["state"], "fired");
+    for window in [&["--window", "50s..60s"][..], &["--from", "50s", "--to", "60s"]] {
+        let report = report(&trace, window);
+        let (time, training) = (&report["time"], &report["training"][0]);
+        assert_eq!(time["total_ns"].as_i64(), Some(10_000_000_000), "{time}");
+        assert!(
+            ["io_ns", "compute_ns", "other_ns"]
+                .iter()
+                .all(|part| (0..=10_000_000_000).contains(&time[part].as_i64().unwrap()))
+        );
+        assert!(
+            training["startup_ns"].is_null() && training["trained_ns"].as_i64() <= Some(10_000_000_000),
+            "{training}"
+        );
+        assert_eq!(finding(&report, "slow-start")["state"], "unknown");
+        assert_eq!(finding(&report, "input-bound")["worth_share"].as_f64().map(|share| share.round()), Some(1.0));
+        assert!(!report["verdict"].to_string().contains("Before training began"), "{}", report["verdict"]);
+    }
+    // A step's reads lie in it, and its epoch around it.
+    let step = report(&trace, &["--step", "40..42"]);
+    assert_eq!(
+        (step["time"]["total_ns"].as_i64(), step["training"][0]["startup_ns"].as_i64()),
+        (Some(2_900_000_000), None)
+    );
+    // A whole run is no window.
+    let run = report(&trace, &["--run", "last"]);
+    assert_eq!(run["training"][0]["startup_ns"], whole["training"][0]["startup_ns"]);
+}
+
+#[test]
+fn where_no_call_was_recorded_nothing_is_said_of_calls() {
+    let mut trainer = Script::new(100, 1);
+    for _ in 0..20 {
+        trainer.span("fetch", "data", 80_000).span("step", "compute", 20_000);
+    }
+    let trace = written("spans", vec![trainer]);
+    let found = report(&trace, &[]);
+    assert!(found["training"][0]["wait_io_ns"].is_null(), "{}", found["training"]);
+    let cause = found["verdict"][1].as_str().unwrap();
+    assert_eq!(cause, "What its readers did meanwhile is not known: calls were not recorded.");
+    assert_eq!(ids(&found, "fired"), ["input-bound"]);
+    assert!(!analyze(&trace, &[]).contains("file I/O"));
+    let quiet = ["checkpoint-stalls", "compute-bound", "slow-start", "straggler-rank", "trust"];
+    assert_eq!(ids(&found, "quiet"), quiet);
+    let mut other = Script::new(100, 1);
+    other.span("parse", "frontend", 1000);
+    let screen = analyze(&written("other-spans", vec![other]), &[]);
+    assert!(screen.contains("Findings: no rule fired; most look at calls, and none was recorded"), "{screen}");
+}
+
+#[test]
+fn locks_seeks_and_truncations_are_no_asking() {
+    for op in [Op::FLOCK, Op::LSEEK, Op::FTRUNCATE] {
+        let mut program = Script::new(100, 1);
+        for at in 0..200 {
+            program.call(op, "/d/l", 9000, (0, 0, 0)).write("/d/l", at * MIB, MIB, 900);
+        }
+        let report = report(&written("no-asking", vec![program]), &[]);
+        assert_ne!(finding(&report, "metadata-bound")["state"], "fired", "{op:?}");
+    }
+}
+
+#[test]
+fn opens_that_failed_are_no_opens_of_files_that_are_never_read() {
+    let mut program = Script::new(100, 1);
+    for at in 0..500 {
+        program.call(Op::OPENAT, &format!("/d/none{at}"), 900, (0, 0, -2));
+        program.open(&format!("/d/unread{at}"), 100).open(&format!("/d/read{at}"), 100);
+        program.read(&format!("/d/read{at}"), 0, 100_000, 100);
+    }
+    let report = report(&written("failed-opens", vec![program]), &[]);
+    let found = finding(&report, "opened-never-read");
+    assert_eq!(found["state"], "fired", "{found}");
+    let worth = found["worth_ns"].as_i64().unwrap();
+    assert!((49_000_000..51_000_000).contains(&worth), "{worth}");
+}
+
 #[test]
 fn waits_that_find_no_batch_are_no_steps() {
     let mut trainer = Script::new(100, 1);

@@ -552,6 +552,45 @@ fn numbers_that_do_not_fit_are_damage_whatever_they_say() {
     }
 }
 
+/// PyTorch's profiler: a process waits 60 of each 100 ms, and a device works beside it.
+fn profiled(operators: &[(u32, u32)], device: bool) -> Summary {
+    let span = |(pid, cat, name, ts, dur): (u32, &str, &str, u32, u32)| {
+        format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":{},"ts":{ts},"dur":{dur}}}"#, pid + 7)
+    };
+    let mut events = Vec::new();
+    for step in 0..10 {
+        let at = 1000 + step * 100_000;
+        let wait = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        events.push(span((77, "user_annotation", wait, at, 60_000)));
+        events.extend(operators.iter().map(|(from, dur)| span((77, "cpu_op", "aten::stack", at + from, *dur))));
+        if device {
+            events.push(span((0, "gpu_user_annotation", "ProfilerStep#0", at + 63_000, 30_000)));
+            events.push(span((0, "kernel", "sgemm", at + 63_000, 30_000)));
+            events.push(span((0, "gpu_memcpy", "Memcpy HtoD", at + 62_000, 500)));
+        }
+    }
+    if device {
+        events.push(r#"{"ph":"M","name":"process_labels","pid":0,"tid":0,"ts":1,"args":{"labels":"GPU 0"}}"#.into());
+    }
+    read_text("profiled.json", format!(r#"{{"schemaVersion":1,"traceEvents":[{}]}}"#, events.join(",")))
+}
+
+#[test]
+fn the_track_of_a_device_is_no_trainer() {
+    let summary = profiled(&[(60_000, 40_000)], true);
+    let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
+    assert_eq!((trainer.pid, trainer.waited_ns, trainer.trained_ns), (77, Some(600_000_000), 1_000_000_000));
+    assert!(summary.verdict[0].contains("waited 600 ms (60 %)"), "{:?}", summary.verdict);
+    assert_eq!(summary.processes.iter().filter(|process| process.role.is_some()).count(), 1);
+}
+
+#[test]
+fn computing_within_a_wait_of_the_same_thread_is_none() {
+    let summary = profiled(&[(5000, 55_000), (60_000, 40_000)], false);
+    let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
+    assert_eq!((trainer.waited_ns, trainer.computed_ns), (Some(600_000_000), Some(400_000_000)));
+}
+
 #[test]
 fn durations_below_zero_are_said_and_count_as_none() {
     let event = |dur: i32| {

@@ -176,20 +176,21 @@ pub struct SentFilter {
     files: Vec<String>,
     cats: Vec<String>,
     min_dur_ns: i64,
+    whole_runs: bool,
 }
 
 impl SentFilter {
     pub fn of(filter: &Filter) -> SentFilter {
-        let Filter { from, to, pids, ranks, files, cats, min_dur_ns } = filter.clone();
+        let Filter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs } = filter.clone();
         let files = files.iter().map(|pattern| pattern.as_str().to_string()).collect();
-        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns }
+        SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs }
     }
 
     pub fn filter(&self) -> Result<Filter, String> {
-        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns } = self.clone();
+        let SentFilter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs } = self.clone();
         let files = files.iter().map(|text| glob::Pattern::new(text)).collect::<Result<_, _>>();
         let files = files.map_err(|error| format!("a pattern of files cannot be read ({error})"))?;
-        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns })
+        Ok(Filter { from, to, pids, ranks, files, cats, min_dur_ns, whole_runs })
     }
 }
 

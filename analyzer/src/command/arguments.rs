@@ -169,6 +169,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N|last", value_parser = parse_run, help_heading = "Filters")]
     pub run: Option<RunChoice>,
 
+    /// Of a window that is resolved: it is that of whole runs.
+    #[arg(skip)]
+    pub whole_runs: bool,
+
     /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub from: Option<When>,
@@ -326,6 +330,12 @@ impl Arguments {
         matches!(self.ui, Some(Ui::Folder(_)))
     }
 
+    /// True if a filter of time, epoch or step may cut a run.
+    pub fn is_cut(&self) -> bool {
+        let times = self.window.is_some() || self.from.is_some() || self.to.is_some();
+        times || self.epoch.is_some() || self.step.is_some()
+    }
+
     /// True if a moment counts from the beginning of the trace.
     pub fn is_relative(&self) -> bool {
         let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
@@ -345,6 +355,7 @@ impl Arguments {
             files: self.file.clone(),
             cats: self.cat.clone(),
             min_dur_ns: self.min_dur.unwrap_or(0),
+            whole_runs: self.whole_runs,
         }
     }
 }

@@ -120,11 +120,20 @@ fn run_of(arguments: &Arguments, limits: &Limits, typed: &str, lacking: &mut boo
 
 /// The text of a file that is a report; `None` where it is anything else.
 fn written_report(path: &Path) -> Option<String> {
+    is_report(path).then(|| std::fs::read_to_string(path).ok())?
+}
+
+/// True if a file begins like a report.
+pub fn is_report(path: &Path) -> bool {
+    begins_like_one(path) == Some(true)
+}
+
+fn begins_like_one(path: &Path) -> Option<bool> {
     let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() < REPORT_MAX)?;
     let mut start = [0; 256];
     let length = File::open(path).and_then(|mut file| file.read(&mut start)).ok()?;
     let start = String::from_utf8_lossy(&start[..length.min(meta.len() as usize)]);
-    (start.trim_start().starts_with('{') && start.contains(SCHEMA)).then(|| std::fs::read_to_string(path).ok())?
+    Some(start.trim_start().starts_with('{') && start.contains(SCHEMA))
 }
 
 fn summary(arguments: &Arguments, typed: &str) -> Result<Summary, Failure> {

@@ -53,6 +53,8 @@ pub enum Failure {
     NoWorkload(String, Refusal),
     /// One page is asked for of so many runs that are held against limits.
     PageOfSeveral(usize),
+    /// A report where a trace is meant.
+    IsReport(String),
     /// A file that is no trace and no report either.
     Report(PathBuf, String),
     /// A limit on a change, with nothing it changed from.
@@ -123,6 +125,11 @@ impl std::fmt::Display for Failure {
             Failure::PageOfSeveral(runs) => write!(
                 f,
                 "{runs} runs are held against limits, and --html makes a page of one run or of two sides: give one, or --compare"
+            ),
+            Failure::IsReport(path) => write!(
+                f,
+                "{path}: it is a report of dlio-analyze and holds no events; give the trace that it was made of, or the report \
+                 to --compare or --fail-if"
             ),
             Failure::Report(path, why) => write!(
                 f,

@@ -34,6 +34,7 @@ pub fn resolved(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failu
     }
     resolved.from = from.map(When::Unix);
     resolved.to = to.map(When::Unix);
+    resolved.whole_runs = arguments.run.is_some() && !arguments.is_cut();
     match from.zip(to).filter(|(from, to)| from >= to) {
         Some(_) => Err(Failure::Window("the window ends before it begins, so that nothing is in it".into())),
         None => Ok(resolved),

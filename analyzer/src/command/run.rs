@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::arguments::Arguments;
 use super::failure::Failure;
 use super::input::{Input, analysed, keep};
@@ -69,6 +71,9 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     }
     if arguments.wants_comparison() {
         return comparison::run(arguments, out);
+    }
+    if let Some(report) = arguments.traces.iter().find(|typed| comparison::is_report(Path::new(typed))) {
+        return Err(Failure::IsReport(report.clone()));
     }
     let queries = queries(arguments)?;
     let limits = limits::asked(arguments)?;
@@ -266,8 +271,8 @@ fn print_summary(
 ) -> Result<(), Failure> {
     check_format(arguments)?;
     let mut printed = match arguments.format {
-        Format::Json => serde_json::to_string_pretty(summary).expect("a summary of plain values") + "\n",
-        Format::Csv => flat::csv(summary),
+        Format::Json => serde_json::to_string_pretty(&asked(arguments, summary)).expect("plain values") + "\n",
+        Format::Csv => flat::csv(&asked(arguments, summary)),
         _ => report(arguments, summary),
     };
     if remembered && arguments.format == Format::Text {
@@ -276,19 +281,31 @@ fn print_summary(
     out.write_all(printed.as_bytes()).map_err(Failure::Write)
 }
 
+/// The report as plain values: of sections that were asked for, these alone and what says that it is a report.
+fn asked(arguments: &Arguments, summary: &Summary) -> Map<String, Value> {
+    let mut values = summary.values();
+    let sections = sections(arguments);
+    if !sections.is_empty() && !arguments.full {
+        values.retain(|name, _| ["schema", "version"].contains(&name.as_str()) || sections.contains(name));
+    }
+    values
+}
+
+/// Sections that were asked for; none where the whole report is.
+fn sections(arguments: &Arguments) -> Vec<String> {
+    let findings = arguments.findings.then(|| "findings".to_string());
+    findings.into_iter().chain(arguments.section.iter().cloned()).collect()
+}
+
 /// Rows of a table that is printed in full.
 const ROWS: usize = 15;
 
 fn report(arguments: &Arguments, summary: &Summary) -> String {
     let rows = arguments.top.unwrap_or(ROWS);
-    match (arguments.full, arguments.section.as_slice()) {
+    let sections = sections(arguments);
+    match (arguments.full, sections.is_empty()) {
         (true, _) => text::print(summary, rows),
-        (_, []) if arguments.findings => text::print_some(summary, &["findings".into()], rows),
-        (_, []) => screen::print(summary, Page { width: width(arguments), rows: arguments.top }),
-        (_, sections) => {
-            let findings = arguments.findings.then(|| "findings".to_string());
-            let sections: Vec<String> = findings.into_iter().chain(sections.iter().cloned()).collect();
-            text::print_some(summary, &sections, rows)
-        }
+        (_, true) => screen::print(summary, Page { width: width(arguments), rows: arguments.top }),
+        (_, false) => text::print_some(summary, &sections, rows),
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::metrics::{Named, Unit};
-use super::{MetricChange, Sides};
+use super::{Claim, MetricChange, Sides};
 use crate::amount::{self, Amount};
 
 /// The value of a limit.
@@ -68,9 +68,11 @@ impl Limit {
         !matches!(self.bound, Bound::Value(_))
     }
 
-    /// The outcome of this limit.
-    pub fn outcome(&self, sides: &Sides) -> LimitOutcome {
-        let change = sides.change(&self.metric);
+    /// The outcome of this limit; a figure that was judged among others is taken as it was.
+    pub fn outcome(&self, sides: &Sides, judged: &[MetricChange]) -> LimitOutcome {
+        let name = self.metric.name();
+        let known = judged.iter().find(|change| change.metric == name);
+        let change = known.cloned().unwrap_or_else(|| sides.judged_alone(&self.metric));
         let (verdict, why) = self.verdict(&change);
         LimitOutcome { limit: self.typed.clone(), verdict, why }
     }
@@ -108,12 +110,15 @@ impl Limit {
         if self.judged(estimate, bound) == Verdict::Kept {
             return (Verdict::Kept, why);
         }
-        // Beyond the limit, but is it beyond noise?
+        // Beyond the limit, but is it beyond noise? The U test knows from four runs a side on, an interval from six.
         let beyond = |(low, high): (f64, f64)| if self.above { low > 0.0 } else { high < 0.0 };
+        let claim = if self.above { Claim::More } else { Claim::Fewer };
         match interval {
             _ if change.exact => (Verdict::Exceeded, why),
             Some(interval) if beyond(interval) => (Verdict::Exceeded, why),
+            None if change.claim == claim => (Verdict::Exceeded, why + &of_test(change)),
             Some(_) => (Verdict::Undecided, why + ", which may be noise"),
+            None if change.p.is_some() => (Verdict::Undecided, why + ", which may be noise" + &of_test(change)),
             None => (Verdict::Undecided, why + "; whether that is noise, these runs do not tell: four a side would"),
         }
     }
@@ -122,6 +127,11 @@ impl Limit {
         let exceeded = if self.above { value > bound } else { value < bound };
         if exceeded { Verdict::Exceeded } else { Verdict::Kept }
     }
+}
+
+/// What the U test says, where it was asked.
+fn of_test(change: &MetricChange) -> String {
+    change.p.map_or_else(String::new, |p| format!(" (U test, p = {p:.digits$})", digits = if p < 0.01 { 4 } else { 2 }))
 }
 
 fn number(text: &str) -> Result<f64, String> {
@@ -157,7 +167,7 @@ mod tests {
             low: interval.map(|interval| interval.0),
             high: interval.map(|interval| interval.1),
             p: None,
-            claim: super::super::Claim::Undecided,
+            claim: Claim::Undecided,
         }
     }
 
@@ -196,6 +206,15 @@ mod tests {
         assert_eq!(verdict("io.s > 1.1", &change(1.0, 1.2, None)), Verdict::Exceeded);
         assert_eq!(verdict("io.s < -10%", &change(1.0, 0.5, Some((-0.6, -0.4)))), Verdict::Exceeded);
         assert_eq!(verdict("io.s > +0.1", &change(1.0, 1.2, Some((0.1, 0.3)))), Verdict::Exceeded);
+    }
+
+    #[test]
+    fn what_the_u_test_claims_needs_no_interval() {
+        let tested = |claim| MetricChange { p: Some(0.0079), claim, ..change(1.0, 1.2, None) };
+        assert_eq!(verdict("io.s > +10%", &tested(Claim::More)), Verdict::Exceeded);
+        assert_eq!(verdict("io.s > +30%", &tested(Claim::More)), Verdict::Kept);
+        let (noise, why) = Limit::parse("io.s > +10%").unwrap().verdict(&tested(Claim::Noise));
+        assert!(noise == Verdict::Undecided && why.ends_with(", which may be noise (U test, p = 0.0079)"), "{why}");
     }
 
     #[test]

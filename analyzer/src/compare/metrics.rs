@@ -74,7 +74,7 @@ fn seconds(ns: i64) -> f64 {
 pub const METRICS: &[Metric] = &[
     timed("wall_s", "first event's start to last event's end", |run| Some(seconds(run.time.total_ns))),
     timed("startup_s", "before training began, of the trainer where it took longest", |run| {
-        run.training.iter().map(|trainer| seconds(trainer.startup_ns)).reduce(f64::max)
+        run.training.iter().filter_map(|trainer| trainer.startup_ns).map(seconds).reduce(f64::max)
     }),
     timed("trained_s", "from first to last step, summed over trainers", |run| {
         run.trainers(|trainer| Some(trainer.trained_ns)).map(seconds)

@@ -133,6 +133,7 @@ impl Sides {
         let mut metrics: Vec<_> = (0..METRICS.len()).map(|known| self.change(&Named::Known(known))).collect();
         metrics.retain(|metric| metric.before.or(metric.after).is_some());
         self.judge(&mut metrics);
+        let limits = limits.iter().map(|limit| limit.outcome(self, &metrics)).collect();
         let wall = Wall::of(before, after);
         let head = |run: &Run| Head {
             trace: run.typed.clone(),
@@ -155,7 +156,7 @@ impl Sides {
             spans: align::spans(before, after),
             folders: align::folders(before, after),
             ranks: align::ranks(before, after),
-            limits: limits.iter().map(|limit| limit.outcome(self)).collect(),
+            limits,
         }
     }
 
@@ -213,6 +214,15 @@ impl Sides {
             metrics.iter_mut().filter(|metric| metric.p.is_some()).partition(|metric| metric.metric == ASKED);
         self.judge_together(asked);
         self.judge_together(others);
+    }
+
+    /// One figure that is asked for by itself.
+    fn judged_alone(&self, named: &Named) -> MetricChange {
+        let mut change = self.change(named);
+        if change.p.is_some() {
+            self.judge_together(vec![&mut change]);
+        }
+        change
     }
 
     fn judge_together(&self, metrics: Vec<&mut MetricChange>) {

@@ -47,7 +47,7 @@ pub enum PerStep {
 #[serde(default)]
 pub struct Trainer {
     pub inferred: bool,
-    pub startup_ns: i64,
+    pub startup_ns: Option<i64>,
     pub trained_ns: i64,
     pub waited_ns: Option<i64>,
     pub checkpoint_ns: i64,
@@ -185,7 +185,11 @@ impl Run {
 
     /// A sum over its trainers; `None` where it is not known of one, or where there are none.
     pub fn trainers(&self, of: impl Fn(&Trainer) -> Option<i64>) -> Option<i64> {
-        let sum = self.training.iter().map(of).sum::<Option<i64>>();
+        // As in the report: a trainer without waits says nothing of the others'.
+        let knows = |trainer: &&Trainer| trainer.waited_ns.is_some();
+        let any = self.training.iter().any(|trainer| knows(&trainer));
+        let told = self.training.iter().filter(|trainer| !any || knows(trainer));
+        let sum = told.map(of).sum::<Option<i64>>();
         sum.filter(|_| !self.training.is_empty())
     }
 

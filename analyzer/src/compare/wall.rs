@@ -45,7 +45,7 @@ impl Wall {
 
     pub fn answer(&self) -> String {
         let how = match self.change_ns {
-            0 => return format!("Both runs took {}.", time(self.after_ns as f64)),
+            0 => return format!("Both runs took {}{}.", time(self.after_ns as f64), self.shifted()),
             change if change > 0 => "more",
             _ => "less",
         };
@@ -62,6 +62,23 @@ impl Wall {
             }
         });
         format!("The run after took {after}, {change} {how} than the one before ({percent:+.1} %){most}.")
+    }
+}
+
+/// Parts that changed by less than this part of the run are not worth a word where the whole did not change.
+const SHIFTED: f64 = 0.05;
+
+impl Wall {
+    /// What became more and what less in runs of the same length.
+    fn shifted(&self) -> String {
+        let most = |sign: i64| self.parts.iter().max_by_key(|part| part.change_ns * sign);
+        let moved = |part: &Part| format!("{} to {}", time(part.before_ns as f64), time(part.after_ns as f64));
+        match most(1).zip(most(-1)).filter(|(more, _)| more.change_ns as f64 >= SHIFTED * self.after_ns as f64) {
+            Some((more, less)) => {
+                format!(", but {} went from {}, and {} from {}", less.part, moved(less), more.part, moved(more))
+            }
+            None => String::new(),
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use super::limits::{ALL, Limits};
-use crate::summary::groups::training::RankGroup;
+use crate::summary::groups::training::{RankGroup, told};
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Unit};
 use crate::summary::report::functions::Function;
+use crate::summary::report::metadata::group;
 use crate::summary::report::steps::StepPart;
 use crate::summary::units::{grouped, time};
 
@@ -93,6 +94,9 @@ impl Waited {
 pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: dliotrace.torch.instrument(), \
     dliotrace's own, or those of dlio bench; worker processes of PyTorch are recognised without";
 
+/// The run that would show calls.
+pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
+
 /// The run that would show compute.
 pub const RECORD_COMPUTE: &str = "record spans of compute (category compute): dliotrace.torch.instrument() does";
 
@@ -123,18 +127,19 @@ impl<'a> Case<'a> {
         self.summary.time.total_ns.max(1)
     }
 
-    /// The time before training began, of the trainer where it took longest; of it no more than lies in the run.
+    /// The time before training began, of the trainer where it took longest; of it no more than lies in the run. `None` where
+    /// a window cuts that off.
     pub fn before_training(&self) -> Option<i64> {
         let run_start = self.summary.time.start_ts;
-        self.summary.training.iter().map(|group| group.startup_within(run_start)).max()
+        self.summary.training.iter().filter_map(|group| group.startup_within(run_start)).max()
     }
 
-    /// `None` where there is no trainer, or one of which it is not known how long it waited.
+    /// `None` where it is known of no trainer how long it waited.
     pub fn waited(&self) -> Option<Waited> {
-        let groups = &self.summary.training;
+        let groups = told(&self.summary.training);
         let number = groups.len() as i64;
         let mean = |of: fn(&RankGroup) -> Option<i64>| {
-            let sum: Option<i64> = groups.iter().map(of).sum();
+            let sum: Option<i64> = groups.iter().map(|group| of(group)).sum();
             sum.map(|sum| sum / number.max(1))
         };
         let trained_ns = mean(|group| Some(group.trained_ns)).filter(|ns| *ns > 0)?;
@@ -204,6 +209,13 @@ impl Case<'_> {
     pub fn asked(&self, groups: &[&str]) -> (u64, f64) {
         let rows = self.summary.metadata.iter().filter(|row| groups.contains(&row.group.as_str()));
         rows.fold((0, 0.0), |(count, ns), row| (count + row.count, ns + row.time_ns as f64))
+    }
+
+    /// Time of opening and closing files, without that of opens that failed.
+    pub fn opening_ns(&self) -> f64 {
+        let (_, time_ns) = self.asked(&["open", "close"]);
+        let rows = self.summary.failures.iter().filter(|row| row.class == "metadata" && group(&row.name) == "open");
+        time_ns - rows.map(|row| row.time_ns as f64).sum::<f64>()
     }
 
     /// Reads or writes that moved from `from` bytes on and less than `to`.

@@ -94,7 +94,14 @@ const OF_EVENTS: [&str; 14] = [
     "cache-resident",
 ];
 
-/// Why those are not judged.
+/// Rules that spans alone answer: all others look at calls, and where none was recorded a zero means nothing.
+const OF_SPANS: [&str; 6] =
+    ["input-bound", "compute-bound", "slow-start", "checkpoint-stalls", "straggler-rank", "trust"];
+
+/// Why the others are not judged there.
+const NO_CALLS: &str = "not measured: no call was recorded, or filters left all of them out; dlio trace records them";
+
+/// Why rules that look at single calls are not judged.
 const COUNTED: &str =
     "not measured: calls were counted and not recorded (--mode summary, or beyond --max-mb); record them";
 
@@ -135,7 +142,8 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         judgement.measures.push(worth);
     }
     let is_counted = summary.tally.is_some() && OF_EVENTS.contains(&rule.id);
-    if is_counted {
+    let lacks_calls = !summary.knows_calls() && !OF_SPANS.contains(&rule.id);
+    if is_counted || lacks_calls {
         (state, judgement.measures) = (State::Unknown, Vec::new());
     }
     if limits.ignored.iter().any(|id| id == rule.id) {
@@ -151,6 +159,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         severity: fired.then(|| severity(rule, worth, worth.map(share), confidence, limits)),
         confidence,
         says: match state {
+            State::Unknown if lacks_calls => NO_CALLS.into(),
             State::Unknown if is_counted => COUNTED.into(),
             State::Unknown => unmeasured(&judgement),
             _ => judgement.says,
@@ -292,7 +301,7 @@ mod tests {
             assert!(limits::LIMITS.iter().any(|limit| limit.rule == rule.id), "{} has no limit", rule.id);
             assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences nobody", rule.id);
         }
-        assert!(OF_EVENTS.iter().all(|id| is_rule(id)));
+        assert!(OF_EVENTS.iter().chain(&OF_SPANS).all(|id| is_rule(id)));
         assert!(limits::LIMITS.iter().all(|limit| limit.rule == ALL || is_rule(limit.rule)));
     }
 }

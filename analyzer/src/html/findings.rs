@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::figures::{Kind, capital, label, percent};
 use super::markup::Markup;
 use super::values::{list, number, text};
-use crate::summary::report::findings::OVERLAP;
+use crate::summary::kinds::OBJECT;
+use crate::summary::report::findings::{NO_CALLS, OVERLAP};
 use crate::summary::units::{many, time};
 
 /// Findings that are shown in full; the others are folded.
@@ -21,7 +22,11 @@ pub fn write(report: &Value, page: &mut Markup) {
     let silent = all.len() - fired.len();
     page.raw("<section id=\"findings\"><h2>What to change</h2>\n");
     if fired.is_empty() {
-        page.element("p", &[], "No rule fired: nothing to mend was found.");
+        let is_request = |span: &Value| text(span, "cat") == Some(OBJECT);
+        let has = |section: &str| !list(report, section).is_empty();
+        let told = has("functions") || has("past_files") || list(report, "spans").iter().any(is_request);
+        let none = if told { "No rule fired: nothing to mend was found.".into() } else { capital(NO_CALLS) + "." };
+        page.element("p", &[], &none);
     }
     fired.iter().take(SHOWN).for_each(|finding| one(finding, page));
     if fired.len() > SHOWN {

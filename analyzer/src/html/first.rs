@@ -30,10 +30,16 @@ pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
 const BOUND: f64 = 0.2;
 const FREE: f64 = 0.05;
 
+/// Trainers of which it is known how long they waited.
+fn trainers(report: &Value) -> Vec<Value> {
+    let knows = |group: &&Value| number(group, "waited_ns").is_some();
+    list(report, "training").iter().filter(knows).cloned().collect()
+}
+
 /// The share of their training that trainers waited.
 fn waiting(report: &Value) -> Option<f64> {
-    let groups = list(report, "training");
-    let (waited, trained) = (sum(groups, "waited_ns")?, sum(groups, "trained_ns")?);
+    let groups = trainers(report);
+    let (waited, trained) = (sum(&groups, "waited_ns")?, sum(&groups, "trained_ns")?);
     (trained > 0.0).then(|| waited / trained)
 }
 
@@ -100,9 +106,9 @@ fn steps(report: &Value) -> Figure {
 }
 
 fn wait(report: &Value) -> Figure {
-    let groups = list(report, "training");
+    let groups = trainers(report);
     let inferred = groups.iter().any(|group| group.get("inferred").and_then(Value::as_bool) == Some(true));
-    let times = sum(groups, "waited_ns").zip(sum(groups, "trained_ns"));
+    let times = sum(&groups, "waited_ns").zip(sum(&groups, "trained_ns"));
     match waiting(report).zip(times) {
         Some((part, (waited, trained))) => {
             let how = if inferred { ", inferred from calls" } else { "" };

@@ -25,10 +25,11 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// First start and last end; `None` for a trace without events.
+    /// First start and last end within the filter's window; `None` for a trace without events.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         let used = || self.counted.processes.iter().filter(|process| process.events > 0);
-        used().map(|process| process.first_ts).min().zip(used().map(|process| process.last_ts).max())
+        let bounds = used().map(|process| process.first_ts).min().zip(used().map(|process| process.last_ts).max());
+        bounds.map(|(first, last)| self.filter.within(first, last))
     }
 
     pub fn events(&self) -> u64 {

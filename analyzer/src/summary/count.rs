@@ -13,6 +13,7 @@ use super::kinds::{KindTraits, directions};
 use super::shared_sweep::SharedSweep;
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
 use crate::catalog::{Catalog, FILE_NONE, is_stored};
+use crate::filter::Filter;
 use crate::scan::Consumer;
 use crate::unit::{Seen, Unit};
 
@@ -37,6 +38,8 @@ pub struct Counter<'a> {
     /// Of the unit being read: process ids, and what it holds.
     pids: Vec<u32>,
     seen: Seen,
+    /// Times beyond are not counted where wall time is.
+    window: (i64, i64),
     /// Lengths as they come, while they are few enough to be kept.
     lengths: Option<Lengths>,
     pub counted: Counted,
@@ -71,9 +74,15 @@ impl<'a> Counter<'a> {
             is_ranked: false,
             pids: Vec::new(),
             seen: UNSEEN,
+            window: (i64::MIN, i64::MAX),
             lengths: None,
             counted: Counted::default(),
         }
+    }
+
+    /// One that leaves out what of events lies beyond a filter's window.
+    pub fn within(self, filter: &Filter) -> Self {
+        Counter { window: filter.within(i64::MIN, i64::MAX), ..self }
     }
 
     /// One that keeps the lengths of events too, up to [`LENGTHS_MAX`].
@@ -205,7 +214,9 @@ impl Counter<'_> {
         // A wait whose time ran out did what it was asked for.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
         process.time_ns[traits.class as usize] += if traits.call && stored { dur as u64 } else { 0 };
-        let interval = Interval { start: ts, end };
+        let whole = Interval { start: ts, end };
+        let start = ts.max(self.window.0);
+        let interval = Interval { start, end: end.min(self.window.1).max(start) };
         let (mut read, mut written) = directions(traits.class, moved);
         if traits.io && stored {
             self.lanes.push(self.lane, Track::Io, interval);
@@ -248,7 +259,7 @@ impl Counter<'_> {
             }
         }
         if file != FILE_NONE && traits.call {
-            self.file(file, batch.proc, reached, (read, written), interval, (traits.opens && failed == 0, traits));
+            self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
         }
     }
 
@@ -283,8 +294,10 @@ impl Counter<'_> {
             Class::Compute => {
                 thread.computes = true;
                 self.lists[Set::Compute as usize].push(interval);
-                self.lanes.push(self.lane, Track::Compute, interval);
-                thread.add_span(interval);
+                if !traits.on_device {
+                    self.lanes.push(self.lane, Track::Compute, interval);
+                    thread.add_span(interval);
+                }
             }
             Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
             _ => {}

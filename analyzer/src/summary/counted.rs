@@ -11,11 +11,11 @@ use super::blocks::Blocks;
 use super::course::Course;
 use super::epochs::Epochs;
 use super::intervals::Interval;
-use super::kinds::is_part;
+use super::kinds::{OBJECT, is_part};
 use super::quantiles::{Counts, Histogram};
 use super::travel::pairs;
 use crate::batch::ABSENT;
-use crate::catalog::Kind;
+use crate::catalog::{Kind, Origin};
 use crate::unit::Seen;
 
 const CLASSES: usize = Class::ALL.len();
@@ -270,6 +270,13 @@ impl Counted {
 }
 
 impl Counted {
+    /// True if calls, or requests to object stores, were recorded: otherwise nobody knows of I/O.
+    pub fn knows_calls(&self, kinds: &[Kind]) -> bool {
+        let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);
+        let tells = |kind: &Kind| kind.origin == Origin::Call || *kind.cat == *OBJECT;
+        counted.filter_map(|(row, _)| kinds.get(kind_of(row).0 as usize)).any(tells)
+    }
+
     /// True if spans tell of all computing, and not of parts alone.
     pub fn knows_computing(&self, kinds: &[Kind]) -> bool {
         let counted = (0u32..).zip(&self.kinds).filter(|(_, count)| count.durations.count > 0);

@@ -1,8 +1,6 @@
 //! The report as rows for CSV: section, row, figure, value.
 
-use serde_json::Value;
-
-use super::report::Summary;
+use serde_json::{Map, Value};
 
 /// One figure of the report.
 #[derive(Debug, PartialEq)]
@@ -14,13 +12,12 @@ pub struct Figure {
 }
 
 /// Every figure of the report, in its order. A row of a table is named by the columns that name it.
-pub fn figures(summary: &Summary) -> Vec<Figure> {
+pub fn figures(sections: &Map<String, Value>) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let Ok(Value::Object(sections)) = serde_json::to_value(summary) else { return figures };
     for (section, content) in sections {
         match content {
-            Value::Array(rows) => rows.iter().for_each(|row| add(&section, &name_of(row), "", row, &mut figures)),
-            content => add(&section, "", "", &content, &mut figures),
+            Value::Array(rows) => rows.iter().for_each(|row| add(section, &name_of(row), "", row, &mut figures)),
+            content => add(section, "", "", content, &mut figures),
         }
     }
     figures
@@ -54,9 +51,9 @@ fn plain(value: &Value) -> String {
 }
 
 /// As CSV with a head.
-pub fn csv(summary: &Summary) -> String {
+pub fn csv(sections: &Map<String, Value>) -> String {
     let mut out = String::from("section,row,figure,value\n");
-    for figure in figures(summary) {
+    for figure in figures(sections) {
         let cells = [figure.section, figure.row, figure.figure, figure.value].map(|cell| quoted(&cell));
         out.push_str(&cells.join(","));
         out.push('\n');

@@ -95,6 +95,25 @@ fn shared_of_alike(a: &[Interval], b: &[Interval]) -> i64 {
     sum
 }
 
+/// What of a disjoint ascending list lies in no interval of another one.
+pub fn without(list: &[Interval], other: &[Interval]) -> Vec<Interval> {
+    let (mut left, mut from) = (Vec::with_capacity(list.len()), 0);
+    for interval in list {
+        from += other[from..].iter().take_while(|hole| hole.end <= interval.start).count();
+        let mut start = interval.start;
+        for hole in other[from..].iter().take_while(|hole| hole.start < interval.end) {
+            if start < hole.start {
+                left.push(Interval { start, end: hole.start });
+            }
+            start = start.max(hole.end);
+        }
+        if start < interval.end {
+            left.push(Interval { start, end: interval.end });
+        }
+    }
+    left
+}
+
 /// One list of all that are in several: two become one and so on, because what overlaps is fewer each time.
 pub fn united(mut lists: Vec<Vec<Interval>>) -> Vec<Interval> {
     let of_pair = |pair: &[Vec<Interval>]| {
@@ -123,6 +142,14 @@ pub fn list(pairs: &[(i64, i64)]) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_in_no_interval_of_another_list_is_left() {
+        let left = |a: &[(i64, i64)], b: &[(i64, i64)]| without(&list(a), &list(b));
+        assert_eq!(left(&[(0, 10), (20, 30)], &[(5, 22), (24, 25)]), list(&[(0, 5), (22, 24), (25, 30)]));
+        assert_eq!(left(&[(0, 10), (12, 14)], &[(0, 10)]), list(&[(12, 14)]));
+        assert_eq!(left(&[(5, 6)], &[(0, 5), (6, 9)]), list(&[(5, 6)]));
+    }
 
     fn pairs_united(pairs: &[(i64, i64)]) -> Vec<(i64, i64)> {
         let mut list = list(pairs);

@@ -24,6 +24,8 @@ pub(super) struct KindTraits {
     pub(super) idle: bool,
     /// Moves its bytes by calls that may have been seen too.
     pub(super) above: bool,
+    /// Is a span of a device's track, which trains for others and waits for nobody.
+    pub(super) on_device: bool,
     /// Is a span of communication.
     pub(super) communicates: bool,
     /// Is a request to an object store, or a span of one. One that begins at the object's first byte is as good as an open.
@@ -61,6 +63,7 @@ impl KindTraits {
             in_vain: kind.origin == Origin::Span && finds_no_more(kind),
             idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
+            on_device: kind.origin == Origin::Span && is_on_device(&kind.cat),
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
             requests: matches!(kind.origin, Origin::Call | Origin::Span) && *kind.cat == *OBJECT,
             timed: match kind.class {
@@ -124,6 +127,14 @@ pub fn opens(name: &str) -> bool {
 
 /// The category of requests to object stores.
 pub const OBJECT: &str = "object";
+
+/// Categories that PyTorch's profiler gives to what runs on a device: each device is a process there, and its streams are
+/// threads.
+const DEVICE: [&str; 4] = ["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"];
+
+fn is_on_device(category: &str) -> bool {
+    DEVICE.iter().any(|known| known.eq_ignore_ascii_case(category))
+}
 
 /// Categories of spans in which ranks talk to one another begin so.
 pub fn communicates(category: &str) -> bool {

@@ -67,7 +67,7 @@ pub fn analyse_beside<C: Consumer>(
     let sieve = trace.sieve(filter);
     let tallies = Tallies::open(trace, filter, &sieve);
     sweep.add(tallies.intervals());
-    let both = || Both(Counter::new(&trace.catalog, &sweep).keeping_lengths(), other());
+    let both = || Both(Counter::new(&trace.catalog, &sweep).within(filter).keeping_lengths(), other());
     let both = scan(trace, &sieve, Wanted::default(), threads, progress, both)?;
     let (mut counters, others): (Vec<_>, Vec<_>) =
         both.into_iter().map(|Both(counter, other)| (counter, other)).unzip();

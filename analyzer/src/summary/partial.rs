@@ -109,8 +109,8 @@ pub fn analyse_part(
     let catalog = &trace.catalog;
     let sweep = SharedSweep::of_a_part(catalog);
     let counter = || match asked.lengths {
-        true => Counter::new(catalog, &sweep).keeping_lengths(),
-        false => Counter::new(catalog, &sweep),
+        true => Counter::new(catalog, &sweep).within(filter).keeping_lengths(),
+        false => Counter::new(catalog, &sweep).within(filter),
     };
     let takes = |unit: &Unit| holds(&asked.sources, unit);
     let sieve = trace.sieve(filter);

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::folders::folded;
-use super::groups::training::{RankGroup, Role};
+use super::groups::training::{RankGroup, Role, told};
 use super::layout::heading;
 use super::report::Summary;
 use super::report::damage::damage_sentence;
-use super::report::findings::{Finding, OVERLAP, Severity};
+use super::report::findings::{Finding, NO_CALLS, NOTHING, OVERLAP, Severity};
 use super::report::functions::inexactness;
 use super::report::processes::{ALL_IO, ProcessUse, in_order};
 use super::units::{bytes, grouped, many, share, time};
@@ -88,8 +88,13 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
     let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
     // Where nothing tells of training, what it waited for may be worth mending.
-    let none = if summary.training.is_empty() { "Findings: no rule fired" } else { "Findings: nothing to mend" };
-    heading(if fired.iter().any(|finding| is_change(&finding)) { "Findings" } else { none }, out);
+    let none = match (summary.knows_calls(), summary.training.is_empty()) {
+        (false, _) => NO_CALLS,
+        (_, true) => "no rule fired",
+        (_, false) => NOTHING,
+    };
+    let fires = fired.iter().any(|finding| is_change(&finding));
+    heading(&if fires { "Findings".into() } else { format!("Findings: {none}") }, out);
     let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != ANSWER).unwrap_or(0);
     for (at, finding) in fired.iter().take(most).enumerate() {
         let severity = finding.severity.map_or("", Severity::word);
@@ -166,7 +171,7 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     let of_total = |name: &'static str, ns: i64| (name, ns, share(ns, spent.total_ns));
     let mut parts = vec![of_total("whole run", spent.total_ns)];
     parts.extend(trained(&summary.training, spent.total_ns));
-    parts.push(of_total("file I/O", spent.io_ns));
+    parts.extend(summary.knows_calls().then(|| of_total("file I/O", spent.io_ns)));
     if summary.training.is_empty() {
         parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
         let saved = summary.checkpoints.span_ns as i64;
@@ -180,7 +185,8 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
 
 /// Sums over trainers; shares are of the trained time where they are parts of it.
 fn trained(groups: &[RankGroup], total: i64) -> Vec<(&'static str, i64, String)> {
-    let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(of).sum::<Option<i64>>();
+    let groups = told(groups);
+    let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     if trained == 0 {
         return Vec::new();

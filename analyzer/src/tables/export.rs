@@ -110,12 +110,12 @@ fn write_events(
         let path = events.join(format!("part-{:03}.parquet", next.fetch_add(1, Ordering::Relaxed)));
         Written {
             rows: RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, None),
-            counter: Counter::new(&trace.catalog, &sweep),
+            counter: Counter::new(&trace.catalog, &sweep).within(filter),
         }
     };
     let tallies = Tallies::open(trace, filter, &sieve);
     sweep.add(tallies.intervals());
-    let parts = scan(trace, &sieve, Wanted { args: true, ..Wanted::default() }, threads, progress, part)?;
+    let parts = scan(trace, &sieve, Wanted { args: true, depth: true, ..Wanted::default() }, threads, progress, part)?;
     let mut counted = Counted::default();
     for Written { rows, counter } in parts {
         rows.finish()?;
@@ -141,7 +141,7 @@ pub fn write_portion(
         let path = name(next.fetch_add(1, Ordering::Relaxed));
         RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, Some(numbers.clone()))
     };
-    let wanted = Wanted { args: true, ..Wanted::default() };
+    let wanted = Wanted { args: true, depth: true, ..Wanted::default() };
     let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| portion.has(unit), part)?;
     parts.into_iter().filter_map(|rows| rows.finish().transpose()).collect()
 }
@@ -261,7 +261,7 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
 
 /// The report's figures as rows.
 fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
-    let figures = figures(summary);
+    let figures = figures(&summary.values());
     let field = |name: &str| Field::new(name, DataType::Utf8, false);
     type Text = fn(&crate::summary::flat::Figure) -> &str;
     let columns: [(&str, Text); 4] = [

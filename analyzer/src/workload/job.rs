@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
     pub fn of(behaviour: &'a Behaviour, trace: &Trace) -> Job<'a> {
         let Behaviour { analysis, observed } = behaviour;
         let files = files_by_family(analysis, observed, trace);
-        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured);
+        let groups = rank_groups(&trace.catalog, analysis);
         let (train, valid) = read_for_training(analysis, observed, &files, &groups);
         let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
         let saved = saved(observed, &files, &taken);

@@ -1,6 +1,6 @@
 //! Good news: the loader keeps up.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, part};
+use super::super::case::{Case, Judgement, RECORD_CALLS, RECORD_TRAINING, Waited, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 
@@ -20,14 +20,16 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
-    let exposed = case.summary.time.unoverlapped_io_ns.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
+    let knows_calls = case.summary.knows_calls();
+    let exposed = case.summary.time.unoverlapped_io_ns.filter(|_| knows_calls);
+    let exposed = exposed.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
     let wait = waited.as_ref().map(Waited::share);
     let says = |share: f64| format!("training computes and waits for {} of its time only", Unit::Share.text(share));
     Judgement {
         measures: vec![case.below("wait", wait), case.below("exposed", exposed)],
         says: wait.map(says).unwrap_or_default(),
         confidence: waited.map(|waited| waited.confidence()),
-        decide: RECORD_TRAINING,
+        decide: if knows_calls || wait.is_none() { RECORD_TRAINING } else { RECORD_CALLS },
         ..Judgement::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Time goes into asking about files.
 
-use super::super::case::{Case, Judgement, part};
+use super::super::case::{Case, Judgement, RECORD_CALLS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::group;
@@ -19,9 +19,13 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// What counts as asking.
+const ASKING: [&str; 4] = ["open", "close", "stat", "list"];
+
 fn judge(case: &Case) -> Judgement {
-    // Mapping a file is how some read it.
-    let asking = case.calls_where(|function| function.class == "metadata" && group(&function.name) != "map");
+    // Mapping a file is how some read it; seeks and locks have rules of their own, and other calls change what is there.
+    let asks = |name: &str| ASKING.contains(&group(name));
+    let asking = case.calls_where(|function| function.class == "metadata" && asks(&function.name));
     let share = part(asking.time_ns, case.file_ns());
     Judgement {
         measures: vec![case.calls(asking.count), case.at_least("share", share)],
@@ -31,7 +35,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(case.shared_out(asking.time_ns)),
         evidence: asking.rows,
-        decide: "record calls on files: dlio trace",
+        decide: RECORD_CALLS,
         ..Judgement::default()
     }
 }

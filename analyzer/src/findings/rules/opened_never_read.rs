@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let mapped = case.calls_where(|function| function.name == "mmap").count;
     let unread = case.summary.dataset.opens_unused.saturating_sub(mapped);
     let share = part(unread as f64, case.opens() as f64).unwrap_or(0.0);
-    let (_, time_ns) = case.asked(&["open", "close"]);
+    let time_ns = case.opening_ns();
     let unused = |row: &&PatternUse| row.use_.opens > 0 && row.use_.bytes_read + row.use_.bytes_written == 0;
     let row = |row: &PatternUse| format!("{}: {} opens", row.pattern, grouped(row.use_.opens));
     Judgement {

@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     let rows = case.summary.patterns.iter().filter(|row| row.use_.opens >= calls.max(1));
     let most = rows.max_by(|a, b| often(a).total_cmp(&often(b)));
     let (ratio, opens) = most.map_or((0.0, 0), |row| (often(row), row.use_.opens));
-    let (_, time_ns) = case.asked(&["open", "close"]);
+    let time_ns = case.opening_ns();
     let share = part(opens as f64, case.opens() as f64).unwrap_or(0.0) * (1.0 - 1.0 / ratio.max(1.0));
     let row = |row: &PatternUse| {
         format!("{}: {} opens of {} files", row.pattern, grouped(row.use_.opens), grouped(row.files))

@@ -28,6 +28,10 @@ fn generated_ns(case: &Case) -> i64 {
     spans.map(|span| span.time_ns as i64 / case.summary.training.len().max(1) as i64).sum()
 }
 
+/// What would tell where a window was asked for.
+const WHOLE_RUN: &str =
+    "how the run began lies outside of what was asked for: ask without a filter of time, epoch or step";
+
 fn judge(case: &Case) -> Judgement {
     let generated = generated_ns(case);
     let startup = case.before_training().map(|ns| (ns - generated).max(0));
@@ -48,7 +52,7 @@ fn judge(case: &Case) -> Judgement {
             share(ns, wall)
         ),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
-        decide: RECORD_TRAINING,
+        decide: if case.summary.training.is_empty() { RECORD_TRAINING } else { WHOLE_RUN },
         ..Judgement::default()
     }
 }

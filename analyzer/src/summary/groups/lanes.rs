@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::super::bins::Bins;
-use super::super::intervals::{Interval, length, shared, tail, unite, united};
+use super::super::intervals::{Interval, length, shared, tail, unite, united, without};
 use super::super::sweep::{WAITING, gather, pass};
 use super::super::unordered::{pack, unpack};
 use super::beside::{Beside, Groups, Passed};
@@ -422,6 +422,13 @@ impl Lane {
         for track in 0..TRACKS {
             self.before[track] = self.measure.lengths[track];
             self.passed[track] = pass(&mut self.waiting[track], horizon);
+        }
+        // Who waits for a batch trains nothing meanwhile: what it computes there makes the batch.
+        let [wait, compute, ..] = &mut self.passed;
+        if !wait.is_empty() && !compute.is_empty() {
+            *compute = without(compute, wait);
+        }
+        for track in 0..TRACKS {
             self.measure.lengths[track] += length(&self.passed[track]);
         }
         let [wait, compute, save, io, _, comm, _, _, vain] = &self.passed;

@@ -18,8 +18,8 @@ use super::beside::Beside;
 use super::lanes::{LaneMeasure, Overlap, Track, WORK_NS};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, names, parents};
 use crate::catalog::{Catalog, Process};
+use crate::summary::analysis::Analysis;
 use crate::summary::counted::{Counted, ThreadCount};
-use crate::summary::shared_sweep::Measured;
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -36,9 +36,9 @@ pub struct RankGroup {
     pub trainer: String,
     /// True if the wait is inferred from calls; otherwise spans say it.
     pub inferred: bool,
-    /// The start of the training, and how long the process had been running before.
+    /// The start of the training, and how long the process had been running before; `null` where a window cuts that off.
     pub start_ts: i64,
-    pub startup_ns: i64,
+    pub startup_ns: Option<i64>,
     pub trained_ns: i64,
     /// `null` where nothing tells.
     pub waited_ns: Option<i64>,
@@ -71,8 +71,8 @@ impl RankGroup {
     }
 
     /// The time before the training that lies in a run: a process begins before its first event does.
-    pub fn startup_within(&self, run_start: i64) -> i64 {
-        self.startup_ns.min((self.start_ts - run_start).max(0))
+    pub fn startup_within(&self, run_start: i64) -> Option<i64> {
+        Some(self.startup_ns?.min((self.start_ts - run_start).max(0)))
     }
 
     /// The most readers that lived at the same time.
@@ -80,6 +80,13 @@ impl RankGroup {
         let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
         self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
     }
+}
+
+/// Trainers of which it is known how long they waited; all where that is known of none.
+pub fn told(groups: &[RankGroup]) -> Vec<&RankGroup> {
+    let knows = |group: &&RankGroup| group.waited_ns.is_some();
+    let any = groups.iter().any(|group| knows(&group));
+    groups.iter().filter(|group| !any || knows(group)).collect()
 }
 
 /// The role of a process.
@@ -158,6 +165,10 @@ struct Scene<'a> {
     by_rhythm: bool,
     /// True if spans tell of all computing.
     knows_computing: bool,
+    /// True if calls were recorded.
+    knows_calls: bool,
+    /// True if no window cuts off how the run began.
+    knows_start: bool,
 }
 
 /// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls.
@@ -168,25 +179,39 @@ enum Basis {
 }
 
 /// Every trainer of a trace with its readers; none where nothing tells of training.
-pub fn rank_groups(catalog: &Catalog, counted: &Counted, measured: &Measured) -> Vec<RankGroup> {
-    found(catalog, counted, measured).0
+pub fn rank_groups(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
+    found(catalog, analysis).0
 }
 
 /// The parents of pools whose workers read files, with these: they take messages as a trainer does, and nothing tells that
 /// they train.
-pub fn pools(catalog: &Catalog, counted: &Counted, measured: &Measured) -> Vec<RankGroup> {
-    found(catalog, counted, measured).1
+pub fn pools(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
+    found(catalog, analysis).1
 }
 
 /// Trainers and parents of pools.
-fn found(catalog: &Catalog, counted: &Counted, measured: &Measured) -> (Vec<RankGroup>, Vec<RankGroup>) {
-    let (lanes, beside) = (&measured.lanes, &measured.beside);
+fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGroup>) {
+    let (counted, knows_start) = (&analysis.counted, !analysis.filter.cuts_runs());
+    let (lanes, beside) = (&analysis.measured.lanes, &analysis.measured.beside);
     let processes = catalog.processes();
     let (parents, names) = (parents(&processes), names(&processes));
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
-    let knows_computing = counted.knows_computing(&catalog.kinds());
+    let kinds = catalog.kinds();
+    let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));
     let by_rhythm = false;
-    let scene = Scene { processes, parents, names, hosts, counted, lanes, beside, by_rhythm, knows_computing };
+    let scene = Scene {
+        processes,
+        parents,
+        names,
+        hosts,
+        counted,
+        lanes,
+        beside,
+        by_rhythm,
+        knows_computing,
+        knows_calls,
+        knows_start,
+    };
     let by_spans = scene.trainers_by_spans();
     let by_rhythm = by_spans.is_empty();
     let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { by_spans };
@@ -299,7 +324,7 @@ impl Scene<'_> {
             trainer: self.names[trainer.proc as usize].clone(),
             inferred: basis == Basis::Idle,
             start_ts: from,
-            startup_ns: (from - began).max(0),
+            startup_ns: self.knows_start.then_some((from - began).max(0)),
             trained_ns: to - from,
             waited_ns: wait.waited,
             wait_start_ns: wait.shares.map(|shares| shares.start),
@@ -473,7 +498,7 @@ impl Wait {
 impl Scene<'_> {
     /// Nobody was in I/O for a trainer that has no readers, where the trace would tell.
     fn none_reads(&self, trainer: LaneId, readers: &[Reading]) -> Option<Shares> {
-        (readers.is_empty() && self.knows_the_tree(trainer)).then(Shares::default)
+        (readers.is_empty() && self.knows_calls && self.knows_the_tree(trainer)).then(Shares::default)
     }
 }
 

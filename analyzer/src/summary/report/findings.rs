@@ -153,6 +153,9 @@ impl Severity {
 /// The sentence where no rule that asks for a change fired.
 pub const NOTHING: &str = "nothing to mend";
 
+/// The same where calls were not recorded.
+pub const NO_CALLS: &str = "no rule fired; most look at calls, and none was recorded";
+
 /// What worths are to one another.
 pub const OVERLAP: &str = "What findings are worth overlaps: mending one may win what others tell of.";
 
@@ -189,7 +192,7 @@ impl Section for Findings {
         heading("Findings", out);
         let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
         if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
-            let _ = writeln!(out, "  {NOTHING}");
+            let _ = writeln!(out, "  {}", if summary.knows_calls() { NOTHING } else { NO_CALLS });
         }
         fired.iter().take(top).for_each(|finding| print_fired(finding, out));
         more(fired.len(), top, out);

@@ -41,9 +41,11 @@ pub mod verdict;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::analysis::Analysis;
 use super::groups::training::pools;
+use super::kinds::OBJECT;
 use crate::load::Trace;
 
 pub const VERSION: u32 = 2;
@@ -181,7 +183,7 @@ impl Analysis {
     pub fn summary(&self, trace: &Trace) -> Summary {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
-        summary.verdict = verdict::verdict(&summary, &pools(&trace.catalog, &self.counted, &self.measured));
+        summary.verdict = verdict::verdict(&summary, &pools(&trace.catalog, self));
         summary
     }
 }
@@ -190,6 +192,19 @@ impl Summary {
     /// The number of calls that were recorded, on whatever.
     pub fn calls(&self) -> u64 {
         self.functions.iter().chain(&self.past_files).map(|function| function.count).sum()
+    }
+
+    /// Plain values by section.
+    pub fn values(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(values)) => values,
+            _ => Map::new(),
+        }
+    }
+
+    /// True if calls, or requests to object stores, were recorded: otherwise nobody knows of I/O.
+    pub fn knows_calls(&self) -> bool {
+        self.calls() > 0 || self.spans.iter().any(|span| span.cat == OBJECT)
     }
 
     /// True if every quantile is that of the very values.

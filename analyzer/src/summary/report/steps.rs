@@ -96,7 +96,7 @@ impl Section for Steps {
         readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers that waited most, else empty)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        let groups = rank_groups(&trace.catalog, &analysis.counted, &analysis.measured);
+        let groups = rank_groups(&trace.catalog, analysis);
         let row = |group: crate::summary::groups::training::RankGroup| {
             let readers = group.readers_at_once();
             let steps = &analysis.measured.lanes.get(&LaneId { proc: group.proc, tid: group.tid })?.steps;

@@ -40,7 +40,8 @@ impl Section for Time {
     const MEANING: &'static str = "\
         Split of time: each figure is the length of a union of intervals over all processes and threads, \
         exact to the nanosecond; two calls at the same time count once. Total: from the first event's start \
-        to the last event's end. I/O: calls that read, write, synchronise or ask about files, and requests to object stores (spans of the \
+        to the last event's end; under a filter of time no more than its window, and nothing beyond that counts in any figure \
+        here (SQL takes events whole). I/O: calls that read, write, synchronise or ask about files, and requests to object stores (spans of the \
         category object); what goes on on pipes, sockets and terminals is not I/O, nor is waiting (calls of the \
         layer wait). Compute: spans whose \
         category begins with compute, gpu or \

@@ -33,7 +33,7 @@ impl Section for Training {
         rows; a query over `events` where `name` is fetch gives the waits themselves.";
     const FIELDS: &'static str = "\
         a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that trains), `rank`, `trainer` (its \
-        name), `inferred` (no span says it), `start_ts`, `startup_ns` (since the process began), `trained_ns`, \
+        name), `inferred` (no span says it), `start_ts`, `startup_ns` (since the process began; `null` under a filter of time, which cuts that off), `trained_ns`, \
         `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
         then in I/O and busy elsewhere), \
         `computed_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
@@ -43,7 +43,7 @@ impl Section for Training {
         before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
-        rank_groups(&trace.catalog, &analysis.counted, &analysis.measured)
+        rank_groups(&trace.catalog, analysis)
     }
 
     /// A row a trainer, and below it a row a reader.
@@ -70,7 +70,7 @@ impl Section for Training {
             let rank = group.rank.map_or("-".into(), |rank| rank.to_string());
             let inferred = if group.inferred { ", inferred" } else { "" };
             let name = format!("{} ({}){inferred}", group.trainer, group.pid);
-            let times = [Some(group.startup_ns), Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
+            let times = [group.startup_ns, Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
             let more = [group.wait_io_ns, group.wait_elsewhere_ns, group.computed_ns, Some(group.checkpoint_ns)];
             grid.row([name, rank].into_iter().chain(times.map(known)).chain(more.map(known)).collect());
         }

@@ -6,7 +6,7 @@ use super::Summary;
 use super::dataset::Dataset;
 use super::processes::ProcessUse;
 use super::time::Time;
-use crate::summary::groups::training::RankGroup;
+use crate::summary::groups::training::{RankGroup, told};
 use crate::summary::units::{bytes, grouped, many, share, time};
 
 /// From this part of its time on, waiting is what a training does.
@@ -37,7 +37,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     match &waits {
         Some(waits) => {
             sentences.push(waits.answer());
-            sentences.extend(waits.cause());
+            sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.beside(summary.time.start_ts));
             sentences.push(volume(summary));
         }
@@ -66,7 +66,7 @@ pub fn all_lost(lost: u64) -> String {
 
 /// The waits of a run's trainers: sums over them.
 struct Waits<'a> {
-    groups: &'a [RankGroup],
+    groups: Vec<&'a RankGroup>,
     trained: i64,
     waited: i64,
     /// Of the wait, what went by until readers had started.
@@ -75,8 +75,9 @@ struct Waits<'a> {
     io: Option<i64>,
 }
 
-/// `None` where of some trainer it is not known how long it waited, or where there is none.
+/// `None` where it is known of no trainer how long it waited.
 fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
+    let groups = told(groups);
     let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
@@ -102,7 +103,7 @@ impl Waits<'_> {
     /// True if trainers read for themselves, and nobody else for them.
     fn read_themselves(&self) -> bool {
         let mut groups = self.groups.iter();
-        groups.all(RankGroup::reads_itself)
+        groups.all(|group| group.reads_itself())
     }
 
     fn answer(&self) -> String {
@@ -129,7 +130,7 @@ impl Waits<'_> {
     }
 
     fn who(&self) -> String {
-        match self.groups {
+        match self.groups.as_slice() {
             [one] => one.trainer.clone(),
             several => format!("{} trainers", grouped(several.len() as u64)),
         }
@@ -139,7 +140,7 @@ impl Waits<'_> {
     fn for_workers(&self) -> String {
         let workers: BTreeSet<u32> =
             self.groups.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
-        let (who, whose) = match self.groups {
+        let (who, whose) = match self.groups.as_slice() {
             [one] => (one.trainer.clone(), "its"),
             several => (format!("{} processes", grouped(several.len() as u64)), "their"),
         };
@@ -152,24 +153,28 @@ impl Waits<'_> {
         )
     }
 
-    /// Of several trainers the one that waited most.
+    /// Of several trainers the one that waited most, where the figures tell it from the others.
     fn slowest(&self) -> Option<String> {
         let several = self.groups.len() > 1;
         let most = self.groups.iter().max_by_key(|group| group.waited_ns.unwrap_or(0)).filter(|_| several)?;
         let who = most.rank.map_or_else(|| format!("process {}", most.pid), |rank| format!("rank {rank}"));
-        Some(format!("{who}, {}", share(most.waited_ns?, most.trained_ns)))
+        let of = |group: &RankGroup| share(group.waited_ns.unwrap_or(0), group.trained_ns);
+        let differ = self.groups.iter().any(|group| of(group) != of(most));
+        differ.then(|| format!("{who}, {}", of(most)))
     }
 
     /// The work of readers meanwhile, where the wait is worth a reason.
-    fn cause(&self) -> Option<String> {
+    fn cause(&self, knows_calls: bool) -> Option<String> {
         if self.part(self.at_work()) < FREE {
             return None;
         }
         let readers = self.readers();
         let Some(io) = self.io else {
-            return Some(format!(
-                "What {readers} did meanwhile is not known: the trace does not tell who read for whom."
-            ));
+            let why = match knows_calls {
+                true => "the trace does not tell who read for whom",
+                false => "calls were not recorded",
+            };
+            return Some(format!("What {readers} did meanwhile is not known: {why}."));
         };
         let waited = self.at_work();
         let elsewhere = waited - io;
@@ -184,7 +189,7 @@ impl Waits<'_> {
         let wait =
             if self.tells_start() { format!("Of the other {}", time(waited as f64)) } else { "Of that wait".into() };
         if self.read_themselves() {
-            let (reads, was) = match self.groups {
+            let (reads, was) = match self.groups.as_slice() {
                 [_] => ("It reads by itself", "it was"),
                 _ => ("Each reads by itself", "they were"),
             };
@@ -206,7 +211,7 @@ impl Waits<'_> {
 
     /// The time before the training.
     fn beside(&self, run_start: i64) -> Option<String> {
-        let startup = self.groups.iter().map(|group| group.startup_within(run_start)).max()?;
+        let startup = self.groups.iter().filter_map(|group| group.startup_within(run_start)).max()?;
         let worth = startup as f64 > WORTH * self.trained as f64 / self.groups.len() as f64;
         worth.then(|| format!("Before training began, {} went by.", time(startup as f64)))
     }
