@@ -140,6 +140,7 @@ fn a_subset_of_the_files_can_be_trained_on() {
         Steps(2),
         Number("run/summary.json", "num_files_train", 8.0),
         Number("run/summary.json", "epoch/0/bytes_read", read),
+        Number("run/summary.json", "epoch/0/evaluation/bytes_read", read),
     ];
     row("subset", &[&commands[0], &commands[1]], &holds);
 }

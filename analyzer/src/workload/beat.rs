@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn steps_of_a_distribution_keep_their_deviation() {
         // Evenly from 8 to 12 ms: 1.15 ms by their squares.
-        let pause = |i: u64| if i % 2 == 0 { 8e6 + 1e5 * (i / 2) as f64 } else { 2e4 };
+        let pause = |i: u64| if i.is_multiple_of(2) { 8e6 + 1e5 * (i / 2) as f64 } else { 2e4 };
         let pauses: Vec<(f64, u64)> = (0..82).map(|i| (pause(i), 1)).collect();
         let found = beat(&pauses, 0).unwrap();
         assert!((1.0e6..1.6e6).contains(&found.spread_ns), "{found:?}");
