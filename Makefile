@@ -70,9 +70,7 @@ fuzz: setup-test build
 	every_call -- --nocapture
 
 build:
-	cargo build --release --workspace --exclude dlio-preload --bins
-	cargo build --profile preload --package dlio-preload --package dlio-inline
-	@examples/dist.sh
+	@examples/build.sh
 
 # What dlio loads when an MPI started it: with the mpicc on the PATH, or the one that MPICC names.
 build-mpi:

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Builds the programs and the library. A build folder that was kept somewhere and came back in part, or to another place, may
+# lack static libraries that a crate's build script made. Cargo does not miss them, the compiler does: such crates are built
+# anew.
+set -eu
+target=${CARGO_TARGET_DIR:?set by the Makefile}
+
+# build FOLDER OPTIONS: cargo build, whose profile has FOLDER in the build folder.
+build() {
+    folder=$target/$1
+    shift
+    before=
+    until cargo build "$@"; do
+        lost=$(cargo build "$@" 2>&1 | sed -n 's/^error: could not find native static library `\([^`]*\)`.*/\1/p')
+        [ -n "$lost" ] && [ "$lost" != "$before" ] || return 1
+        before=$lost
+        for library in $lost; do rebuild "$library"; done
+    done
+}
+
+# rebuild LIBRARY: forgets the crates that make it and that link it.
+rebuild() {
+    for output in $(grep -l "link-lib=static=$1\$" "$folder"/build/*/output); do
+        for crate in $(printf '%s\n' "$output"; sed -n 's/^cargo::*rustc-link-search=native=//p' "$output"); do
+            crate=$(expr "$crate" : '.*/build/\(.*\)-[0-9a-f]*/') || continue
+            echo "lib$1.a is gone from the build folder: $crate is built anew" >&2
+            rm -rf "$folder"/build/"$crate"-* "$folder"/.fingerprint/"$crate"-*
+        done
+    done
+}
+
+build release --release --workspace --exclude dlio-preload --bins
+build preload --profile preload --package dlio-preload --package dlio-inline
+"$(dirname "$0")/dist.sh"

@@ -1,0 +1,109 @@
+//! `make build` where the build folder was kept somewhere and came back in part, as caches of CI services do.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use dlio_tests::sandbox::Sandbox;
+
+/// What a crate is: its folder, its manifest behind the name, and its sources.
+type Crate = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// Programs and libraries of the names that are built, and a crate whose build script makes the library the next one links.
+const CRATES: &[Crate] = &[
+    (
+        "maker",
+        "links = \"made\"\n[features]",
+        &[
+            (
+                "build.rs",
+                r#"fn main() {
+    let out = std::env::var("OUT_DIR").unwrap();
+    std::fs::write(format!("{out}/made.c"), "int made(void) { return 42; }").unwrap();
+    let run = |name: &str, rest: &[&str]| {
+        assert!(std::process::Command::new(name).args(rest).current_dir(&out).status().unwrap().success());
+    };
+    run("cc", &["-c", "-fPIC", "made.c"]);
+    run("ar", &["rcs", "libmade.a", "made.o"]);
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::metadata=root={out}");
+}"#,
+            ),
+            ("src/lib.rs", ""),
+        ],
+    ),
+    (
+        "linker",
+        "[dependencies]\nmaker = { path = \"../maker\" }",
+        &[
+            (
+                "build.rs",
+                r#"fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-link-search=native={}", std::env::var("DEP_MADE_ROOT").unwrap());
+    println!("cargo::rustc-link-lib=static=made");
+}"#,
+            ),
+            ("src/lib.rs", "pub use maker as _;"),
+        ],
+    ),
+    (
+        "programs",
+        "[dependencies]\nlinker = { path = \"../linker\" }",
+        &[
+            ("src/bin/dlio.rs", "use linker as _; fn main() {}"),
+            ("src/bin/dlio-analyze.rs", "fn main() {}"),
+            ("src/bin/dlio-top.rs", "fn main() {}"),
+        ],
+    ),
+    ("dlio-preload", "[lib]\nname = \"dliotrace\"\ncrate-type = [\"cdylib\"]", &[("src/lib.rs", "")]),
+    ("dlio-inline", "[lib]\nname = \"dliotrace_inline\"\ncrate-type = [\"cdylib\"]", &[("src/lib.rs", "")]),
+];
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn build(project: &Path, target: &Path) -> Output {
+    let script = dlio_tests::home().parent().unwrap().join("examples/build.sh");
+    Command::new(script)
+        .current_dir(project)
+        .env("CARGO_TARGET_DIR", target)
+        .env("DLIO_DIST", target.join("dist"))
+        .env("CARGO_NET_OFFLINE", "true")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
+    let sandbox = Sandbox::new("building.lost").unwrap();
+    let (project, target) = (sandbox.work().join("project"), sandbox.work().join("target"));
+    let members: Vec<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
+    let workspace = "[profile.preload]\ninherits = \"release\"";
+    write(&project.join("Cargo.toml"), &format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n{workspace}\n"));
+    for (name, manifest, sources) in CRATES {
+        let head = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        write(&project.join(name).join("Cargo.toml"), &(head + manifest));
+        for (path, text) in *sources {
+            write(&project.join(name).join(path), text);
+        }
+    }
+    let first = build(&project, &target);
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+
+    for folder in fs::read_dir(target.join("release/build")).unwrap() {
+        let _ = fs::remove_file(folder.unwrap().path().join("out/libmade.a"));
+    }
+    // The crate above is compiled anew for a reason of its own, which is when the library is missed.
+    write(&project.join("linker/src/lib.rs"), "pub use maker;");
+    let again = build(&project, &target);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success(), "{said}");
+    assert!(said.contains("libmade.a is gone from the build folder: maker is built anew"), "{said}");
+
+    // A fault of the sources stays one.
+    write(&project.join("linker/src/lib.rs"), "no Rust");
+    assert!(!build(&project, &target).status.success());
+}
