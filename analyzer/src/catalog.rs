@@ -71,6 +71,9 @@ pub struct Process {
     pub pid: i32,
     pub ppid: Option<i32>,
     pub rank: Option<i32>,
+    /// The command of `dlio trace` that it belongs to, by a name that no other one has.
+    #[serde(default)]
+    pub run: Option<String>,
     /// The job it was part of, as a batch system numbers it.
     pub job: Option<String>,
     pub program: Option<String>,

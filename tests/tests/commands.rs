@@ -62,6 +62,42 @@ fn processes_are_counted_once_whatever_they_run() {
     assert!(json.contains(&format!("\"processes\": {programs},")) && json.contains("\"pids\": 4,"), "{json}");
 }
 
+/// Reads itself; a daemon that it starts begins when it has ended, and reads as well.
+const DAEMON: &str = r#"
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    int ends[2];
+    if (pread(open(argv[0], O_RDONLY), &byte, 1, 0) != 1 || syscall(SYS_pipe2, ends, 0)) return 1;
+    if (fork()) return 0;
+    syscall(SYS_close, ends[1]);
+    syscall(SYS_read, ends[0], &byte, 1);
+    if (setsid() < 0 || fork()) _exit(0);
+    return pread(open(argv[0], O_RDONLY), &byte, 1, 0) != 1;
+}
+"#;
+
+#[test]
+fn a_daemon_is_of_the_run_that_started_it() {
+    let sandbox = Sandbox::new("commands.daemon").unwrap();
+    let (source, binary) = (sandbox.root().join("daemon.c"), sandbox.root().join("daemon"));
+    std::fs::write(&source, DAEMON).unwrap();
+    compile(&source, &binary, &[]).unwrap();
+    let runs = || {
+        let json = run(&sandbox, "dlio-analyze", &["trace", "--format", "json"]).1;
+        let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let runs = summary["runs"].as_array().unwrap();
+        runs.iter().map(|run| run["processes"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for told in [vec![3], vec![3, 3]] {
+        // The daemon has what is read here to its end.
+        let (exit, ..) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", binary.to_str().unwrap()]);
+        assert_eq!((exit.as_str(), runs()), ("0", told));
+    }
+}
+
 #[test]
 fn a_traced_command_leaves_the_page_that_was_asked_for() {
     let sandbox = Sandbox::new("commands.page").unwrap();

@@ -233,7 +233,9 @@ fn reread(left: &Left) -> io::Result<(Vec<u8>, Image)> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     // From here on that is said by its form.
-    image.fields.remove(key::CONVERTER);
+    if let Some(run) = image.fields.remove(key::CONVERTER) {
+        image.fields.set(key::RUN, run);
+    }
     Ok((found.bytes, image))
 }
 

@@ -567,6 +567,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         pid: fields.number(key::PID).unwrap_or(0),
         ppid: fields.number(key::PPID),
         rank: fields.number(key::RANK),
+        run: text(key::RUN).or_else(|| text(key::CONVERTER)),
         job: None,
         program: text(key::PROGRAM),
         command: fields.get(key::COMMAND).map(|arguments| command_line(&masked_text(arguments))),

@@ -42,6 +42,8 @@ pub mod key {
     pub const TRACER: &str = "tracer";
     /// Who brings the trace into its form when the process has ended, where that is somebody else.
     pub const CONVERTER: &str = "converter";
+    /// The traced command that the process belongs to: who was to bring its trace into this form, and has.
+    pub const RUN: &str = "run";
     /// Names of threads, `tid=name`, separated by zero bytes.
     pub const THREADS: &str = "threads";
     /// The ending of the process: see [`super::Ending`].
@@ -115,8 +117,8 @@ impl Fields {
         self.0.insert(key.to_string(), value.to_string());
     }
 
-    pub fn remove(&mut self, key: &str) {
-        self.0.remove(key);
+    pub fn remove(&mut self, key: &str) -> Option<String> {
+        self.0.remove(key)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -145,6 +145,7 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
         pid: rows.int32("pid", row).unwrap_or(0),
         ppid: rows.int32("ppid", row),
         rank: rows.int32("rank", row),
+        run: None,
         job: rows.text("job", row),
         program: rows.text("program", row),
         command: rows.text("command", row).map(|command| masked_text(&command)),
