@@ -20,4 +20,5 @@ select
   (select coalesce(sum(aggregated), 0) from processes) as aggregated,
   (select coalesce(sum(filtered), 0) from processes) as filtered,
   (select coalesce(sum(names_lost), 0) from processes) as names_lost,
-  (select coalesce(sum(misused_spans), 0) from processes) as misused_spans;
+  (select coalesce(sum(misused_spans), 0) from processes) as misused_spans,
+  (select count(*) from (select distinct host, pid from events where file = '<io_uring>' and layer <> 'app')) as uring;

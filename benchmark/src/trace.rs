@@ -454,7 +454,11 @@ const UNSEEN: &[(&str, &str)] = &[
         "programs of musl, of other machines",
         "they do not start with the library and run without it, and so does what they start",
     ),
-    ("io_uring", "requests go through memory shared with the kernel; only the files' opening is seen"),
+    (
+        "io_uring",
+        "requests go through memory shared with the kernel; only the files' opening is seen, and that there is a ring (of \
+         liburing, or mapped by mmap), which reports say",
+    ),
     (
         "calls inside the C library",
         "fread's own read: the call the program made is the event (DLIO_TRACE_INLINE=1 shows both)",

@@ -11,9 +11,11 @@ mod row;
 mod aio;
 mod inline;
 mod libaio;
+mod optional;
 mod posix;
 mod process;
 mod stdio;
+mod uring;
 mod wait;
 
 /// Runs when the library is loaded, before the program's own constructors.

@@ -27,6 +27,7 @@ typedef unsigned pthread_key_t;
 OLD(void *, dlsym, void *, const char *);
 OLD(void *, dlvsym, void *, const char *, const char *);
 OLD(void *, dlopen, const char *, int);
+OLD(int, dlclose, void *);
 OLD(int, dladdr, const void *, Dl_info *);
 OLD(int, pthread_key_create, pthread_key_t *, void (*)(void *));
 OLD(int, pthread_key_delete, pthread_key_t);
@@ -66,6 +67,12 @@ HIDDEN void *dlopen(const char *name, int mode) {
     if (function == NULL) *(void **)&function = of_libdl("dlopen");
     void *volatile opened = function == NULL ? NULL : function(name, mode);
     return opened;
+}
+
+HIDDEN int dlclose(void *library) {
+    int (*function)(void *) = old_dlclose;
+    if (function == NULL) *(void **)&function = of_libdl("dlclose");
+    return function == NULL ? 0 : function(library);
 }
 
 HIDDEN int dladdr(const void *address, Dl_info *found) {

@@ -216,6 +216,8 @@ operations! {
         43 LIO_LISTIO "lio_listio" Other Count None Status;
         44 TEE "tee" Write Source Size Bytes;
         45 VMSPLICE "vmsplice" Write None Size Bytes;
+        // What is asked for through the ring that it makes is in no trace.
+        46 URING_SETUP "io_uring_setup" Other Count None Status;
 
         50 FSYNC "fsync" Sync None None Status;
         51 FDATASYNC "fdatasync" Sync None None Status;

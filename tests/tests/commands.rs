@@ -62,6 +62,61 @@ fn processes_are_counted_once_whatever_they_run() {
     assert!(json.contains(&format!("\"processes\": {programs},")) && json.contains("\"pids\": 4,"), "{json}");
 }
 
+/// Makes a ring of io_uring: by liburing, which is loaded for this program alone, or by itself. 77 where that is not there, or
+/// not allowed.
+const RING: &str = r#"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    struct io_uring_params parameters = {0};
+    if (pread(open(argv[0], 0), &byte, 1, 0) != 1) return 1;
+    if (argc < 2) {
+        int fd = syscall(SYS_io_uring_setup, 4, &parameters);
+        if (fd < 0) return 77;
+        return mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, IORING_OFF_SQ_RING) == MAP_FAILED;
+    }
+    void *library = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return 77;
+    int (*make)(unsigned, void *, unsigned) = (int (*)(unsigned, void *, unsigned))dlsym(library, "io_uring_queue_init");
+    int (*params)(unsigned, void *, void *) = (int (*)(unsigned, void *, void *))dlsym(library, "io_uring_queue_init_params");
+    void *ring = calloc(1, 4096);
+    errno = 0;
+    if (params(0, ring, &parameters) != -EINVAL || errno != 0) return 77;
+    return make(8, ring, 0) == 0 ? 0 : 77;
+}
+"#;
+
+#[test]
+fn a_ring_of_io_uring_is_told_of() {
+    let sandbox = Sandbox::new("commands.ring").unwrap();
+    let (source, binary) = (sandbox.root().join("ring.c"), sandbox.root().join("ring"));
+    std::fs::write(&source, RING).unwrap();
+    compile(&source, &binary, &[]).unwrap();
+    for (folder, how) in [("own", &[][..]), ("library", &["liburing"])] {
+        let line = [&["trace", "-o", folder, "--", binary.to_str().unwrap()], how].concat();
+        let (exit, _, message) = run(&sandbox, "dlio", &line);
+        if exit == "77" {
+            eprintln!("{folder}: not tested, for io_uring or its library is not to be had here");
+            continue;
+        }
+        assert_eq!(exit, "0", "{message}");
+        let json = run(&sandbox, "dlio-analyze", &[folder, "--format", "json"]).1;
+        let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(summary["allocation"]["uring"], 1, "{folder}");
+        let finding = summary["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "uring-unseen");
+        assert_eq!(finding.unwrap()["state"], "fired", "{folder}");
+        let told = run(&sandbox, "dlio-analyze", &[folder, "--section", "allocation"]).1;
+        assert!(told.contains("io_uring"), "{told}");
+    }
+}
+
 /// Reads itself; a daemon that it starts begins when it has ended, and reads as well.
 const DAEMON: &str = r#"
 #include <fcntl.h>

@@ -3,6 +3,7 @@
 //! One function for each shape of call, not for each call: that a `pread` has a descriptor, a position and two sizes is
 //! said in one row of the preloaded library, how such a call is recorded here.
 
+use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
@@ -108,6 +109,12 @@ pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
     let file = crate::paths::object(kind);
     descriptors::opened(fd, file, 0);
     done.record(op, file, fd, (a, true), b, outcome(fd as i64));
+}
+
+/// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.
+pub fn uring_made(done: Done, entries: u32, ret: i32) {
+    let file = if ret < 0 { names::NONE } else { crate::paths::object(URING.as_bytes()) };
+    done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
 }
 
 /// Before a descriptor is closed: its file, for the event that follows. Names nothing that was never used.

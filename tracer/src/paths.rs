@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use dlio_schemas::native::names::NameKind;
+use dlio_schemas::native::names::{NameKind, URING};
 
 use crate::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
 use crate::{config, descriptors, folders, hash, names, stack, sys};
@@ -325,6 +325,7 @@ fn kind_of(link: &[u8]) -> Option<&'static [u8]> {
         (b"/dev/tty", b"<terminal>"),
         (b"/memfd:", b"<memory>"),
         (b"anon_inode:[eventfd", b"<eventfd>"),
+        (b"anon_inode:[io_uring", URING.as_bytes()),
         (b"anon_inode:", b"<kernel object>"),
     ];
     KINDS.iter().find(|(start, _)| link.starts_with(start)).map(|(_, kind)| *kind)
@@ -378,6 +379,8 @@ mod tests {
     fn things_without_a_path_are_named_by_kind() {
         assert_eq!(kind_of(b"pipe:[123]"), Some(&b"<pipe>"[..]));
         assert_eq!(kind_of(b"/memfd:x (deleted)"), Some(&b"<memory>"[..]));
+        assert_eq!(kind_of(b"anon_inode:[io_uring]"), Some(&b"<io_uring>"[..]));
+        assert_eq!(kind_of(b"anon_inode:[eventpoll]"), Some(&b"<kernel object>"[..]));
         assert_eq!(kind_of(b"/data/file"), None);
     }
 }

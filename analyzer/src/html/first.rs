@@ -342,6 +342,12 @@ pub fn trust(report: &Value, page: &mut Markup) {
             many(of("allocation.killed") as u64, "process ended", "processes ended")
         ));
     }
+    if of("allocation.uring") > 0.0 {
+        remarks.push(format!(
+            "{} a ring of io_uring: what is asked for through it is missing",
+            many(of("allocation.uring") as u64, "process has", "processes have")
+        ));
+    }
     if report.get("tally").is_some_and(|tally| !tally.is_null()) {
         remarks.push("events were counted and not recorded: quantiles are off by a sixteenth at most".into());
     }

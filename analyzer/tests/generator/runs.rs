@@ -280,7 +280,11 @@ fn asking() -> Vec<Scenario> {
     let asked_what_is_cached = by_file(200, |program, path| {
         program.open(path, 5).call(Op::MMAP, path, 10, (0, MIB, 0)).read(path, 0, MIB, 900).close(path, 2);
     });
+    let by_ring = by_file(200, |program, path| {
+        program.call(Op::MMAP, "<io_uring>", 5, (0, 4096, 0)).open(path, 5).read(path, 0, MIB, 900).close(path, 2);
+    });
     vec![
+        ("by-ring", by_ring, &["uring-unseen"]),
         ("opened-in-turn", opened, &["metadata-bound", "open-serial"]),
         ("temporary", temporary, &["temp-on-shared"]),
         ("mapped", mapped, &["mmap-unseen"]),

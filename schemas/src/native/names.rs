@@ -22,6 +22,9 @@ pub enum NameKind {
     Text = 5,
 }
 
+/// The object that a ring of io_uring is: requests go through it past every function, and reports say who has one.
+pub const URING: &str = "<io_uring>";
+
 const HEAD: usize = 3;
 
 /// Longer strings are cut: a path cannot be longer, a span's name should not be.

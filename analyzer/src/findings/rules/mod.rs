@@ -42,6 +42,7 @@ mod tiny_stdio;
 mod too_many_readers;
 mod trust;
 mod unaligned;
+mod uring_unseen;
 mod workers_restart;
 mod would_fit;
 
@@ -91,6 +92,7 @@ pub const RULES: &[Rule] = &[
     straggler_rank::RULE,
     byte_imbalance::RULE,
     mmap_unseen::RULE,
+    uring_unseen::RULE,
     failing_io::RULE,
     trust::RULE,
 ];

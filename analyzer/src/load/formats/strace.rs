@@ -34,6 +34,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use dlio_schemas::native::fields::Ending;
+use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::OpInfo;
 use foldhash::fast::RandomState;
 
@@ -824,6 +825,7 @@ fn made_by(call: &[u8]) -> Option<&'static str> {
         b"socket" | b"accept" | b"accept4" => "<socket>",
         b"eventfd" | b"eventfd2" => "<eventfd>",
         b"memfd_create" => "<memory>",
+        b"io_uring_setup" => URING,
         b"epoll_create" | b"epoll_create1" | b"signalfd" | b"signalfd4" | b"timerfd_create" | b"inotify_init" => {
             "<kernel object>"
         }

@@ -1,7 +1,8 @@
 //! The machines, processes and threads that took part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use dlio_schemas::native::names::URING;
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary, hosts};
@@ -32,6 +33,9 @@ pub struct Allocation {
     pub filtered: u64,
     pub names_lost: u64,
     pub misused_spans: u64,
+    /// Processes that have a ring of io_uring, what they ask for through which is in no trace.
+    #[serde(default)]
+    pub uring: u64,
 }
 
 impl Allocation {
@@ -60,13 +64,15 @@ impl Section for Allocation {
         another by exec; where those are more, both are given. With a filter those count of which an event \
         passes. A thread counts as one with I/O when it made a call on a file, as one with compute when it \
         has a span of a compute category; it can be both. Lost events found no room in the tracer's memory \
-        and are missing from every figure; what filters left out while tracing is counted beside them.";
+        and are missing from every figure; what filters left out while tracing is counted beside them. What \
+        processes ask for through a ring of io_uring is seen by no tracer of calls, and missing likewise.";
     const FIELDS: &'static str = "\
         `hosts`, `processes` (program images: an exec begins a new one), `pids` (processes, each once \
         whatever number of programs it ran), `killed` (with a filter: of those of which something passed), \
         `threads`, `io_threads`, `compute_threads` (threads likewise), `events`, `lost`, `aggregated` (of \
         the lost, calls that DFTracer counted together), `filtered`, `names_lost` (names that found no \
-        room), `misused_spans` (closed on another thread than their own, and not recorded)";
+        room), `misused_spans` (closed on another thread than their own, and not recorded), `uring` (processes that have \
+        a ring of io_uring: what they ask for through it is not in the trace)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -93,6 +99,7 @@ impl Section for Allocation {
             filtered: processes.iter().map(|process| process.filtered).sum(),
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
+            uring: with_rings(analysis, trace, &all),
         }
     }
 
@@ -141,6 +148,10 @@ impl Section for Allocation {
                 format!("{}, closed on another thread than their own", grouped(who.misused_spans)),
             ));
         }
+        if who.uring > 0 {
+            let processes = many(who.uring, "process", "processes");
+            rows.push(("io_uring", format!("{processes}; what they ask for through it is not in the trace")));
+        }
         for host in summary.hosts.iter().filter(|host| host.clock_spread_ns.abs() > CLOCK_SPREAD_SHOWN_NS) {
             let stepped =
                 format!("stepped by {} on {} while it was traced", time(host.clock_spread_ns as f64), host.host);
@@ -152,6 +163,15 @@ impl Section for Allocation {
 
 /// Less than this is how well two clocks can be read one after the other.
 const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
+
+/// The number of processes that have a ring of io_uring.
+fn with_rings(analysis: &Analysis, trace: &Trace, all: &[Process]) -> u64 {
+    let files = trace.catalog.files();
+    let is_ring = |user: &&u64| files.get((**user >> 32) as usize).is_some_and(|path| **path == *URING);
+    let users = analysis.counted.users.iter().filter(is_ring);
+    let processes = users.filter_map(|user| all.get(*user as u32 as usize));
+    processes.map(|process| (process.host, process.pid)).collect::<BTreeSet<_>>().len() as u64
+}
 
 /// Threads by host, process and number, and whether they did I/O and computed: a thread stays one through an exec.
 fn threads(processes: &[Process], counted: &[ProcessCount]) -> BTreeMap<(u32, i32, i32), (bool, bool)> {

@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use dlio_schemas::native::names::URING;
+
 use super::errno::errno;
 use super::seconds;
 use crate::batch::{ABSENT, FAILED};
@@ -172,13 +174,14 @@ pub fn shown(argument: &[u8]) -> Option<&[u8]> {
 
 /// The name of what a descriptor leads to: a path, or a kind in angle brackets, as our own traces have it.
 pub fn object(shown: &[u8]) -> Cow<'static, str> {
-    const KINDS: [(&[u8], &str); 8] = [
+    const KINDS: [(&[u8], &str); 9] = [
         (b"pipe:", "<pipe>"),
         (b"socket:", "<socket>"),
         (b"/dev/pts/", "<terminal>"),
         (b"/dev/tty", "<terminal>"),
         (b"/memfd:", "<memory>"),
         (b"anon_inode:[eventfd", "<eventfd>"),
+        (b"anon_inode:[io_uring", URING),
         (b"anon_inode:", "<kernel object>"),
         (b"pid:", "<kernel object>"),
     ];
@@ -320,6 +323,7 @@ mod tests {
         let kinds = ["pipe:[1]", "TCP:[1->2]", "socket:[3]", "anon_inode:[eventfd]", "/memfd:x", "/dev/pts/0"];
         let expected = ["<pipe>", "<socket>", "<socket>", "<eventfd>", "<memory>", "<terminal>"];
         assert_eq!(kinds.map(|kind| object(kind.as_bytes()).into_owned()), expected);
+        assert_eq!(object(b"anon_inode:[io_uring]"), "<io_uring>");
         assert_eq!(quoted(br#""a\"b"..."#).unwrap().as_ref(), b"a\"b");
         assert_eq!(
             (descriptor(b"3</a>"), descriptor(b"0x55"), descriptor(b"-1"), descriptor(b"17")),
