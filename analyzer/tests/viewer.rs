@@ -207,9 +207,35 @@ fn several_hosts_become_a_tar_of_machines() {
         })
         .sum();
     assert_eq!(hosts, count(&trace, &[]));
+    // The tar itself is a trace, of both hosts, which becomes others in turn.
+    let (tar, again) = (tar.to_str().unwrap(), folder.path().join("again.tar"));
+    let told = "select host, count(*) from events group by host order by host";
+    assert_eq!(ask(tar, &[], told), ask(&trace, &[], told));
+    succeeds(&[tar, "--export", again.to_str().unwrap()]);
+    assert_eq!(ask(again.to_str().unwrap(), &[], told), ask(&trace, &[], told));
+    let cut = folder.path().join("cut.tar");
+    let whole = std::fs::read(tar).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 3000]).unwrap();
+    let damage = run(&[cut.to_str().unwrap(), "--section", "damage"]);
+    assert!(String::from_utf8_lossy(&damage.stdout).contains("ends in the middle"), "{damage:?}");
     let one = folder.path().join("one.pftrace");
     let message = succeeds(&[&trace, "--perfetto", one.to_str().unwrap()]);
     assert!(message.contains("2 hosts on one clock"), "{message}");
+}
+
+#[test]
+fn what_is_packed_is_read_or_said_to_be() {
+    let folder = Folder::new("packed");
+    let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
+    let named = |name: &str| folder.path().join(name).display().to_string();
+    let (plain, packed, other) = (named("a.json"), named("a.json.zst"), named("a.json.xz"));
+    succeeds(&[&trace, "--export", &plain]);
+    // The first block of these takes more than a file is looked at to tell what it is.
+    std::fs::write(&packed, zstd::encode_all(&*std::fs::read(&plain).unwrap(), 3).unwrap()).unwrap();
+    assert_eq!(count(&packed, &[]), count(&trace, &[]));
+    std::fs::write(&other, b"\xfd7zXZ\0\0\x04 and so on").unwrap();
+    let message = fails(&[&other]);
+    assert!(message.contains("compressed by xz") && message.contains("xz -dk"), "{message}");
 }
 
 #[test]

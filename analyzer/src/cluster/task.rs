@@ -219,6 +219,7 @@ enum SentDamage {
     NoRoom,
     Torn,
     Broken(String),
+    Useless(String),
     Remark(String),
 }
 
@@ -234,6 +235,7 @@ impl SentNote {
             Damage::NoRoom => SentDamage::NoRoom,
             Damage::Torn => SentDamage::Torn,
             Damage::Broken(what) => SentDamage::Broken(what.into()),
+            Damage::Useless(what) => SentDamage::Useless(what.into()),
             Damage::Remark(what) => SentDamage::Remark(what.into()),
         };
         SentNote { path: SentPath::of(name), what, events_max: note.events_max }
@@ -250,6 +252,7 @@ impl SentNote {
             SentDamage::NoRoom => Damage::NoRoom,
             SentDamage::Torn => Damage::Torn,
             SentDamage::Broken(what) => Damage::Broken(kept(what)),
+            SentDamage::Useless(what) => Damage::Useless(kept(what)),
             SentDamage::Remark(what) => Damage::Remark(kept(what)),
         };
         Note { path: self.path.path(), what, events_max: self.events_max }

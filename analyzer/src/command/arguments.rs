@@ -102,7 +102,7 @@ pub struct Arguments {
     #[arg(long, requires = "chrome")]
     pub dftracer: bool,
 
-    /// Write the export that the ending of FILE says: .pftrace, .tar, .json.gz and so on
+    /// Write the export that the ending of FILE says: .pftrace, .tar, .json, .json.gz, .pfw, .pfw.gz
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Option<PathBuf>,
 

@@ -17,6 +17,7 @@ use super::errors::{LoadError, Note};
 use super::formats::FORMATS;
 use super::parts::{Export, NativeFiles, changed_just_now, stem};
 use super::source::{Format, Recognised};
+use super::store;
 use super::stored::{self, StoredFile};
 
 /// Bytes looked at to tell what a file is.
@@ -109,11 +110,10 @@ pub fn tell(mut files: Vec<(PathBuf, bool)>) -> Result<Found, LoadError> {
                 continue;
             }
             Content::Empty | Content::Useless(_) => {
-                if named {
-                    let what = Damage::Broken("nothing in it can be used");
-                    found.notes.push(Note { path: path.clone(), what, events_max: Some(0) });
-                }
                 let why = if let Content::Useless(why) = content { why } else { EMPTY };
+                if named {
+                    found.notes.push(Note { path: path.clone(), what: Damage::Useless(why), events_max: Some(0) });
+                }
                 found.useless.push((path, why));
                 continue;
             }
@@ -304,7 +304,7 @@ fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Op
     if copies.is_link(&facts) {
         return Ok(None);
     }
-    let content = content(path, &head);
+    let content = content(path, &head)?;
     let names_processes = match content {
         Content::Dlt | Content::Ring => true,
         Content::Other(format) => format.names_processes,
@@ -313,14 +313,14 @@ fn look(path: &Path, copies: &mut Copies) -> std::io::Result<Option<(Content, Op
     Ok(Some((content, if names_processes { copies.original(path, facts.size, &head) } else { None })))
 }
 
-fn content(path: &Path, head: &[u8]) -> Content {
+fn content(path: &Path, head: &[u8]) -> std::io::Result<Content> {
     if head.is_empty() && has_a_traces_name(path) {
-        return Content::Empty;
+        return Ok(Content::Empty);
     }
-    match unpacked(head) {
+    Ok(match unpacked(path, head)? {
         Some(text) => content_of(&text),
         None => content_of(head),
-    }
+    })
 }
 
 /// True if a file has the name of what our tracer writes.
@@ -345,19 +345,41 @@ fn content_of(head: &[u8]) -> Content {
             Recognised::Useless(why) => Content::Useless(why),
             Recognised::No => Content::Unknown,
         });
-        all.into_iter().find(|content| *content != Content::Unknown).unwrap_or(Content::Unknown)
+        let known = all.into_iter().find(|content| *content != Content::Unknown);
+        known.or_else(|| packed_otherwise(head).map(Content::Useless)).unwrap_or(Content::Unknown)
     }
 }
 
-/// The beginning of a packed file, as far as its own beginning goes.
-fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
+/// What packs traces elsewhere and is not read here, by its first bytes: what to do.
+fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
+    const TAR_AT: usize = 257;
+    const KINDS: [(usize, &[u8], &str); 7] = [
+        (0, b"\xfd7zXZ\0", "compressed by xz, which is not read here; unpack it first: xz -dk FILE"),
+        (0, b"BZh", "compressed by bzip2, which is not read here; unpack it first: bzip2 -dk FILE"),
+        (0, b"\x04\x22\x4d\x18", "compressed by lz4, which is not read here; unpack it first: lz4 -d FILE"),
+        (0, b"\x5d\0\0", "compressed by lzma, which is not read here; unpack it first: xz -dk FILE"),
+        (0, b"PK\x03\x04", "a zip, which is not read here; unpack it first: unzip FILE"),
+        (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive, which is not read here; unpack it first: 7z x FILE"),
+        (TAR_AT, b"ustar", "a tar of other files than our export's; unpack it, and give what was in it: tar xf FILE"),
+    ];
+    let is_at = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    KINDS.iter().find(|(at, magic, _)| is_at(*at, magic)).map(|(.., why)| *why)
+}
+
+/// The beginning of a packed file: what its own beginning holds is enough of most. Where that is less than a block of what
+/// packed it, more of the file is read.
+fn unpacked(path: &Path, head: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
+    if !store::is_packed(head) {
+        return Ok(None);
+    }
+    let text = beginning(store::unpacking(head)?);
+    Ok(Some(if text.len() < HEAD && head.len() == HEAD { beginning(store::unpacked(path)?) } else { text }))
+}
+
+/// As much of a text as tells what it is; of one that is cut or damaged what can be read.
+fn beginning(mut source: impl Read) -> Vec<u8> {
     let mut out = vec![0; HEAD];
     let mut used = 0;
-    let mut source: Box<dyn Read> = match head {
-        [0x1f, 0x8b, ..] => Box::new(super::gzip::Inflater::new(head)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(head).ok()?),
-        _ => return None,
-    };
     while let Ok(more) = source.read(&mut out[used..]) {
         if more == 0 {
             break;
@@ -365,7 +387,7 @@ fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
         used += more;
     }
     out.truncate(used);
-    Some(out)
+    out
 }
 
 #[cfg(test)]
@@ -391,6 +413,11 @@ mod tests {
         assert_eq!(content_of(&file::file_header()), Content::Dlt);
         assert_eq!(content_of(b"DLIORING and more"), Content::Ring);
         assert_eq!(content_of(b"#!/bin/sh"), Content::Unknown);
+        for (head, program) in
+            [(&b"\xfd7zXZ\0\0\x04"[..], "xz -dk"), (b"BZh91AY&SY", "bzip2 -dk"), (b"PK\x03\x04..", "unzip")]
+        {
+            assert!(matches!(content_of(head), Content::Useless(why) if why.contains(program)), "{program}");
+        }
         assert_eq!(content_of(b""), Content::Unknown);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::export::complete_fields;
+use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::Opener;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::{Fields, key};
@@ -89,7 +90,16 @@ fn of_image(opened: Opened) -> io::Result<Option<Recorded>> {
 }
 
 fn of_perfetto(path: &Path, duplicates: &mut Duplicates) -> io::Result<Vec<Recorded>> {
-    let bytes = Bytes::open(path).map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?;
+    let broken = |damage| io::Error::other(format!("{}: {damage}", path.display()));
+    let (traces, _) = perfetto::traces_in(path).map_err(broken)?;
+    let mut all = Vec::new();
+    for bytes in traces {
+        all.extend(of_bytes(&bytes, path, duplicates).map_err(broken)?);
+    }
+    Ok(all)
+}
+
+fn of_bytes(bytes: &Bytes, path: &Path, duplicates: &mut Duplicates) -> Result<Vec<Recorded>, Damage> {
     let mut reader = read::Reader::default();
     let mut batches: BTreeMap<usize, Vec<(u32, Events)>> = BTreeMap::new();
     let mut keep =
@@ -99,9 +109,7 @@ fn of_perfetto(path: &Path, duplicates: &mut Duplicates) -> io::Result<Vec<Recor
         let held = window.len();
         let more = WINDOW.max(held).min(bytes.size() - at);
         window.resize(held + more, 0);
-        bytes
-            .load(at, &mut window[held..])
-            .map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?;
+        bytes.load(at, &mut window[held..])?;
         at += more;
         let used = reader.read(&window, &mut keep);
         window.drain(..used);

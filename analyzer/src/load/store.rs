@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::file::Store;
@@ -81,17 +83,51 @@ pub fn unpacked_most(size: u64) -> u64 {
     UNPACKED_LEAST.max(size.saturating_mul(UNPACKED_RATIO))
 }
 
+/// What packed a file, by its first bytes.
+enum Packing {
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    fn of(head: &[u8]) -> Option<Packing> {
+        match head {
+            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstd),
+            _ => None,
+        }
+    }
+
+    fn unpack<'a>(self, source: impl Read + 'a) -> std::io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Packing::Gzip => Box::new(super::gzip::Inflater::new(source)),
+            Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(source)?),
+        })
+    }
+}
+
+/// True if a file that begins so is packed, and unpacked where it is read.
+pub fn is_packed(head: &[u8]) -> bool {
+    Packing::of(head).is_some()
+}
+
+/// Bytes from first to last, unpacked where they are packed.
+pub fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
+    match Packing::of(bytes) {
+        Some(packing) => packing.unpack(bytes),
+        None => Ok(Box::new(bytes)),
+    }
+}
+
 /// A file's bytes from first to last, unpacked where it is packed.
 pub fn unpacked(path: &Path) -> std::io::Result<Box<dyn Read>> {
     let mut head = [0; 4];
     let file = StoredFile::open(path)?;
     let read = file.reader(0).read(&mut head)?;
-    let file = file.reader(0);
-    Ok(match head {
-        [0x1f, 0x8b, ..] if read >= 2 => Box::new(super::gzip::Inflater::new(file)),
-        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file)?),
-        _ => Box::new(file),
-    })
+    match Packing::of(&head[..read]) {
+        Some(packing) => packing.unpack(file.reader(0)),
+        None => Ok(Box::new(file.reader(0))),
+    }
 }
 
 /// Bytes behind the last place of a word, a few.
@@ -116,8 +152,14 @@ pub fn last_after(path: &Path, size: u64, word: &[u8]) -> Option<Vec<u8>> {
 /// A whole file decompressed in memory may not grow beyond this: a bomb is refused, not obeyed.
 pub const UNPACKED_MAX: u64 = 1 << 30;
 
-/// Bytes of a file that is read in pieces; a file that is packed as a whole lies unpacked in memory.
-pub enum Bytes {
+/// Bytes of a file that is read in pieces, or of a part of it.
+pub struct Bytes {
+    held: Arc<Held>,
+    part: Range<usize>,
+}
+
+/// A file that is packed as a whole lies unpacked in memory.
+enum Held {
     File(FileStore),
     Memory(Vec<u8>),
 }
@@ -127,29 +169,42 @@ impl Bytes {
         let store = FileStore::open(path).map_err(|_| Damage::Broken("the file cannot be opened"))?;
         let mut head = [0; 4];
         let whole = store.load(0, &mut head);
-        match head {
-            [0x1f, 0x8b, ..] if whole => unpack(super::gzip::Inflater::new(reader(path)?)),
-            [0x28, 0xb5, 0x2f, 0xfd] => {
-                let zstd = zstd::stream::read::Decoder::new(reader(path)?);
-                unpack(zstd.map_err(|_| Damage::Broken("no memory to decompress"))?)
+        match Packing::of(&head).filter(|_| whole) {
+            Some(packing) => {
+                unpack(packing.unpack(reader(path)?).map_err(|_| Damage::Broken("no memory to decompress"))?)
             }
-            _ => Ok(Bytes::File(store)),
+            None => Ok(Bytes::of(Held::File(store))),
         }
     }
 
+    fn of(held: Held) -> Bytes {
+        let size = match &held {
+            Held::File(store) => store.size(),
+            Held::Memory(bytes) => bytes.len(),
+        };
+        Bytes { held: Arc::new(held), part: 0..size }
+    }
+
+    /// A part of it, as far as it is there.
+    pub fn part(&self, from: usize, size: usize) -> Bytes {
+        let start = self.part.start.saturating_add(from).min(self.part.end);
+        Bytes { held: self.held.clone(), part: start..start.saturating_add(size).min(self.part.end) }
+    }
+
     pub fn load(&self, at: usize, into: &mut [u8]) -> Result<(), Damage> {
-        let whole = match self {
-            Bytes::File(store) => store.load(at, into),
-            Bytes::Memory(bytes) => bytes.as_slice().load(at, into),
+        if into.len() > self.size().saturating_sub(at) {
+            return Err(Damage::Cut);
+        }
+        let at = self.part.start + at;
+        let whole = match &*self.held {
+            Held::File(store) => store.load(at, into),
+            Held::Memory(bytes) => bytes.as_slice().load(at, into),
         };
         if whole { Ok(()) } else { Err(Damage::Cut) }
     }
 
     pub fn size(&self) -> usize {
-        match self {
-            Bytes::File(store) => store.size(),
-            Bytes::Memory(bytes) => bytes.len(),
-        }
+        self.part.len()
     }
 }
 
@@ -167,6 +222,6 @@ fn unpack(source: impl Read) -> Result<Bytes, Damage> {
             Err(Damage::Broken("it unpacks to more than 1 GiB; unpack it to a file"))
         }
         (Err(_), 0) => Err(Damage::Broken("its compression")),
-        _ => Ok(Bytes::Memory(out)),
+        _ => Ok(Bytes::of(Held::Memory(out))),
     }
 }

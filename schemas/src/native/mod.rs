@@ -40,6 +40,8 @@ pub enum Damage {
     Torn,
     /// Bytes that do not fit their checksum or their own lengths.
     Broken(&'static str),
+    /// Nothing in it can be used: why, and what to do.
+    Useless(&'static str),
     /// Nothing is damaged, but what the trace says needs this said.
     Remark(&'static str),
 }
@@ -56,7 +58,7 @@ impl std::fmt::Display for Damage {
             Damage::Incomplete => write!(f, "what it was made from was damaged"),
             Damage::NoRoom => write!(f, "its process had no room to write anything: only its name says what is lost"),
             Damage::Torn => write!(f, "a block that was not written whole"),
-            Damage::Remark(what) => write!(f, "{what}"),
+            Damage::Useless(what) | Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),
         }
     }

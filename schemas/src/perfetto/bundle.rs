@@ -50,6 +50,47 @@ fn size_field(size: u64) -> [u8; 12] {
     field
 }
 
+/// A member, as its head says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub size: u64,
+}
+
+impl Member {
+    /// Reads a head; `None` where it is none, as the zeros at the end.
+    pub fn read(head: &[u8]) -> Option<Member> {
+        let head = head.first_chunk::<RECORD>().filter(|head| head[257..262] == *b"ustar")?;
+        let name = head[..NAME_MAX + 1].split(|&byte| byte == 0).next().unwrap_or_default();
+        Some(Member { name: String::from_utf8_lossy(name).into_owned(), size: size_of(&head[124..136])? })
+    }
+
+    /// True for the trace of a host.
+    pub fn is_trace(&self) -> bool {
+        self.name.ends_with(TRACE)
+    }
+}
+
+/// The ending of members that are traces.
+const TRACE: &str = ".pftrace";
+
+/// Bytes that a head takes.
+pub const HEAD: usize = RECORD;
+
+/// True if a file begins as what is written here: others make tars of anything.
+pub fn is_bundle(head: &[u8]) -> bool {
+    Member::read(head).is_some_and(|first| first.name == MANIFEST || first.is_trace())
+}
+
+/// A size in either of its forms.
+fn size_of(field: &[u8]) -> Option<u64> {
+    if field[0] == 0x80 {
+        return field[4..12].try_into().ok().map(u64::from_be_bytes);
+    }
+    let digits = field.split(|byte| [0, b' '].contains(byte)).find(|digits| !digits.is_empty()).unwrap_or(b"0");
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+}
+
 /// Zero bytes that follow a member of this size.
 pub fn padding(size: u64) -> usize {
     (RECORD - (size % RECORD as u64) as usize) % RECORD
@@ -68,7 +109,10 @@ pub struct Host<'a> {
     pub offset_ns: Option<i64>,
 }
 
-/// The manifest: the first member, named `manifest.json`.
+/// The name of the first member.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The content of the first member.
 pub fn manifest(hosts: &[Host]) -> String {
     let files: Vec<_> = hosts.iter().map(|host| file_entry(host, hosts)).collect();
     format!("{{\"perfetto_manifest\":{{\"version\":1,\"files\":[\n{}\n]}}}}\n", files.join(",\n"))
@@ -112,6 +156,17 @@ mod tests {
         assert_eq!([0, 1, 511, 512, 513].map(padding), [0, 511, 1, 0, 511]);
         assert_eq!(size_field((1 << 33) - 1)[..11], *b"77777777777");
         assert_eq!(size_field(1 << 33), [0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_head_gives_back_what_was_written() {
+        for (name, size) in [("manifest.json", 7), ("node7.pftrace", 0), ("node7.pftrace", 1 << 40)] {
+            let head = member_head(name, size);
+            assert_eq!(Member::read(&head), Some(Member { name: name.into(), size }));
+            assert!(is_bundle(&head));
+        }
+        assert!(!is_bundle(&member_head("notes.txt", 5)));
+        assert_eq!((Member::read(&[0; RECORD]), Member::read(b"short")), (None, None));
     }
 
     #[test]

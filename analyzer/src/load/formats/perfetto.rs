@@ -1,5 +1,7 @@
 //! Perfetto traces: our own exports, which give back what was recorded, and those of others.
 //!
+//! A tar of them, a file a host, is as good as the files in it.
+//!
 //! A file of ours is read chapter by chapter; of any other the whole is one unit, because what a packet means depends on
 //! those before it.
 
@@ -12,6 +14,7 @@ use dlio_schemas::clock::Clock;
 use dlio_schemas::native::Damage;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::Names;
+use dlio_schemas::perfetto::bundle;
 use dlio_schemas::perfetto::proto::Walk;
 use dlio_schemas::perfetto::read::{self, Chapters};
 
@@ -34,7 +37,35 @@ const PACKET_TOO_LONG: Damage = Damage::Broken("a packet of more than 256 MiB");
 
 /// See the module.
 pub const FORMAT: Format =
-    Format { name: ".pftrace", recognises: |head| is_perfetto(head).into(), open: open_all, names_processes: true };
+    Format { name: ".pftrace", recognises: |head| is_ours(head).into(), open: open_all, names_processes: true };
+
+fn is_ours(head: &[u8]) -> bool {
+    is_perfetto(head) || bundle::is_bundle(head)
+}
+
+/// The traces that a file holds: itself, or those in a tar of ours. One that is cut gives what is there, and says so.
+pub fn traces_in(path: &Path) -> Result<(Vec<Bytes>, Option<Damage>), Damage> {
+    let bytes = Bytes::open(path)?;
+    let mut head = [0; bundle::HEAD];
+    if bytes.load(0, &mut head).is_err() || !bundle::is_bundle(&head) {
+        return Ok((vec![bytes], None));
+    }
+    let (mut traces, mut at) = (Vec::new(), 0);
+    while bytes.load(at, &mut head).is_ok()
+        && let Some(member) = bundle::Member::read(&head)
+    {
+        let (from, size) = (at + head.len(), member.size as usize);
+        if member.is_trace() {
+            traces.push(bytes.part(from, size));
+        }
+        at = from.saturating_add(size).saturating_add(bundle::padding(member.size));
+        if at > bytes.size() {
+            return Ok((traces, Some(Damage::Cut)));
+        }
+    }
+    let is_whole = bytes.load(at, &mut head).is_ok();
+    Ok((traces, (!is_whole).then_some(Damage::Cut)))
+}
 
 /// A trace is a list of packets: a tag, a length, and fields whose lengths fit.
 fn is_perfetto(head: &[u8]) -> bool {
@@ -56,9 +87,14 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
     let Opening { catalog, notes, duplicates } = opening;
     let mut opened: Vec<PerfettoSource> = Vec::new();
     for path in paths {
-        match PerfettoSource::open(path) {
-            Ok(source) => opened.push(source),
-            Err(what) => notes.push(Note { path: path.clone(), what, events_max: None }),
+        let mut note = |what| notes.push(Note { path: path.clone(), what, events_max: None });
+        let (traces, damage) = traces_in(path).unwrap_or_else(|what| (Vec::new(), Some(what)));
+        damage.into_iter().for_each(&mut note);
+        for bytes in traces {
+            match PerfettoSource::open(path, bytes) {
+                Ok(source) => opened.push(source),
+                Err(what) => note(what),
+            }
         }
     }
     opened.sort_by_cached_key(PerfettoSource::order);
@@ -74,7 +110,63 @@ fn open_all(paths: &[PathBuf], opening: &mut Opening) -> Sources {
             source.number(process, source.first.clocks.real_offset_ns, catalog);
         }
     }
-    opened.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect()
+    let (mut files, mut places): (Vec<PerfettoFile>, HashMap<PathBuf, usize>) = Default::default();
+    for source in opened {
+        let place = *places.entry(source.path.clone()).or_insert(files.len());
+        match files.get_mut(place) {
+            Some(file) => file.traces.push(source),
+            None => files.push(PerfettoFile { traces: vec![source] }),
+        }
+    }
+    files.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect()
+}
+
+/// The traces that a file holds, one or more, as one source: what is kept of a file is kept by its path.
+struct PerfettoFile {
+    traces: Vec<PerfettoSource>,
+}
+
+impl Source for PerfettoFile {
+    fn path(&self) -> &Path {
+        &self.traces[0].path
+    }
+
+    /// Our own files begin with their processes.
+    fn knows_processes(&self) -> bool {
+        self.traces.iter().all(PerfettoSource::knows_processes)
+    }
+
+    fn processes(&self) -> Option<Vec<u32>> {
+        let all: Option<Vec<_>> = self.traces.iter().map(PerfettoSource::processes).collect();
+        all.map(|all| all.concat())
+    }
+
+    fn knows_events(&self) -> bool {
+        self.traces.iter().all(PerfettoSource::knows_events)
+    }
+
+    fn units(&self, source: u32) -> Vec<Unit> {
+        let units = self.traces.iter().flat_map(|trace| trace.units(source));
+        (0..).zip(units).map(|(index, unit)| Unit { index, ..unit }).collect()
+    }
+
+    fn read(
+        &self,
+        index: u32,
+        reader: &mut Reader,
+        catalog: &Catalog,
+        wanted: Wanted,
+        take: &mut dyn FnMut(&mut Batch),
+    ) -> Result<(), Damage> {
+        let mut index = index as usize;
+        for trace in &self.traces {
+            if index < trace.chapters.len() {
+                return trace.read(index, reader, catalog, wanted, take);
+            }
+            index -= trace.chapters.len();
+        }
+        Ok(())
+    }
 }
 
 struct PerfettoSource {
@@ -95,8 +187,7 @@ struct Numbered {
 }
 
 impl PerfettoSource {
-    fn open(path: &Path) -> Result<PerfettoSource, Damage> {
-        let bytes = Bytes::open(path)?;
+    fn open(path: &Path, bytes: Bytes) -> Result<PerfettoSource, Damage> {
         let (mut first, mut chapters) = (read::Reader::default(), Chapters::default());
         let (mut window, mut at) = (Vec::new(), 0);
         while at < bytes.size() {
@@ -203,11 +294,7 @@ impl Resolvers {
     }
 }
 
-impl Source for PerfettoSource {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
+impl PerfettoSource {
     /// Our own files begin with their processes.
     fn knows_processes(&self) -> bool {
         !self.first.processes.is_empty() && self.first.processes.iter().all(|process| process.ours)
@@ -246,13 +333,13 @@ impl Source for PerfettoSource {
 
     fn read(
         &self,
-        index: u32,
+        index: usize,
         reader: &mut Reader,
         catalog: &Catalog,
         wanted: Wanted,
         take: &mut dyn FnMut(&mut Batch),
     ) -> Result<(), Damage> {
-        let chapter = self.chapters[index as usize].clone();
+        let chapter = self.chapters[index].clone();
         let mut from = self.first.fork();
         from.without_metadata = !wanted.args;
         let mut unit = Resolvers::default();

@@ -16,6 +16,7 @@ use crate::viewer::Export;
 
 pub const KIND: Kind = Kind {
     ending: "tar",
+    gzip: false,
     cost: perfetto::cost,
     write: |export, hosts, packing, out, progress| {
         let events = bundle(export, hosts, packing.packets, out, progress)?;
@@ -38,7 +39,7 @@ fn bundle(
         listed.push(bundle::Host { path, fields: &processes[0].fields, offset_ns: None });
     }
     let manifest = bundle::manifest(&listed);
-    member(out, "manifest.json", |out| out.write_all(manifest.as_bytes()))?;
+    member(out, bundle::MANIFEST, |out| out.write_all(manifest.as_bytes()))?;
     let mut events = 0;
     for (path, processes) in paths.iter().zip(hosts) {
         let options = write::Options { machines: true, ..options(processes, false, compression) };

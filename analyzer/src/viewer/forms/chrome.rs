@@ -8,6 +8,7 @@ use super::{Kind, Packing, all, write_processes};
 
 pub const KIND: Kind = Kind {
     ending: "json",
+    gzip: true,
     cost,
     write: |export, _, packing, out, progress| {
         let processes = all(export);

@@ -8,6 +8,7 @@ use super::{Kind, all, chrome, write_processes};
 
 pub const KIND: Kind = Kind {
     ending: "pfw",
+    gzip: true,
     cost: chrome::cost,
     write: |export, _, packing, out, progress| {
         let mut sink = |piece: &[u8]| out.write_all(piece);

@@ -31,6 +31,8 @@ pub const KINDS: &[&Kind] = &[&perfetto::KIND, &bundle::KIND, &chrome::KIND, &df
 pub struct Kind {
     /// The ending of its files, before that of what packs them.
     pub ending: &'static str,
+    /// True if it can be written packed by gzip as a whole, which a further `.gz` asks for.
+    gzip: bool,
     /// Bytes and nanoseconds of CPU that an event takes, as measured, for an estimate.
     cost: fn(Packing) -> (u64, u64),
     /// Writes processes, host by host.
@@ -61,6 +63,9 @@ impl Form {
         let name = path.file_name()?.to_str()?;
         let (name, gzip) = name.strip_suffix(".gz").map_or((name, false), |name| (name, true));
         let kind = KINDS.iter().find(|kind| name.rsplit_once('.').is_some_and(|(_, ending)| ending == kind.ending))?;
+        if gzip && !kind.gzip {
+            return None;
+        }
         Some(Form { kind, packing: Packing { packets, gzip } })
     }
 
@@ -103,13 +108,27 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     if Form::of(&path, Compression::None).is_some() {
         return Ok(path);
     }
-    let endings: Vec<_> = KINDS.iter().map(|kind| format!(".{}", kind.ending)).collect();
-    Err(format!("its ending says what is written: {}", endings.join(", ")))
+    Err(format!("its ending says what is written: {}", endings()))
 }
+
+/// All endings, as a sentence lists them.
+fn endings() -> String {
+    let packed = |kind: &&Kind| kind.gzip.then(|| format!(".{}.gz", kind.ending));
+    let endings = KINDS.iter().flat_map(|kind| [Some(format!(".{}", kind.ending)), packed(kind)]);
+    endings.flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Endings of packed files, by which a file would be taken for one.
+const PACKED: [&str; 7] = ["gz", "zst", "xz", "bz2", "lz4", "zip", "tgz"];
 
 /// A path for a form that an option names: any, but for one whose ending says another.
 pub fn path_of(option: &str, endings: &[&str], text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
+    let packing = path.extension().and_then(|ending| ending.to_str()).filter(|ending| PACKED.contains(ending));
+    let gzip = KINDS.iter().any(|kind| kind.ending == endings[0] && kind.gzip);
+    if let Some(packing) = packing.filter(|packing| !gzip || *packing != "gz") {
+        return Err(format!("{option} writes .{}, and not packed as .{packing} says", endings[0]));
+    }
     match Form::of(&path, Compression::None).map(Form::ending).filter(|ending| !endings.contains(ending)) {
         None => Ok(path),
         Some(other) => Err(format!("{option} writes .{}; --export writes .{other}", endings[0])),
@@ -195,7 +214,13 @@ mod tests {
         assert_eq!(of("a/b.pftrace"), Some(("pftrace", false)));
         assert_eq!(of("x.json.gz"), Some(("json", true)));
         assert_eq!([of("pftrace"), of("x.gz"), of("x.txt"), of("")], [None; 4]);
-        assert!(parse_path("x.txt").unwrap_err().contains(".pftrace, .tar, .json, .pfw"));
+        // What is not packed must not be called so.
+        assert_eq!([of("x.tar.gz"), of("x.pftrace.gz"), of("x.json.zst")], [None; 3]);
+        let asked = |option, endings: &[&str], name| path_of(option, endings, name).is_ok();
+        assert!(asked("--chrome", &["json", "pfw"], "x.json.gz") && asked("--perfetto", &["pftrace", "tar"], "x"));
+        assert!(!asked("--chrome", &["json", "pfw"], "x.json.xz"));
+        assert!(!asked("--perfetto", &["pftrace", "tar"], "x.pftrace.gz"));
+        assert!(parse_path("x.txt").unwrap_err().contains(".pftrace, .tar, .json, .json.gz, .pfw, .pfw.gz"));
     }
 
     #[test]

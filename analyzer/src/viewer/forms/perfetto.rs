@@ -13,6 +13,7 @@ use crate::viewer::Export;
 
 pub const KIND: Kind = Kind {
     ending: "pftrace",
+    gzip: false,
     cost,
     write: |export, hosts, packing, out, progress| {
         let processes = all(export);
