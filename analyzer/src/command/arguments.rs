@@ -66,7 +66,8 @@ pub struct Arguments {
     #[arg(long)]
     pub tables: bool,
 
-    /// How results are written; json is an object for a summary and an array of rows for a query
+    /// How results are written; json is an object for a summary and an array of rows for a query, in which a second
+    /// column of one name is called name:1
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 

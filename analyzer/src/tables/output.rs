@@ -1,14 +1,16 @@
 //! Rows of a query as text, CSV, JSON, Parquet or Arrow.
 
+use std::collections::HashSet;
 use std::io::Write;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
 
-use crate::grid::Grid;
+use crate::grid::{Grid, is_obeyed};
 use crate::summary::flat::quoted;
 
 /// The format of rows.
@@ -30,7 +32,14 @@ pub enum Format {
 const TEXT_ROWS_MAX: usize = 10_000;
 
 /// Takes batches one after another.
-pub enum RowWriter<W: Write + Send> {
+pub struct RowWriter<W: Write + Send> {
+    written: Written<W>,
+    /// The columns under other names, where two have one and a column is found by its name.
+    renamed: Option<SchemaRef>,
+}
+
+/// What has been written, or is to be.
+enum Written<W: Write + Send> {
     Text { out: W, schema: SchemaRef, rows: Vec<Vec<String>>, left_out: usize, markdown: bool },
     Json(arrow::json::ArrayWriter<W>),
     Csv(Box<arrow::csv::Writer<W>>),
@@ -41,57 +50,113 @@ pub enum RowWriter<W: Write + Send> {
 
 impl<W: Write + Send> RowWriter<W> {
     pub fn new(format: Format, schema: SchemaRef, mut out: W) -> Result<RowWriter<W>, ArrowError> {
-        Ok(match format {
+        let by_name = !matches!(format, Format::Text | Format::Markdown | Format::Csv);
+        let renamed = if by_name { with_own_names(&schema) } else { None };
+        let schema = renamed.clone().unwrap_or(schema);
+        let written = match format {
             Format::Text | Format::Markdown => {
                 let markdown = format == Format::Markdown;
-                RowWriter::Text { out, schema, rows: Vec::new(), left_out: 0, markdown }
+                Written::Text { out, schema, rows: Vec::new(), left_out: 0, markdown }
             }
-            Format::Json => RowWriter::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
+            Format::Json => Written::Json(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
             Format::Csv => {
                 // A head even where no row follows, and map columns as text: the writer of arrow knows neither.
                 let names: Vec<_> = schema.fields().iter().map(|field| quoted(field.name())).collect();
                 writeln!(out, "{}", names.join(","))?;
-                RowWriter::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
+                Written::Csv(Box::new(arrow::csv::WriterBuilder::new().with_header(false).build(out)))
             }
-            Format::Ndjson => RowWriter::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
-            Format::Parquet => RowWriter::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),
-            Format::Arrow => RowWriter::Arrow(arrow::ipc::writer::StreamWriter::try_new(out, &schema)?),
-        })
+            Format::Ndjson => Written::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out)),
+            Format::Parquet => Written::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),
+            Format::Arrow => Written::Arrow(arrow::ipc::writer::StreamWriter::try_new(out, &schema)?),
+        };
+        Ok(RowWriter { written, renamed })
     }
 
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        let under_own_names = match &self.renamed {
+            Some(schema) => &RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?,
+            None => batch,
+        };
+        self.written.write(under_own_names)
+    }
+
+    /// Writes what is still held; returns how many rows were written beyond what could be shown.
+    pub fn finish(self) -> Result<(), ArrowError> {
+        self.written.finish()
+    }
+}
+
+impl<W: Write + Send> Written<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         match self {
-            RowWriter::Text { rows, left_out, .. } => {
+            Written::Text { rows, left_out, .. } => {
                 let room = TEXT_ROWS_MAX.saturating_sub(rows.len()).min(batch.num_rows());
                 *left_out += batch.num_rows() - room;
                 rows.extend(cells(&batch.slice(0, room))?);
                 Ok(())
             }
-            RowWriter::Json(writer) => writer.write(batch),
-            RowWriter::Csv(writer) => writer.write(&without_maps(batch)?),
-            RowWriter::Ndjson(writer) => writer.write(batch),
-            RowWriter::Parquet(writer) => Ok(writer.write(batch)?),
-            RowWriter::Arrow(writer) => writer.write(batch),
+            Written::Json(writer) => writer.write(batch),
+            Written::Csv(writer) => writer.write(&without_maps(batch)?),
+            Written::Ndjson(writer) => writer.write(batch),
+            Written::Parquet(writer) => Ok(writer.write(batch)?),
+            Written::Arrow(writer) => writer.write(batch),
         }
     }
 
-    /// Writes what is still held; returns how many rows were written beyond what could be shown.
-    pub fn finish(self) -> Result<(), ArrowError> {
+    fn finish(self) -> Result<(), ArrowError> {
         match self {
-            RowWriter::Text { mut out, schema, rows, left_out, markdown } => {
+            Written::Text { mut out, schema, rows, markdown, .. } if is_plan(&schema) => {
+                out.write_all(plan(&rows, markdown).as_bytes())?;
+                Ok(out.flush()?)
+            }
+            Written::Text { mut out, schema, rows, left_out, markdown } => {
                 out.write_all(grid(&schema, &rows, left_out, markdown).as_bytes())?;
                 Ok(out.flush()?)
             }
-            RowWriter::Json(mut writer) => {
+            Written::Json(mut writer) => {
                 writer.finish()?;
                 Ok(writeln!(writer.into_inner())?)
             }
-            RowWriter::Csv(writer) => Ok(writer.into_inner().flush()?),
-            RowWriter::Ndjson(mut writer) => writer.finish(),
-            RowWriter::Parquet(writer) => writer.close().map(|_| ()).map_err(ArrowError::from),
-            RowWriter::Arrow(mut writer) => writer.finish(),
+            Written::Csv(writer) => Ok(writer.into_inner().flush()?),
+            Written::Ndjson(mut writer) => writer.finish(),
+            Written::Parquet(writer) => writer.close().map(|_| ()).map_err(ArrowError::from),
+            Written::Arrow(mut writer) => writer.finish(),
         }
     }
+}
+
+/// The columns with a number behind each name that stood before: `n`, `n:1`. `None` where no name stands twice.
+fn with_own_names(schema: &SchemaRef) -> Option<SchemaRef> {
+    let given: HashSet<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    if given.len() == schema.fields().len() {
+        return None;
+    }
+    let mut taken: HashSet<String> = HashSet::new();
+    let own = |field: &Arc<Field>| {
+        let name = field.name();
+        let numbered = (1..).map(|number| format!("{name}:{number}")).filter(|name| !given.contains(name.as_str()));
+        let own = [name.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name)).expect("endless");
+        taken.insert(own.clone());
+        field.as_ref().clone().with_name(own).with_nullable(true)
+    };
+    let fields: Vec<Field> = schema.fields().iter().map(own).collect();
+    Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+/// True for the answer to `explain`: steps of many lines, which no table holds.
+fn is_plan(schema: &SchemaRef) -> bool {
+    schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
+}
+
+/// Plans line by line, each under its name.
+fn plan(rows: &[Vec<String>], markdown: bool) -> String {
+    let fence = if markdown { "```\n" } else { "" };
+    let tamed = |line: &str| line.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect::<String>();
+    let told = |row: &Vec<String>| {
+        let lines: String = row[1].trim_end().lines().map(|line| format!("  {}\n", tamed(line))).collect();
+        format!("{}\n{fence}{lines}{fence}", tamed(&row[0]))
+    };
+    rows.iter().map(told).collect::<Vec<_>>().join("\n")
 }
 
 fn grid(schema: &SchemaRef, rows: &[Vec<String>], left_out: usize, markdown: bool) -> String {
@@ -127,7 +192,6 @@ fn cells(batch: &RecordBatch) -> Result<Vec<Vec<String>>, ArrowError> {
 
 /// CSV has no maps: they become text.
 fn without_maps(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    use std::sync::Arc;
     let nested = |of: &DataType| of.is_nested();
     if !batch.schema().fields().iter().any(|field| nested(field.data_type())) {
         return Ok(batch.clone());
@@ -143,8 +207,34 @@ fn without_maps(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         }
         let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
         let texts: Vec<_> = (0..column.len()).map(|row| formatter.value(row).to_string()).collect();
-        fields.push(Arc::new(arrow::datatypes::Field::new(field.name(), DataType::Utf8, true)));
+        fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
         columns.push(Arc::new(arrow::array::StringArray::from(texts)));
     }
-    RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns)
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_one_name_are_told_apart() {
+        let names = |names: &[&str]| {
+            let fields: Vec<_> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
+            let own = with_own_names(&Arc::new(Schema::new(fields)))?;
+            Some(own.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(names(&["a", "b"]), None);
+        assert_eq!(names(&["a", "b", "a", "a"]).as_deref(), Some("a b a:1 a:2"));
+        assert_eq!(names(&["a", "a", "a:1"]).as_deref(), Some("a a:2 a:1"));
+    }
+
+    #[test]
+    fn plans_are_printed_line_by_line() {
+        let rows =
+            vec![vec!["logical_plan".into(), format!("Sort\n  {}\n", "x".repeat(99))], vec!["b".into(), "c".into()]];
+        let told = format!("logical_plan\n  Sort\n    {}\n\nb\n  c\n", "x".repeat(99));
+        assert_eq!(plan(&rows, false), told);
+        assert!(plan(&rows, true).starts_with("logical_plan\n```\n  Sort\n"));
+    }
 }
