@@ -21,7 +21,7 @@ help:
 	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
 	@echo "make build     the programs and the library, into $(DLIO_DIST); build-mpi adds libdlio_mpi.so for an MPI"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
-	@echo "make install   the same into PREFIX=$(PREFIX)"
+	@echo "make install   the same into PREFIX=$(PREFIX), and the pages of the manual"
 	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
 	@echo "               bench-readme puts the last full run into BENCHMARKS.md"
 

@@ -292,6 +292,9 @@ fn completions_end_quietly_where_nobody_reads_and_fail_on_a_full_disk() {
 #[test]
 fn completions_are_printed_whichever_way_they_are_asked_for() {
     assert_eq!(printed(&["completions", "bash"]), printed(&["--completions", "bash"]));
+    let top = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_dlio-top")).args(words).output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&top(&["completions", "fish"])).contains("complete -c dlio-top -l once"));
+    assert_eq!(top(&["completions", "zsh"]), top(&["--completions", "zsh"]));
 }
 
 #[test]

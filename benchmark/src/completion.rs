@@ -1,5 +1,5 @@
 //! What a shell needs to complete `dlio`: what its options say, and what they do not: the names of workloads and of keys, and
-//! the options of `dlio analyze`, which another program knows.
+//! the options of `dlio analyze` and `dlio top`, which other programs know.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -39,12 +39,13 @@ _dlio_workloads() {
     local typed="${COMP_LINE:0:COMP_POINT}"
     local word="${typed##*[[:space:]]}"
     local show='[[:space:]]workloads[[:space:]]+show[[:space:]]+[^[:space:]]*$'
-    if [[ "${COMP_WORDS[1]}" == analyze && ${COMP_CWORD} -gt 1 ]]; then
-        declare -F _dlio-analyze >/dev/null || source <(dlio-analyze completions bash 2>/dev/null)
-        declare -F _dlio-analyze >/dev/null || return 0
-        COMP_WORDS=(dlio-analyze "${COMP_WORDS[@]:2}")
+    if [[ "${COMP_WORDS[1]}" =~ ^(analyze|top)$ && ${COMP_CWORD} -gt 1 ]]; then
+        local other="dlio-${COMP_WORDS[1]}"
+        declare -F "_${other}" >/dev/null || source <("${other}" completions bash 2>/dev/null)
+        declare -F "_${other}" >/dev/null || return 0
+        COMP_WORDS=("${other}" "${COMP_WORDS[@]:2}")
         COMP_CWORD=$((COMP_CWORD - 1))
-        _dlio-analyze dlio-analyze "$2" "$3"
+        "_${other}" "${other}" "$2" "$3"
     elif [[ "${word}" =~ ^([+~]*)(workload[.][^=]*)$ ]]; then
         COMPREPLY=( $(compgen -P "${BASH_REMATCH[1]}" -W "KEYS" -- "${BASH_REMATCH[2]}") )
         compopt -o nospace 2>/dev/null
@@ -60,8 +61,17 @@ _dlio_workloads() {
 complete -F _dlio_workloads -o bashdefault -o default dlio
 "#;
 
-/// Words behind `analyze` are completed as a command line of its own.
-const FISH: &str = "complete -c dlio -n \"__fish_seen_subcommand_from analyze\" -a \"(complete -C\\\"dlio-analyze \\\"(commandline -ct))\"\n";
+/// Words behind these are completed as a command line of the program's own.
+const OTHERS: [&str; 2] = ["analyze", "top"];
+
+fn fish_of_others() -> String {
+    let row = |verb: &str| {
+        format!(
+            "complete -c dlio -n \"__fish_seen_subcommand_from {verb}\" -a \"(complete -C\\\"dlio-{verb} \\\"(commandline -ct))\"\n"
+        )
+    };
+    OTHERS.map(row).concat()
+}
 
 /// The words that may stand in two places of the script.
 fn zsh(script: &str, names: &[&str]) -> String {
@@ -81,5 +91,5 @@ fn fish(names: &[&str]) -> String {
         format!("complete -c dlio -n \"__fish_seen_subcommand_from {verb}\" -f -a \"{}\"\n", words.join(" "))
     };
     let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
-    row("bench", &assigned) + &row("show", &names) + FISH
+    row("bench", &assigned) + &row("show", &names) + &fish_of_others()
 }

@@ -468,12 +468,17 @@ fn shells_complete_the_names_of_workloads() {
     let keys = completed("dlio bench ++workload.dataset.num_f", "dlio bench ++workload.dataset.num_f");
     assert!(keys.split_whitespace().any(|key| key == "++workload.dataset.num_files_train="), "{keys}");
     assert!(keys.split_whitespace().all(|key| key.starts_with("++workload.dataset.num_f")), "{keys}");
-    // What stands behind `analyze` the other program completes.
-    let other = folder.path().join("dlio-analyze");
-    std::fs::write(&other, "#!/bin/sh\necho '_dlio-analyze() { COMPREPLY=(\"$1 $2 ${COMP_WORDS[COMP_CWORD]}\"); }'\n")
-        .unwrap();
-    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    assert_eq!(completed("dlio analyze t --fu", "dlio analyze t --fu"), "dlio-analyze --fu --fu\n");
+    // What stands behind `analyze` and `top` other programs complete.
+    for (verb, word) in [("analyze", "--fu"), ("top", "--on")] {
+        let other = folder.path().join(format!("dlio-{verb}"));
+        let script =
+            format!("#!/bin/sh\necho '_dlio-{verb}() {{ COMPREPLY=(\"$1 $2 ${{COMP_WORDS[COMP_CWORD]}}\"); }}'\n");
+        std::fs::write(&other, script).unwrap();
+        std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let line = format!("dlio {verb} t {word}");
+        assert_eq!(completed(&line, &line), format!("dlio-{verb} {word} {word}\n"));
+        assert!(stdout(&dlio(&folder, &["completions", "fish"])).contains(&format!("dlio-{verb} ")));
+    }
     let others = ["zsh", "fish"].map(|shell| stdout(&dlio(&folder, &["completions", shell])));
     assert!(others.iter().all(|script| script.contains("workload=unet3d ") && script.contains(" unet3d_h100")));
 }

@@ -1,5 +1,6 @@
 //! The command `dlio top`.
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,6 +43,10 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "bytes")]
     sort: Order,
 
+    /// Print what a shell needs to complete this command
+    #[arg(long, value_name = "SHELL", value_enum)]
+    completions: Option<clap_complete::Shell>,
+
     /// Write the page of the manual into a folder
     #[arg(long, value_name = "FOLDER")]
     man: Option<PathBuf>,
@@ -76,7 +81,10 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(plain(std::env::args_os().collect()));
+    if let Some(shell) = arguments.completions {
+        return ended(print_completions(shell));
+    }
     if let Some(folder) = &arguments.man {
         return ended(write_manual(folder));
     }
@@ -95,6 +103,22 @@ fn ended(outcome: io::Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `dlio-top completions bash` is how dlio says it; a folder of that name is one.
+fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
+    if typed.len() == 3 && typed[1] == "completions" && !Path::new("completions").exists() {
+        typed[1] = "--completions".into();
+    }
+    typed
+}
+
+/// Made in memory first: the generator takes every write for granted.
+fn print_completions(shell: clap_complete::Shell) -> io::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "dlio-top", &mut script);
+    let mut out = io::stdout().lock();
+    out.write_all(&script).and_then(|()| out.flush())
 }
 
 /// The manual page: `--help` for `man`.
