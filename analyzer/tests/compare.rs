@@ -38,6 +38,18 @@ fn report(folder: &Folder, name: &str, wall_ns: i64, more: Value) -> String {
     path.display().to_string()
 }
 
+#[test]
+fn reports_of_some_sections_alone_are_said_to_be() {
+    let folder = Folder::new("sections-alone");
+    let a = trace(&folder, "a", &Plan { events: 1000, ..Plan::default() });
+    let part = folder.path().join("part.json").display().to_string();
+    printed(&[&a, "--section", "functions,time", "--format", "json", "-o", &part]);
+    let told = text(&analyze(&[&a, "--compare", &part]).stderr);
+    assert!(told.contains("some sections alone") && told.contains("no allocation, no dataset;"), "{told}");
+    let told = text(&analyze(&[&a, "--section", "time", "--format", "json", "--compare", &a]).stderr);
+    assert!(told.contains("--section") && told.contains("cannot be used with"), "{told}");
+}
+
 fn metric<'a>(comparison: &'a Value, name: &str) -> &'a Value {
     let mut metrics = comparison["metrics"].as_array().unwrap().iter();
     metrics.find(|metric| metric["metric"] == name).unwrap_or_else(|| panic!("{name}"))

@@ -38,7 +38,7 @@ pub struct Arguments {
     pub full: bool,
 
     /// Print these sections of the summary alone, in full
-    #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = sections())]
+    #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
     /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules that

@@ -103,7 +103,7 @@ fn run_of(arguments: &Arguments, limits: &Limits, typed: &str, lacking: &mut boo
             serde_json::to_string(&summary).expect("a summary of plain values")
         }
     };
-    let mut run = Run::of(&report).map_err(|error| unusable(error.to_string()))?;
+    let mut run = Run::written(&report).map_err(unusable)?;
     if let Some(path) = arguments.html.as_ref().filter(|_| arguments.compare.is_empty()) {
         let report = serde_json::from_str(&report).map_err(|error| unusable(error.to_string()))?;
         html::write_report(&report, typed, path)?;

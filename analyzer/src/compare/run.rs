@@ -177,10 +177,32 @@ fn sums_of(columns: &[StepPart], part: PerStep) -> impl Iterator<Item = Weighted
     })
 }
 
+/// The sections that no report is without.
+#[derive(Deserialize)]
+struct Whole {
+    allocation: Option<serde::de::IgnoredAny>,
+    dataset: Option<serde::de::IgnoredAny>,
+    time: Option<serde::de::IgnoredAny>,
+}
+
 impl Run {
     /// From a report as JSON.
     pub fn of(report: &str) -> serde_json::Result<Run> {
         serde_json::from_str(report)
+    }
+
+    /// The same of what somebody wrote. A report of some sections alone has no figures that could be compared.
+    pub fn written(report: &str) -> Result<Run, String> {
+        let whole: Whole = serde_json::from_str(report).map_err(|error| error.to_string())?;
+        let parts = [("allocation", whole.allocation), ("dataset", whole.dataset), ("time", whole.time)];
+        let lacking: Vec<_> = parts.iter().filter(|(_, part)| part.is_none()).map(|(name, _)| *name).collect();
+        match lacking.is_empty() {
+            true => Run::of(report).map_err(|error| error.to_string()),
+            false => Err(format!(
+                "it is a report of some sections alone (--section, --findings) and has no {}; write it without",
+                lacking.join(", no ")
+            )),
+        }
     }
 
     /// A sum over its trainers; `None` where it is not known of one, or where there are none.
