@@ -49,6 +49,38 @@ fn files(summary: &Summary) -> BTreeMap<&str, (u64, u64)> {
     files.map(|file| (file.path.as_str(), (file.use_.bytes_read, file.use_.bytes_written))).collect()
 }
 
+#[test]
+fn processes_that_have_names_for_numbers_are_told_apart() {
+    let event =
+        |pid: &str, ts: u32| format!(r#"{{"name":"a","cat":"compute","ph":"X",{pid}"tid":1,"ts":{ts},"dur":2}}"#);
+    let pids =
+        [r#""pid":"rank 3","#, r#""pid":"rank 4","#, r#""pid":4294967303,"#, r#""pid":8589934599,"#, r#""pid":7,"#, ""];
+    let events = |many: u32| {
+        let events: Vec<_> = (0..many).flat_map(|at| pids.map(|pid| event(pid, at))).collect();
+        format!("[{}]", events.join(",\n"))
+    };
+    let summary = read_text("named.json", events(20));
+    let mut told: Vec<_> =
+        summary.processes.iter().map(|row| (row.called.as_str(), row.pid, row.work.events)).collect();
+    told.sort_unstable();
+    let names: Vec<_> = told.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names, ["", "", "4294967303", "8589934599", "rank 3", "rank 4"]);
+    assert!(told[2..].iter().all(|(_, pid, _)| *pid < 0) && told.iter().all(|(.., events)| *events == 20), "{told:?}");
+    assert_eq!((told[0].1, told[1].1, summary.allocation.pids), (0, 7, 6));
+    // However long it is, and in how many pieces it is read.
+    let long = read_text("named-long.json", events(20_000));
+    let again: Vec<_> = long.processes.iter().map(|row| (row.called.as_str(), row.pid)).collect();
+    assert!(told.iter().all(|(name, pid, _)| again.contains(&(*name, *pid))) && again.len() == 6, "{again:?}");
+}
+
+#[test]
+fn events_without_a_process_are_said_to_be() {
+    let summary = read_text("nobodys.json", r#"[{"name":"a","ph":"X","tid":"main","ts":1,"dur":2}]"#);
+    let remark = summary.damage.iter().find(|note| note.remark).unwrap();
+    assert!(remark.what.contains("without a process id"), "{remark:?}");
+    assert_eq!((summary.allocation.pids, summary.allocation.threads), (1, 1));
+}
+
 fn dftracer_line(name: &str, cat: &str, pid: u32, ph: u32, args: &str) -> String {
     format!(
         "{{\"name\":\"{name}\",\"cat\":\"{cat}\",\"pid\":{pid},\"tid\":{pid},\"ts\":5,\"dur\":1,\"ph\":{ph},\"args\":{{{args}}}}}\n"

@@ -11,13 +11,14 @@
 //! by hashes, which lines of their own resolve. Its aggregates say how many calls there were and not when: they count as
 //! lost.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use dlio_schemas::chrome::LOSS;
 use dlio_schemas::native::fields::key as fact;
 use dlio_schemas::ops::{Layer, OpInfo};
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 
 use super::arguments::SOURCE;
 use super::calls::{self, Beside, has_source};
@@ -48,6 +49,8 @@ pub struct JsonParser {
     /// Of the kind being looked up.
     key: Vec<u8>,
     processes: Map<(i64, Box<[u8]>), u32>,
+    /// Processes and threads of which it was said that they have names in the place of numbers.
+    named: HashSet<(u32, i64, i64), RandomState>,
     /// Process id, hash of the host and number of the process of the event before.
     process_last: Option<(i64, u128, u32)>,
     paths: Map<Box<[u8]>, u32>,
@@ -106,8 +109,11 @@ const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
 
 /// The remark on process ids that no system gives.
-const WIDE_NUMBERS: &str =
-    "process ids of more than 32 bits: their lower 32 bits are shown, and those alike in these count as one process";
+const NAMED_PROCESSES: &str = "process ids that are no numbers, or of more than 32 bits: each is a process of its own under a negative \
+     number, and stands as its program where nothing else names that";
+
+/// The remark on events that do not say which process they are of.
+const NO_PROCESS: &str = "events without a process id: they count as those of process 0";
 
 /// The remark of an export on what it was made from.
 const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
@@ -139,8 +145,10 @@ struct Event<'a> {
     misses_dur: bool,
     pid: i64,
     tid: i64,
-    /// The name in the place of a process id, where that is none.
+    /// The name in the place of a process id, where that is none; and of a thread's.
     track: Option<&'a [u8]>,
+    thread: Option<&'a [u8]>,
+    has_pid: bool,
     id: &'a [u8],
     /// The arguments, and all of them as they stand in the text.
     args: Vec<(&'a [u8], Json<'a>)>,
@@ -204,11 +212,11 @@ impl<'a> Event<'a> {
                 self.dur = scale.length(value, None);
                 self.misses_dur = self.dur.is_none() && value != Json::Word(b"null");
             }
-            (key::PID, value) => match value.integer() {
-                Some(pid) => self.pid = pid,
-                None => self.track = Some(value.raw()),
-            },
-            (key::TID, value) => self.tid = value.integer().unwrap_or(0),
+            (key::PID, value) => {
+                (self.pid, self.track) = number_or_name(value);
+                self.has_pid = self.pid != 0 || value.integer().is_some();
+            }
+            (key::TID, value) => (self.tid, self.thread) = number_or_name(value),
             (key::ID | key::ID2, Json::Text(id) | Json::Word(id) | Json::Object(id)) => self.id = id,
             _ => {}
         }
@@ -222,6 +230,22 @@ impl<'a> Event<'a> {
     fn host(&self) -> Option<&'a [u8]> {
         self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| value.raw())
     }
+}
+
+/// The number of a process or thread; where that is a name, one that is its own.
+#[inline]
+fn number_or_name(value: Json<'_>) -> (i64, Option<&[u8]>) {
+    match value.integer() {
+        Some(number) => (number, None),
+        None if value == Json::Word(b"null") => (0, None),
+        None => (own_number(value.raw()), Some(value.raw())),
+    }
+}
+
+/// A negative number that nothing has but what is called so: the same in every reading, whoever reads.
+#[cold]
+fn own_number(name: &[u8]) -> i64 {
+    if name.is_empty() { 0 } else { -1 - (FixedState::default().hash_one(name) >> 33) as i64 }
 }
 
 /// The bytes of a number or a text.
@@ -338,6 +362,7 @@ impl JsonParser {
             kinds: Map::default(),
             key: Vec::new(),
             processes: Map::default(),
+            named: HashSet::default(),
             process_last: None,
             paths: Map::default(),
             open: HashMap::new(),
@@ -388,7 +413,34 @@ impl JsonParser {
     }
 
     fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
-        self.process_at(event.pid, event.host().unwrap_or(b""), into)
+        let proc = self.process_at(event.pid, event.host().unwrap_or(b""), into);
+        if event.track.is_some() || event.thread.is_some() || !event.has_pid {
+            self.name(proc, event, into);
+        }
+        proc
+    }
+
+    /// Says what is known of a process or a thread that has a name in the place of its number, or nothing.
+    #[cold]
+    fn name(&mut self, proc: u32, event: &Event, into: &mut Threads) {
+        let text = |name: &[u8]| Json::Text(name).text().into_owned();
+        let (track, thread) =
+            (event.track.filter(|name| !name.is_empty()), event.thread.filter(|name| !name.is_empty()));
+        if !self.named.insert((proc, event.pid, event.tid)) {
+            return;
+        }
+        match track {
+            Some(_) => into.remarks(NAMED_PROCESSES),
+            None if !event.has_pid => into.remarks(NO_PROCESS),
+            None => {}
+        }
+        let tid = event.tid as i32;
+        into.catalog.amend(proc, |process| {
+            process.program = process.program.take().or(track.map(text));
+            if let Some(thread) = thread.filter(|_| !process.threads.iter().any(|(known, _)| *known == tid)) {
+                process.threads.push((tid, text(thread)));
+            }
+        });
     }
 
     #[inline]
@@ -402,11 +454,14 @@ impl JsonParser {
         let proc = match self.processes.get(&key) {
             Some(&proc) => proc,
             None => {
-                if pid as i32 as i64 != pid {
-                    into.remarks(WIDE_NUMBERS);
+                let (rank, wide) = (self.header.rank, (pid as i32 as i64 != pid).then(|| pid.to_string()));
+                let shown = wide.as_ref().map_or(pid, |digits| own_number(digits.as_bytes()));
+                if wide.is_some() {
+                    into.remarks(NAMED_PROCESSES);
                 }
-                let rank = self.header.rank;
-                let proc = into.process(&self.host_name(pid, host), pid as i32, |process| process.rank = rank);
+                let proc = into.process(&self.host_name(pid, host), shown as i32, |process| {
+                    (process.rank, process.program) = (rank, wide);
+                });
                 self.processes.insert(key, proc);
                 proc
             }
@@ -602,7 +657,8 @@ impl JsonParser {
             _ => return None,
         };
         let known = self.known(event, origin, into).filter(|known| !known.call.is_some_and(has_source))?;
-        if is_of_the_tracer(event) || event.track.is_some() || event.arg(b"newpath_hash").is_some() {
+        if is_of_the_tracer(event) || event.track.is_some() && self.header.torch || event.arg(b"newpath_hash").is_some()
+        {
             return None;
         }
         let (call, dur) = match origin {
