@@ -290,6 +290,12 @@ fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() 
         ),
         ("t.102", "1700000000.45 read(3, \"x\", 40) = 40 <0.01>\n1700000001.8 +++ exited with 0 +++\n"),
     ];
+    let folder = Folder::new("foreign-ff-paths");
+    files_of_run.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+    let trace = Trace::open(&[folder.path().display().to_string()], 1).unwrap();
+    // Whoever asks whether it has changed meanwhile asks of all of them.
+    let paths: Vec<_> = trace.sources[0].paths().iter().map(|path| path.extension().unwrap().to_owned()).collect();
+    assert_eq!((trace.sources.len(), paths), (1, ["100", "101", "102"].map(Into::into).to_vec()));
     let summary = read_texts("ff", &files_of_run.map(|(name, text)| (name, text.as_bytes())));
     assert_eq!(files(&summary)["/a"], (70, 0));
     let who: Vec<_> = summary.processes.iter().map(|p| (p.pid, p.program.as_str(), p.ended.as_str())).collect();

@@ -234,7 +234,7 @@ fn each(ranges: &[(u32, u32)]) -> impl Iterator<Item = u32> {
 
 /// That what was read is still the same: only then it belongs to what was asked for.
 fn check_read(described: &Described, trace: &Trace, sources: impl Iterator<Item = u32>) -> Result<(), String> {
-    let read: HashSet<&Path> = sources.map(|source| trace.sources[source as usize].path()).collect();
+    let read: HashSet<&Path> = sources.flat_map(|source| trace.sources[source as usize].paths()).collect();
     check_files(described, described.files.iter().filter(|file| read.contains(described.place(file).as_path())))
 }
 

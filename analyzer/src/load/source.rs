@@ -67,6 +67,11 @@ pub struct Opening<'a> {
 pub trait Source: Send + Sync {
     fn path(&self) -> &Path;
 
+    /// All files that it is read from.
+    fn paths(&self) -> Vec<&Path> {
+        vec![self.path()]
+    }
+
     /// The file whose rows are those of the table `events` as they stand, if that is what it reads.
     fn table(&self) -> Option<&Path> {
         None

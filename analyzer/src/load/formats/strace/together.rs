@@ -73,6 +73,10 @@ impl Source for Together {
         &self.files[0].1
     }
 
+    fn paths(&self) -> Vec<&Path> {
+        self.files.iter().map(|(_, path, _)| path.as_path()).collect()
+    }
+
     fn units(&self, source: u32) -> Vec<Unit> {
         vec![whole(source, self.files.iter().map(|(_, _, size)| size).sum())]
     }
