@@ -41,11 +41,11 @@ _dlio_workloads() {
     local show='[[:space:]]workloads[[:space:]]+show[[:space:]]+[^[:space:]]*$'
     if [[ "${COMP_WORDS[1]}" =~ ^(analyze|top)$ && ${COMP_CWORD} -gt 1 ]]; then
         local other="dlio-${COMP_WORDS[1]}"
-        declare -F "_${other}" >/dev/null || source <("${other}" completions bash 2>/dev/null)
-        declare -F "_${other}" >/dev/null || return 0
+        complete -p "${other}" >/dev/null 2>&1 || source <("${other}" completions bash 2>/dev/null)
+        [[ "$(complete -p "${other}" 2>/dev/null)" =~ -F[[:space:]]([^[:space:]]+) ]] || return 0
         COMP_WORDS=("${other}" "${COMP_WORDS[@]:2}")
         COMP_CWORD=$((COMP_CWORD - 1))
-        "_${other}" "${other}" "$2" "$3"
+        "${BASH_REMATCH[1]}" "${other}" "$2" "$3"
     elif [[ "${word}" =~ ^([+~]*)(workload[.][^=]*)$ ]]; then
         COMPREPLY=( $(compgen -P "${BASH_REMATCH[1]}" -W "KEYS" -- "${BASH_REMATCH[2]}") )
         compopt -o nospace 2>/dev/null

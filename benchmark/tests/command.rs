@@ -471,8 +471,8 @@ fn shells_complete_the_names_of_workloads() {
     // What stands behind `analyze` and `top` other programs complete.
     for (verb, word) in [("analyze", "--fu"), ("top", "--on")] {
         let other = folder.path().join(format!("dlio-{verb}"));
-        let script =
-            format!("#!/bin/sh\necho '_dlio-{verb}() {{ COMPREPLY=(\"$1 $2 ${{COMP_WORDS[COMP_CWORD]}}\"); }}'\n");
+        let function = "() { COMPREPLY=(\"$1 $2 ${COMP_WORDS[COMP_CWORD]}\"); }";
+        let script = format!("#!/bin/sh\necho '_of_{verb}{function}; complete -F _of_{verb} -o default dlio-{verb}'\n");
         std::fs::write(&other, script).unwrap();
         std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let line = format!("dlio {verb} t {word}");

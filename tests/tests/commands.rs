@@ -62,6 +62,23 @@ fn processes_are_counted_once_whatever_they_run() {
     assert!(json.contains(&format!("\"processes\": {programs},")) && json.contains("\"pids\": 4,"), "{json}");
 }
 
+#[test]
+fn shells_complete_what_stands_behind_other_programs_verbs() {
+    let sandbox = Sandbox::new("commands.completed").unwrap();
+    let programs = artefacts::command("dlio").unwrap().parent().unwrap().display().to_string();
+    // As readline calls it.
+    let completed = |verb: &str, word: &str| {
+        let script = format!(
+            "source <(dlio completions bash); COMP_LINE='dlio {verb} {word}'; COMP_POINT=${{#COMP_LINE}}
+             COMP_WORDS=(dlio {verb} {word}); COMP_CWORD=2; _dlio_workloads dlio '{word}' '{verb}'; echo ${{COMPREPLY[@]}}"
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).env("PATH", format!("{programs}:/usr/bin:/bin"));
+        String::from_utf8_lossy(&sandbox.run(&mut bash, true).unwrap().output).trim().to_string()
+    };
+    assert_eq!((completed("analyze", "--simi"), completed("top", "--on")), ("--similarity".into(), "--once".into()));
+}
+
 /// Makes a ring of io_uring: by liburing, which is loaded for this program alone, or by itself. 77 where that is not there, or
 /// not allowed.
 const RING: &str = r#"
