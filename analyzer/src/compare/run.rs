@@ -199,8 +199,8 @@ impl Run {
         match lacking.is_empty() {
             true => Run::of(report).map_err(|error| error.to_string()),
             false => Err(format!(
-                "it is a report of some sections alone (--section, --findings) and has no {}; write it without",
-                lacking.join(", no ")
+                "it has some sections alone, without {} (--section or --findings was given when it was written)",
+                lacking.join(" and ")
             )),
         }
     }
