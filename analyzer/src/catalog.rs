@@ -332,6 +332,11 @@ impl Catalog {
         self.files_from(0)
     }
 
+    /// True if the path of a file begins so.
+    pub fn has_file_like(&self, start: &str) -> bool {
+        self.files.lock().expect("files").texts.iter().any(|path| path.starts_with(start))
+    }
+
     /// The paths from number `from` on: what was not known when somebody looked last.
     pub fn files_from(&self, from: usize) -> Vec<Arc<str>> {
         self.files.lock().expect("files").texts.get(from..).unwrap_or_default().to_vec()

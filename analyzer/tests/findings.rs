@@ -115,6 +115,44 @@ fn the_first_screen_says_what_to_change_within_its_size() {
     }
 }
 
+/// A trainer without spans that takes what two readers make through a pipe, and works for as long again.
+fn taking(bytes: i64, memory: &str) -> Vec<Script> {
+    const STEPS: u64 = 40;
+    let worker = |number: u64| {
+        let mut worker = Script::new(200 + number as i32, 100);
+        worker.at(20);
+        for step in 0..STEPS {
+            message(&mut worker, Op::READ, 90);
+            worker.load(&sample(number, step), MIB, 18_000);
+            if !memory.is_empty() {
+                worker.load(memory, MIB, 100);
+            }
+            worker.call(Op::WRITE, "<pipe>", 10, (POS_UNKNOWN, bytes, bytes));
+            worker.at((step + 1) * 40_000);
+        }
+        worker
+    };
+    let mut trainer = Script::new(100, 1);
+    for step in 0..STEPS {
+        trainer.at(step * 40_000 + 10).call(Op::READ, "<pipe>", 20_000, (POS_UNKNOWN, bytes, bytes)).rest(19_000);
+    }
+    vec![trainer, worker(0), worker(1)]
+}
+
+#[test]
+fn remedies_have_the_words_of_pytorch_where_the_trace_tells_of_it() {
+    let words = |name: &str, processes: Vec<Script>| {
+        let report = report(&written(name, processes), &[]);
+        let all: Vec<_> =
+            report["findings"].as_array().unwrap().iter().filter_map(|it| it["remedy"].as_str()).collect();
+        all.join(" ")
+    };
+    let (any, torch) = (words("any", taking(MIB, "")), words("torch", taking(MIB, "/dev/shm/torch_7_1_2")));
+    let own = ["num_workers", "prefetch_factor", "persistent_workers", "torch.", "DataLoader", "Dataset", "drop_last"];
+    assert!(own.iter().all(|word| !any.contains(word)), "{any}");
+    assert!(any.contains("more readers") && torch.contains("more num_workers"), "{torch}");
+}
+
 #[test]
 fn limits_are_changed_and_rules_left_out() {
     let trace = written("limits", slow_storage(&Loader::starved()));

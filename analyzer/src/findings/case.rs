@@ -92,7 +92,7 @@ impl Waited {
 
 /// The run that would show a training.
 pub const RECORD_TRAINING: &str = "spans say when a training waits and computes: dliotrace.torch.instrument(), \
-    dliotrace's own, or those of dlio bench; worker processes of PyTorch are recognised without";
+    dliotrace's own, or those of dlio bench; worker processes that hand batches over (PyTorch's do) are recognised without";
 
 /// The run that would show calls.
 pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
@@ -259,6 +259,12 @@ pub const COPY_NS_A_BYTE: f64 = 0.125;
 
 /// The least time of a call that finds its bytes in memory.
 pub const CALL_NS: f64 = 1500.0;
+
+/// A remedy in the words of any training, or of PyTorch where the trace tells of it and its words are others.
+pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'static str {
+    let is_torch = summary.training.iter().any(|group| group.torch);
+    if is_torch && !torch.is_empty() { torch } else { any }
+}
 
 /// Some calls taken together.
 pub struct Calls {

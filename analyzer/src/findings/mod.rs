@@ -13,7 +13,7 @@ pub mod requests;
 pub mod rules;
 pub mod small;
 
-use case::{Case, EVIDENCE_MAX, Judgement, Worth};
+use case::{Case, EVIDENCE_MAX, Judgement, Worth, in_words};
 use limits::{ALL, Limits};
 use rules::RULES;
 
@@ -61,6 +61,8 @@ pub struct Rule {
     pub silences_rules: &'static [&'static str],
     /// The change to make, in the words of a training job.
     pub remedy: &'static str,
+    /// The same in the words of PyTorch, where the trace tells of it; empty where the words are the same.
+    pub torch: &'static str,
     /// The same in the words of any program, where nothing tells of training; empty where the words are the same.
     pub elsewhere: &'static str,
     /// The command that shows whether that helped.
@@ -72,7 +74,10 @@ impl Rule {
     /// What to change, in the words of what was traced.
     fn remedy_for(&self, summary: &Summary) -> &'static str {
         let trains = !summary.training.is_empty() || !summary.steps.is_empty() || summary.time.compute_ns.is_some();
-        if trains || self.elsewhere.is_empty() { self.remedy } else { self.elsewhere }
+        match trains {
+            false if !self.elsewhere.is_empty() => self.elsewhere,
+            _ => in_words(summary, self.remedy, self.torch),
+        }
     }
 }
 
@@ -242,7 +247,8 @@ mod tests {
     fn findings_md_lists_every_rule() {
         let written = include_str!("../../FINDINGS.md");
         for rule in RULES {
-            let row = format!("| `{}` | {} | {} | {} |", rule.id, rule.asks, rule.remedy, rule.elsewhere);
+            let Rule { id, asks, remedy, torch, elsewhere, .. } = rule;
+            let row = format!("| `{id}` | {asks} | {remedy} | {torch} | {elsewhere} |");
             assert!(written.lines().any(|line| line == row), "FINDINGS.md lacks the row\n{row}");
         }
     }

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "keep files open, cache the index of zip, Parquet or HDF5 files: their end is read before their beginning",
+    torch: "",
     elsewhere: "keep files open, and in memory what lies at their end and is read before their beginning (an index, a footer)",
     verify: COMPARE,
     judge,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "training: fine; a benchmark of storage: data of 5 times the memory, or O_DIRECT",
+    torch: "",
     elsewhere: "fine, unless storage is what is measured: then data of 5 times the memory, or O_DIRECT",
     verify: COMPARE,
     judge,

@@ -13,6 +13,7 @@ pub const RULE: Rule = Rule {
     silences: &[Group::Loader, Group::Access, Group::Metadata],
     silences_rules: &[],
     remedy: "leave the loader alone: faster reading would not be noticed",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -16,6 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a shorter search path (PYTHONPATH, LD_LIBRARY_PATH), the environment in one image, a list in place of trying",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -16,6 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "EIO, ESTALE: storage or mount; ENOSPC, EDQUOT: room; EMFILE, ENFILE: close files, ulimit -n; ETIMEDOUT: the server",
+    torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section failures",
     judge,

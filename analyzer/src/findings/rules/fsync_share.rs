@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "one fsync at the end of a checkpoint, fdatasync where the size stays, none for logs; save asynchronously",
+    torch: "",
     elsewhere: "one fsync at the end in place of many, fdatasync where the size stays, several changes in one transaction",
     verify: COMPARE,
     judge,

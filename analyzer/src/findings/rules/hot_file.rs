@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "stripe or replicate that file, or read it once and hand it on",
+    torch: "",
     elsewhere: "move that file to faster storage, or read it once and keep it in memory",
     verify: COMPARE,
     judge,

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, named};
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::Confidence;
 use crate::summary::units::{share, time};
@@ -15,7 +15,8 @@ pub const RULE: Rule = Rule {
     asks: "training waits for batches for 5 % of its time or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "see which of the findings below names the cause; without one: more num_workers, a larger prefetch_factor",
+    remedy: "see which of the findings below names the cause; without one: more readers, more batches made ahead",
+    torch: "see which of the findings below names the cause; without one: more num_workers, a larger prefetch_factor",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -25,9 +26,13 @@ pub const RULE: Rule = Rule {
 const STARTING: f64 = 0.01;
 
 /// Where readers start for most of the wait, and where there are none.
-const START_REMEDY: &str = "persistent_workers=True, lighter imports in workers, fork or forkserver in place of spawn; \
+const START_REMEDY: &str = "keep readers from one epoch to the next, less for them to load before they begin; in a longer run the \
+    start is a smaller part";
+const START_TORCH: &str = "persistent_workers=True, lighter imports in workers, fork or forkserver in place of spawn; \
     in a longer run the start is a smaller part";
-const OWN_REMEDY: &str = "num_workers of 1 or more, so that others read the next batch while it computes; see the findings below \
+const OWN_REMEDY: &str = "let another thread or process read the next batch while it computes; see the findings below for what \
+    takes its time";
+const OWN_TORCH: &str = "num_workers of 1 or more, so that others read the next batch while it computes; see the findings below \
     for what takes its time";
 
 fn judge(case: &Case) -> Judgement {
@@ -45,8 +50,8 @@ fn judge(case: &Case) -> Judgement {
     }
     let is_start = 2 * waited.starting_ns > waited.waited_ns;
     let remedy = match (is_start, case.reads_itself()) {
-        (true, _) => Some(START_REMEDY),
-        (false, true) => Some(OWN_REMEDY),
+        (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),
+        (false, true) => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         _ => None,
     };
     Judgement {

@@ -16,6 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "let rank 0 list and broadcast the names, or keep an index file beside the data set",
+    torch: "",
     elsewhere: "let one process list the folder and hand the names on, or keep an index file beside it",
     verify: COMPARE,
     judge,

@@ -1,6 +1,6 @@
 //! Readers are busy with something else than reading.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited};
+use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
@@ -13,14 +13,17 @@ pub const RULE: Rule = Rule {
     asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more num_workers",
+    remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more readers",
+    torch: "faster storage would win nothing: decode or resize ahead of time, another format or library, more num_workers",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Where training reads by itself.
-const OWN_REMEDY: &str = "faster storage would win nothing: num_workers of 1 or more, decode or resize ahead of time, another \
+const OWN_REMEDY: &str = "faster storage would win nothing: let another thread or process make the next batch while it computes, \
+    decode or resize ahead of time, another format or library";
+const OWN_TORCH: &str = "faster storage would win nothing: num_workers of 1 or more, decode or resize ahead of time, another \
     format or library";
 
 fn judge(case: &Case) -> Judgement {
@@ -46,7 +49,7 @@ fn judge(case: &Case) -> Judgement {
             ),
         },
         evidence: evidence(case),
-        remedy: own.then_some(OWN_REMEDY),
+        remedy: own.then(|| in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         worth: Some(waited.worth_at_work()),
         confidence: Some(waited.confidence()),
         ..Judgement::default()

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "open read-only what is only read, HDF5_USE_FILE_LOCKING=FALSE for such files, a file a rank for what is written",
+    torch: "",
     elsewhere: "hold locks for less long, open read-only what is only read, a file for each process that writes",
     verify: COMPARE,
     judge,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep handles open, fewer and larger files",
+    torch: "",
     elsewhere: "fewer and larger files where that can be chosen; keep files open; ask about each once, several at a time",
     verify: COMPARE,
     judge,

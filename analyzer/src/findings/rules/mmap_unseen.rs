@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "take bytes read as a lower bound; for single rows: MADV_RANDOM, or pread them",
+    torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section metadata,functions",
     judge,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "take sizes from stat or an index, drop the check whether a file can be opened",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["backward-seeks"],
     remedy: "shuffle shards and a buffer, not offsets; sort the indices of a batch",
+    torch: "",
     elsewhere: "read in the order of the file: sort what is looked up, keep what is read again in memory (a larger cache)",
     verify: COMPARE,
     judge,

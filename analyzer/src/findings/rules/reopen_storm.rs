@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "one handle a worker, opened at its first sample and kept",
+    torch: "",
     elsewhere: "open the file once and keep it open",
     verify: COMPARE,
     judge,

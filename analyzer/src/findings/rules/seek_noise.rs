@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "no tell() for each record, no file object wrapped again, pread where positions are known",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "align what each rank writes to 1 MiB (or the stripe), a file a rank, or collective writes (MPI-IO, HDF5)",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

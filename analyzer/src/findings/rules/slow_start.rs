@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a cached list of files, the environment on a local disk or in one image, an index that is read lazily",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

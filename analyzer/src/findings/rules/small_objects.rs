@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["small-reads"],
     remedy: "pack samples into shards (webdataset, MDS, TFRecord) of 64 MiB or more, or keep more requests in flight",
+    torch: "",
     elsewhere: "one request for what lies together: larger objects, larger ranges; or more requests in flight",
     verify: COMPARE,
     judge,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "read a sample in one call, a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
+    torch: "",
     elsewhere: "read more at once: a whole file or record in one call, a larger buffer (bs=1M, open(..., buffering=1 << 20))",
     verify: COMPARE,
     judge,

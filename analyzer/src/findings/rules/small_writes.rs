@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "a larger buffer, records written together, no single lines to shared storage",
+    torch: "",
     elsewhere: "a larger buffer (bs=1M, setvbuf), records written together",
     verify: COMPARE,
     judge,

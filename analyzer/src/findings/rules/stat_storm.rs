@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "one scan saved as an index; drop exists-then-open; os.scandir in place of listdir and stat",
+    torch: "",
     elsewhere: "look once and remember what was found; drop exists-then-open; os.scandir in place of listdir and stat",
     verify: COMPARE,
     judge,

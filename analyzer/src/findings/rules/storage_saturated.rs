@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["loader-capacity", "storage-latency-bound"],
     remedy: "fewer bytes (compression, a smaller dtype, a local copy) or more storage; more readers would only wait longer",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

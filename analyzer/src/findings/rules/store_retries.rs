@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "the way to the store and its limits: connections at once, idle timeouts, a proxy between; longer timeouts only hide it",
+    torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section failures",
     judge,

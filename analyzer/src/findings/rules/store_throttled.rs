@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "fewer requests at once, larger ones (shards, larger ranges), names spread over more prefixes, more endpoints",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "look at its node, its mount, its shard; even shards",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -17,6 +17,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "if they lie on shared storage: TMPDIR on this machine (or /dev/shm), scratch files in memory",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["small-reads", "small-writes"],
     remedy: "setvbuf, open(..., buffering=1 << 20), readinto of large buffers",
+    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "record again what is missing: fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE), whole files, a steady clock",
+    torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section damage,allocation,hosts",
     judge,

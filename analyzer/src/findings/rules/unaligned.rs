@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "align records, pad shards, HDF5 alignment (H5Pset_alignment), write what lies together in one call",
+    torch: "",
     elsewhere: "write whole blocks of 4 KiB: a buffer of that size, records padded, what lies together in one call",
     verify: COMPARE,
     judge,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "take bytes and times of I/O as lower bounds; where the program lets choose, trace it with another engine \
              (fio --ioengine=psync, libaio)",
+    torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section allocation",
     judge,

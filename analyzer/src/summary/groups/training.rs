@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::beside::Beside;
 use super::lanes::{LaneMeasure, Overlap, Track, WORK_NS};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, names, parents};
-use crate::catalog::{Catalog, Process};
+use crate::catalog::{Catalog, Kind, Origin, Process};
 use crate::summary::analysis::Analysis;
 use crate::summary::counted::{Counted, ThreadCount};
 
@@ -36,7 +36,11 @@ pub struct RankGroup {
     pub trainer: String,
     /// True if the wait is inferred from calls; otherwise spans say it.
     pub inferred: bool,
-    /// The start of the training, and how long the process had been running before; `null` where a window cuts that off.
+    /// True if the trace tells of PyTorch.
+    #[serde(default)]
+    pub torch: bool,
+    /// The start of the training, and how long the process had been running before, in the run; `null` where a window cuts
+    /// that off.
     pub start_ts: i64,
     pub startup_ns: Option<i64>,
     pub trained_ns: i64,
@@ -148,6 +152,11 @@ const MESSAGES_A_WORK: u64 = 4;
 /// The beginning of the names of memory through which PyTorch's workers hand over their batches.
 const TORCH_MEMORY: &str = "/dev/shm/torch_";
 
+/// Spans that only PyTorch's programs have, by the beginning of their names: of its profiler, of Lightning's, of our own
+/// instrumentation.
+const TORCH_SPANS: [&str; 6] =
+    ["enumerate(DataLoader)", "aten::", "Optimizer.step#", "[_TrainingEpochLoop]", "optimizer.step", "collate"];
+
 /// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
 const READER_MIN: f64 = 0.01;
 
@@ -161,6 +170,8 @@ struct Scene<'a> {
     lanes: &'a BTreeMap<LaneId, LaneMeasure>,
     /// I/O beside compute of each group of processes.
     beside: &'a BTreeMap<u32, Beside>,
+    /// True if the trace tells of PyTorch.
+    torch: bool,
     /// True if trainers were inferred: then readers are those that it was inferred from.
     by_rhythm: bool,
     /// True if spans tell of all computing.
@@ -198,7 +209,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
     let kinds = catalog.kinds();
     let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));
-    let by_rhythm = false;
+    let (torch, by_rhythm) = (tells_of_torch(catalog, &kinds), false);
     let scene = Scene {
         processes,
         parents,
@@ -209,6 +220,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         beside,
         by_rhythm,
         knows_computing,
+        torch,
         knows_calls,
         knows_start,
     };
@@ -230,7 +242,12 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
 
 /// True if a file is memory of PyTorch's.
 fn hands_over_tensors(catalog: &Catalog) -> bool {
-    catalog.files().iter().any(|path| path.starts_with(TORCH_MEMORY))
+    catalog.has_file_like(TORCH_MEMORY)
+}
+
+fn tells_of_torch(catalog: &Catalog, kinds: &[Kind]) -> bool {
+    let is_its = |kind: &Kind| TORCH_SPANS.iter().any(|name| kind.name.starts_with(name));
+    kinds.iter().any(|kind| kind.origin == Origin::Span && is_its(kind)) || hands_over_tensors(catalog)
 }
 
 impl Scene<'_> {
@@ -326,6 +343,7 @@ impl Scene<'_> {
             start_ts: from,
             startup_ns: self.knows_start.then_some((from - began).max(0)),
             trained_ns: to - from,
+            torch: self.torch,
             waited_ns: wait.waited,
             wait_start_ns: wait.shares.map(|shares| shares.start),
             wait_io_ns: wait.shares.map(|shares| shares.io),

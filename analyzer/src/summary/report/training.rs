@@ -33,7 +33,7 @@ impl Section for Training {
         rows; a query over `events` where `name` is fetch gives the waits themselves.";
     const FIELDS: &'static str = "\
         a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that trains), `rank`, `trainer` (its \
-        name), `inferred` (no span says it), `start_ts`, `startup_ns` (since the process began; `null` under a filter of time, which cuts that off), `trained_ns`, \
+        name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that off), `trained_ns`, \
         `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
         then in I/O and busy elsewhere), \
         `computed_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
