@@ -403,7 +403,46 @@ fn what_show_sql_prints_is_taken_as_a_query() {
         assert!(rows.is_array(), "{}: {rows}", section.name);
         asked += 1;
     }
-    assert!(asked > 8 && printed(&["--explain"]).contains("There is no SQL for it"));
+    assert!(asked > 8 && in_one_line(&printed(&["--explain"])).contains("There is no SQL for it"));
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_rule_a_section_or_a_figure_is_explained_by_its_name() {
+    let (_folder, trace) = made("explained");
+    let rule = printed(&["--explain", "small-reads"]);
+    assert!(rule.starts_with("small-reads: a rule of the findings.") && rule.contains("(small-reads.time)"), "{rule}");
+    assert!(printed(&["--explain", "Split of time"]).starts_with("time\n  Split of time: "));
+    assert!(printed(&["--explain", "wait.share"]).starts_with("wait.share (share): "));
+    assert!(refused(&["--explain", "smal-reads"]).contains("did you mean small-reads?"));
+    for text in [printed(&["--explain"]), rule] {
+        assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("FINDINGS.md"), "{text}");
+    }
+    // A trace may stand behind it as well as before it.
+    for words in [[&trace[..], "--explain"], ["--explain", &trace]] {
+        let both = printed(&words);
+        assert!(both.starts_with("Sections of the report") && both.contains("\nCalls on files\n"), "{both}");
+    }
+}
+
+#[test]
+fn sections_are_found_by_what_stands_above_them_too() {
+    let (_folder, trace) = made("titles");
+    let full = printed(&[&trace, "--full"]);
+    let lines: Vec<&str> = full.lines().collect();
+    let is_title = |line: &str| line.starts_with(char::is_alphabetic) && !line.contains('.');
+    let titles = lines.windows(2).filter(|pair| pair[0].is_empty() && is_title(pair[1])).map(|pair| pair[1]);
+    let titles: Vec<&str> = titles.collect();
+    assert!(titles.len() > 12 && titles.contains(&"By process"), "{titles:?}");
+    for title in titles {
+        let typed = title.split(',').next().unwrap_or_default();
+        for typed in [typed, &typed.to_lowercase()] {
+            assert!(printed(&[&trace, "--section", typed]).starts_with(title), "{typed}");
+        }
+    }
 }
 
 #[test]

@@ -106,13 +106,29 @@ fn requests_to_a_store_are_storage_that_training_waits_for() {
 fn the_first_screen_says_what_to_change_within_its_size() {
     let trace = written("screen", slow_storage(&Loader::starved()));
     let screen = analyze(&trace, &[]);
-    assert!(screen.contains("  critical: up to 5 s (50 %), input-bound: "), "{screen}");
+    assert!(screen.contains("  critical: up to 5 s (50 % of the run), input-bound: "), "{screen}");
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(screen.lines().count() < 40 && longest <= 80, "{screen}");
     let all = analyze(&trace, &["--findings"]);
-    for part in ["measured: ", "(from 5.0 %)", "change:   ", "verify:   ", "Did not fire (", "metadata-bound"] {
+    for part in
+        ["measured: ", "(from 5.0 %)", "change:   ", "verify:   ", "Did not fire (", "metadata-bound", "FINDINGS.md"]
+    {
         assert!(all.contains(part), "{part}: {all}");
     }
+    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+}
+
+#[test]
+fn what_held_a_rule_back_is_marked() {
+    let all = analyze(&written("marks", slow_storage(&Loader::starved())), &["--findings"]);
+    let quiet = &all[all.find("Did not fire").unwrap()..];
+    let of = |rule: &str| -> Vec<&str> {
+        let below = quiet.lines().skip_while(|line| line.trim() != rule).skip(1);
+        below.take_while(|line| line.starts_with("      ")).collect()
+    };
+    let rows = of("loader-cpu-bound");
+    assert!(rows[0].starts_with("        waited for batches of readers that had started"), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with("      x readers in I/O, of their busy time: 100 %")), "{rows:?}");
 }
 
 /// A trainer without spans that takes what two readers make through a pipe, and works for as long again.
@@ -321,7 +337,10 @@ fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
     let fired = ids(&report, "fired");
     assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(screen.contains("waiting for batches 710 ms 64 % readers starting 300 ms 27 % computing"), "{screen}");
+    assert!(
+        screen.contains("waiting for batches 710 ms 64 % readers starting 300 ms 27 % computing"),
+        "{screen}"
+    );
 }
 
 #[test]

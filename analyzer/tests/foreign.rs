@@ -539,7 +539,7 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
     let lines = ends.iter().flat_map(|ts| ["1", "9223372036854775"].map(|dur| line(ts, dur)));
     let summary = read_text("ends.json", lines.collect::<String>());
     assert!(summary.time.total_ns >= 0 && summary.time.io_ns >= 0);
-    dlio_analyzer::summary::text::print(&summary, 5);
+    dlio_analyzer::summary::text::print(&summary, (5, 9999));
 }
 
 /// Each stands among events written like it, which are read by a template, and on its own.

@@ -37,8 +37,8 @@ pub struct Arguments {
     #[arg(long)]
     pub full: bool,
 
-    /// Print these sections of the summary alone, in full
-    #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = sections(), conflicts_with = "compare")]
+    /// Print these sections of the summary alone, in full: by their names, or by the titles they have there
+    #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
     /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules that
@@ -135,9 +135,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
 
-    /// Say what each section of the summary means
-    #[arg(long)]
-    pub explain: bool,
+    /// Say what each section of the summary, each rule of the findings and each figure of a comparison means, or the one that
+    /// is named
+    #[arg(long, value_name = "SECTION|RULE", num_args = 0..=1, default_missing_value = "")]
+    pub explain: Option<String>,
 
     /// Print the SQL that gives a section of the summary
     #[arg(long, value_name = "SECTION", value_parser = sections_with_sql())]
@@ -298,7 +299,7 @@ impl Arguments {
 
     /// True if everything that is asked for is known without a trace.
     pub fn needs_no_trace(&self) -> bool {
-        self.tables || self.show_sql.is_some() || self.explain && self.traces.is_empty()
+        self.tables || self.show_sql.is_some()
     }
 
     /// True if runs are compared, or one is held against limits.

@@ -1,26 +1,64 @@
-//! `--explain` and `--show-sql`: the meaning of each section, and the SQL over the tables that gives the same figures.
+//! `--explain` and `--show-sql`: the meaning of each section, rule and figure, and the SQL over the tables that gives the same
+//! figures.
 
-use clap::builder::PossibleValuesParser;
+use std::fmt::Write;
 
-use crate::compare::metrics;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use dlio_schemas::words::nearest;
+
+use crate::compare::metrics::{self, METRICS};
+use crate::findings::limits::{ALL, LIMITS, Limit, Limits};
+use crate::findings::rules::RULES;
+use crate::findings::{Cost, Rule};
 use crate::similarity::{self, features};
-use crate::summary::report::SECTIONS;
+use crate::summary::layout::{hung, wrapped};
+use crate::summary::report::findings::DESCRIBED;
+use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\
     Comparing (--compare, --fail-if): counts and bytes are exact, any change of them is real. Times of one run a side \
     are judged by their steps, ten and more, by a block bootstrap: the mean of the faster half is what \
     they take undisturbed, and changed by 5 % and more where the whole 95 % interval lies beyond 2 %; the mean of all, which \
     moves with whatever else the machine does, where it lies beyond 10 %. Of four runs a side and more the U test tells, where one claim in twenty may be wrong. \
-    The figures:\n";
+    What findings cost are times, too. The figures:";
 
 /// The sections whose figures the tables give too.
 pub fn sections_with_sql() -> PossibleValuesParser {
     PossibleValuesParser::new(SECTIONS.iter().filter(|section| section.sql.is_some()).map(|section| section.name))
 }
 
-/// All sections.
-pub fn sections() -> PossibleValuesParser {
-    PossibleValuesParser::new(SECTIONS.iter().map(|section| section.name))
+/// All sections, by their names and by what stands above them in the report.
+pub fn sections() -> impl TypedValueParser<Value = String> {
+    let value = |section: &About| PossibleValue::new(section.name).aliases(titles(section));
+    PossibleValuesParser::new(SECTIONS.iter().map(value))
+        .map(|typed| section_called(&typed).map_or(typed.clone(), |section| section.name.into()))
+}
+
+/// Titles of the report that are neither a section's name nor how its meaning begins.
+const TITLES: [(&str, &str); 11] = [
+    ("time", "Time"),
+    ("functions", "Calls on files"),
+    ("past_files", "Calls past files"),
+    ("directories", "Folders"),
+    ("heat", "Bytes by rank and time"),
+    ("heat", "Bytes by process and time"),
+    ("patterns", "Names of files"),
+    ("damage", "Remarks"),
+    ("tally", "Counted while the programs ran"),
+    ("allocation", "Processes and events"),
+    ("dataset", "Files and bytes"),
+];
+
+/// What a section is called elsewhere.
+fn titles(section: &About) -> Vec<&'static str> {
+    let begins = section.meaning.split([':', '(']).next().unwrap_or_default().trim();
+    let others = TITLES.iter().filter(|(name, _)| *name == section.name).map(|(_, title)| *title);
+    others.chain([begins]).filter(|title| *title != section.name).collect()
+}
+
+fn section_called(typed: &str) -> Option<&'static About> {
+    let is_it = |called: &str| called.eq_ignore_ascii_case(typed);
+    SECTIONS.iter().find(|section| is_it(section.name) || titles(section).into_iter().any(is_it))
 }
 
 /// The query that gives a section.
@@ -28,22 +66,127 @@ pub fn sql(section: &str) -> &'static str {
     SECTIONS.iter().find(|known| known.name == section).and_then(|known| known.sql).unwrap_or_default()
 }
 
-/// The meaning of every section, and of what is compared.
-pub fn explanation() -> String {
-    let paragraphs: Vec<_> = SECTIONS.iter().map(|section| section.meaning).collect();
-    let comparing = [COMPARING, &metrics::listing(), "\n", similarity::MEANING, &features::listing()].concat();
-    paragraphs.join("\n\n") + "\n\n" + &comparing
+/// The explanation of one section, rule or figure, or of everything where none is named; nothing of what is none of these.
+pub fn explained(topic: &str, limits: &Limits, width: usize) -> Option<String> {
+    let topic = topic.trim();
+    if topic.is_empty() {
+        return Some(explanation(width));
+    }
+    if let Some(rule) = RULES.iter().find(|rule| rule.id.eq_ignore_ascii_case(topic)) {
+        return Some(of_rule(rule, limits, width));
+    }
+    if let Some(section) = section_called(topic) {
+        return Some(of_section(section, width));
+    }
+    let metric = METRICS.iter().find(|metric| metric.name == topic)?;
+    Some(wrapped(&format!("{} ({}): {}.", metric.name, metric.unit.name(), metric.meaning), width))
+}
+
+/// What may have been meant.
+pub fn suggestion(typed: &str) -> Option<&'static str> {
+    let sections = SECTIONS.iter().map(|section| section.name);
+    nearest(typed, sections.chain(RULES.iter().map(|rule| rule.id)).chain(METRICS.iter().map(|metric| metric.name)))
+}
+
+/// The meaning of every section, the rules, and the meaning of what is compared.
+pub fn explanation(width: usize) -> String {
+    let mut out = String::from("Sections of the report: --section prints one alone, by its name or its title\n\n");
+    for section in SECTIONS {
+        out += &of_section(section, width);
+        out.push('\n');
+    }
+    out += "Rules of the findings\n\n";
+    let longest = RULES.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
+    for rule in RULES {
+        hung(&format!("  {:<longest$}  ", rule.id), rule.asks, (longest + 4, width), &mut out);
+    }
+    hung("  ", DESCRIBED, (2, width), &mut out);
+    out.push('\n');
+    out += &wrapped(COMPARING, width);
+    out += &metrics::listing(width);
+    out.push('\n');
+    out += &wrapped(similarity::MEANING, width);
+    out + &features::listing(width)
+}
+
+fn of_section(section: &About, width: usize) -> String {
+    let mut out = format!("{}\n", section.name);
+    hung("  ", section.meaning, (2, width), &mut out);
+    out
+}
+
+fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
+    let mut out = wrapped(&format!("{}: a rule of the findings. It fires when {}.", rule.id, rule.asks), width);
+    out.push('\n');
+    out += &wrapped("What it measures, and the limit of each, which --rules FILE changes:", width);
+    // A pattern that costs nothing is no finding, but where what it says matters anyway.
+    let is_asked =
+        |limit: &&Limit| limit.rule == rule.id || limit.rule == ALL && limit.key == "worth" && rule.cost == Cost::Worth;
+    let mut asked: Vec<&Limit> = LIMITS.iter().filter(is_asked).collect();
+    asked.sort_by_key(|limit| limit.rule == ALL);
+    for limit in asked {
+        let value = limits.find(limit.rule, limit.key).map_or(limit.value, |(_, value)| value);
+        let text = format!("{} ({}.{})", limit.what, limit.rule, limit.key);
+        hung(&format!("  {:>8}  ", limit.unit.text(value)), &text, (12, width), &mut out);
+    }
+    out.push('\n');
+    let changes =
+        [("Change", rule.remedy), ("With PyTorch", rule.torch), ("Where nothing tells of training", rule.elsewhere)];
+    for (whose, change) in changes.into_iter().filter(|(_, change)| !change.is_empty()) {
+        hung("", &format!("{whose}: {change}."), (2, width), &mut out);
+    }
+    hung("", &format!("Verify: {}", rule.verify), (2, width), &mut out);
+    hung("", &format!("Confidence at best: {}.", rule.confidence.word()), (2, width), &mut out);
+    let silenced = RULES.iter().filter(|other| rule.silences_one(other)).map(|other| other.id);
+    let silenced: Vec<_> = silenced.collect();
+    if !silenced.is_empty() {
+        hung("", &format!("It silences {}: they would change nothing.", silenced.join(", ")), (2, width), &mut out);
+    }
+    out.push('\n');
+    let _ = write!(out, "{}", wrapped(DESCRIBED, width));
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn in_one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
-    fn every_section_is_explained() {
-        let all = explanation();
-        assert!(SECTIONS.iter().all(|section| section.meaning.len() > 20 && all.contains(section.meaning)));
+    fn every_section_and_rule_is_explained_in_lines_that_fit() {
+        let all = explanation(80);
+        let told = in_one_line(&all);
+        let is_told = |text: &str| text.len() > 20 && told.contains(&in_one_line(text));
+        assert!(SECTIONS.iter().all(|section| is_told(section.meaning)) && RULES.iter().all(|rule| is_told(rule.asks)));
+        let long = all.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None);
         let with_sql = SECTIONS.iter().filter(|section| section.sql.is_some());
         assert!(with_sql.clone().count() >= 9 && with_sql.clone().all(|section| sql(section.name).starts_with("--")));
+    }
+
+    #[test]
+    fn one_topic_is_explained_by_itself() {
+        let of = |topic: &str| explained(topic, &Limits::default(), 80);
+        let rule = of("small-reads").unwrap();
+        for part in [
+            "It fires when reads of less than",
+            "50 %",
+            "(small-reads.fixed)",
+            "(all.worth)",
+            "Change: ",
+            "FINDINGS.md",
+        ] {
+            assert!(rule.contains(part), "{part}\n{rule}");
+        }
+        assert!(rule.lines().all(|line| line.chars().count() <= 80), "{rule}");
+        assert!(of("Split of time").is_some_and(|text| text.starts_with("time\n")));
+        assert!(of("wait.share").is_some_and(|text| text.contains("wait.s of trained_s")));
+        assert_eq!((of("smal-reads"), suggestion("smal-reads")), (None, Some("small-reads")));
+        let mut changed = Limits::default();
+        changed.amend("small-reads.time = 0.25").unwrap();
+        assert!(explained("small-reads", &changed, 80).unwrap().contains("25 %"));
     }
 }

@@ -35,6 +35,8 @@ pub enum Failure {
     Rules(PathBuf, String),
     /// There is no rule of this name.
     NoRule(String),
+    /// What may have been meant, and what was to be explained.
+    NoTopic(Option<&'static str>, String),
     /// The window of time is none.
     Window(String),
     /// The port for a viewer.
@@ -99,6 +101,13 @@ impl std::fmt::Display for Failure {
             ),
             Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
             Failure::NoRule(id) => write!(f, "there is no rule {id}; --findings lists all of them"),
+            Failure::NoTopic(meant, topic) => {
+                let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
+                write!(
+                    f,
+                    "there is no section, rule, figure or trace {topic:?}{meant} --explain lists what is explained"
+                )
+            }
             Failure::NothingToExport(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
             Failure::Port(error) => write!(
                 f,

@@ -51,13 +51,14 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     if let Some(section) = &arguments.show_sql {
         out.write_all(explain::sql(section).as_bytes()).map_err(Failure::Write)?;
     }
-    if arguments.explain {
-        out.write_all(explain::explanation().as_bytes()).map_err(Failure::Write)?;
+    let explains = arguments.explain.is_some();
+    if let Some(topic) = arguments.explain.take() {
+        out.write_all(explained(arguments, topic)?.as_bytes()).map_err(Failure::Write)?;
     }
     if arguments.tables {
         out.write_all(listing::everything().as_bytes()).map_err(Failure::Write)?;
     }
-    if arguments.needs_no_trace() {
+    if arguments.needs_no_trace() || explains && arguments.traces.is_empty() {
         return out.finish().map_err(Failure::Write).map(|()| Outcome::default());
     }
     if arguments.traces.is_empty() {
@@ -134,6 +135,19 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     let filtered = !arguments.filter(0).is_empty();
     let is_empty = analysis.is_some_and(|analysis| analysis.events() == 0 && filtered);
     Ok(Outcome { lacking: damaged || lost, nothing_passed: is_empty || warning.is_some(), limits: None })
+}
+
+/// What is to be explained. What stands behind `--explain` may be the trace whose report is asked for with it, too.
+fn explained(arguments: &mut Arguments, topic: String) -> Result<String, Failure> {
+    let (limits, width) = (limits::asked(arguments)?, width(arguments));
+    match explain::explained(&topic, &limits, width) {
+        Some(text) => Ok(text),
+        None if Path::new(&topic).exists() || topic.contains(['/', '*', '?']) => {
+            arguments.traces.push(topic);
+            Ok(explain::explanation(width))
+        }
+        None => Err(Failure::NoTopic(explain::suggestion(&topic), topic)),
+    }
 }
 
 /// Rows and exports hold what was recorded. What was only counted would be missing from them without a word.
@@ -301,11 +315,11 @@ fn sections(arguments: &Arguments) -> Vec<String> {
 const ROWS: usize = 15;
 
 fn report(arguments: &Arguments, summary: &Summary) -> String {
-    let rows = arguments.top.unwrap_or(ROWS);
+    let (rows, width) = (arguments.top.unwrap_or(ROWS), width(arguments));
     let sections = sections(arguments);
     match (arguments.full, sections.is_empty()) {
-        (true, _) => text::print(summary, rows),
-        (_, true) => screen::print(summary, Page { width: width(arguments), rows: arguments.top }),
-        (_, false) => text::print_some(summary, &sections, rows),
+        (true, _) => text::print(summary, (rows, width)),
+        (_, true) => screen::print(summary, Page { width, rows: arguments.top }),
+        (_, false) => text::print_some(summary, &sections, (rows, width)),
     }
 }

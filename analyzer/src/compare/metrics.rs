@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::run::{Function, PerStep, Run};
 use super::statistics::Location;
+use crate::summary::layout::hung;
 use crate::summary::units::{bytes, grouped, time};
 
 /// The unit of a figure, as it is shown and typed in a limit.
@@ -233,10 +234,14 @@ impl Named {
 }
 
 /// For `--explain`.
-pub fn listing() -> String {
-    let width = METRICS.iter().map(|metric| metric.name.len()).max().unwrap_or(0);
-    let line = |metric: &Metric| format!("  {:<width$}  {}\n", metric.name, metric.meaning);
+pub fn listing(width: usize) -> String {
+    let longest = METRICS.iter().map(|metric| metric.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for metric in METRICS {
+        hung(&format!("  {:<longest$}  ", metric.name), metric.meaning, (longest + 4, width), &mut out);
+    }
     let fields: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
-    let known: String = METRICS.iter().map(line).collect();
-    format!("{known}  function.NAME.FIELD and span.NAME.FIELD, where FIELD is one of {}\n", fields.join(", "))
+    let others = format!("function.NAME.FIELD and span.NAME.FIELD, where FIELD is one of {}", fields.join(", "));
+    hung("  ", &others, (4, width), &mut out);
+    out
 }

@@ -4,8 +4,7 @@ use super::Comparison;
 use super::gate::LimitOutcome;
 use super::tables::{Table, all, limits, verdict_word};
 use crate::grid::{Grid, without_markup};
-use crate::summary::layout::heading;
-use crate::summary::screen::wrapped;
+use crate::summary::layout::{heading, hung, wrapped};
 
 fn grid(table: Table) -> Grid {
     let mut grid = Grid::new(&table.heads);
@@ -23,7 +22,7 @@ pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
         heading(&table.title, &mut out);
         let notes = std::mem::take(&mut table.notes);
         grid(table).print_within(width, &mut out);
-        notes.iter().for_each(|note| out.push_str(&format!("  {note}\n")));
+        notes.iter().for_each(|note| hung("  ", note, (2, width), &mut out));
     }
     out
 }

@@ -71,6 +71,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// True if another rule's finding would change nothing where this one fires.
+    pub fn silences_one(&self, other: &Rule) -> bool {
+        self.id != other.id && (self.silences.contains(&other.group) || self.silences_rules.contains(&other.id))
+    }
+
     /// What to change, in the words of what was traced.
     fn remedy_for(&self, summary: &Summary) -> &'static str {
         let trains = !summary.training.is_empty() || !summary.steps.is_empty() || summary.time.compute_ns.is_some();
@@ -228,9 +233,7 @@ fn silence(findings: &mut [Finding]) {
     let fired: Vec<_> = findings.iter().filter(|finding| finding.fired()).filter_map(|it| rule(&it.id)).collect();
     for finding in findings.iter_mut().filter(|finding| finding.fired()) {
         let Some(own) = rule(&finding.id) else { continue };
-        let silences =
-            |by: &&&Rule| by.id != own.id && (by.silences.contains(&own.group) || by.silences_rules.contains(&own.id));
-        if let Some(by) = fired.iter().find(silences) {
+        if let Some(by) = fired.iter().find(|by| by.silences_one(own)) {
             finding.state = State::Silenced;
             finding.severity = None;
             finding.silenced_by = Some(by.id.into());

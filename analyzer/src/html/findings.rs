@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::figures::{Kind, capital, label, percent};
+use super::figures::{Kind, capital, percent};
 use super::markup::Markup;
 use super::values::{list, number, text};
 use crate::summary::kinds::OBJECT;
@@ -103,14 +103,25 @@ fn measured(measure: &Value) -> String {
     format!("{}: {value} (limit: {way} {limit})", text(measure, "what").unwrap_or(""))
 }
 
+/// Whether a condition holds, where it was measured.
+fn holds(measure: &Value) -> Option<bool> {
+    let (value, limit) = number(measure, "value").zip(number(measure, "limit"))?;
+    Some(if measure.get("below") == Some(&Value::Bool(true)) { value < limit } else { value >= limit })
+}
+
 /// All rules as rows of a table.
 pub fn rules(findings: &[Value]) -> Vec<Value> {
     let row = |finding: &Value| {
-        let measured: Vec<_> = list(finding, "measures").iter().map(self::measured).collect();
+        let is_quiet = text(finding, "state") == Some("quiet");
+        let marked = |measure: &Value| {
+            let mark = if is_quiet && holds(measure) == Some(false) { "✗ " } else { "" };
+            format!("{mark}{}", self::measured(measure))
+        };
+        let measured: Vec<_> = list(finding, "measures").iter().map(marked).collect();
         let of = |field: &str| finding.get(field).cloned().unwrap_or(Value::Null);
         json!({
-            "rule": text(finding, "id").map(label), "state": of("state"), "severity": of("severity"),
-            "worth_ns": of("worth_ns"), "says": of("says"), "measured": measured.join("; "), "silenced by": of("silenced_by"),
+            "rule": of("id"), "state": of("state"), "severity": of("severity"),
+            "worth_ns": of("worth_ns"), "says": of("says"), "measured (✗: does not hold)": measured.join("; "), "silenced by": of("silenced_by"),
         })
     };
     findings.iter().map(row).collect()
@@ -144,5 +155,9 @@ mod tests {
             assert!(page.contains(text), "{text} in {page}");
         }
         assert_eq!(rules(list(&report, "findings")).len(), 2);
+        let measure = json!({"what": "a part", "value": 0.01, "limit": 0.05, "unit": "share", "below": false});
+        let quiet = json!({"id": "hot-file", "state": "quiet", "measures": [measure]});
+        let rows = rules(&[quiet]);
+        assert_eq!(rows[0]["measured (✗: does not hold)"], "✗ a part: 1.0 % (limit: from 5.0 %)");
     }
 }

@@ -3,6 +3,7 @@
 use super::{FeatureOfBoth, Side};
 use crate::behaviour::moves::Moves;
 use crate::compare::metrics::Unit;
+use crate::summary::layout::hung;
 use crate::summary::quantiles::Quantiles;
 
 /// A figure of a run, where it has one.
@@ -67,7 +68,11 @@ impl Feature {
 }
 
 /// For `--explain`.
-pub fn listing() -> String {
-    let width = FEATURES.iter().map(|feature| feature.name.len()).max().unwrap_or(0);
-    FEATURES.iter().map(|feature| format!("  {:<width$}  {}\n", feature.name, feature.meaning)).collect()
+pub fn listing(width: usize) -> String {
+    let longest = FEATURES.iter().map(|feature| feature.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for feature in FEATURES {
+        hung(&format!("  {:<longest$}  ", feature.name), feature.meaning, (longest + 4, width), &mut out);
+    }
+    out
 }

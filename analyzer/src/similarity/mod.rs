@@ -198,7 +198,7 @@ pub const MEANING: &str = "\
     divided by the sum of both means, which is 0 for the same and 1 where nothing is in common. An arrival is the time \
     from the beginning of one call to the beginning of the next on the same thread. Counted are files that carry data: of \
     families (one suffix, training or evaluation) with 1 % of a run's bytes or more; with --file, all that pass. \
-    The features:\n";
+    The features:";
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,7 @@
 
 use super::{Distance, FeatureOfBoth, Head, Similarity};
 use crate::grid::Grid;
-use crate::summary::layout::heading;
-use crate::summary::screen::wrapped;
+use crate::summary::layout::{heading, wrapped};
 use crate::summary::units::{bytes, grouped, many};
 
 /// Features that differ by more are named first.

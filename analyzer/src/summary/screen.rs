@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::folders::folded;
 use super::groups::training::{RankGroup, Role, told};
-use super::layout::heading;
+use super::layout::{heading, hung, wrapped};
 use super::report::Summary;
 use super::report::damage::damage_sentence;
 use super::report::findings::{Finding, NO_CALLS, NOTHING, OVERLAP, Severity};
@@ -103,15 +103,11 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
         if at == cause && is_change(&finding) {
             text += &format!(" Change: {}.", finding.remedy);
         }
-        let lines = wrapped(&text, width.saturating_sub(4));
-        lines
-            .lines()
-            .enumerate()
-            .for_each(|(line, text)| *out += &format!("  {}{text}\n", if line > 0 { "  " } else { "" }));
+        hung("  ", &text, (4, width), out);
     }
     let sum: f64 = fired.iter().take(most).filter_map(|finding| finding.worth_share).sum();
     if sum > 1.0 {
-        wrapped(OVERLAP, width.saturating_sub(2)).lines().for_each(|line| *out += &format!("  {line}\n"));
+        hung("  ", OVERLAP, (2, width), out);
     }
     if fired.len() > most {
         let _ = writeln!(out, "  ... and {} more: --findings", fired.len() - most);
@@ -133,37 +129,6 @@ fn closing(summary: &Summary) -> String {
         "{inexact}{remarks}Why, and what to change: --findings. All tables: --full; one: --section processes; a timeline: \
          --view; what figures mean: --explain."
     )
-}
-
-const UNITS: [&str; 14] = ["ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "EB", "%"];
-
-/// Words in lines of at most `width` characters.
-pub fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    let mut words = text.split(' ').filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        let mut word = word.to_string();
-        // A number and its unit stay together.
-        while let Some(unit) = words.next_if(|next| UNITS.contains(&next.trim_matches(['.', ',', ';', ':', ')']))) {
-            word = format!("{word} {unit}");
-        }
-        let more = word.chars().count();
-        if length > 0 && length + 1 + more > width {
-            out.push('\n');
-            length = 0;
-        }
-        if length > 0 {
-            out.push(' ');
-            length += 1;
-        }
-        out.extend(word.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }));
-        length += more;
-    }
-    if length > 0 {
-        out.push('\n');
-    }
-    out
 }
 
 fn times(summary: &Summary, width: usize, out: &mut String) {
@@ -279,17 +244,4 @@ fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
 fn named(process: &ProcessUse) -> String {
     let rank = process.rank.map_or(String::new(), |rank| format!(" rank {rank}"));
     format!("{}{rank} ({})", process.called, process.pid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_as_long_as_they_may_be_and_no_longer() {
-        assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour\n");
-        assert_eq!(wrapped("enormously long", 4), "enormously\nlong\n");
-        assert_eq!(wrapped("waited 3.58 s (92 %).", 10), "waited\n3.58 s\n(92 %).\n");
-        assert_eq!((wrapped("", 9), wrapped("a\x1b[2Jb", 9)), (String::new(), "a\u{fffd}[2Jb\n".into()));
-    }
 }

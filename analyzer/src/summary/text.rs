@@ -1,12 +1,13 @@
 //! The report as text.
 
+use super::layout::wrapped;
 use super::report::Summary;
 use super::report::functions::inexactness;
 
-/// Prints these sections alone.
-pub fn print_some(summary: &Summary, sections: &[String], top: usize) -> String {
+/// Prints these sections alone; of long tables the first `top` rows, of prose lines of a width.
+pub fn print_some(summary: &Summary, sections: &[String], (top, width): (usize, usize)) -> String {
     let mut out = String::new();
-    sections.iter().for_each(|section| summary.print_section(section, top, &mut out));
+    sections.iter().for_each(|section| summary.print_section(section, (top, width), &mut out));
     if let Some(mark) = inexactness(summary).filter(|_| out.contains('~')) {
         out += &format!("\n{mark}\n");
     }
@@ -16,18 +17,14 @@ pub fn print_some(summary: &Summary, sections: &[String], top: usize) -> String 
     out.trim_start_matches('\n').to_string()
 }
 
-/// Prints everything; of long tables the first `top` rows.
-pub fn print(summary: &Summary, top: usize) -> String {
-    let mut out = String::new();
-    for sentence in &summary.verdict {
-        out.push_str(sentence);
-        out.push('\n');
-    }
-    summary.print_sections(true, top, &mut out);
+/// Prints everything; of long tables the first `top` rows, of prose lines of a width.
+pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
+    let mut out: String = summary.verdict.iter().map(|sentence| wrapped(sentence, width)).collect();
+    summary.print_sections(true, (top, width), &mut out);
     if summary.allocation.events == 0 {
         return out;
     }
-    summary.print_sections(false, top, &mut out);
+    summary.print_sections(false, (top, width), &mut out);
     if let Some(mark) = inexactness(summary) {
         out += &format!("\n{mark}");
     }

@@ -56,7 +56,7 @@ fn summarised(name: &str, bytes: &[u8]) {
     for filter in [Filter::default(), Filter { cats: vec!["posix".into()], min_dur_ns: 1, ..Filter::default() }] {
         let Ok(analysis) = analyse(&trace, &filter, 1, &Progress::default()) else { continue };
         let summary = analysis.summary(&trace);
-        text::print(&summary, 10);
+        text::print(&summary, (10, 80));
         serde_json::to_string(&summary).expect("a summary is JSON");
     }
 }

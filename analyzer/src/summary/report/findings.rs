@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{heading, more};
+use crate::summary::layout::{heading, hung, more};
 use crate::summary::units::{bytes, grouped, many, time};
 
 /// The state of a rule.
@@ -82,7 +82,7 @@ impl Measure {
     fn text(&self) -> String {
         let value = self.value.map_or("not measured".into(), |value| self.unit.text(value));
         let limit = if self.below { "below" } else { "from" };
-        format!("{} {value} ({limit} {})", self.what, self.unit.text(self.limit))
+        format!("{}: {value} ({limit} {})", self.what, self.unit.text(self.limit))
     }
 }
 
@@ -132,10 +132,20 @@ impl Finding {
         self.state == State::Fired
     }
 
-    /// `up to 3.1 s (31 %)`
+    /// `up to 3.1 s (31 % of the run)`
     pub fn worth(&self) -> Option<String> {
         let (ns, share) = self.worth_ns.zip(self.worth_share)?;
-        Some(format!("up to {} ({})", time(ns as f64), Unit::Share.text(share)))
+        Some(format!("up to {} ({} of the run)", time(ns as f64), Unit::Share.text(share)))
+    }
+}
+
+impl Confidence {
+    pub fn word(self) -> &'static str {
+        match self {
+            Confidence::Exact => "exact",
+            Confidence::Inferred => "inferred",
+            Confidence::Guess => "guess",
+        }
     }
 }
 
@@ -155,6 +165,10 @@ pub const NOTHING: &str = "nothing to mend";
 
 /// The same where calls were not recorded.
 pub const NO_CALLS: &str = "no rule fired; most look at calls, and none was recorded";
+
+/// Where rules are described.
+pub const DESCRIBED: &str = "--explain RULE says what a rule looks at and what its limits are; analyzer/FINDINGS.md in the sources \
+    of dlio has all of them.";
 
 /// What worths are to one another.
 pub const OVERLAP: &str = "What findings are worth overlaps: mending one may win what others tell of.";
@@ -186,6 +200,10 @@ impl Section for Findings {
     }
 
     fn print(summary: &Summary, top: usize, out: &mut String) {
+        Self::print_within(summary, top, WIDTH, out);
+    }
+
+    fn print_within(summary: &Summary, top: usize, width: usize, out: &mut String) {
         if summary.findings.is_empty() {
             return;
         }
@@ -194,10 +212,11 @@ impl Section for Findings {
         if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
             let _ = writeln!(out, "  {}", if summary.knows_calls() { NOTHING } else { NO_CALLS });
         }
-        fired.iter().take(top).for_each(|finding| print_fired(finding, out));
+        fired.iter().take(top).for_each(|finding| print_fired(finding, width, out));
         more(fired.len(), top, out);
         if fired.iter().filter(|finding| finding.worth_ns.is_some()).count() > 1 {
-            let _ = writeln!(out, "\n  {OVERLAP}");
+            out.push('\n');
+            hung("  ", OVERLAP, (2, width), out);
         }
         for (state, title) in [
             (State::Silenced, "Fired, and would change nothing"),
@@ -205,50 +224,57 @@ impl Section for Findings {
             (State::Unknown, "Not measured"),
             (State::Ignored, "Ignored"),
         ] {
-            print_others(&summary.findings, state, title, out);
+            print_others(&summary.findings, state, title, width, out);
         }
+        out.push('\n');
+        hung("  ", DESCRIBED, (2, width), out);
     }
 }
 
-fn print_fired(finding: &Finding, out: &mut String) {
+/// The width of lines where nobody says another.
+const WIDTH: usize = 80;
+
+fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     let severity = finding.severity.map_or("", Severity::word);
-    let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth} of the wall clock"));
-    let confidence = match finding.confidence {
-        Confidence::Exact => "exact",
-        Confidence::Inferred => "inferred",
-        Confidence::Guess => "guess",
-    };
-    let _ = writeln!(out, "\n  {severity}: {}{worth}, {confidence}", finding.id);
-    let _ = writeln!(out, "    {}", shown(&finding.says));
+    let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth}"));
+    let _ = writeln!(out, "\n  {severity}: {}{worth}, {}", finding.id, finding.confidence.word());
+    hung("    ", &shown(&finding.says), (4, width), out);
     for evidence in &finding.evidence {
-        let _ = writeln!(out, "      {}", shown(evidence));
+        hung("      ", &shown(evidence), (8, width), out);
     }
     for measure in &finding.measures {
-        let _ = writeln!(out, "    measured: {}", measure.text());
+        hung("    measured: ", &measure.text(), (14, width), out);
     }
     if !finding.remedy.is_empty() {
-        let _ = writeln!(out, "    change:   {}", finding.remedy);
+        hung("    change:   ", &finding.remedy, (14, width), out);
     }
     if !finding.verify.is_empty() {
-        let _ = writeln!(out, "    verify:   {}", finding.verify);
+        hung("    verify:   ", &finding.verify, (14, width), out);
     }
 }
 
-fn print_others(findings: &[Finding], state: State, title: &str, out: &mut String) {
+/// The mark of a condition that does not hold.
+const FAILED: char = 'x';
+
+fn print_others(findings: &[Finding], state: State, title: &str, width: usize, out: &mut String) {
     let rows: Vec<_> = findings.iter().filter(|finding| finding.state == state).collect();
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n  {title} ({})", many(rows.len() as u64, "rule", "rules"));
-    let width = rows.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
+    let marks = if state == State::Quiet { format!("; {FAILED} marks what does not hold") } else { String::new() };
+    let _ = writeln!(out, "\n  {title} ({}{marks})", many(rows.len() as u64, "rule", "rules"));
     for finding in rows {
-        let measured: Vec<_> = finding.measures.iter().map(Measure::text).collect();
-        let listed = match (&finding.silenced_by, state) {
-            (Some(other), _) => format!("silenced by {other}: {}", finding.says),
-            (_, State::Unknown) => finding.says.clone(),
-            _ => measured.join(", "),
-        };
-        let _ = writeln!(out, "    {:<width$}  {}", finding.id, shown(&listed));
+        let _ = writeln!(out, "    {}", finding.id);
+        match (&finding.silenced_by, state) {
+            (Some(other), _) => {
+                hung("      ", &shown(&format!("silenced by {other}: {}", finding.says)), (6, width), out);
+            }
+            (_, State::Unknown) => hung("      ", &shown(&finding.says), (6, width), out),
+            _ => finding.measures.iter().for_each(|measure| {
+                let mark = if measure.holds() == Some(false) && state == State::Quiet { FAILED } else { ' ' };
+                hung(&format!("      {mark} "), &measure.text(), (10, width), out);
+            }),
+        }
     }
 }
 

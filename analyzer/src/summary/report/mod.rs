@@ -71,6 +71,11 @@ pub trait Section {
 
     /// Prints it as text; of a long table the first `top` rows.
     fn print(summary: &Summary, top: usize, out: &mut String);
+
+    /// The same in lines of at most `width` characters, where it holds prose; tables are as wide as they are.
+    fn print_within(summary: &Summary, top: usize, _width: usize, out: &mut String) {
+        Self::print(summary, top, out);
+    }
 }
 
 /// The description of a section, without a trace.
@@ -110,17 +115,17 @@ macro_rules! report {
                 }
             }
 
-            /// Prints one section by its name.
-            pub fn print_section(&self, name: &str, top: usize, out: &mut String) {
+            /// Prints one section by its name, in lines of this width where it holds prose.
+            pub fn print_section(&self, name: &str, (top, width): (usize, usize), out: &mut String) {
                 $(if stringify!($name) == name {
-                    <$section>::print(self, top, out);
+                    <$section>::print_within(self, top, width, out);
                 })*
             }
 
             /// Prints the sections that stand before all figures, or all others.
-            pub fn print_sections(&self, first: bool, top: usize, out: &mut String) {
+            pub fn print_sections(&self, first: bool, (top, width): (usize, usize), out: &mut String) {
                 $(if <$section>::FIRST == first {
-                    <$section>::print(self, top, out);
+                    <$section>::print_within(self, top, width, out);
                 })*
             }
         }
