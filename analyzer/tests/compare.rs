@@ -263,6 +263,83 @@ fn findings_are_new_gone_better_or_worse() {
 }
 
 #[test]
+fn what_findings_cost_in_one_run_a_side_is_no_claim() {
+    let folder = Folder::new("findings-claims");
+    let side = |name: &str, worth: i64| {
+        let finding = json!({ "id": "x", "state": "fired", "worth_ns": worth, "says": "x" });
+        report(&folder, name, 1000, json!({ "findings": [finding] }))
+    };
+    let alone = printed(&[&side("a.json", 10), "--compare", &side("b.json", 20)]);
+    assert!(alone.contains("x  costs more") && !alone.contains("worse"), "{alone}");
+    assert!(alone.contains("four runs a side and more tell"), "{alone}");
+    // Of five runs a side they are: here all of the later ones cost more, and there as many as not.
+    let several = |before: [i64; 5], after: [i64; 5]| {
+        let made = |name: &str, worths: [i64; 5]| -> Vec<String> {
+            worths.iter().zip(0..).map(|(worth, run)| side(&format!("{name}-{run}.json"), *worth)).collect()
+        };
+        let sides = [made("before", before), vec!["--".into()], made("after", after)].concat();
+        let words: Vec<&str> = ["--compare"].into_iter().chain(sides.iter().map(String::as_str)).collect();
+        let found = values(&words);
+        (found["findings"][0]["change"].clone(), found["findings"][0]["claim"].clone())
+    };
+    assert_eq!(several([10, 11, 12, 13, 14], [20, 21, 22, 23, 24]), (json!("worse"), json!("more")));
+    assert_eq!(several([10, 30, 12, 33, 14], [11, 31, 13, 34, 32]).1, json!("noise"));
+}
+
+#[test]
+fn a_wait_that_became_shorter_is_what_the_headline_tells_of() {
+    let folder = Folder::new("headline");
+    let side = |name: &str, wall_ns: i64, waited: i64| {
+        let trainer = json!({ "inferred": true, "trained_ns": wall_ns - 100_000_000, "waited_ns": waited });
+        report(&folder, name, wall_ns, json!({ "training": [trainer] }))
+    };
+    let (before, after) =
+        (side("before.json", 1_000_000_000, 500_000_000), side("after.json", 780_000_000, 274_000_000));
+    let said = printed(&[&before, "--compare", &after]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("waiting for batches -226 ms, and other parts went the other way"), "{said}");
+    assert!(!said.contains("no I/O") && said.contains("before and after the training 100 ms 100 ms"), "{said}");
+    // Without a training there is I/O, and time without.
+    let plain = |name: &str, wall_ns: i64| report(&folder, name, wall_ns, json!({}));
+    let said = printed(&[&plain("c.json", 1_000_000_000), "--compare", &plain("d.json", 2_000_000_000)]);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("most of it is time without I/O on files"), "{said}");
+}
+
+#[test]
+fn calls_on_files_and_on_pipes_are_rows_of_their_own() {
+    let folder = Folder::new("pipes");
+    let call = |class: &str, bytes: u64| json!({ "name": "write", "cat": "posix", "class": class, "count": bytes / 10, "time_ns": bytes, "bytes": bytes });
+    let side = |name: &str, files: u64, pipes: u64| {
+        report(
+            &folder,
+            name,
+            1000,
+            json!({ "functions": [call("write", files)], "past_files": [call("write", pipes)] }),
+        )
+    };
+    let found = values(&[&side("a.json", 100, 500), "--compare", &side("b.json", 100, 900)]);
+    let row = |key: &str| found["functions"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap().clone();
+    assert_eq!(
+        (row("posix write")["after"]["bytes"].clone(), row("posix write")["group"].clone()),
+        (json!(100), json!("same"))
+    );
+    assert_eq!(row("posix write (pipes)")["change_ns"], 400);
+}
+
+#[test]
+fn small_counts_are_compared_as_counts() {
+    let folder = Folder::new("counts");
+    let side = |name: &str, files: u64, failed: u64| {
+        let call = json!({ "name": "open", "cat": "posix", "count": 1000, "failed": failed, "time_ns": 5 });
+        report(&folder, name, 1000, json!({ "functions": [call], "dataset": { "files": files } }))
+    };
+    let said = printed(&[&side("a.json", 200, 2), "--compare", &side("b.json", 300, 3)]);
+    let row = |name: &str| said.lines().find(|line| line.trim_start().starts_with(name)).unwrap().split_whitespace();
+    assert_eq!(row("failed").collect::<Vec<_>>()[..4], ["failed", "2", "3", "+1"]);
+    assert_eq!(row("files").collect::<Vec<_>>()[..4], ["files", "200", "300", "+50.0"]);
+}
+
+#[test]
 fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
     let folder = Folder::new("older");
     let old = json!({ "version": 1, "functions": [{ "name": "read", "cat": "posix", "count": 3, "time_ns": 5 }] });

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::Claim;
 use super::run::{Folder, Function, Rank, Run};
 use crate::summary::folders::common;
 use crate::summary::report::patterns::pattern;
@@ -93,12 +94,35 @@ fn of_function(function: &Function) -> Figures {
     }
 }
 
+fn key(function: &Function) -> String {
+    format!("{} {}", function.cat, function.name)
+}
+
 fn named<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<String, Figures> {
-    by_key(functions.map(|function| (format!("{} {}", function.cat, function.name), of_function(function))))
+    by_key(functions.map(|function| (key(function), of_function(function))))
+}
+
+/// What follows the name of a call that moves its bytes past files; [`ON_PIPES`] says it whole.
+const PAST_FILES: &str = "(pipes)";
+pub const ON_PIPES: &str = "(pipes): on pipes, sockets and terminals, and not on files.";
+
+/// True if a row is one of those.
+pub fn is_past_files(row: &Row) -> bool {
+    row.key.ends_with(PAST_FILES)
+}
+
+/// Calls on files, and those of the same name on pipes and the like apart. Waits are on none of them.
+fn calls(run: &Run) -> BTreeMap<String, Figures> {
+    let past = |function: &Function| match function.class == "wait" {
+        true => key(function),
+        false => format!("{} {PAST_FILES}", key(function)),
+    };
+    let files = run.functions.iter().map(|function| (key(function), of_function(function)));
+    by_key(files.chain(run.past_files.iter().map(|function| (past(function), of_function(function)))))
 }
 
 pub fn functions(before: &Run, after: &Run) -> Vec<Row> {
-    aligned(named(before.calls()), named(after.calls()))
+    aligned(calls(before), calls(after))
 }
 
 pub fn spans(before: &Run, after: &Run) -> Vec<Row> {
@@ -143,6 +167,8 @@ pub struct FindingChange {
     /// The most that can be won; `null` where it did not fire.
     pub before_ns: Option<i64>,
     pub after_ns: Option<i64>,
+    /// Whether that is more than noise.
+    pub claim: Claim,
     /// As the side says it that has it, the one after first.
     pub says: String,
 }
@@ -179,7 +205,8 @@ pub fn findings(before: &Run, after: &Run) -> Vec<FindingChange> {
             _ => Turn::Better,
         };
         let says = b.or(a).map_or(String::new(), |finding| finding.says);
-        FindingChange { id: id.into(), change, before_ns, after_ns, says }
+        let claim = if change == Turn::Same { Claim::Same } else { Claim::Undecided };
+        FindingChange { id: id.into(), change, before_ns, after_ns, claim, says }
     };
     let mut changes: Vec<_> = ids.into_iter().map(change).collect();
     changes.sort_by_key(|finding| finding.change);

@@ -19,7 +19,7 @@ pub mod wall;
 use serde::Serialize;
 
 use crate::summary::quantiles::median;
-use align::{FindingChange, Row};
+use align::{FindingChange, Row, Turn};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
 use run::Run;
@@ -150,7 +150,7 @@ impl Sides {
             after: self.after.iter().map(head).collect(),
             circumstances: circumstances(before, after),
             wall,
-            findings: align::findings(before, after),
+            findings: self.findings(),
             metrics,
             functions: align::functions(before, after),
             spans: align::spans(before, after),
@@ -233,6 +233,28 @@ impl Sides {
                 metric.claim = claimed(false, change > 0.0);
             }
         }
+    }
+
+    /// The findings of the runs that stand for both sides. What one costs is a time like others: of several runs a side the U
+    /// test tells whether it changed, of one nothing does.
+    fn findings(&self) -> Vec<FindingChange> {
+        let (before, after) = self.typical();
+        let mut findings = align::findings(before, after);
+        if self.runs() < RUNS_MIN {
+            return findings;
+        }
+        let costs = |runs: &[Run], id: &str| runs.iter().map(|run| run.cost(id)).collect::<Vec<f64>>();
+        let sides: Vec<_> =
+            findings.iter().map(|it| (costs(&self.before, &it.id), costs(&self.after, &it.id))).collect();
+        let probabilities: Vec<f64> = sides.iter().map(|(before, after)| u_test(before, after)).collect();
+        for ((finding, found), (before, after)) in findings.iter_mut().zip(discoveries(&probabilities)).zip(sides) {
+            let is_more = median(before) < median(after);
+            finding.claim = match found {
+                true => claimed(finding.change == Turn::Same, is_more),
+                false => Claim::Noise,
+            };
+        }
+        findings
     }
 
     fn are_alone(&self) -> bool {

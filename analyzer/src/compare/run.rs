@@ -248,6 +248,11 @@ impl Run {
         self.findings.iter().filter(|finding| finding.state == "fired")
     }
 
+    /// The most that could be won by mending a finding: nothing where it did not fire.
+    pub fn cost(&self, id: &str) -> f64 {
+        self.fired().find(|finding| finding.id == id).map_or(0.0, |finding| finding.worth_ns.unwrap_or(0) as f64)
+    }
+
     pub fn readers(&self) -> usize {
         self.training.iter().map(|trainer| trainer.readers.len()).sum()
     }

@@ -1,7 +1,8 @@
 //! A comparison as tables of words, which every form of it shows: terminals, pull requests, pages.
 
-use super::align::{Figures, FindingChange, Group, Row, Turn};
+use super::align::{Figures, FindingChange, Group, ON_PIPES, Row, Turn, is_past_files};
 use super::gate::{LimitOutcome, Verdict};
+use super::metrics::Unit;
 use super::{Claim, Comparison, Head, MetricChange};
 use crate::summary::units::{bytes, grouped, many, moment, share, signed, time};
 
@@ -95,12 +96,18 @@ pub fn wall(comparison: &Comparison) -> Table {
 
 pub fn findings(comparison: &Comparison) -> Option<Table> {
     let row = |finding: &FindingChange| {
-        let turn = match finding.change {
-            Turn::New => "new",
-            Turn::Worse => "worse",
-            Turn::Same => "same",
-            Turn::Better => "better",
-            Turn::Gone => "gone",
+        // Worse and better are claims; that it cost more or less is a figure.
+        let turn = match (finding.change, finding.claim) {
+            (Turn::New, Claim::Noise) => "new, noise",
+            (Turn::New, _) => "new",
+            (Turn::Gone, Claim::Noise) => "gone, noise",
+            (Turn::Gone, _) => "gone",
+            (Turn::Same, _) => "same",
+            (_, Claim::Noise) => "noise",
+            (Turn::Worse, Claim::Undecided) => "costs more",
+            (Turn::Worse, _) => "worse",
+            (Turn::Better, Claim::Undecided) => "costs less",
+            (Turn::Better, _) => "better",
         };
         let worth = |ns: Option<i64>| ns.filter(|ns| *ns > 0).map_or("-".into(), |ns| time(ns as f64));
         vec![finding.id.clone(), turn.into(), worth(finding.before_ns), worth(finding.after_ns)]
@@ -109,9 +116,16 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
         title: "Findings, and what they cost at most".into(),
         heads: vec!["<", "<", "before", "after"],
         rows: comparison.findings.iter().map(row).collect(),
-        notes: vec![],
+        notes: if comparison.findings.iter().any(|it| it.claim == Claim::Undecided) {
+            vec![UNDECIDED.into()]
+        } else {
+            vec![]
+        },
     })
 }
+
+/// What is said below findings that too few runs tell of.
+const UNDECIDED: &str = "Whether that is more than noise, four runs a side and more tell.";
 
 pub fn figures(comparison: &Comparison) -> Table {
     let exact_first = |metric: &&MetricChange| !metric.exact;
@@ -127,10 +141,22 @@ pub fn figures(comparison: &Comparison) -> Table {
     }
 }
 
+/// Of counts below this one is more than a percent: they are compared as counts.
+const FEW: f64 = 100.0;
+
 /// A figure's name, before, after, change, claim and interval.
 pub fn figure_words(metric: &MetricChange) -> [String; 6] {
     let shown = |value: Option<f64>| value.map_or("?".into(), |value| metric.unit.shown(value));
-    let change = metric.change.map_or("-".into(), |change| format!("{:+.1} %", change * 100.0));
+    let change = match metric.before.zip(metric.after) {
+        Some((before, after)) if metric.unit == Unit::Count && before.max(after) < FEW => {
+            if before == after {
+                "-".into()
+            } else {
+                format!("{:+}", after - before)
+            }
+        }
+        _ => metric.change.map_or("-".into(), |change| format!("{:+.1} %", change * 100.0)),
+    };
     let interval = metric.low.zip(metric.high);
     let interval = interval.map_or("".into(), |(low, high)| format!("{:+.1} to {:+.1} %", low * 100.0, high * 100.0));
     let claim = match metric.claim {
@@ -171,6 +197,9 @@ fn changed_rows(title: &str, rows: &[Row], comparison: &Comparison, top: usize) 
     let hidden = rows.len() - worth.len();
     if hidden > 0 {
         notes.push(format!("{} changed by less than 1 % of the run.", many(hidden as u64, "row", "rows")));
+    }
+    if worth.iter().take(top).any(|row| is_past_files(row)) {
+        notes.push(ON_PIPES.into());
     }
     Some(Table {
         title: format!("{title}, by the change of their time (summed over calls)"),

@@ -28,7 +28,8 @@ type Parts = Vec<(&'static str, i64)>;
 
 impl Wall {
     pub fn of(before: &Run, after: &Run) -> Wall {
-        let (a, b) = by_steps(before).zip(by_steps(after)).unwrap_or_else(|| {
+        let both = |parts: fn(&Run) -> Option<Parts>| parts(before).zip(parts(after));
+        let (a, b) = both(by_steps).or_else(|| both(by_training)).unwrap_or_else(|| {
             let knows_compute = before.time.compute_ns.and(after.time.compute_ns).is_some();
             (by_time(before, knows_compute), by_time(after, knows_compute))
         });
@@ -89,8 +90,20 @@ fn by_time(run: &Run, knows_compute: bool) -> Parts {
         (Some(compute), Some(exposed)) if knows_compute => {
             vec![("compute", compute), ("I/O while nothing computes", exposed), ("neither", time.other_ns)]
         }
-        _ => vec![("I/O", time.io_ns), ("no I/O", time.total_ns - time.io_ns)],
+        _ => vec![("I/O on files", time.io_ns), ("time without I/O on files", time.total_ns - time.io_ns)],
     }
+}
+
+/// By the training that was longest, where no span tells of steps: what it waited is no more than a part of the time without
+/// I/O, and what one wants to know.
+fn by_training(run: &Run) -> Option<Parts> {
+    let longest = run.training.iter().max_by_key(|trainer| trainer.trained_ns)?;
+    let waited = longest.waited_ns?;
+    Some(vec![
+        ("waiting for batches", waited),
+        ("what else training does", longest.trained_ns - waited),
+        ("before and after the training", run.time.total_ns - longest.trained_ns),
+    ])
 }
 
 /// By the steps of the trainer that was longest at them, where both runs have them.

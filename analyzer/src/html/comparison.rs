@@ -153,8 +153,8 @@ fn class(part: &str) -> &'static str {
         "communication" => "comm",
         "checkpoints" => "checkpoint",
         "waiting for batches" => "wait",
-        "other I/O of the trainer" | "I/O while nothing computes" | "I/O" => "wait-io",
-        "before and after the steps" => "both",
+        "other I/O of the trainer" | "I/O while nothing computes" | "I/O on files" => "wait-io",
+        "before and after the steps" | "before and after the training" => "both",
         _ => "other",
     }
 }
