@@ -139,24 +139,73 @@ fn trimmed(number: String) -> String {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').into() } else { number }
 }
 
-/// Fields whose names alone do not say what they hold.
-const WORDS: [(&str, &str); 6] = [
+/// Fields whose names are short forms, or do not say what they hold.
+const WORDS: [(&str, &str); 55] = [
     ("late", "events out of order"),
     ("late_ns", "I/O time missing for that, at most"),
     ("at_least", "more files than counted"),
     ("opens_unused", "opens without reading or writing"),
     ("asked_ns", "time in metadata calls"),
     ("within", "steps of tracer overhead"),
+    ("sum", "all steps"),
+    ("pid", "process id"),
+    ("tid", "thread id"),
+    ("pids", "processes"),
+    ("processes", "programs"),
+    ("cat", "category"),
+    ("errno", "error number"),
+    ("p25", "25 %"),
+    ("p75", "75 %"),
+    ("p95", "95 %"),
+    ("p99", "99 %"),
+    ("torch", "PyTorch"),
+    ("startup_ns", "start-up"),
+    ("waited_ns", "waited for batches"),
+    ("wait_start_ns", "while waiting: starting"),
+    ("wait_io_ns", "while waiting: in I/O"),
+    ("wait_elsewhere_ns", "while waiting: elsewhere"),
+    ("wait_alive_ns", "while waiting: alive"),
+    ("wait_idle_ns", "while waiting: idle"),
+    ("io_ns", "time in I/O"),
+    ("idle_ns", "time idle"),
+    ("app_io_ns", "application: I/O"),
+    ("unoverlapped_app_io_ns", "application: I/O alone"),
+    ("unoverlapped_app_compute_ns", "application: compute alone"),
+    ("unoverlapped_io_ns", "I/O alone"),
+    ("unoverlapped_compute_ns", "compute alone"),
+    ("other_ns", "anything else"),
+    ("both_ns", "I/O beside compute"),
+    ("compute_only_ns", "compute alone"),
+    ("io_only_ns", "I/O alone"),
+    ("neither_ns", "neither"),
+    ("io_threads", "threads with I/O"),
+    ("compute_threads", "threads with compute"),
+    ("names_lost", "names without room"),
+    ("misused_spans", "spans closed on other threads"),
+    ("elsewhere_read", "read from pipes, sockets, terminals"),
+    ("elsewhere_written", "written to pipes, sockets, terminals"),
+    ("bytes_reached", "extent reached"),
+    ("bytes_reread", "bytes read again"),
+    ("files_shared", "files of several programs"),
+    ("off_start", "begin within 4 KiB"),
+    ("off_size", "no multiple of 4 KiB"),
+    ("off_both", "both of that"),
+    ("clock_spread_ns", "step of the clock"),
+    ("events_max", "events that can have cost"),
+    ("first_ts", "first event"),
+    ("last_ts", "last event"),
+    ("common_writes", "writes in common blocks"),
+    ("common_ns", "time of those"),
 ];
 
 /// A field's name as a heading: without its unit, in words.
 pub fn label(path: &str) -> String {
-    if let Some((_, words)) = WORDS.iter().find(|(name, _)| *name == path) {
-        return words.to_string();
-    }
-    let part = |part: &str| {
-        let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
-        part.trim_end_matches('_').replace('_', " ")
+    let part = |part: &str| match WORDS.iter().find(|(name, _)| *name == part) {
+        Some((_, words)) => words.to_string(),
+        None => {
+            let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
+            part.trim_end_matches('_').replace('_', " ")
+        }
     };
     path.split('.').map(part).collect::<Vec<_>>().join(": ")
 }
@@ -194,6 +243,10 @@ mod tests {
         assert_eq!(
             (label("duration_ns.median"), label("bytes_read")),
             ("duration: median".into(), "bytes read".into())
+        );
+        assert_eq!(
+            (label("duration_ns.p75"), label("wait_io_ns")),
+            ("duration: 75 %".into(), "while waiting: in I/O".into())
         );
     }
 }

@@ -74,7 +74,7 @@ for (const box of document.querySelectorAll(".table")) {
       columns.forEach((column, at) => {
         const cell = document.createElement(at ? "td" : "th");
         if (!at) cell.scope = "row";
-        if (column.kind !== "text") cell.className = "n";
+        if (column.kind !== "text") cell.className = column.kind === "moment" ? "n when" : "n";
         cell.textContent = show(column.kind, column.values[row]);
         line.append(cell);
       });

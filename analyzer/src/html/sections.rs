@@ -8,7 +8,7 @@ use super::findings;
 use super::markup::Markup;
 use super::plot::boxes::{self, Spread};
 use super::plot::{heat, sizes, tree};
-use super::table::{self, COLUMNS, Table, is_long};
+use super::table::{self, COLUMNS, Table, is_long, parted};
 use super::values::{at, list, number, text};
 use crate::summary::units::bytes;
 
@@ -95,8 +95,9 @@ pub fn write(about: &Meaning, value: &Value, report: &Value, page: &mut Markup) 
             Table::of(&findings::rules(list)).write("t-findings", &title, &rest, page);
         }
         (_, Value::Array(list)) => {
-            Table::of(list).write(&format!("t-{name}"), &title, &rest, page);
-            for (field, rows) in within(list) {
+            let (rows, apart) = parted(list);
+            Table::of(&rows).write(&format!("t-{name}"), &title, &rest, page);
+            for (field, rows) in apart.into_iter().chain(within(list)) {
                 page.element("h3", &[], &capital(&label(&field)));
                 let caption = format!("{title}: {}", label(&field));
                 Table::of(&rows).write(&format!("t-{name}-{field}"), &caption, &rest, page);

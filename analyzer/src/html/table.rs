@@ -13,6 +13,8 @@ pub struct Table {
     /// The number of rows, and how many of them are here.
     pub rows: usize,
     kept: usize,
+    /// Columns that hold nothing but zeros, or one word in all rows, with these: they are said, and take no room.
+    same: Vec<String>,
 }
 
 pub struct Column {
@@ -55,8 +57,12 @@ impl Table {
             Column { label: label(&path), kind, values: values.into_iter().map(shown).collect() }
         };
         let says_something = |column: &Column| column.values.iter().any(|value| !value.is_null());
-        let columns = paths.into_iter().map(column).filter(says_something).collect();
-        Table { columns, rows, kept: list.len() }
+        let columns: Vec<Column> = paths.into_iter().map(column).filter(says_something).collect();
+        let is_table = columns.iter().any(|column| !column.is_same());
+        let (same, columns): (Vec<Column>, Vec<Column>) =
+            columns.into_iter().partition(|column| is_table && column.is_same());
+        let said = |column: Column| format!("{} {}", column.label, column.kind.show(&column.values[0]));
+        Table { columns, rows, kept: list.len(), same: same.into_iter().map(said).collect() }
     }
 
     /// Writes it. `id` is a name of the page's own, `caption` what it is a table of, `rest` who has the rows that it has not.
@@ -87,6 +93,9 @@ impl Table {
                 &[("class", "note")],
                 &format!("The page has the first {kept} of {}; {rest}", many(self.rows as u64, "row", "rows")),
             );
+        }
+        if !self.same.is_empty() {
+            page.element("p", &[("class", "note")], &format!("In every row: {}.", self.same.join(", ")));
         }
         if is_large {
             page.data(id, &self.data());
@@ -195,13 +204,57 @@ pub fn facts(fields: &Map<String, Value>, page: &mut Markup) {
     page.raw("</dl>\n");
 }
 
-/// Numbers stand right.
+impl Column {
+    fn is_same(&self) -> bool {
+        let all = |is: &dyn Fn(&Value) -> bool| self.values.iter().all(is);
+        let is_word = || self.kind == Kind::Text && self.values.len() > 1 && !self.values[0].is_null();
+        let is_number = all(&|value| value.as_f64() == Some(0.0));
+        !self.values.is_empty() && (is_number || is_word() && all(&|value| *value == self.values[0]))
+    }
+}
+
+/// Numbers stand right; moments are long and may be broken.
 fn side(kind: Kind) -> &'static str {
-    if kind == Kind::Text { "" } else { "n" }
+    match kind {
+        Kind::Text => "",
+        Kind::Moment => "n when",
+        _ => "n",
+    }
 }
 
 /// A field whose values are for a picture.
 pub const COLUMNS: &str = "columns";
+
+/// Numbers by which tables of SQL name rows of one another: nobody reads them.
+const KEYS: [&str; 2] = ["proc", "parent"];
+
+/// Columns that a page of usual width has room for.
+const WIDE: usize = 14;
+
+/// The fields of rows that are objects, as tables of their own beside what names each row, where all of them
+/// together find no room; and the rows without them.
+pub fn parted(list: &[Value]) -> (Vec<Value>, Vec<(String, Vec<Value>)>) {
+    let is_wide = list.iter().any(|row| flattened(row).len() > WIDE);
+    let fields = list.iter().filter_map(Value::as_object).flatten();
+    let mut objects: Vec<&String> = fields.filter(|(_, value)| value.is_object()).map(|(name, _)| name).collect();
+    let mut seen = std::collections::HashSet::new();
+    objects.retain(|name| seen.insert(*name));
+    if !is_wide || objects.is_empty() {
+        return (list.to_vec(), Vec::new());
+    }
+    let apart = &objects;
+    let named = |row: &Value, field: &str| {
+        let inner = row.get(field)?.as_object()?;
+        let names = row.as_object()?.iter().filter(|(_, value)| value.is_string());
+        Some(Value::Object(names.chain(inner).map(|(name, value)| (name.clone(), value.clone())).collect()))
+    };
+    let rest = |row: &Value| {
+        let fields = row.as_object().into_iter().flatten().filter(|(name, _)| !apart.contains(name));
+        Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+    };
+    let rows = |field: &String| (field.clone(), list.iter().filter_map(|row| named(row, field)).collect());
+    (list.iter().map(rest).collect(), apart.iter().map(|field| rows(field)).collect())
+}
 
 /// Lists of objects are tables, and long lists of numbers are pictures.
 pub fn is_long(value: &Value) -> bool {
@@ -219,7 +272,7 @@ fn flatten<'a>(path: &str, value: &'a Value, flat: &mut Vec<(String, &'a Value)>
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
                 // Whether quantiles are exact is said for all of them at once.
-                if name != "exact" && name != COLUMNS {
+                if name != "exact" && name != COLUMNS && !KEYS.contains(&name.as_str()) {
                     let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                     flatten(&path, value, flat);
                 }
@@ -250,14 +303,34 @@ mod tests {
     }
 
     #[test]
+    fn wide_rows_become_tables_that_find_room() {
+        let times: Map<String, Value> = (0..8).map(|at| (format!("t{at}_ns"), json!(at + 1))).collect();
+        let row = json!({"name": "read", "proc": 3, "failed": 0, "duration_ns": times, "size": times, "count": 2});
+        let (rows, apart) = parted(std::slice::from_ref(&row));
+        let labels =
+            |rows: &[Value]| Table::of(rows).columns.into_iter().map(|column| column.label).collect::<Vec<_>>();
+        assert!(!labels(&rows).iter().any(|label| label.contains(": ") || label == "failed"), "{:?}", labels(&rows));
+        let named: Vec<_> = apart.iter().map(|(field, rows)| (field.as_str(), labels(rows).len())).collect();
+        assert_eq!(named, [("duration_ns", 9), ("size", 9)]);
+        let mut page = Markup::default();
+        Table::of(&rows).write("t", "Calls", "", &mut page);
+        assert!(page.into_string().contains("In every row: failed 0."));
+        let narrow = json!({"name": "read", "duration_ns": {"min": 1}, "size": {"min": 2}});
+        assert_eq!(parted(std::slice::from_ref(&narrow)), (vec![narrow.clone()], vec![]));
+    }
+
+    #[test]
     fn a_long_table_shows_few_rows_and_holds_all() {
-        let list: Vec<_> =
-            (0..6000).map(|at| json!({"path": format!("/{at}"), "cat": "posix", "events": at})).collect();
+        let row = |at: usize| {
+            let category = if at.is_multiple_of(2) { "posix" } else { "stdio" };
+            json!({"path": format!("/{at}"), "cat": category, "events": at})
+        };
+        let list: Vec<_> = (0..6000).map(row).collect();
         let mut page = Markup::default();
         Table::of(&list).write("t", "Files", "SQL has all.", &mut page);
         let page = page.into_string();
         assert!(page.matches("<tr>").count() <= ROWS_SHOWN + 1);
         assert!(page.contains("100 of 6,000 rows") && page.contains("SQL has all.") && page.contains("\"/4999\""));
-        assert_eq!(page.matches("posix").count(), ROWS_SHOWN + 1, "a word that repeats stands once");
+        assert_eq!(page.matches("posix").count(), ROWS_SHOWN / 2 + 1, "a word that repeats stands once");
     }
 }
