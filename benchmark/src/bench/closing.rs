@@ -65,6 +65,18 @@ fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
     row.trim_end().to_string() + "\n"
 }
 
+/// What AU leaves out, where that is anything: a trace's wait stands below, and is of all steps.
+fn of_counted_steps(config: &Config) -> String {
+    let (start, end) = (config.output.exclude_start, config.output.exclude_end);
+    match start + end {
+        0 => String::new(),
+        _ => format!(
+            "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
+             epoch;\nwhat a trace says of waiting is of all steps\n"
+        ),
+    }
+}
+
 /// The short table at the end of a run.
 pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
     use std::fmt::Write;
@@ -100,6 +112,7 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
         };
         if !counted.is_empty() {
             let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}", percent(config.au));
+            text += &of_counted_steps(config);
         }
     }
     // Who trains waits for what it saves, unless that is drained beside it.
