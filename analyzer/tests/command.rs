@@ -220,7 +220,7 @@ fn the_first_screen_fits_and_long_tables_come_on_request() {
     let few = printed(&[
         &trace,
         "--ignore",
-        "slow-start,input-bound,loader-capacity,small-reads,straggler-rank,failing-io,trust",
+        "slow-start,input-bound,loader-capacity,storage-latency-bound,small-reads,straggler-rank,failing-io,trust",
     ]);
     assert!(few.contains("\nFolders\n") && few.contains("\nProcesses\n") && few.lines().count() < 40, "{few}");
     let full = printed(&[&trace, "--full", "--top", "100"]);

@@ -18,6 +18,10 @@ const LINES: usize = 39;
 
 /// Rows of each table where there is room for them.
 const ROWS: usize = 6;
+const ROWS_MIN: usize = 2;
+
+/// Tables: of calls, of folders, of processes.
+const TABLES: usize = 3;
 
 /// Findings where there is room for them.
 const FINDINGS: usize = 5;
@@ -37,26 +41,32 @@ pub struct Page {
 pub fn print(summary: &Summary, page: Page) -> String {
     let with = |room: &Room| made(summary, page.width, *room);
     match page.rows {
-        Some(rows) => with(&Room { rows, findings: FINDINGS }),
+        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS }),
         None => {
-            // What can be done comes before the rows of tables, and all but the first finding before the tables themselves.
-            let rooms = (1..=ROWS).rev().map(|rows| Room { rows, findings: FINDINGS });
-            let fewer = (FINDINGS_MIN..FINDINGS).rev().map(|findings| Room { rows: 1, findings });
-            let without = (1..=FINDINGS).rev().map(|findings| Room { rows: 0, findings });
+            // What can be done comes before the rows of tables, and all but the first findings before the tables themselves.
+            let rooms = |tables, findings| (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings });
+            let some = (FINDINGS_MIN..=FINDINGS).rev().flat_map(|findings| rooms(TABLES, findings));
+            let fewer = (1..TABLES).rev().flat_map(|tables| rooms(tables, FINDINGS));
+            let least = |tables, findings: std::ops::Range<usize>| {
+                findings.rev().map(move |findings| Room { rows: ROWS_MIN, tables, findings })
+            };
+            let (one, none) = (least(1, FINDINGS_MIN..FINDINGS), least(0, 1..FINDINGS + 1));
             let fits = |room: &Room| with(room).lines().count() <= LINES;
-            with(&rooms.chain(fewer).chain(without).find(fits).unwrap_or(Room { rows: 0, findings: 1 }))
+            let last = Room { rows: ROWS_MIN, tables: 0, findings: 1 };
+            with(&some.chain(fewer).chain(one).chain(none).find(fits).unwrap_or(last))
         }
     }
 }
 
-/// The rows of each table, and the number of findings. Without rows there is the first table alone.
+/// The rows of each table, the number of tables and that of findings.
 #[derive(Clone, Copy)]
 struct Room {
     rows: usize,
+    tables: usize,
     findings: usize,
 }
 
-fn made(summary: &Summary, width: usize, Room { rows, findings }: Room) -> String {
+fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) -> String {
     let mut out = String::new();
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);
@@ -69,11 +79,7 @@ fn made(summary: &Summary, width: usize, Room { rows, findings }: Room) -> Strin
     }
     if summary.allocation.events > 0 {
         times(summary, width, &mut out);
-        functions(summary, width, rows.max(1), &mut out);
-        if rows > 0 {
-            folders(summary, width, rows, &mut out);
-            processes(summary, width, rows, &mut out);
-        }
+        [functions, folders, processes].iter().take(tables).for_each(|table| table(summary, width, rows, &mut out));
     }
     out.push('\n');
     out += &wrapped(&closing(summary), width);
