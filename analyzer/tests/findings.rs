@@ -156,6 +156,16 @@ fn taking(bytes: i64, memory: &str) -> Vec<Script> {
 }
 
 #[test]
+fn an_inferred_wait_is_said_to_be_without_unpickling_where_batches_are_unpickled() {
+    let said = |name: &str, bytes: i64| {
+        let verdict = report(&written(name, taking(bytes, "")), &[])["verdict"].to_string();
+        assert!(verdict.contains("(inferred from calls)"), "{verdict}");
+        verdict.contains("Unpickling a batch counts as training")
+    };
+    assert_eq!((said("pickled", 2 * MIB), said("shared", 200)), (true, false));
+}
+
+#[test]
 fn remedies_have_the_words_of_pytorch_where_the_trace_tells_of_it() {
     let words = |name: &str, processes: Vec<Script>| {
         let report = report(&written(name, processes), &[]);
@@ -338,7 +348,7 @@ fn the_start_of_readers_is_a_part_of_the_wait_and_no_work_of_theirs() {
     assert!(!fired.contains(&"loader-cpu-bound".to_string()), "{fired:?}");
     let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        screen.contains("waiting for batches 710 ms 64 % readers starting 300 ms 27 % computing"),
+        screen.contains("waiting for batches 710 ms 64 % of the training readers starting 300 ms 27 % of the training"),
         "{screen}"
     );
 }

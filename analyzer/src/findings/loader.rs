@@ -64,7 +64,7 @@ pub fn busiest(case: &Case) -> Vec<String> {
     readers.sort_by_key(|reader| std::cmp::Reverse(busy_ns(reader)));
     let row = |reader: &&ReaderUse| {
         let [busy, io] = [busy_ns(reader), reader.io_ns].map(|ns| time(ns as f64));
-        format!("{} ({}): busy for {busy}, in I/O for {io}", reader.name, reader.pid)
+        format!("{} ({}), in all its life: busy for {busy}, in I/O for {io}", reader.name, reader.pid)
     };
     readers.iter().take(EVIDENCE_MAX).map(row).collect()
 }

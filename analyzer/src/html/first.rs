@@ -166,6 +166,9 @@ const CLASSES: [(&str, &str, &str); 6] = [
     ("other_ns", "other", "other"),
 ];
 
+/// Why the wait here may be another than that of the training.
+const OF_STEPS: &str = "Shares are of the time of the steps; a wait beside which its thread computed is computing.";
+
 /// Trainers whose steps are drawn one by one.
 const DRAWN: usize = 4;
 
@@ -185,6 +188,7 @@ fn decomposed(report: &Value, page: &mut Markup) -> bool {
         several => format!("All steps, summed over {several} trainers"),
     };
     strip::write(&title, Kind::Time, &CLASSES.iter().map(part).collect::<Vec<_>>(), page);
+    page.element("p", &[("class", "note")], OF_STEPS);
     const IDS: [&str; DRAWN] = ["steps-1", "steps-2", "steps-3", "steps-4"];
     for (id, trainer) in IDS.iter().zip(trainers) {
         steps_of(id, trainer, page);

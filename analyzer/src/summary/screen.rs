@@ -16,7 +16,7 @@ use crate::grid::Grid;
 /// Lines of a screen, its last one left for the prompt.
 const LINES: usize = 39;
 
-/// Rows of each table where there is room for them.
+/// Rows of each table where there is room for them, and where there is little: one of many says nothing.
 const ROWS: usize = 6;
 const ROWS_MIN: usize = 2;
 
@@ -139,8 +139,9 @@ fn closing(summary: &Summary) -> String {
 
 fn times(summary: &Summary, width: usize, out: &mut String) {
     let spent = &summary.time;
-    let of_total = |name: &'static str, ns: i64| (name, ns, share(ns, spent.total_ns));
-    let mut parts = vec![of_total("whole run", spent.total_ns)];
+    let of_total = |name: &str, ns: i64| Part { name: name.into(), ns, of: (spent.total_ns, OF_RUN.into()) };
+    let whole = Part { name: "whole run".into(), ns: spent.total_ns, of: (spent.total_ns, String::new()) };
+    let mut parts = vec![whole];
     parts.extend(trained(&summary.training, spent.total_ns));
     parts.extend(summary.knows_calls().then(|| of_total("file I/O", spent.io_ns)));
     if summary.training.is_empty() {
@@ -149,22 +150,39 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
         parts.extend((saved > 0).then(|| of_total("checkpoints, summed", saved)));
     }
     heading("Time", out);
-    let mut grid = Grid::new(&["<", "", ""]);
-    parts.into_iter().for_each(|(name, ns, share)| grid.row(vec![name.into(), time(ns as f64), share]));
+    let mut grid = Grid::new(&["<", "", "", "<"]);
+    for Part { name, ns, of: (whole, named) } in parts {
+        grid.row(vec![name, time(ns as f64), share(ns, whole), named]);
+    }
     grid.print_bare(width, out);
 }
 
+/// A time, and the one that it is a part of, in words.
+struct Part {
+    name: String,
+    ns: i64,
+    of: (i64, String),
+}
+
+const OF_RUN: &str = "of the run";
+const OF_TRAINING: &str = "of the training";
+
 /// Sums over trainers; shares are of the trained time where they are parts of it.
-fn trained(groups: &[RankGroup], total: i64) -> Vec<(&'static str, i64, String)> {
+fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     let groups = told(groups);
     let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     if trained == 0 {
         return Vec::new();
     }
-    let part = |name: &'static str, ns: i64| (name, ns, share(ns, trained));
+    let part = |name: &str, ns: i64| Part { name: name.into(), ns, of: (trained, OF_TRAINING.into()) };
     let ranks = groups.len() as i64;
-    let mut rows = vec![("training", trained, share(trained, total * ranks))];
+    let (summed, runs) = match ranks {
+        1 => ("", OF_RUN.to_string()),
+        ranks => (", summed", format!("of {} times the run", grouped(ranks as u64))),
+    };
+    let of_runs = |name: &str, ns: i64| Part { name: format!("{name}{summed}"), ns, of: (total * ranks, runs.clone()) };
+    let mut rows = vec![of_runs("training", trained)];
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let is_worth_a_row = starting > trained / 100;
     rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)));
@@ -172,7 +190,7 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<(&'static str, i64, String)>
     rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
     let saved: i64 = groups.iter().map(|group| group.checkpoint_ns).sum();
     // Saved within the training or after it: no part that would add up with the others.
-    rows.extend((saved > 0).then(|| ("checkpoints", saved, share(saved, total * ranks))));
+    rows.extend((saved > 0).then(|| of_runs("checkpoints", saved)));
     rows
 }
 

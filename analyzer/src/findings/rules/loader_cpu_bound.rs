@@ -61,7 +61,7 @@ fn evidence(case: &Case) -> Vec<String> {
     let row = |reader: &crate::summary::groups::training::ReaderUse| {
         let busy = (reader.wait_alive_ns - reader.wait_idle_ns - reader.wait_start_ns).max(0);
         let [io, busy] = [reader.wait_io_ns, busy].map(|ns| time(ns as f64));
-        format!("{} ({}): busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
+        format!("{} ({}), while training waited: busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
     };
     readers.map(row).collect()
 }

@@ -47,11 +47,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("time", startup.map(|ns| ns as f64)),
         ],
         any: true,
-        says: format!(
-            "{} ({} of the wall clock) went by before training began{besides}",
-            time(ns as f64),
-            share(ns, wall)
-        ),
+        says: format!("{} ({} of the run) went by before training began{besides}", time(ns as f64), share(ns, wall)),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
         decide: if case.summary.training.is_empty() { RECORD_TRAINING } else { WHOLE_RUN },
         ..Judgement::default()

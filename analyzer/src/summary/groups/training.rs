@@ -180,6 +180,8 @@ struct Scene<'a> {
     knows_calls: bool,
     /// True if no window cuts off how the run began.
     knows_start: bool,
+    /// The run's first event: a process begins before its own.
+    run_start: i64,
 }
 
 /// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls.
@@ -218,11 +220,12 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         counted,
         lanes,
         beside,
+        torch,
         by_rhythm,
         knows_computing,
-        torch,
         knows_calls,
         knows_start,
+        run_start: analysis.bounds().map_or(i64::MIN, |(start, _)| start),
     };
     let by_spans = scene.trainers_by_spans();
     let by_rhythm = by_spans.is_empty();
@@ -340,10 +343,10 @@ impl Scene<'_> {
             rank: process.rank,
             trainer: self.names[trainer.proc as usize].clone(),
             inferred: basis == Basis::Idle,
-            start_ts: from,
-            startup_ns: self.knows_start.then_some((from - began).max(0)),
-            trained_ns: to - from,
             torch: self.torch,
+            start_ts: from,
+            startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
+            trained_ns: to - from,
             waited_ns: wait.waited,
             wait_start_ns: wait.shares.map(|shares| shares.start),
             wait_io_ns: wait.shares.map(|shares| shares.io),

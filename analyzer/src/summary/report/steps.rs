@@ -133,6 +133,7 @@ impl Section for Steps {
         }
         grid.print(out);
         more(summary.steps.len(), top, out);
+        out.push_str("  Shares are of the time of the steps; a wait beside which its thread computed is computing.\n");
     }
 }
 

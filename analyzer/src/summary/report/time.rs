@@ -103,6 +103,7 @@ impl Section for Time {
         rows.extend(known.into_iter().filter_map(|(name, ns)| Some((name, of_total(ns?)))));
         rows.push((if spent.compute_ns.is_some() { "neither" } else { "no I/O" }, of_total(spent.other_ns)));
         pairs(&rows, out);
+        out.push_str("  Shares are of the total time.\n");
         if spent.compute_ns.is_none() {
             out.push_str(
                 "  Compute, and what of the I/O it covers, is unknown: no span says so, or spans of a part alone.\n",

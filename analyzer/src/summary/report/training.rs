@@ -26,7 +26,8 @@ impl Section for Training {
         pipes or sockets from readers of its own program and works for 1 ms or more after one in four of them at least (or for \
         half of its time; a parent that only gathers what its pool makes trains nothing), and waits where its first thread waits for messages, \
         locks or children (not where it sleeps) from their first event to their last message; it trains on until, with \
-        the last message taken, it next waits for somebody, or its readers have ended. \
+        the last message taken, it next waits for somebody, or its readers have ended. What it costs to take a batch over once its \
+        message is there (copying, unpickling) is no waiting there: a program's own clock around its loader shows more. \
         Overlap: the time from the first span of a rank (its trainer and the processes below it) to the last, in \
         four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
         There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \
@@ -82,7 +83,8 @@ impl Section for Training {
             return;
         }
         out.push('\n');
-        let mut grid = Grid::new(&["<reader", "read", "t(I/O)", "of the wait: alive", "starting", "in I/O", "idle"]);
+        let mut grid =
+            Grid::new(&["<reader", "read", "t(I/O)", "while it waited: alive", "starting", "in I/O", "idle"]);
         for reader in readers().take(top) {
             let name = format!("{} ({}, thread {})", reader.name, reader.pid, reader.tid);
             let waits = [reader.wait_alive_ns, reader.wait_start_ns, reader.wait_io_ns, reader.wait_idle_ns];
@@ -91,8 +93,13 @@ impl Section for Training {
         }
         grid.print(out);
         more(readers().count(), top, out);
+        out.push_str(OWN_TIMES);
     }
 }
+
+/// Why the times of readers are not those of their trainer's row.
+const OWN_TIMES: &str = "  Readers' times are their own, while their trainer waited; its wait is shared out by\n  \
+    them, idle times left out, so that its parts add up to it.\n";
 
 /// A row a trainer whose computing is known.
 fn print_overlaps(groups: &[RankGroup], top: usize, out: &mut String) {

@@ -38,6 +38,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
         Some(waits) => {
             sentences.push(waits.answer());
             sentences.extend(waits.cause(summary.knows_calls()));
+            sentences.extend(waits.lacks(&summary.dataset).map(String::from));
             sentences.extend(waits.beside(summary.time.start_ts));
             sentences.push(volume(summary));
         }
@@ -186,20 +187,31 @@ impl Waits<'_> {
             _ => "storage and what else makes batches both took part",
         };
         let (io, elsewhere) = (time(io as f64), time(elsewhere as f64));
-        let wait =
-            if self.tells_start() { format!("Of the other {}", time(waited as f64)) } else { "Of that wait".into() };
+        let wait = if self.tells_start() { format!("the other {}", time(waited as f64)) } else { "that wait".into() };
         if self.read_themselves() {
             let (reads, was) = match self.groups.as_slice() {
                 [_] => ("It reads by itself", "it was"),
                 _ => ("Each reads by itself", "they were"),
             };
-            let wait = format!("{}{}", wait[..1].to_lowercase(), &wait[1..]);
             return Some(format!(
-                "{reads}: {wait} {was} in I/O for {io} and busy elsewhere for {elsewhere}, so that {why}."
+                "{reads}: of {wait} {was} in I/O for {io} and busy elsewhere for {elsewhere}, so that {why}."
             ));
         }
+        // Readers' own times are others: they work side by side, and are idle for a part of it.
         let were = if readers == "its 1 reader" { "was" } else { "were" };
-        Some(format!("{wait}, {readers} {were} in I/O for {io} and busy elsewhere for {elsewhere}: {why}."))
+        Some(format!(
+            "Shared out by what {readers} {were} busy with meanwhile, {wait} was {io} of I/O and {elsewhere} of other work: {why}."
+        ))
+    }
+
+    /// What a wait that is inferred lacks, where batches come through pipes: from the last byte of a message on nobody can tell
+    /// unpickling from training.
+    fn lacks(&self, what: &Dataset) -> Option<&'static str> {
+        let inferred = self.groups.iter().any(|group| group.inferred && !group.reads_itself());
+        let through_pipes = 2 * what.elsewhere_read >= what.bytes_read;
+        (inferred && through_pipes && self.part(self.waited) >= FREE).then_some(
+            "Unpickling a batch counts as training: a clock around the loader's next batch shows a longer wait.",
+        )
     }
 
     fn readers(&self) -> String {
