@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use dlio_schemas::ops::Op;
-use dlio_schemas::record::POS_UNKNOWN;
+use dlio_schemas::record::{POS_UNKNOWN, STEP_NONE};
 use generator::script::Script;
 use generator::{Plan, generate, generate_counted};
 use serde_json::Value;
@@ -183,6 +183,82 @@ fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
         ],
     );
     assert!(!found.contains_key("model.model_size_bytes"), "{found:#?}");
+}
+
+/// Two ranks that read for themselves, one of which makes the data set first and saves alone: of each epoch sixteen samples a
+/// rank in steps of two, a checkpoint after every third, and an evaluation of four samples in one step that computes less.
+fn evaluated(folder: &Folder) {
+    let valid = |number: u64| format!("/no-such-data/valid/sample-{number:03}.npy");
+    for rank in 0..2 {
+        let mut program = Script::ranked(100 + rank, rank);
+        if rank == 0 {
+            for number in 0..40 {
+                // It gets its name when it is whole.
+                let path = if number < 32 { file(number, "npy") } else { valid(number - 32) } + ".partial-vm-100";
+                program.open(&path, 5).write(&path, 0, 2 * MIB, 300).close(&path, 2);
+            }
+            let took = program.now();
+            program.span_at(0, took, "generate", "pipeline", (STEP_NONE, STEP_NONE));
+        }
+        program.at(20_000);
+        for epoch in 1..3 {
+            for step in 0..8 {
+                let begun = program.now();
+                for sample in 0..2 {
+                    program.load(&file(rank as u64 * 16 + step * 2 + sample, "npy"), 2 * MIB, 300);
+                }
+                let took = program.now() - begun;
+                program.span_at(begun, took, "fetch", "data", (epoch, step as i32)).span("compute", "compute", 20_000);
+                if step % 3 == 2 {
+                    let (begun, path) = (program.now(), format!("/no-such-data/out/model-{epoch}-{step}.pt"));
+                    if rank == 0 {
+                        program.open(&path, 5).write(&path, 0, 3 * MIB, 900).call(Op::FSYNC, &path, 50, (0, 0, 0));
+                        program.close(&path, 2);
+                    }
+                    let took = program.now() - begun + 1;
+                    program.span_at(begun, took, "checkpoint.save", "checkpoint", (epoch, step as i32));
+                }
+            }
+            let evaluation = program.now();
+            for sample in 0..4 {
+                program.load(&valid(rank as u64 * 4 + sample), 2 * MIB, 300);
+            }
+            let took = program.now() - evaluation;
+            program.span_at(evaluation, took, "fetch", "data", (epoch, 0)).span("compute", "compute", 5_000);
+            let took = program.now() - evaluation;
+            program.span_at(evaluation, took, "evaluate", "pipeline", (epoch, STEP_NONE));
+        }
+        program.write_to(folder.path());
+    }
+}
+
+#[test]
+fn evaluations_are_no_training_and_a_data_set_that_is_made_is_no_checkpoint() {
+    let folder = Folder::new("evaluated");
+    evaluated(&folder);
+    let found = derived(&folder, &[]);
+    values(
+        &found,
+        &[
+            ("dataset.num_files_train", "32"),
+            ("dataset.num_files_eval", "8"),
+            ("reader.batch_size", "2"),
+            ("reader.batch_size_eval", "4"),
+            ("train.epochs", "2"),
+            ("train.computation_time", "0.02"),
+            ("evaluation.eval_time", "0.005"),
+            ("model.model_size_bytes", "3145728"),
+            ("checkpoint.checkpoint_folder", "checkpoints/train"),
+            ("checkpoint.fsync", "true"),
+            ("checkpoint.steps_between_checkpoints", "3"),
+        ],
+    );
+    for absent in ["checkpoint.type", "checkpoint.file_bytes", "train.computation_time_stdev"] {
+        assert!(!found.contains_key(absent), "{absent}: {found:#?}");
+    }
+    assert_eq!(found["evaluation.eval_time"].1, "certain");
+    let yaml = printed(&[&folder.path().display().to_string(), "--workload", "-"]);
+    assert!(yaml.contains("the original's are in /no-such-data/out"), "{yaml}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Family {
 }
 
 /// The name that a file gets when it is whole: of `model.pt.partial-node3-17` it is `model.pt`.
-fn finished(name: &str) -> &str {
+pub fn finished(name: &str) -> &str {
     let is_unfinished = |ending: &str| {
         let word = ending.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
         UNFINISHED.contains(&word.to_ascii_lowercase().as_str())

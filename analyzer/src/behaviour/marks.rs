@@ -14,6 +14,10 @@ pub enum What {
     Save,
     /// A span that reads one back.
     Restore,
+    /// A span in which a data set is made.
+    Generate,
+    /// A span of an evaluation: what its thread waits for and computes in it is no training.
+    Evaluate,
     /// A span in which one sample is read.
     Sample,
     /// A file from opening to closing, with reads.

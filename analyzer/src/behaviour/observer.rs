@@ -13,7 +13,7 @@ use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, is_stored};
 use crate::scan::Consumer;
 use crate::summary::access::Relation;
-use crate::summary::kinds::{finds_no_more, is_idle, is_next_batch, opens};
+use crate::summary::kinds::{GENERATE, finds_no_more, is_idle, is_next_batch, opens};
 use crate::summary::report::metadata::group;
 
 /// Everything observed.
@@ -131,6 +131,8 @@ impl Role {
             Class::Write if named(&["load", "restore", "read"]) => Role::Span(What::Restore),
             Class::Write => Role::Span(What::Save),
             _ if SAMPLE_SPANS.contains(&kind.name.as_ref()) => Role::Span(What::Sample),
+            _ if *kind.name == *GENERATE => Role::Span(What::Generate),
+            _ if EVALUATION_SPANS.contains(&kind.name.as_ref()) => Role::Span(What::Evaluate),
             _ => Role::Other,
         }
     }
@@ -138,6 +140,9 @@ impl Role {
 
 /// Spans of one sample each: the benchmark's, and those of the Python package around a data set's items.
 const SAMPLE_SPANS: [&str; 2] = ["reader.read", "item"];
+
+/// Spans around all of an evaluation: the benchmark's, and those that programs mark with the Python package.
+const EVALUATION_SPANS: [&str; 3] = ["evaluate", "validate", "test"];
 
 /// A run of reads.
 #[derive(Clone, Copy, Debug)]

@@ -80,6 +80,9 @@ impl KindTraits {
     }
 }
 
+/// The span in which the benchmark makes the data set that it then reads.
+pub const GENERATE: &str = "generate";
+
 /// Calls that count as I/O: what reads, writes, synchronises or asks about files.
 pub fn is_io(kind: &Kind) -> bool {
     matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)

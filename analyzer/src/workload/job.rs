@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::behaviour::Behaviour;
-use crate::behaviour::family::Family;
+use crate::behaviour::family::{Family, finished};
 use crate::behaviour::marks::{Mark, What};
 use crate::behaviour::observer::Observed;
 use crate::behaviour::passes::Use;
@@ -56,6 +56,8 @@ pub struct Job<'a> {
     /// Of families that are written, without the data set: files, in order of time.
     pub saved: Vec<(Family, &'a Use, Vec<DataFile>)>,
     pub groups: Vec<RankGroup>,
+    /// By thread, in which time spans tell of an evaluation.
+    evaluations: BTreeMap<(u32, i32), Vec<(i64, i64)>>,
     pub processes: Vec<Process>,
     /// How often spans of samples came.
     pub samples: u64,
@@ -80,6 +82,7 @@ impl<'a> Job<'a> {
         let Behaviour { analysis, observed } = behaviour;
         let files = files_by_family(analysis, observed, trace);
         let groups = rank_groups(&trace.catalog, analysis);
+        let evaluations = evaluations(observed, &groups);
         let (train, valid) = read_for_training(analysis, observed, &files, &groups);
         let taken: Vec<&Family> = [&train, &valid].into_iter().flatten().map(|set| &set.family).collect();
         let saved = saved(observed, &files, &taken);
@@ -96,7 +99,7 @@ impl<'a> Job<'a> {
         let processes = trace.catalog.processes();
         let lost = processes.iter().map(lost).sum();
         let pipe = (0u32..).zip(trace.catalog.files()).find(|(_, path)| **path == *PIPE).map(|(number, _)| number);
-        Job { analysis, observed, train, valid, saved, groups, processes, samples, prepared, lost, pipe }
+        Job { analysis, observed, train, valid, saved, groups, evaluations, processes, samples, prepared, lost, pipe }
     }
 
     /// Messages that a process took from its readers: what came through pipes where there are any, for loaders of processes
@@ -107,9 +110,34 @@ impl<'a> Job<'a> {
         if piped.is_empty() { own().collect() } else { piped }
     }
 
-    /// Marks of one kind in order of time.
+    /// Marks of one kind in order of time. What is waited for and computed in an evaluation is no training.
     pub fn marks(&self, what: What) -> impl Iterator<Item = &'a Mark> {
-        self.observed.marks_of(what)
+        let steps = matches!(what, What::Fetch | What::Compute);
+        self.observed.marks_of(what).filter(move |mark| !steps || !self.evaluates(mark))
+    }
+
+    /// Those of one kind that lie in an evaluation.
+    pub fn evaluated(&self, what: What) -> impl Iterator<Item = &'a Mark> {
+        self.observed.marks_of(what).filter(|mark| self.evaluates(mark))
+    }
+
+    fn evaluates(&self, mark: &Mark) -> bool {
+        let spans = self.evaluations.get(&(mark.proc, mark.tid)).map_or(&[][..], Vec::as_slice);
+        let begun = spans.partition_point(|(start, _)| *start <= mark.start);
+        spans[..begun].last().is_some_and(|(_, end)| mark.start < *end)
+    }
+
+    /// Evaluations, as the trainer's spans tell them, from the first to the last; none where nothing tells.
+    pub fn evaluations(&self) -> &[(i64, i64)] {
+        self.evaluations.values().max_by_key(|spans| spans.len()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of what is gone through, in training and evaluations, that the training goes through.
+    pub fn trained(&self, epochs: u64) -> f64 {
+        let of = |set: &Option<DataSet>| set.as_ref().map_or(0, |set| set.files.len()) as f64;
+        let evaluations = if self.evaluations.is_empty() { epochs } else { self.evaluations().len() as u64 };
+        let trained = of(&self.train) * epochs as f64;
+        trained / (trained + of(&self.valid) * evaluations as f64).max(1.0)
     }
 
     /// Trainers; one where nothing tells.
@@ -117,6 +145,24 @@ impl<'a> Job<'a> {
         let numbered: BTreeSet<i32> = self.processes.iter().filter_map(|process| process.rank).collect();
         (self.groups.len() as u64).max(numbered.len() as u64).max(1)
     }
+}
+
+/// By thread, in order of time. Where nothing is trained outside of them, they are the training.
+fn evaluations(observed: &Observed, groups: &[RankGroup]) -> BTreeMap<(u32, i32), Vec<(i64, i64)>> {
+    let mut found: BTreeMap<(u32, i32), Vec<(i64, i64)>> = BTreeMap::new();
+    let is_trainer = |mark: &&Mark| groups.iter().any(|group| (group.proc, group.tid) == (mark.proc, mark.tid));
+    for span in observed.marks_of(What::Evaluate).filter(is_trainer) {
+        let spans = found.entry((span.proc, span.tid)).or_default();
+        // One that lies in another is a part of it.
+        if spans.last().is_none_or(|(_, end)| span.start >= *end) {
+            spans.push((span.start, span.end));
+        }
+    }
+    let outside = |(lane, spans): (&(u32, i32), &Vec<(i64, i64)>)| {
+        let mut own = observed.marks_of(What::Fetch).filter(|mark| (mark.proc, mark.tid) == *lane);
+        own.any(|mark| !spans.iter().any(|(start, end)| (*start..*end).contains(&mark.start)))
+    };
+    if found.iter().all(outside) { found } else { BTreeMap::new() }
 }
 
 fn files_by_family(analysis: &Analysis, observed: &Observed, trace: &Trace) -> BTreeMap<u32, Vec<DataFile>> {
@@ -192,6 +238,12 @@ fn data_sets<'a>(observed: &'a Observed, files: &BTreeMap<u32, Vec<DataFile>>) -
     (Some(train), valid)
 }
 
+/// The path that a file has when it is whole.
+fn whole(path: &str) -> &str {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    &path[..path.len() - name.len() + finished(name).len()]
+}
+
 /// A file of which less is written is a log, or a setting.
 const SAVED_MIN: u64 = 1 << 20;
 
@@ -201,12 +253,19 @@ fn saved<'a>(
     taken: &[&Family],
 ) -> Vec<(Family, &'a Use, Vec<DataFile>)> {
     let spans = observed.marks_of(What::Save).next().is_some();
+    let made: Vec<&Mark> = observed.marks_of(What::Generate).collect();
+    let is_made = |ts: i64| made.iter().any(|span| (span.start..span.end).contains(&ts));
+    // A file that gets its name when it is whole is written under another one than it is read.
+    let read = files.values().flatten().filter(|file| file.count.bytes_read > 0);
+    let read: BTreeSet<&str> = read.map(|file| &*file.path).collect();
+    let is_read = |file: &DataFile| file.count.bytes_read > 0 || read.contains(whole(&file.path));
     let mut found = Vec::new();
     for ((place, (family, used)), is_data) in (0u32..).zip(&observed.families).map(|it| (it, taken.contains(&it.1.0))) {
         let is_checkpoint = CHECKPOINTS.contains(&family.suffix.as_str());
         let least = if is_checkpoint || spans && !is_data { 1 } else { SAVED_MIN };
         let mut its: Vec<DataFile> = files.get(&place).cloned().unwrap_or_default();
-        its.retain(|file| file.count.bytes_written >= least && !(is_data && file.count.bytes_read > 0));
+        its.retain(|file| file.count.bytes_written >= least);
+        its.retain(|file| !(is_data && is_read(file)) && !is_made(file.count.first_ts));
         its.sort_by_key(|file| file.count.first_ts);
         if !its.is_empty() {
             found.push((family.clone(), used, its));

@@ -35,6 +35,7 @@ pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut
     let epochs = &shape.epochs;
     entries.add("train.epochs", epochs.value, epochs.confidence, &*epochs.evidence);
     computation(job, set, shape, batch, entries);
+    evaluation(job, epochs.value, entries);
     limit(job, shape, batch, entries);
     loader.0
 }
@@ -69,19 +70,72 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
         entries.guess("reader.batch_size", 1, "neither spans nor the rhythm of reads tell of batches");
         return 1;
     };
-    let exact = shape.samples / (steps.value * job.ranks()) as f64;
-    // A last batch that is not full makes the others seem smaller.
-    let batch = if (exact - exact.round()).abs() < 0.01 * exact { exact.round() } else { exact.ceil() }.max(1.0) as u64;
+    let batch = whole_batch(shape.samples / (steps.value * job.ranks()) as f64);
     // Pauses tell it about; of the sizes that fit, the one that leaves out fewest samples is meant.
     let batch =
         if steps.confidence == Confidence::Certain { batch } else { filling(batch, shape.samples, job.ranks()) };
     let confidence = steps.confidence.min(shape.samples_per_file.confidence);
     let evidence = format!("{:.0} samples of an epoch in {} steps ({})", shape.samples, steps.value, steps.evidence);
     entries.add("reader.batch_size", batch, confidence, evidence);
-    if job.valid.is_some() {
-        entries.guess("reader.batch_size_eval", batch, "taken to be that of training");
-    }
+    evaluated_batch(job, shape, batch, confidence, entries);
     batch
+}
+
+/// Samples of a batch, where so many come to a step on average: a last batch that is not full makes the others seem smaller.
+fn whole_batch(average: f64) -> u64 {
+    let is_whole = (average - average.round()).abs() < 0.01 * average;
+    if is_whole { average.round() } else { average.ceil() }.max(1.0) as u64
+}
+
+/// The batches of evaluations.
+fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence, entries: &mut Entries) {
+    let Some(valid) = &job.valid else { return };
+    let evaluations = job.evaluations().len() as u64;
+    let steps = evaluated_spans(job, What::Fetch).len() as u64;
+    if steps == 0 || job.observed.unmarked > 0 {
+        return entries.guess("reader.batch_size_eval", batch, "taken to be that of training");
+    }
+    let samples = match job.samples {
+        0 => (valid.files.len() as u64 * shape.samples_per_file.value) as f64,
+        all => all as f64 * (1.0 - shape.trained) / evaluations as f64,
+    };
+    let each = whole_batch(samples * evaluations as f64 / (steps * job.ranks()) as f64);
+    let evidence = format!("{samples:.0} samples of an evaluation, {steps} waits for batches in {evaluations} of them");
+    entries.add("reader.batch_size_eval", each, confidence, evidence);
+}
+
+/// How long each span of a kind took that one trainer has in its evaluations.
+fn evaluated_spans(job: &Job, what: What) -> Vec<f64> {
+    let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return Vec::new() };
+    let own = job.evaluated(what).filter(|mark| (mark.proc, mark.tid) == (group.proc, group.tid));
+    own.map(|mark| (mark.end - mark.start) as f64).collect()
+}
+
+/// When evaluations come, and how long their steps compute.
+fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
+    let spans = job.evaluations();
+    let [first, ..] = spans else { return };
+    let computed = evaluated_spans(job, What::Compute);
+    if !computed.is_empty() && job.observed.unmarked == 0 {
+        let mean = computed.iter().sum::<f64>() / computed.len() as f64;
+        let evidence = format!("spans of compute in evaluations, {} of them", computed.len());
+        entries.certain("evaluation.eval_time", seconds(mean), evidence);
+        spread("evaluation.eval_time_stdev", &computed, mean, entries);
+    }
+    if spans.len() as u64 >= epochs {
+        return;
+    }
+    // An evaluation comes after so many epochs as have begun before it.
+    let mut begun: BTreeMap<i32, i64> = BTreeMap::new();
+    for mark in job.marks(What::Fetch).filter(|mark| mark.epoch >= 0) {
+        begun.entry(mark.epoch).and_modify(|start| *start = mark.start.min(*start)).or_insert(mark.start);
+    }
+    let after = |(start, _): &(i64, i64)| begun.values().filter(|epoch| *epoch <= start).count() as f64;
+    let gaps = spans.windows(2).map(|pair| after(&pair[1]) - after(&pair[0])).collect();
+    let evidence = format!("{} evaluations in {epochs} epochs", spans.len());
+    entries.likely("evaluation.eval_after_epoch", after(first).max(1.0), &*evidence);
+    let every = median(gaps).unwrap_or(epochs as f64).max(1.0);
+    entries.likely("evaluation.epochs_between_evals", every.round(), "from one to the next");
 }
 
 /// Of batches about as large as this, the one whose whole steps leave out fewest samples; the nearest of several.
@@ -122,6 +176,11 @@ fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut E
     let mut ready: Vec<i64> = job.marks(unit).filter(its).filter(below).map(|mark| mark.end).collect();
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let mut taken: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
+    // What is made in an evaluation is taken there.
+    if let Some((start, _)) = job.evaluations().first() {
+        ready.retain(|end| end < start);
+        taken.retain(|end| end < start);
+    }
     if ready.is_empty() || taken.is_empty() || job.observed.unmarked > 0 {
         return;
     }
@@ -223,10 +282,13 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let spans: Vec<f64> = job.marks(What::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
     if let Some(computed) = group.computed_ns.filter(|_| steps > 0) {
-        let mean = computed as f64 / steps as f64;
+        // Those of evaluations are among them, unless each is known.
+        let are_apart = !job.evaluations().is_empty() && job.observed.unmarked == 0;
+        let computed = if are_apart { spans.iter().sum() } else { computed as f64 };
+        let mean = computed / steps as f64;
         entries.certain("train.computation_time", seconds(mean), format!("spans of compute, {} of them", spans.len()));
         if spans.len() as u64 == steps {
-            spread(&spans, mean, entries);
+            spread("train.computation_time_stdev", &spans, mean, entries);
         }
         return;
     }
@@ -240,11 +302,11 @@ fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mu
 }
 
 /// Distributions are told where they are wider than clocks are.
-fn spread(spans: &[f64], mean: f64, entries: &mut Entries) {
+fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
     let square = spans.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
     let deviation = (square / spans.len().max(1) as f64).sqrt();
     if deviation > 0.05 * mean {
-        entries.certain("train.computation_time_stdev", seconds(deviation), "their standard deviation");
+        entries.certain(key, seconds(deviation), "their standard deviation");
     }
 }
 

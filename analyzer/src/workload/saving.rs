@@ -16,9 +16,18 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
     let Some((family, used, files)) = job.saved.iter().max_by_key(|(_, _, files)| written(files)) else { return false };
     let bytes_written: u64 = job.saved.iter().map(|(_, _, files)| written(files)).sum();
     let ranks = job.ranks();
-    let saves: Vec<&Mark> = job.marks(What::Save).collect();
+    let mut saves: Vec<&Mark> = job.marks(What::Save).collect();
     let restores = job.marks(What::Restore).count() as u64 / ranks;
-    let writers: BTreeSet<u32> = saves.iter().map(|save| save.proc).collect();
+    // Ranks that only wait until a checkpoint is written say so too. One that lets another process write says it alone.
+    let written_by = |proc: u32| {
+        let mut all = job.saved.iter().flat_map(|(_, _, files)| files);
+        all.any(|file| job.analysis.counted.has_moved(proc, file.number))
+    };
+    let mut writers: BTreeSet<u32> = saves.iter().map(|save| save.proc).collect();
+    if writers.iter().any(|proc| written_by(*proc)) {
+        writers.retain(|proc| written_by(*proc));
+        saves.retain(|save| writers.contains(&save.proc));
+    }
     let said = saves.len() as u64 / (writers.len() as u64).max(1);
     let (count, confidence, evidence) = match said {
         0 => (files.len() as u64, Confidence::Likely, format!("{} of which much is written", family.described())),
@@ -44,7 +53,7 @@ pub fn add(job: &Job, steps: Option<(u64, u64)>, name: &str, entries: &mut Entri
         format!("the original's are in {folder}"),
     );
     let synchronised = used.syncs >= count;
-    entries.certain("checkpoint.fsync", synchronised, format!("{} calls synchronise them", used.syncs));
+    entries.certain("checkpoint.fsync", synchronised, format!("{} calls synchronise these files", used.syncs));
     if writers.len() as u64 == ranks && ranks > 1 {
         entries.certain("checkpoint.type", "all_ranks", "every rank writes one");
     }
@@ -121,7 +130,9 @@ fn period(
             false => entries.guess("checkpoint.steps_between_checkpoints", every, said),
         }
     };
-    let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else {
+    // The steps of whoever saves: ranks are not equally far at the same time.
+    let saver = job.groups.iter().find(|group| saves.first().is_some_and(|save| save.proc == group.proc));
+    let Some(group) = saver.or_else(|| job.groups.iter().max_by_key(|group| group.batches)) else {
         return evenly(entries);
     };
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
@@ -129,6 +140,13 @@ fn period(
     let at: Vec<u64> = saves.iter().map(|save| fetches.partition_point(|end| *end <= save.start) as u64).collect();
     if at.is_empty() || fetches.is_empty() {
         return evenly(entries);
+    }
+    // Some count their steps anew in each epoch: then each comes after a multiple of the first one's.
+    let within = |at: &u64| (at.max(&1) - 1) % steps.max(1) + 1;
+    let every = within(&at[0]);
+    if every < steps && at.iter().all(|at| within(at).is_multiple_of(every)) && at.iter().any(|at| *at > steps) {
+        let said = format!("checkpoints after steps {} of epochs of {steps}", list(&at));
+        return entries.add("checkpoint.steps_between_checkpoints", every, confidence, said);
     }
     let gaps: Vec<f64> = at.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     let gap = median(gaps).unwrap_or(at[0] as f64) as u64;

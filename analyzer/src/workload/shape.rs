@@ -68,15 +68,15 @@ impl Shape {
         let files = files(set);
         let peek = peek(&set.paths(), &set.family.suffix);
         let valid = job.valid.as_ref().map_or(0, |valid| valid.files.len());
-        let trained = set.files.len() as f64 / (set.files.len() + valid) as f64;
+        let trained = job.trained(epochs.value);
         let mut traversal = traversal(set);
-        let fetched = fetched(job, &epochs);
+        let fetched = fetched(job, &epochs, trained);
         let per_file =
             |all: f64| ((all * trained / epochs.value as f64 / set.files.len() as f64).round() as u64).max(1);
         let opened = set.used.passes.whole.max(set.used.opens.saturating_sub(set.used.passes.unread)) as f64;
         let opened = opened / epochs.value as f64;
         // One that takes more steps than it opens files has several samples in each.
-        let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64 * trained);
+        let steps = fetched.as_ref().map_or(0.0, |steps| (steps.value * job.ranks()) as f64);
         if traversal == Traversal::Opened && steps > opened * 1.5 {
             traversal = match (held(job, set), is_streamed(&set.used.read)) {
                 (false, _) => Traversal::Loaded,
@@ -202,7 +202,7 @@ fn files(set: &DataSet) -> Derived {
 }
 
 /// Steps of an epoch on one rank, as spans tell them.
-fn fetched(job: &Job, epochs: &Derived) -> Option<Derived> {
+fn fetched(job: &Job, epochs: &Derived, trained: f64) -> Option<Derived> {
     let group = job.groups.iter().max_by_key(|group| group.batches).filter(|group| group.batches > 0)?;
     let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
     let batches = match job.observed.unmarked {
@@ -213,9 +213,14 @@ fn fetched(job: &Job, epochs: &Derived) -> Option<Derived> {
     // A loop asks once more than there are batches, to learn that there are none.
     let asked_in_vain = computed > 0 && computed + epochs.value == batches;
     let all = if asked_in_vain { computed } else { batches };
-    let steps = (all as f64 / epochs.value as f64).round() as u64;
     let evidence = format!("{all} waits for batches in {} epochs", epochs.value);
-    Some(Derived::new(steps.max(1), Confidence::Certain, evidence))
+    let each = all as f64 / epochs.value as f64;
+    let are_apart = !job.evaluations().is_empty() && job.observed.unmarked == 0;
+    if job.valid.is_none() || are_apart {
+        return Some(Derived::new((each.round() as u64).max(1), Confidence::Certain, evidence));
+    }
+    let evidence = format!("{evidence}, of which training is taken to have as large a part as of the files");
+    Some(Derived::new(((each * trained).round() as u64).max(1), Confidence::Likely, evidence))
 }
 
 fn by_calls(set: &DataSet, traversal: Traversal, epochs: &Derived, (opened, steps): (f64, f64)) -> Derived {
