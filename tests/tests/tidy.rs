@@ -142,6 +142,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/app.rs",
     "tracer/src/blocks.rs",
     "tracer/src/calls.rs",
+    "tracer/src/checkers.rs",
     "tracer/src/chunk.rs",
     "tracer/src/clock.rs",
     "tracer/src/closing.rs",

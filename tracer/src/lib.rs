@@ -15,7 +15,7 @@
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`], [`vdso`]), with the program's pointers ([`paths`],
 //! [`environment`], [`variables`]) and with memory shared with the future ([`ring`], [`image`], [`header_page`],
 //! [`ring_file`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`remembered`], [`alone`], [`descriptors`], [`mappings`], [`codec`], [`local`],
-//! [`slots`], [`chunk`], [`thread_state`], [`thread_end`], [`machine`], [`mod@large`], [`emptying`], [`spill`], [`stack`], [`tally`], [`app`]), and where another engine is called ([`mod@span`], [`mod@io`], [`table`])
+//! [`slots`], [`chunk`], [`thread_state`], [`thread_end`], [`machine`], [`mod@large`], [`emptying`], [`spill`], [`stack`], [`checkers`], [`tally`], [`app`]), and where another engine is called ([`mod@span`], [`mod@io`], [`table`])
 //! or looked for ([`engines`]).
 
 pub mod io;
@@ -56,6 +56,7 @@ pub mod stack;
 
 mod alone;
 mod blocks;
+mod checkers;
 mod chunk;
 mod clock;
 mod closing;

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 use crate::local::{Local, local};
-use crate::{sys, thread_end};
+use crate::{checkers, sys, thread_end};
 
 /// Converting a finished trace takes the most; pages that are not needed are never touched.
 const SIZE: usize = 256 << 10;
@@ -135,6 +135,7 @@ unsafe fn scratch_of(line: *mut Local) -> *mut u8 {
         if (*line).scratch.is_null() {
             let is_first = !FIRST_IS_TAKEN.swap(true, AcqRel);
             (*line).scratch = if is_first { FIRST.0.get().cast() } else { sys::map_memory(SIZE) };
+            checkers::tell_of_stack((*line).scratch, SIZE);
             thread_end::watch();
         }
         (*line).scratch
