@@ -485,6 +485,10 @@ const UNSEEN: &[(&str, &str)] = &[
         "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
     ),
     ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
+    (
+        "children of clone on their parent's memory",
+        "what one does beside its parent counts as its parent's; how it ends is in no trace",
+    ),
     ("scans of wide or unbuffered pipes", "how many bytes fwscanf and scanf took of them is not known"),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),

@@ -336,6 +336,38 @@ pub unsafe extern "C" fn vfork() -> pid_t {
     )
 }
 
+/// No event. The last three arguments are there where flags say so; else they are what the caller's registers hold and what lies
+/// on its stack, and nobody looks at them.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clone(
+    function: *const c_void,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent: *mut c_void,
+    storage: *mut c_void,
+    child: *mut c_void,
+) -> c_int {
+    real!(next: clone(*const c_void, *mut c_void, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int);
+    let next = || {
+        // SAFETY: the arguments go on as they came. The child runs on a stack of its own and never comes back here.
+        unsafe { next(function, stack, flags, argument, parent, storage, child) }
+    };
+    let shares = flags & (libc::CLONE_VM | libc::CLONE_THREAD) == libc::CLONE_VM;
+    if !shares || engine::borrows_memory() {
+        return next();
+    }
+    // A child with thread-local storage of its own is none that passes for the caller.
+    let waits = flags & (libc::CLONE_VFORK | libc::CLONE_SETTLS) == libc::CLONE_VFORK;
+    process::before_shared(waits);
+    let result = next();
+    process::after_shared(waits);
+    result
+}
+
 /// Its parent ends inside the C library, so that one's trace is finished before.
 ///
 /// # Safety
@@ -437,9 +469,9 @@ unsafe fn exec(
         if let Some(program) = program {
             process::before_exec(program);
         }
-        // The child of a vfork has its parent's memory, and has yet to begin.
+        // A child that has its parent's memory has yet to begin.
         let mut room = [0; process::BORN_MAX];
-        let born = if engine::is_passing() { None } else { Some(process::born(&mut room)) };
+        let born = if engine::borrows_memory() { None } else { Some(process::born(&mut room)) };
         let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
         engine::exec_failed();
         result

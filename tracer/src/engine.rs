@@ -346,7 +346,7 @@ pub extern "C" fn after_fork_in_child() {
 /// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
 /// what was asked for would be time in which they did more, and none of it would be in the trace.
 pub fn end(ending: Ending) {
-    if is_passing() || !begin_end() {
+    if borrows_memory() || !begin_end() {
         return;
     }
     let mode = SWITCHES.mode.load(Relaxed);
@@ -463,4 +463,10 @@ pub fn is_passing() -> bool {
     // SAFETY: the line is this thread's own.
     let left = unsafe { (*local()).passing };
     left != 0 && left != sys::process_id()
+}
+
+/// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,
+/// or of a clone that shares memory. The image of a child with memory of its own is on pages that the kernel has wiped.
+pub fn borrows_memory() -> bool {
+    is_passing() || image::is_anothers()
 }

@@ -287,6 +287,11 @@ pub fn exists() -> bool {
     !header_page::page().is_null()
 }
 
+/// True if there is an image, and another process made it: the one whose memory this is.
+pub fn is_anothers() -> bool {
+    exists() && OWNER.load(Relaxed) != sys::process_id()
+}
+
 /// Makes sure that an image exists.
 pub fn ensure() -> bool {
     let Some(_held) = LOCK.take() else { return false };

@@ -8,7 +8,7 @@ use crate::engine::{self, Call, Done};
 pub use crate::facts::{BORN_MAX, born};
 use crate::finish::Ending;
 use crate::path_buffer::PathBuffer;
-use crate::{calls, clock, descriptors, facts, image, paths, programs, stack, sys, way};
+use crate::{alone, calls, clock, descriptors, facts, image, paths, programs, stack, sys, way};
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
@@ -32,6 +32,27 @@ pub fn after_vfork(result: i64, began: u64) -> i32 {
     -1
 }
 
+/// A child on this memory is about to be made. It goes on beside its parent, and its calls count as the parent's; or the parent
+/// waits until it has become another program or is gone (`waits`), which is a vfork.
+pub fn before_shared(waits: bool) {
+    alone::ends();
+    // It tells parent and child apart from here on.
+    if engine::records_anything() {
+        stack::with_room(image::ensure);
+    }
+    if waits {
+        engine::pass(true);
+    }
+}
+
+/// Back in the parent.
+pub fn after_shared(waits: bool) {
+    if waits {
+        engine::pass(false);
+    }
+    descriptors::shared_with_child();
+}
+
 /// A child was spawned, or could not be.
 pub fn spawned(done: Done, file: u32, result: i64) {
     let file = if file == crate::names::FILTERED { crate::names::NONE } else { file };
@@ -42,7 +63,7 @@ pub fn spawned(done: Done, file: u32, result: i64) {
 /// one that is not known here, a path without a slash one that is still to be searched for.
 pub fn before_exec(path: &CStr) {
     // An image is not begun for this event alone: a child between fork and exec has done nothing of its own.
-    if !engine::is_passing() && image::exists() {
+    if image::exists() && !engine::borrows_memory() {
         stack::with_room(|| finish_for_exec(path));
     }
 }
