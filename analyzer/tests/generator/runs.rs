@@ -174,6 +174,11 @@ fn accesses() -> Vec<Scenario> {
             program.load(&sample(0, file), 8 * MIB, 1000);
         });
     });
+    let archived = plain(|program| {
+        (0..100).for_each(|file| {
+            program.load(&sample(0, file), 8 * MIB, 2000).write("/out/all.tar", file as i64 * 8 * MIB, 8 * MIB, 9000);
+        });
+    });
     let resident = plain(|program| {
         (0..400).for_each(|at| {
             program.load(&sample(0, at % 50), 8 * MIB, 1100);
@@ -233,6 +238,7 @@ fn accesses() -> Vec<Scenario> {
         ("backward", by_file(15, footer_first), &["backward-seeks"]),
         ("seeking", by_file(5, seeking), &["seek-noise"]),
         ("hot", hot, &["hot-file"]),
+        ("archived", archived, &[]),
         ("resident", resident, &["cache-resident"]),
     ]
 }
@@ -304,6 +310,12 @@ fn ranks_and_saving() -> Vec<Scenario> {
             program.write("/out/log.bin", at * MIB, MIB, 6000).call(Op::FSYNC, "/out/log.bin", 6000, (0, 0, 0));
         }
     });
+    let synced_once = plain(|program| {
+        (0..200).for_each(|at| {
+            program.write("/out/image", at * MIB, MIB, 6000);
+        });
+        program.call(Op::FSYNC, "/out/image", 1_000_000, (0, 0, 0));
+    });
     let uneven = [(0, 300), (1, 100)].map(|(rank, files)| {
         let mut process = Script::ranked(100 + rank, rank);
         (0..files).for_each(|file| {
@@ -345,6 +357,7 @@ fn ranks_and_saving() -> Vec<Scenario> {
     let saving = |first: i32| (0..2).map(|rank| saved(rank, rank <= first)).collect::<Vec<_>>();
     vec![
         ("synced", synced, &["fsync-share"]),
+        ("synced-once", synced_once, &[]),
         ("listed", listed.into(), &["listing"]),
         ("uneven-ranks", uneven.into(), &["byte-imbalance"]),
         ("behind", behind.into(), &["input-bound", "straggler-rank"]),

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "fsync and its kin take 30 % or more of the time of writing and synchronising",
+    asks: "fsync and its kin are called more than once and take 30 % or more of the time of writing and synchronising",
     silences: &[],
     silences_rules: &[],
     remedy: "one fsync at the end of a checkpoint, fdatasync where the size stays, none for logs; save asynchronously",
@@ -28,7 +28,7 @@ fn judge(case: &Case) -> Judgement {
     let writes = case.calls_where(|function| function.class == "write");
     let share = part(syncs.time_ns, syncs.time_ns + writes.time_ns).unwrap_or(0.0);
     Judgement {
-        measures: vec![case.at_least("share", Some(share))],
+        measures: vec![case.at_least("calls", Some(syncs.count as f64)), case.at_least("share", Some(share))],
         says: format!(
             "{} took {} of the time of writing and synchronising",
             many(syncs.count, "synchronisation", "synchronisations"),

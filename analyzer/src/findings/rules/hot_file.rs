@@ -1,4 +1,4 @@
-//! One file takes most of the time.
+//! One file that is read takes most of the time. Writing one file is what an archiver, a copy or a checkpoint is for.
 
 use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "half of the time goes into one file, and twice as much as its part of the calls",
+    asks: "half of the time goes into one file that is read, and twice as much as its part of the calls",
     silences: &[],
     silences_rules: &[],
     remedy: "stripe or replicate that file, or read it once and hand it on",
@@ -26,6 +26,8 @@ fn judge(case: &Case) -> Judgement {
     let hot = case.summary.files.first();
     let of_time = hot.and_then(|file| part(file.use_.time_ns as f64, ns as f64)).unwrap_or(0.0);
     let of_calls = hot.and_then(|file| part(file.use_.events as f64, events as f64)).unwrap_or(1.0);
+    let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);
+    let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(1.0);
     let row = |file: &crate::summary::report::files::FileUse| {
         format!("{}: {} calls, {} together", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
     };
@@ -35,6 +37,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![
             case.calls(events),
             case.at_least("time", Some(of_time)),
+            case.at_least("read", Some(of_bytes)),
             case.at_least("slope", Some(of_time / of_calls.max(f64::EPSILON))),
         ],
         says: format!(
