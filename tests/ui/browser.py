@@ -96,16 +96,21 @@ class Browser:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until nothing is drawn any more: two pictures in a row are the same."""
+        """Waits until nothing is drawn any more: two pictures in a row are the same. On a busy machine the browser has no
+        picture at times."""
         last = None
         end = time.monotonic() + START_SECONDS
-        while time.monotonic() < end:
-            picture = self.call("Page.captureScreenshot", format="png")["data"]
-            if picture == last:
+        while True:
+            try:
+                picture = self.call("Page.captureScreenshot", format="png")["data"]
+            except RuntimeError:
+                picture = None
+                if time.monotonic() > end:
+                    raise
+            if picture is not None and (picture == last or time.monotonic() > end):
                 return picture
             last = picture
             time.sleep(0.3)
-        return last
 
     def screenshot(self, path):
         pathlib.Path(path).write_bytes(base64.b64decode(self.settle()))
