@@ -466,10 +466,10 @@ fn pool() -> Vec<Script> {
 }
 
 /// A parent that gathers what two workers make of files, and works `own_us` after each message.
-fn gatherer(own_us: u64) -> Folder {
+fn gatherer(program: &'static str, own_us: u64) -> Folder {
     const FILES: u64 = 24;
     let folder = Folder::new("gatherer");
-    let mut parent = Script::new(100, 1);
+    let mut parent = Script { program, ..Script::new(100, 1) };
     parent.call(Op::READ, "<pipe>", 3000, (POS_UNKNOWN, 64, 64));
     for _ in 1..FILES {
         parent.at(parent.now() + own_us).call(Op::READ, "<pipe>", 5000, (POS_UNKNOWN, 64, 64));
@@ -477,7 +477,7 @@ fn gatherer(own_us: u64) -> Folder {
     parent.at(parent.now() + own_us).call(Op::WAITPID, "", 1000, (0, 0, 0));
     parent.write_to(folder.path());
     for number in 0..2 {
-        let mut worker = Script::new(200 + number as i32, 100);
+        let mut worker = Script { program, ..Script::new(200 + number as i32, 100) };
         for made in (number..FILES).step_by(2) {
             worker.load(&file(made, "sample"), MIB, 2000);
             worker.call(Op::WRITE, "<pipe>", 10, (POS_UNKNOWN, 64, 64));
@@ -490,20 +490,25 @@ fn gatherer(own_us: u64) -> Folder {
 
 #[test]
 fn a_parent_that_only_gathers_trains_nothing() {
-    let report = |own_us: u64| -> Value {
-        let folder = gatherer(own_us);
+    let report = |program, own_us| -> Value {
+        let folder = gatherer(program, own_us);
         serde_json::from_str(&printed(&[&folder.path().display().to_string(), "--format", "json"])).unwrap()
     };
-    let gathers = report(100);
+    let gathers = report("python3.11", 100);
     let said = gathers["verdict"].to_string();
     assert!(gathers["training"].as_array().unwrap().is_empty(), "{said}");
     assert!(said.contains("waited for its 2 workers for") && !said.to_lowercase().contains("training"), "{said}");
-    let trains = report(3000);
+    let trains = report("python3.11", 3000);
     assert_eq!(trains["training"].as_array().unwrap().len(), 1, "{}", trains["verdict"]);
     let fired = trains["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == "fired");
     let found: Vec<_> = fired.map(|finding| (finding["id"].as_str().unwrap(), &finding["severity"])).collect();
     assert!(found.iter().any(|(id, severity)| *id == "input-bound" && **severity == "warning"), "{found:?}");
     assert!(found.iter().all(|(_, severity)| **severity != "critical"), "{found:?}");
+    // rsync's receiver works on what its copies read, and nobody writes a training in it.
+    let copies = report("rsync", 3000);
+    let said = copies["verdict"].to_string().to_lowercase();
+    assert!(copies["training"].as_array().unwrap().is_empty(), "{said}");
+    assert!(!said.contains("train") && !said.contains("worker"), "{said}");
 }
 
 #[test]

@@ -120,7 +120,9 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
 fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
     entries.certain("workflow.generate_data", false, "data are generated where there are none");
     let trains = job.train.is_some();
-    entries.certain("workflow.train", trains, if trains { "it reads a data set" } else { "it reads none" });
+    // Many a program reads files, or writes large ones, and trains nothing.
+    let confidence = if job.groups.is_empty() { Confidence::Likely } else { Confidence::Certain };
+    entries.add("workflow.train", trains, confidence, if trains { "it reads a data set" } else { "it reads none" });
     entries.certain(
         "workflow.evaluation",
         job.valid.is_some(),
@@ -129,7 +131,12 @@ fn workflow(job: &Job, saves: bool, entries: &mut Entries) {
             false => "no files below a folder for evaluation are read",
         },
     );
-    entries.certain("workflow.checkpoint", saves, if saves { "it writes checkpoints" } else { "it writes none" });
+    entries.add(
+        "workflow.checkpoint",
+        saves,
+        confidence,
+        if saves { "it writes checkpoints" } else { "it writes none" },
+    );
 }
 
 /// What the trace lacks, which makes everything less sure.

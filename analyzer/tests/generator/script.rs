@@ -19,6 +19,7 @@ pub struct Script {
     pid: i32,
     parent: i32,
     rank: Option<i32>,
+    pub program: &'static str,
     pub command: &'static str,
     pub lost: i64,
     /// True if it says how it ended.
@@ -41,6 +42,7 @@ impl Script {
             pid,
             parent,
             rank: None,
+            program: "python",
             command: "python\0train.py\0",
             lost: 0,
             ends: true,
@@ -153,7 +155,7 @@ impl Script {
         if let Some(rank) = self.rank {
             writer.number(key::RANK, rank as i64);
         }
-        writer.text(key::PROGRAM, b"python");
+        writer.text(key::PROGRAM, self.program.as_bytes());
         writer.text(key::COMMAND, self.command.as_bytes());
         writer.text(key::CWD, b"/job");
         writer.number(key::CLOCK_HZ, 1_000_000_000);

@@ -2,7 +2,7 @@
 //!
 //! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
 //! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
-//! its own program that read files, and works after them, and it waits when its first thread waits for a message or a lock
+//! its own program that read files, and works after them, in a language of trainings, and it waits when its first thread waits for a message or a lock
 //! while they live. It trains until it next waits for somebody, or its readers have ended, once it has taken the last message.
 //! One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
 //!
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::beside::Beside;
 use super::lanes::{LaneMeasure, Overlap, Track, WORK_NS};
-use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, names, parents};
+use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
 use crate::catalog::{Catalog, Kind, Origin, Process};
 use crate::summary::analysis::Analysis;
 use crate::summary::counted::{Counted, ThreadCount};
@@ -279,10 +279,14 @@ impl Scene<'_> {
         found.values().filter(|lane| computes(lane) || !below(lane)).copied().collect()
     }
 
-    /// Processes that take messages from readers of their own making.
+    /// Processes that take messages from readers of their own making, and run what trainings are written in.
     fn trainers_by_rhythm(&self) -> Vec<LaneId> {
         let procs = 0..self.processes.len() as u32;
-        let trainers: BTreeSet<u32> = procs.filter_map(|proc| self.hands_over_to(proc)).collect();
+        let may_train = |proc: &u32| {
+            let process = &self.processes[*proc as usize];
+            process.rank.is_some() || process.program.as_deref().is_none_or(may_train)
+        };
+        let trainers: BTreeSet<u32> = procs.filter_map(|proc| self.hands_over_to(proc)).filter(may_train).collect();
         let takes = |proc: &u32| self.sum(*proc, |thread| thread.taken) >= MESSAGES_MIN;
         let first = |proc: u32| LaneId { proc, tid: self.processes[proc as usize].pid };
         trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()

@@ -124,6 +124,14 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
 
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
+/// Programs that run trainings. What else takes messages from its own copies, as rsync and PostgreSQL do, trains nothing.
+const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
+
+/// True if a program may be a training that nothing tells of.
+pub fn may_train(program: &str) -> bool {
+    TRAINING.iter().any(|known| program.starts_with(known))
+}
+
 /// A part of the command of a process that Python spawned: it imports everything anew.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 

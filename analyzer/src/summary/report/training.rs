@@ -24,7 +24,8 @@ impl Section for Training {
         something else, while their trainer waited; a reader that waits itself counts for none of it. \
         Starting is a part of the wait in every figure of it; what readers do otherwise is judged without it. Inferred: where no span says it, a trainer is a process that takes messages on \
         pipes or sockets from readers of its own program and works for 1 ms or more after one in four of them at least (or for \
-        half of its time; a parent that only gathers what its pool makes trains nothing), and waits where its first thread waits for messages, \
+        half of its time; a parent that only gathers what its pool makes trains nothing, nor does a program that is neither \
+        Python, Julia nor a launcher's rank), and waits where its first thread waits for messages, \
         locks or children (not where it sleeps) from their first event to their last message; it trains on until, with \
         the last message taken, it next waits for somebody, or its readers have ended. What it costs to take a batch over once its \
         message is there (copying, unpickling) is no waiting there: a program's own clock around its loader shows more. \

@@ -7,6 +7,7 @@ use super::dataset::Dataset;
 use super::processes::ProcessUse;
 use super::time::Time;
 use crate::summary::groups::training::{RankGroup, told};
+use crate::summary::groups::tree;
 use crate::summary::units::{bytes, grouped, many, share, time};
 
 /// From this part of its time on, waiting is what a training does.
@@ -324,8 +325,7 @@ fn checkpoints(summary: &Summary) -> String {
 /// True if one of the programs may be a training that nothing tells of: a launcher gave it a rank, it marks spans, or it is a
 /// script. Nobody asks it of `tar`.
 fn may_train(summary: &Summary) -> bool {
-    let is_script = |program: &str| ["python", "pypy", "julia"].iter().any(|known| program.starts_with(known));
-    let trains = |process: &ProcessUse| process.rank.is_some() || is_script(&process.program);
+    let trains = |process: &ProcessUse| process.rank.is_some() || tree::may_train(&process.program);
     !summary.spans.is_empty() || summary.processes.iter().any(trains)
 }
 
