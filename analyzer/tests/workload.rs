@@ -469,7 +469,8 @@ fn pool() -> Vec<Script> {
 fn gatherer(program: &'static str, own_us: u64) -> Folder {
     const FILES: u64 = 24;
     let folder = Folder::new("gatherer");
-    let mut parent = Script { program, ..Script::new(100, 1) };
+    let mut parent = Script::new(100, 1);
+    parent.program = program;
     parent.call(Op::READ, "<pipe>", 3000, (POS_UNKNOWN, 64, 64));
     for _ in 1..FILES {
         parent.at(parent.now() + own_us).call(Op::READ, "<pipe>", 5000, (POS_UNKNOWN, 64, 64));
@@ -477,7 +478,8 @@ fn gatherer(program: &'static str, own_us: u64) -> Folder {
     parent.at(parent.now() + own_us).call(Op::WAITPID, "", 1000, (0, 0, 0));
     parent.write_to(folder.path());
     for number in 0..2 {
-        let mut worker = Script { program, ..Script::new(200 + number as i32, 100) };
+        let mut worker = Script::new(200 + number as i32, 100);
+        worker.program = program;
         for made in (number..FILES).step_by(2) {
             worker.load(&file(made, "sample"), MIB, 2000);
             worker.call(Op::WRITE, "<pipe>", 10, (POS_UNKNOWN, 64, 64));

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::limits::{ALL, Limits};
 use crate::summary::groups::training::{RankGroup, told};
 use crate::summary::report::Summary;
-use crate::summary::report::findings::{Confidence, Measure, Unit};
+use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::Function;
 use crate::summary::report::metadata::group;
 use crate::summary::report::steps::StepPart;
@@ -40,6 +40,8 @@ pub struct Judgement {
     /// The change to make, where it is another than the rule's.
     pub remedy: Option<&'static str>,
     pub worth: Option<Worth>,
+    /// The severity, where it does not come from the worth.
+    pub severity: Option<Severity>,
     /// The confidence, where it is less than the rule's at best.
     pub confidence: Option<Confidence>,
     /// The run that would decide it, where something was not measured.

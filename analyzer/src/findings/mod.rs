@@ -166,7 +166,8 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     Finding {
         id: rule.id.into(),
         state,
-        severity: fired.then(|| severity(rule, worth, worth.map(share), confidence, limits)),
+        severity: fired
+            .then(|| judgement.severity.unwrap_or_else(|| severity(rule, worth, worth.map(share), confidence, limits))),
         confidence,
         says: match state {
             State::Unknown if lacks_calls => NO_CALLS.into(),

@@ -18,14 +18,19 @@ pub fn reads(case: &Case) -> Reads {
     })
 }
 
-/// A row a layer.
-pub fn rows(case: &Case, class: &str) -> Vec<String> {
-    let rows = case.summary.access.iter().filter(|row| row.class == class);
+/// A row a layer that is meant.
+pub fn rows(case: &Case, class: &str, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    let rows =
+        case.summary.access.iter().filter(|row| row.class == class && is_meant(&row.layer) && row.calls.known() > 0);
     let row = |row: &crate::summary::report::access::AccessUse| {
         let (calls, known) = (&row.calls, row.calls.known() as i64);
         let [on, forward, back] = [calls.consecutive, calls.forward, calls.backward + calls.repeated];
         let [on, forward, back] = [on, forward, back].map(|calls| share(calls as i64, known));
-        format!("{} {}s of {class}: {on} consecutive, {forward} forward, {back} back", grouped(known as u64), row.layer)
+        format!(
+            "{} calls of {}, {class}: {on} consecutive, {forward} forward, {back} back",
+            grouped(known as u64),
+            row.layer
+        )
     };
     rows.map(row).collect()
 }

@@ -13,8 +13,8 @@ const SMALL: u64 = 64 << 10;
 /// Calls from here on move bytes at the rate that storage has.
 const LARGE: u64 = 1 << 20;
 
-/// Judges reads or writes.
-pub fn judge(case: &Case, class: &str) -> Judgement {
+/// Judges reads or writes of so many files. One that is small is read in one call at best.
+pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
     let (small, all) = (case.moved(class, 1, SMALL), case.moved(class, 1, u64::MAX));
     let large = case.moved(class, LARGE, u64::MAX);
     // Without large calls nobody knows the rate: then bytes cost what copying them does, and worth is at most.
@@ -25,6 +25,7 @@ pub fn judge(case: &Case, class: &str) -> Judgement {
     Judgement {
         measures: vec![
             case.calls(small.count),
+            case.at_least("a-file", part(small.count as f64, files as f64)),
             case.at_least("time", Some(of_time)),
             case.at_least("fixed", Some(of_small)),
         ],

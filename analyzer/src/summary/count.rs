@@ -349,7 +349,8 @@ impl Counter<'_> {
         let ns = (interval.end - interval.start) as u64;
         count.events += 1;
         count.opens += opened as u64;
-        count.time_ns += ns;
+        // Starting a program is no I/O on its file.
+        count.time_ns += if traits.io { ns } else { 0 };
         count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
         count.bytes_read += moved.0;
         count.bytes_written += moved.1;

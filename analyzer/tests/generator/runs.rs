@@ -233,6 +233,13 @@ fn accesses() -> Vec<Scenario> {
             ),
             &["small-writes"],
         ),
+        (
+            "small-files",
+            by_file(400, |program, path| {
+                program.read(path, 0, 4096, 200);
+            }),
+            &[],
+        ),
         ("stdio", by_file(3, fread), &["tiny-stdio"]),
         ("random", by_file(20, descending), &["random-in-file"]),
         ("backward", by_file(15, footer_first), &["backward-seeks"]),
@@ -271,6 +278,14 @@ fn asking() -> Vec<Scenario> {
             program.call(Op::FLOCK, "/data/index.h5", 2000, (2, 0, 0)).read("/data/index.h5", 0, 8 * MIB, 8000);
         });
     });
+    let locked_by_range = plain(|program| {
+        (0..100).for_each(|_| {
+            program.call(Op::FCNTL, "/data/index.h5", 2000, (7, 0, 0)).read("/data/index.h5", 0, 8 * MIB, 8000);
+        });
+    });
+    let synchronised = by_file(300, |program, path| {
+        program.open(path, 20).call(Op::FSYNC, path, 5000, (0, 0, 0)).close(path, 5);
+    });
     let failing = by_file(200, |program, path| {
         program.call(Op::READ, path, 50, (0, 4096, -5));
     });
@@ -300,6 +315,8 @@ fn asking() -> Vec<Scenario> {
         ("looked-for", looked_for, &["failed-lookups"]),
         ("unread", unread, &["opened-never-read"]),
         ("locked", locked, &["lock-wait"]),
+        ("locked-by-range", locked_by_range, &["lock-wait"]),
+        ("synchronised", synchronised, &["fsync-share"]),
         ("broken", failing, &["failing-io"]),
     ]
 }

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "flock and lockf take 1 % of the wall clock or more",
+    asks: "flock, lockf and fcntl take 1 % of the wall clock or more",
     silences: &[],
     silences_rules: &[],
     remedy: "open read-only what is only read, HDF5_USE_FILE_LOCKING=FALSE for such files, a file a rank for what is written",
@@ -20,11 +20,18 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Of what fcntl does only waiting for a lock takes time.
+pub const LOCKS: [&str; 3] = ["flock", "lockf", "fcntl"];
+
 fn judge(case: &Case) -> Judgement {
-    let locks = case.calls_where(|function| ["flock", "lockf"].contains(&function.name.as_str()));
+    let locks = case.calls_where(|function| LOCKS.contains(&function.name.as_str()));
     Judgement {
         measures: vec![case.at_least("share", part(locks.time_ns, case.wall_ns() as f64))],
-        says: format!("{} took {} together", many(locks.count, "lock", "locks"), time(locks.time_ns)),
+        says: format!(
+            "{} took {} together",
+            many(locks.count, "call for locks", "calls for locks"),
+            time(locks.time_ns)
+        ),
         worth: Some(case.shared_out(locks.time_ns)),
         evidence: locks.rows,
         ..Judgement::default()

@@ -2,6 +2,8 @@
 
 use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use super::fsync_share::SYNCS;
+use super::lock_wait::LOCKS;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::patterns::PatternUse;
 use crate::summary::units::grouped;
@@ -22,9 +24,10 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    // A file that is mapped may be read without a call that moves bytes.
-    let mapped = case.calls_where(|function| function.name == "mmap").count;
-    let unread = case.summary.dataset.opens_unused.saturating_sub(mapped);
+    // A file that is mapped may be read without a call that moves bytes; others are opened to be synchronised or locked.
+    let is_use = |name: &str| name == "mmap" || SYNCS.contains(&name) || LOCKS.contains(&name);
+    let used = case.calls_where(|function| is_use(&function.name)).count;
+    let unread = case.summary.dataset.opens_unused.saturating_sub(used);
     let share = part(unread as f64, case.opens() as f64).unwrap_or(0.0);
     let time_ns = case.opening_ns();
     let unused = |row: &&PatternUse| row.use_.opens > 0 && row.use_.bytes_read + row.use_.bytes_written == 0;

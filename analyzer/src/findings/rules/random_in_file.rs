@@ -28,7 +28,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.at_least("calls", Some(found.back as f64)), case.at_least("share", Some(share))],
         says: format!("{} of the reads go back in their file", Unit::Share.text(share)),
         worth: Some(case.shared_out(time_ns)),
-        evidence: rows(case, "read"),
+        evidence: rows(case, "read", |_| true),
         ..Judgement::default()
     }
 }

@@ -1,4 +1,4 @@
-//! As much seeking as reading.
+//! As much seeking as reading and writing.
 
 use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
@@ -11,10 +11,10 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "there is a seek for each read or more",
+    asks: "there is a seek for each read or write, or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "no tell() for each record, no file object wrapped again, pread where positions are known",
+    remedy: "no tell() for each record, no file object wrapped again, pread and pwrite where positions are known",
     torch: "",
     elsewhere: "",
     verify: COMPARE,
@@ -23,11 +23,16 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let (seeks, time_ns) = case.asked(&["seek"]);
-    let reads = case.moved("read", 0, u64::MAX).count;
-    let ratio = part(seeks as f64, reads.max(1) as f64).unwrap_or(0.0);
+    let moves = ["read", "write"].iter().map(|class| case.moved(class, 0, u64::MAX).count).sum::<u64>();
+    let ratio = part(seeks as f64, moves.max(1) as f64).unwrap_or(0.0);
     Judgement {
         measures: vec![case.calls(seeks), case.at_least("ratio", Some(ratio))],
-        says: format!("{} seeks and {} reads: {} for each", grouped(seeks), grouped(reads), Unit::Ratio.text(ratio)),
+        says: format!(
+            "{} seeks and {} reads and writes: {} for each",
+            grouped(seeks),
+            grouped(moves),
+            Unit::Ratio.text(ratio)
+        ),
         worth: Some(case.shared_out(time_ns)),
         evidence: case.calls_where(|function| group(&function.name) == "seek").rows,
         ..Judgement::default()

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "reads of less than 64 KiB take half of the time of all, and half of that is not for their bytes",
+    asks: "reads of less than 64 KiB, two a file or more, take half of the time of all, and half of that is not for their bytes",
     silences: &[],
     silences_rules: &[],
     remedy: "read a sample in one call, a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
@@ -21,5 +21,5 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    small::judge(case, "read")
+    small::judge(case, "read", case.summary.dataset.files_read)
 }

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "writes of less than 64 KiB take half of the time of all, and half of that is not for their bytes",
+    asks: "writes of less than 64 KiB, two a file or more, take half of the time of all, and half of that is not for their bytes",
     silences: &[],
     silences_rules: &[],
     remedy: "a larger buffer, records written together, no single lines to shared storage",
@@ -21,5 +21,5 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    small::judge(case, "write")
+    small::judge(case, "write", case.summary.dataset.files_written)
 }

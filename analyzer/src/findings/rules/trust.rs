@@ -1,8 +1,9 @@
 //! The limits of trust: loss, damage, clocks.
 
-use super::super::case::{Case, Judgement};
+use super::super::case::{Case, Judgement, part};
 use super::super::{Cost, Group, Rule};
-use crate::summary::report::findings::Confidence;
+use crate::summary::report::findings::{Confidence, Severity};
+use crate::summary::report::verdict::LACKS;
 use crate::summary::units::{grouped, many, time};
 
 pub const RULE: Rule = Rule {
@@ -20,9 +21,18 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// From this part of the events lost on, some figures are wrong.
+const LACKS_SOME: f64 = 0.01;
+
 fn judge(case: &Case) -> Judgement {
     let summary = case.summary;
     let lost = summary.allocation.lost.saturating_sub(summary.allocation.aggregated);
+    let kept = summary.allocation.events;
+    let severity = match part(lost as f64, (lost + kept) as f64).unwrap_or(0.0) {
+        share if share >= LACKS => Some(Severity::Critical),
+        share if share >= LACKS_SOME => Some(Severity::Warning),
+        _ => None,
+    };
     let cut = summary.damage.iter().filter(|note| !note.remark).count() as u64;
     let step = summary.hosts.iter().map(|host| host.clock_spread_ns.abs()).max().unwrap_or(0);
     let late = summary.time.late;
@@ -43,6 +53,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("clock", Some(step as f64)),
         ],
         any: true,
+        severity,
         says: all.into_iter().flatten().collect::<Vec<_>>().join("; "),
         evidence: rows.chain(damaged.map(|note| format!("{}: {}", note.path, note.what))).collect(),
         ..Judgement::default()

@@ -21,10 +21,13 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Writes of the C library's streams become others, of whole buffers.
+const STDIO: &str = "stdio";
+
 /// Writes that follow one another come to storage as whole blocks, and reads out of memory as they like: what lies apart
 /// and fills no block has storage read it first.
 fn judge(case: &Case) -> Judgement {
-    let writes = || case.summary.access.iter().filter(|row| row.class == "write");
+    let writes = || case.summary.access.iter().filter(|row| row.class == "write" && row.layer != STDIO);
     let sum = |of: fn(&AccessUse) -> u64| writes().map(of).sum::<u64>();
     let known = sum(|row| row.calls.known());
     let off = part(sum(|row| row.off_start.max(row.off_size)) as f64, known as f64).unwrap_or(0.0);
@@ -38,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(apart)
         ),
         worth: Some(case.shared_out(case.moved("write", 1, u64::MAX).time_ns * off.min(apart))),
-        evidence: rows(case, "write"),
+        evidence: rows(case, "write", |layer| layer != STDIO),
         ..Judgement::default()
     }
 }

@@ -23,6 +23,9 @@ const WORTH: f64 = 0.01;
 const STORAGE: f64 = 0.7;
 const NO_STORAGE: f64 = 0.3;
 
+/// From this part of its events lost on, a report is not that of the run.
+pub const LACKS: f64 = 0.1;
+
 /// Of a report, and the parents of pools that its trace tells of.
 pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     if summary.allocation.events == 0 {
@@ -34,7 +37,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
         }];
     }
     let waits = waits(&summary.training);
-    let mut sentences = vec![];
+    let mut sentences: Vec<String> = lacking(summary).into_iter().collect();
     match &waits {
         Some(waits) => {
             sentences.push(waits.answer());
@@ -364,7 +367,25 @@ fn aggregated(summary: &Summary) -> Option<String> {
 }
 
 fn loss(summary: &Summary) -> Option<String> {
-    let lost = summary.allocation.lost.saturating_sub(summary.allocation.aggregated);
+    let lost = lost(summary);
     let events = || many(lost, "event found no room and is", "events found no room and are");
-    (lost > 0).then(|| format!("{} missing from every figure.", events()))
+    (lost > 0 && lacking(summary).is_none()).then(|| format!("{} missing from every figure.", events()))
+}
+
+fn lost(summary: &Summary) -> u64 {
+    summary.allocation.lost.saturating_sub(summary.allocation.aggregated)
+}
+
+/// What comes first where much is lost.
+fn lacking(summary: &Summary) -> Option<String> {
+    let lost = lost(summary);
+    let all = lost + summary.allocation.events;
+    let part = lost as f64 / all.max(1) as f64;
+    (part >= LACKS).then(|| {
+        format!(
+            "The trace lacks {} of its events ({} lost): what follows is of the others, and no figure is that of the run.",
+            share(lost as i64, all as i64),
+            grouped(lost)
+        )
+    })
 }
