@@ -121,6 +121,25 @@ fn runs_of_one_length_may_wait_more_than_before() {
 }
 
 #[test]
+fn of_several_runs_the_medians_answer() {
+    let folder = Folder::new("medians");
+    let made = |name: &str, ms: i64| report(&folder, name, ms * 1_000_000, json!({}));
+    let (a, b) = (["a1", "a2"].map(|name| made(name, 100)), [made("b1", 50), made("b2", 250)]);
+    let said = |before: &[String], after: &[String]| {
+        let typed: Vec<_> = ["--compare"].into_iter().chain(before.iter().map(|it| &**it)).collect();
+        let typed: Vec<_> = typed.into_iter().chain(["--"]).chain(after.iter().map(|it| &**it)).collect();
+        printed(&typed).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let message = said(&a, &b);
+    assert!(
+        message.starts_with("The runs after took 150 ms in the median, 50.0 ms more than those before (+50.0 %)."),
+        "{message}"
+    );
+    assert!(message.contains(&format!("Tables of times compare {} with {}", a[0], b[0])), "{message}");
+    assert!(said(&a, &a).starts_with("The runs after took 100 ms in the median, as long as those before."));
+}
+
+#[test]
 fn limits_are_answered_with_exit_statuses() {
     let folder = Folder::new("limits");
     let trainer = |waited: i64| json!({ "training": [{ "trained_ns": 1000, "waited_ns": waited }] });

@@ -19,6 +19,7 @@ pub mod wall;
 use serde::Serialize;
 
 use crate::summary::quantiles::median;
+use crate::summary::units::time;
 use align::{FindingChange, Row, Turn};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};
@@ -287,7 +288,14 @@ impl Sides {
                  or more."
                     .into(),
             ),
-            (false, _, Some(run)) => said.push(self.of_runs(run)),
+            (false, _, Some(run)) => {
+                let (before, after) = self.typical();
+                said = vec![
+                    of_medians(run),
+                    self.of_runs(run),
+                    format!("Tables of times compare {} with {}: of each side the run of middle length.", before.typed, after.typed),
+                ];
+            }
             (false, _, None) => {}
         }
         said
@@ -306,6 +314,20 @@ impl Sides {
         let digits = if p < 0.01 { 4 } else { 2 };
         format!("{runs}: {claim} (U test, p = {p:.digits$}){}.", interval(run))
     }
+}
+
+/// How long the runs of both sides took.
+fn of_medians(run: &MetricChange) -> String {
+    let (before, after) = (run.before.unwrap_or(0.0), run.after.unwrap_or(0.0));
+    let seconds = |seconds: f64| time(seconds * 1e9);
+    let by = match run.change.filter(|_| before != after) {
+        None => "as long as those before".into(),
+        Some(change) => {
+            let how = if after > before { "more" } else { "less" };
+            format!("{} {how} than those before ({:+.1} %)", seconds((after - before).abs()), 100.0 * change)
+        }
+    };
+    format!("The runs after took {} in the median, {by}.", seconds(after))
 }
 
 fn find<'a>(metrics: &'a [MetricChange], name: &str) -> Option<&'a MetricChange> {
