@@ -226,6 +226,8 @@ impl Results {
         let own = [Host::own()];
         let hosts = if self.hosts.is_empty() { &own[..] } else { &self.hosts };
         let payload = layout.samples(Split::Train) as f64 * layout.record_bytes() / GIB / hosts.len() as f64;
+        // Columns have sizes of their own.
+        let sample = if config.dataset.parquet_columns.is_empty() { layout.record_bytes() } else { 0.0 };
         let of_hosts = |of: fn(&Host) -> Value| hosts.iter().map(of).collect::<Vec<_>>();
         let caching: Vec<u8> = hosts.iter().map(|host| u8::from(payload < host.memory_gibibytes)).collect();
         json!({
@@ -248,7 +250,7 @@ impl Results {
             "error": self.status.reason(),
             "missing": self.missing(config),
             "epochs": self.epochs.len(),
-            "epoch": self.epochs.iter().map(epoch_facts).collect::<Vec<_>>(),
+            "epoch": self.epochs.iter().map(|epoch| epoch_facts(epoch, sample)).collect::<Vec<_>>(),
             "failed_samples": self.failed,
             "failures": self.failures,
             "interrupted": self.status == Status::Interrupted,
@@ -410,7 +412,8 @@ pub fn summary_in(folder: &Path) -> Outcome<Value> {
 }
 
 /// Facts of an epoch that DLIO's files do not have: those of its training, and under a name of its own its evaluation.
-fn epoch_facts(epoch: &Epoch) -> Value {
+/// `sample` is the bytes of a sample; 0 where they are not known.
+fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
     let au = |which: usize| epoch.ranks.iter().filter_map(|rank| Some(rank.get(which)?.au)).collect::<Vec<f64>>();
     let seconds = epoch.seconds();
     let mut facts = json!({
@@ -438,8 +441,8 @@ fn epoch_facts(epoch: &Epoch) -> Value {
         // Requests are those of the whole epoch.
         facts["object"] = requests.facts(epoch.whole_seconds());
         let asked = requests.of(Figure::BytesIn) as f64;
-        let read = epoch.bytes_all_ranks + epoch.evaluated_bytes;
-        facts["object"]["read_amplification"] = json!((read > 0).then(|| asked / read as f64));
+        let taken = (epoch.samples_all_ranks + epoch.evaluated_samples) as f64 * sample;
+        facts["object"]["read_amplification"] = json!((taken > 0.0).then(|| asked / taken));
     }
     facts
 }

@@ -120,6 +120,16 @@ fn hdf5_plain_and_in_chunks() {
 #[test]
 fn indexed_binary_in_ranges() {
     whole_way("indexed_binary", &["++workload.dataset.num_samples_per_file=5"]);
+    // An index says how long it is in the answer that brings it; the HEADs are of the data, before the first epoch.
+    let (store, folder) = (Store::start(), Folder::new("objects-heads"));
+    for format in ["indexed_binary", "mds"] {
+        let format = format!("++workload.dataset.format={format}");
+        let typed = [format.as_str(), "++workload.dataset.num_samples_per_file=5"];
+        ran(&store, &folder, &[&typed[..], &[GENERATE, NO_TRAINING, "--regenerate"]].concat());
+        store.forget();
+        ran(&store, &folder, &typed);
+        assert_eq!(figure(&folder, "head_requests"), 0, "{format}");
+    }
 }
 
 #[test]
@@ -224,7 +234,7 @@ fn a_tier_asks_the_store_once() {
                 amplification[0]["object"]["read_amplification"].as_f64(),
                 amplification[1]["object"]["read_amplification"].as_f64()
             ),
-            (Some(1.0), Some(0.0))
+            (Some(size as f64 / 10_000.0), Some(0.0))
         );
         assert!(folder.files("tier").is_empty(), "{:?}", folder.files("tier"));
     }
@@ -236,6 +246,18 @@ fn a_tier_asks_the_store_once() {
     let other = ["++workload.dataset.num_samples_per_file=2", CACHE, "++workload.storage.cache.keep=true"];
     ran(&store, &folder, &[&other[..], &[GENERATE, "--regenerate"]].concat());
     assert_eq!(of_epoch(&folder, 0, "tier_misses"), 8, "other data are not those that were kept");
+}
+
+#[test]
+fn amplification_is_by_the_bytes_of_the_samples() {
+    let (store, folder) = (Store::start(), Folder::new("objects-amplified"));
+    let typed = ["++workload.dataset.num_samples_per_file=5", "++workload.reader.read_type=on_demand"];
+    ran(&store, &folder, &[&typed[..], &[GENERATE]].concat());
+    let epoch = &folder.json("run/summary.json")["epoch"][0];
+    let samples = epoch["samples"].as_f64().unwrap() * 10_000.0;
+    let amplification = epoch["object"]["read_amplification"].as_f64().unwrap();
+    assert_eq!(amplification, epoch["bytes_read"].as_f64().unwrap() / samples, "{epoch:#}");
+    assert!((5.0..5.5).contains(&amplification), "{epoch:#}");
 }
 
 #[test]

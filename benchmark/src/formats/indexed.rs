@@ -5,7 +5,7 @@
 //! file once an epoch, whatever `reader.read_type` is, as DLIO's does. Index files are read once and kept, as frameworks do
 //! it; those too large for that are mapped.
 
-use super::{Format, Output, Reader, content_of, other};
+use super::{Format, LARGE, Output, Reader, content_of, other};
 use crate::buffer::{AlignedBuffer, FileMap};
 use crate::config::Dataset;
 use crate::draft::Draft;
@@ -91,8 +91,6 @@ enum Numbers {
     Mapped(FileMap, u64),
 }
 
-/// Bytes of a sample that no index is believed without a look at its file.
-const LARGE: u64 = 256 << 20;
 /// Bytes of an index that is kept in memory. One of four million samples is.
 const KEPT_FILE: u64 = 32 << 20;
 /// Bytes of all that a reader keeps; beyond, it begins anew.
@@ -102,13 +100,14 @@ impl Numbers {
     /// The numbers, and how many bytes were read for them. All of a mapped file count: so many will be, once.
     fn open(path: &Path) -> Outcome<(Numbers, u64)> {
         let mut input = Input::open(path, Access::default())?;
-        let length = input.length()?;
+        // An object is one request, which also says how long it is.
+        let length = input.length_of_stream(0)?;
         if let Some(file) = input.file().filter(|_| length > KEPT_FILE) {
             let map = FileMap::new(file, length as usize);
             return Ok((Numbers::Mapped(map.map_err(|error| Failure::io("mapping", path, error))?, length), length));
         }
         let mut bytes = vec![0; length as usize];
-        input.read_exact_at(0, &mut bytes)?;
+        input.read_on_at(0, &mut bytes)?;
         Ok((Numbers::Read(bytes), input.take_moved()))
     }
 

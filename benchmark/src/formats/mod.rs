@@ -196,6 +196,9 @@ fn gathered(spec: &FileSpec, from: u64, to: u64, scratch: &mut Vec<u8>) -> Vec<u
     all
 }
 
+/// Bytes of a sample that no index is believed without a look at its file.
+const LARGE: u64 = 256 << 20;
+
 /// Sample `index` of an array whose last axis is the sample, as NumPy's `x[..., index]` in order.
 pub fn strided_sample(array: &[u8], element: Element, samples: u64, index: u64) -> Vec<u8> {
     let (size, stride) = (element.bytes as usize, (element.bytes * samples) as usize);
