@@ -4,7 +4,6 @@
 //! that was stopped is resumed by running it again.
 
 use crate::config::Dataset;
-use crate::content::Content;
 use crate::draft::{self, Draft};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats::{self, Format};
@@ -54,13 +53,11 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
     if store::is_object(folder) {
         return Ok(());
     }
-    let existing = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let existing = existing(folder);
     let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
-    let growth = formats::find(&layout.dataset.format)?.growth(&layout.dataset);
-    let needed = (layout.payload_bytes() as f64 * growth) as u64;
+    let needed = expected_bytes(layout)?;
     // Files that are there already need no space again; counting them costs less than a wrong refusal.
-    let missing = |needed: u64| needed.saturating_sub(if folder.exists() { present_bytes(layout) } else { 0 });
-    if needed <= free || missing(needed) <= free {
+    if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
         return Ok(());
     }
     let (needed, free) = (in_units(needed), in_units(free));
@@ -69,12 +66,27 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
         .remedy("fewer files (++workload.dataset.num_files_train), smaller samples, or another data_folder"))
 }
 
+/// The folder, or the nearest one above it that is there.
+pub fn existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."))
+}
+
+/// Bytes of all files, about.
+pub fn expected_bytes(layout: &Layout) -> Outcome<u64> {
+    let growth = formats::find(&layout.dataset.format)?.growth(&layout.dataset);
+    Ok((layout.payload_bytes() as f64 * growth) as u64)
+}
+
 pub fn in_units(bytes: u64) -> String {
     let bytes = bytes as f64;
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
 }
 
-fn present_bytes(layout: &Layout) -> u64 {
+/// Bytes of the files that are there.
+pub fn present_bytes(layout: &Layout) -> u64 {
+    if !layout.dataset.folder.exists() {
+        return 0;
+    }
     let path = |number| {
         let (split, within) = layout.split_of(number);
         layout.path(split, within)
@@ -208,43 +220,17 @@ pub fn verify(layout: &Layout, part: Part, watch: Watch) -> Outcome<Generated> {
             reader.open(&spec.path)?;
             for sample in 0..spec.samples {
                 reader.sample(sample)?;
-                compare(layout, &spec, sample, &reader.content(sample))?;
+                if reader.content(sample) != format.expected(&spec, &layout.dataset, sample)? {
+                    let what = format!("sample {sample} is not what was written");
+                    return Err(Failure::damaged(&spec.path, what)
+                        .remedy("generate again with --regenerate; data of another program cannot be verified"));
+                }
             }
             reader.close();
             tell(Generated { written: 0, bytes: spec.payload_bytes(), kept: 1 })?;
         }
         Ok(())
     })
-}
-
-fn compare(layout: &Layout, spec: &FileSpec, sample: u64, found: &[u8]) -> Outcome<()> {
-    let dataset = &layout.dataset;
-    // JPEG loses bits by design, and columns of parquet follow their own types.
-    if dataset.format == "jpeg" || dataset.format == "synthetic" || !dataset.parquet_columns.is_empty() {
-        return Ok(());
-    }
-    let content = Content::new(spec.content_seed, spec.element);
-    if found == expected(dataset, spec, sample, content) {
-        return Ok(());
-    }
-    Err(Failure::damaged(&spec.path, format!("sample {sample} is not what was written"))
-        .remedy("generate again with --regenerate; data of another program cannot be verified"))
-}
-
-fn expected(dataset: &Dataset, spec: &FileSpec, sample: u64, content: Content) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut gather = |from, to| {
-        let _ = content.pieces(from, to, &mut Vec::new(), |piece| -> Result<(), ()> {
-            bytes.extend_from_slice(piece);
-            Ok(())
-        });
-    };
-    if dataset.format != "npz" && dataset.format != "npy" {
-        gather(sample * spec.sample_bytes(), (sample + 1) * spec.sample_bytes());
-        return bytes;
-    }
-    gather(0, spec.payload_bytes());
-    formats::strided_sample(&bytes, spec.element, spec.samples, sample)
 }
 
 type Tell<'a> = &'a mut dyn FnMut(Generated) -> Outcome<()>;

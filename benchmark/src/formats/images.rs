@@ -45,13 +45,13 @@ impl Format for Jpeg {
     }
 
     fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
-        let (height, width) = sides(spec);
-        let pixels = gathered(spec, 0, spec.sample_bytes(), scratch);
-        let mut bytes = Vec::with_capacity(pixels.len());
-        let encoder = jpeg_encoder::Encoder::new(&mut bytes, QUALITY);
-        let result = encoder.encode(&pixels, width as u16, height as u16, jpeg_encoder::ColorType::Luma);
-        result.map_err(|error| Failure::refused(format!("{}: {error}", spec.path.display())))?;
+        let bytes = encoded_jpeg(spec, scratch)?;
         Output::create(draft, &spec.path)?.write(&bytes)
+    }
+
+    /// The file: of the pixels that went in it keeps what an eye sees.
+    fn expected(&self, spec: &FileSpec, _: &Dataset, _: u64) -> Outcome<Vec<u8>> {
+        encoded_jpeg(spec, &mut Vec::new())
     }
 
     fn file_bytes(&self, _: &FileSpec, _: &Dataset) -> Option<u64> {
@@ -66,7 +66,7 @@ impl Format for Jpeg {
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {
-        Box::new(ImageReader::new(access, decoded_jpeg))
+        Box::new(ImageReader { lossy: true, ..ImageReader::new(access, decoded_jpeg) })
     }
 }
 
@@ -177,6 +177,16 @@ fn chunk(output: &mut Output, kind: &[u8; 4], parts: &[&[u8]]) -> Outcome<()> {
     output.write(&bytes)
 }
 
+fn encoded_jpeg(spec: &FileSpec, scratch: &mut Vec<u8>) -> Outcome<Vec<u8>> {
+    let (height, width) = sides(spec);
+    let pixels = gathered(spec, 0, spec.sample_bytes(), scratch);
+    let mut bytes = Vec::with_capacity(pixels.len());
+    let encoder = jpeg_encoder::Encoder::new(&mut bytes, QUALITY);
+    let result = encoder.encode(&pixels, width as u16, height as u16, jpeg_encoder::ColorType::Luma);
+    result.map_err(|error| Failure::refused(format!("{}: {error}", spec.path.display())))?;
+    Ok(bytes)
+}
+
 type Decode = fn(&[u8]) -> Result<Vec<u8>, String>;
 
 fn decoded_jpeg(bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -206,15 +216,20 @@ fn decoded_png(bytes: &[u8]) -> Result<Vec<u8>, String> {
 struct ImageReader {
     access: Access,
     decode: Decode,
+    /// Decoded pixels are not those that were written.
+    lossy: bool,
     input: Option<Input>,
+    /// The file that was read last, and its length.
     buffer: AlignedBuffer,
+    length: usize,
     pixels: Vec<u8>,
     moved: u64,
 }
 
 impl ImageReader {
     fn new(access: Access, decode: Decode) -> ImageReader {
-        ImageReader { access, decode, input: None, buffer: AlignedBuffer::default(), pixels: Vec::new(), moved: 0 }
+        let (buffer, pixels) = (AlignedBuffer::default(), Vec::new());
+        ImageReader { access, decode, lossy: false, input: None, buffer, length: 0, pixels, moved: 0 }
     }
 }
 
@@ -227,14 +242,19 @@ impl Reader for ImageReader {
     /// A file is one image, whatever the index.
     fn sample(&mut self, _: u64) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
-        let length = input.read_whole(&mut self.buffer)?;
+        self.length = input.read_whole(&mut self.buffer)?;
         self.moved += input.take_moved();
-        self.pixels = (self.decode)(self.buffer.bytes(length)).map_err(|what| Failure::damaged(input.path(), what))?;
+        self.pixels =
+            (self.decode)(self.buffer.bytes(self.length)).map_err(|what| Failure::damaged(input.path(), what))?;
         Ok(())
     }
 
     fn bytes(&self) -> &[u8] {
         &self.pixels
+    }
+
+    fn content(&self, _: u64) -> Vec<u8> {
+        if self.lossy { self.buffer.bytes(self.length).to_vec() } else { self.pixels.clone() }
     }
 
     fn take_moved(&mut self) -> u64 {

@@ -58,6 +58,11 @@ pub trait Format: Send + Sync {
         Some(format!("{length} bytes instead of {expected}"))
     }
 
+    /// What the reader's `content` is of a sample that came back whole.
+    fn expected(&self, spec: &FileSpec, _: &Dataset, sample: u64) -> Outcome<Vec<u8>> {
+        Ok(sample_of(spec, sample))
+    }
+
     /// The file that lists all files of a split, where the format has one: its place and its bytes.
     fn index(&self, _: &Layout, _: Split) -> Option<(PathBuf, Vec<u8>)> {
         None
@@ -90,7 +95,8 @@ pub trait Reader: Send {
     /// The buffer the last sample was read into; the array handed to the trainer is taken from here.
     fn bytes(&self) -> &[u8];
 
-    /// The elements of the last sample in order, little endian; what a check compares.
+    /// What a check compares: the elements of the last sample in order, little endian, or where decoding changes them the
+    /// file's own bytes.
     fn content(&self, _index: u64) -> Vec<u8> {
         self.bytes().to_vec()
     }
@@ -196,6 +202,17 @@ fn gathered(spec: &FileSpec, from: u64, to: u64, scratch: &mut Vec<u8>) -> Vec<u
     all
 }
 
+/// The bytes of a sample in files that have one after another.
+fn sample_of(spec: &FileSpec, sample: u64) -> Vec<u8> {
+    gathered(spec, sample * spec.sample_bytes(), (sample + 1) * spec.sample_bytes(), &mut Vec::new())
+}
+
+/// The same in files whose arrays have the sample as their last axis.
+fn last_axis_sample(spec: &FileSpec, sample: u64) -> Vec<u8> {
+    let all = gathered(spec, 0, spec.payload_bytes(), &mut Vec::new());
+    strided_sample(&all, spec.element, spec.samples, sample)
+}
+
 /// Bytes of a sample that no index is believed without a look at its file.
 const LARGE: u64 = 256 << 20;
 
@@ -261,6 +278,36 @@ mod tests {
             assert!(reader.content(index) == want, "{text}: sample {index}");
             assert!(reader.take_moved() > 0, "{text}");
             reader.close();
+        }
+    }
+
+    /// JPEG loses bits, and columns of Parquet have types of their own.
+    #[test]
+    fn a_change_is_found_where_samples_do_not_come_back_as_they_were() {
+        let column = |dtype: &str, size: u64| format!("{{name: {dtype}, dtype: {dtype}, size: {size}}}");
+        let types = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "string", "binary"];
+        let columns: Vec<String> =
+            types.map(|dtype| column(dtype, 30)).into_iter().chain([column("int64", 1)]).collect();
+        let parquet =
+            format!("{{format: parquet, num_samples_per_file: 3, parquet: {{columns: [{}]}}}}", columns.join(", "));
+        let parquet = if cfg!(feature = "parquet") { Some(parquet) } else { None };
+        for text in ["{format: jpeg, record_length_bytes: 40000}".to_string()].into_iter().chain(parquet) {
+            let folder = Folder::new("lossy");
+            let layout = layout(&folder, &format!("{{dataset: {text}}}"));
+            let (spec, _) = written(&layout);
+            let format = find(&layout.dataset.format).unwrap();
+            let mut reader = reader_of(&layout);
+            let mut comes_back = |sample| {
+                reader.open(&spec.path).unwrap();
+                let read = reader.sample(sample).is_ok();
+                read && reader.content(sample) == format.expected(&spec, &layout.dataset, sample).unwrap()
+            };
+            assert!((0..spec.samples).all(&mut comes_back), "{text}");
+            let mut bytes = std::fs::read(&spec.path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 16].iter_mut().for_each(|byte| *byte ^= 0x55);
+            std::fs::write(&spec.path, bytes).unwrap();
+            assert!(!(0..spec.samples).all(&mut comes_back), "{text}");
         }
     }
 
@@ -372,7 +419,7 @@ mod tests {
         let mut reader = reader_of(&layout);
         reader.open(&spec.path).unwrap();
         reader.sample(0).unwrap();
-        assert_eq!(reader.content(0).len(), 100 * 100);
+        assert_eq!(reader.bytes().len(), 100 * 100);
     }
 
     #[test]

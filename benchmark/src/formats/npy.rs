@@ -4,7 +4,7 @@
 //! 93 'NUMPY' 01 00 | u16 header length | {'descr': '|u1', 'fortran_order': False, 'shape': (s, s, n), } blanks \n | data
 //! ```
 
-use super::{Format, Output, Reader, content_of, other, strided_sample};
+use super::{Format, Output, Reader, content_of, last_axis_sample, other, strided_sample};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
 use crate::draft::Draft;
@@ -33,6 +33,10 @@ impl Format for Npy {
 
     fn differs(&self, spec: &FileSpec, _: &Dataset) -> Option<String> {
         differs_from(&spec.path, 0, spec)
+    }
+
+    fn expected(&self, spec: &FileSpec, _: &Dataset, sample: u64) -> Outcome<Vec<u8>> {
+        Ok(last_axis_sample(spec, sample))
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {

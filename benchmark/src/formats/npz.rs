@@ -2,7 +2,7 @@
 
 use super::npy::{self, Array, header, shape};
 use super::zip::{self, Member, Method};
-use super::{Format, Output, Reader, content_of, gathered, other, packed_with, strided_sample};
+use super::{Format, Output, Reader, content_of, gathered, last_axis_sample, other, packed_with, strided_sample};
 use crate::buffer::AlignedBuffer;
 use crate::config::Dataset;
 use crate::draft::Draft;
@@ -64,6 +64,10 @@ impl Format for Npz {
                 other("bytes of samples", &samples.size, &(header_of(spec).len() as u64 + spec.payload_bytes()))
             }
         })
+    }
+
+    fn expected(&self, spec: &FileSpec, _: &Dataset, sample: u64) -> Outcome<Vec<u8>> {
+        Ok(last_axis_sample(spec, sample))
     }
 
     fn reader(&self, _: &Dataset, access: Access) -> Box<dyn Reader> {

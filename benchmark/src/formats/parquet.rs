@@ -3,7 +3,7 @@
 //! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes. A column
 //! with `read: false` is written and not read.
 
-use super::{Format, Output, Reader, content_of, other};
+use super::{Format, Output, Reader, content_of, other, sample_of};
 use crate::config::Dataset;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
@@ -22,6 +22,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 use serde_json::{Value as Json, json};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -68,6 +69,29 @@ impl Column {
         Column { name: text("name", "column"), physical, logical, size }
     }
 
+    /// The whole number of a random one.
+    fn whole(&self, value: u64) -> i32 {
+        match &self.logical {
+            Some(LogicalType::Integer(kind)) if kind.is_signed => i32::from(value as i8),
+            Some(LogicalType::Integer(_)) => i32::from(value as u8),
+            _ => value as i32,
+        }
+    }
+
+    /// A row as it is read back. `number` is the column's among all of the file.
+    fn row(&self, spec: &FileSpec, number: u64, row: u64) -> Vec<u8> {
+        let range = row * self.values_per_row()..(row + 1) * self.values_per_row();
+        let values = range.map(|index| word(spec.content_seed ^ number, index));
+        match self.physical {
+            Physical::BYTE_ARRAY => bytes_of(spec, self, row, &mut Vec::new(), false),
+            Physical::FIXED_LEN_BYTE_ARRAY => values.flat_map(|value| half(value).to_le_bytes()).collect(),
+            Physical::FLOAT => values.flat_map(|value| float(value).to_le_bytes()).collect(),
+            Physical::DOUBLE => values.flat_map(|value| double(value).to_le_bytes()).collect(),
+            Physical::INT64 => values.flat_map(u64::to_le_bytes).collect(),
+            _ => values.flat_map(|value| self.whole(value).to_le_bytes()).collect(),
+        }
+    }
+
     fn schema(&self) -> Result<TypePtr> {
         let leaf = |name: &str| {
             let builder = Type::primitive_type_builder(name, self.physical).with_repetition(Repetition::REQUIRED);
@@ -83,6 +107,19 @@ impl Column {
         let group = group.with_logical_type(Some(LogicalType::List)).with_fields(vec![Arc::new(list.build()?)]);
         group.build().map(Arc::new)
     }
+}
+
+/// From a half to below one: an exponent, and a fraction of ten bits.
+fn half(value: u64) -> u16 {
+    0x3800 | value as u16 & 0x3ff
+}
+
+fn float(value: u64) -> f32 {
+    (value >> 40) as f32 / (1 << 24) as f32
+}
+
+fn double(value: u64) -> f64 {
+    (value >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Bytes of a number of half precision.
@@ -140,6 +177,15 @@ impl Format for Parquet {
         other("rows:", &(found.file_metadata().num_rows() as u64), &spec.samples)
             .or_else(|| other("rows of a group:", &rows, &dataset.parquet_row_group.max(1).min(spec.samples)))
             .or_else(|| other("columns", &names(&mut fields.iter().map(|field| field.name().to_string())), &asked))
+    }
+
+    fn expected(&self, spec: &FileSpec, dataset: &Dataset, sample: u64) -> Outcome<Vec<u8>> {
+        let (all, unread) = (columns(dataset), unread(dataset));
+        if all.is_empty() {
+            return Ok(sample_of(spec, sample));
+        }
+        let read = all.iter().enumerate().filter(|(_, column)| !unread.contains(&column.name));
+        Ok(read.flat_map(|(number, column)| column.row(spec, number as u64, sample)).collect())
     }
 
     fn reads_whole(&self) -> bool {
@@ -203,12 +249,7 @@ fn write_column(
     while first < rows.end {
         let end = (first + step.max(1)).min(rows.end);
         let range = first * column.values_per_row()..end * column.values_per_row();
-        let value = |index: u64| word(spec.content_seed ^ number, index);
-        let whole = |index: u64| match &column.logical {
-            Some(LogicalType::Integer(kind)) if kind.is_signed => i32::from(value(index) as i8),
-            Some(LogicalType::Integer(_)) => i32::from(value(index) as u8),
-            _ => value(index) as i32,
-        };
+        let values = range.clone().map(|index| word(spec.content_seed ^ number, index));
         let repeated: Vec<i16> =
             range.clone().map(|index| i16::from(!index.is_multiple_of(column.values_per_row()))).collect();
         let defined = vec![1i16; repeated.len()];
@@ -216,23 +257,20 @@ fn write_column(
         let (defined, repeated) = levels.unzip();
         let _written = match writer {
             ColumnWriter::Int32ColumnWriter(typed) => {
-                typed.write_batch(&range.map(whole).collect::<Vec<_>>(), defined, repeated)?
+                typed.write_batch(&values.map(|value| column.whole(value)).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::Int64ColumnWriter(typed) => {
-                typed.write_batch(&range.map(|i| value(i) as i64).collect::<Vec<_>>(), defined, repeated)?
+                typed.write_batch(&values.map(|value| value as i64).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::FloatColumnWriter(typed) => {
-                let floats: Vec<f32> = range.map(|i| (value(i) >> 40) as f32 / (1 << 24) as f32).collect();
-                typed.write_batch(&floats, defined, repeated)?
+                typed.write_batch(&values.map(float).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::DoubleColumnWriter(typed) => {
-                let floats: Vec<f64> = range.map(|i| (value(i) >> 11) as f64 / (1u64 << 53) as f64).collect();
-                typed.write_batch(&floats, defined, repeated)?
+                typed.write_batch(&values.map(double).collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::FixedLenByteArrayColumnWriter(typed) => {
-                // From a half to below one: an exponent, and a fraction of ten bits.
-                let half = |i| FixedLenByteArray::from((0x3800 | value(i) as u16 & 0x3ff).to_le_bytes().to_vec());
-                typed.write_batch(&range.map(half).collect::<Vec<_>>(), defined, repeated)?
+                let halves = values.map(|value| FixedLenByteArray::from(half(value).to_le_bytes().to_vec()));
+                typed.write_batch(&halves.collect::<Vec<_>>(), defined, repeated)?
             }
             ColumnWriter::ByteArrayColumnWriter(typed) => {
                 let one = |row| ByteArray::from(bytes_of(spec, column, row, scratch, samples_as_bytes));
@@ -271,12 +309,11 @@ impl Length for Shared {
 }
 
 impl ChunkReader for Shared {
-    type T = std::io::Cursor<bytes::Bytes>;
+    type T = BufReader<Following>;
 
-    /// Page headers: small, of unknown length.
+    /// Page headers: mostly small, of unknown length. The smallest and the largest value of a page are in them.
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        let length = self.len().saturating_sub(start).min(4096);
-        self.get_bytes(start, length as usize).map(std::io::Cursor::new)
+        Ok(BufReader::with_capacity(4096, Following { shared: self.clone(), at: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
@@ -284,6 +321,22 @@ impl ChunkReader for Shared {
         let mut input = self.0.lock().expect("no reader panics while it reads");
         input.read_exact_at(start, &mut bytes).map_err(|failure| ParquetError::General(failure.what))?;
         Ok(bytes.into())
+    }
+}
+
+/// The bytes from a place on, read as they are asked for.
+struct Following {
+    shared: Shared,
+    at: u64,
+}
+
+impl Read for Following {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let there = self.shared.len().saturating_sub(self.at).min(into.len() as u64) as usize;
+        let bytes = self.shared.get_bytes(self.at, there).map_err(io::Error::other)?;
+        into[..there].copy_from_slice(&bytes);
+        self.at += there as u64;
+        Ok(there)
     }
 }
 
@@ -413,5 +466,48 @@ impl Reader for ParquetReader {
 
     fn close(&mut self) {
         self.open = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::scratch::Folder;
+    use crate::value::parse_yaml;
+    use parquet::data_type::ByteArrayType;
+    use parquet::file::properties::EnabledStatistics;
+
+    /// As pyarrow writes them: the smallest and the largest value stand whole in the header of each page.
+    #[test]
+    fn pages_with_long_headers_are_read() {
+        let folder = Folder::new("headers");
+        let text = "{dataset: {format: parquet}}";
+        let dataset = Config::read(&parse_yaml("t", text).unwrap()).unwrap().dataset;
+        for bytes in [1500, 2100, 4000, 20_000] {
+            let path = folder.path().join(format!("{bytes}.parquet"));
+            let image = Column { name: "image".into(), physical: Physical::BYTE_ARRAY, logical: None, size: bytes };
+            let schema = Type::group_type_builder("schema").with_fields(vec![image.schema().unwrap()]).build().unwrap();
+            let properties = WriterProperties::builder()
+                .set_statistics_enabled(EnabledStatistics::Page)
+                .set_statistics_truncate_length(None)
+                .set_write_page_header_statistics(true);
+            let file = std::fs::File::create(&path).unwrap();
+            let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build())).unwrap();
+            let mut group = writer.next_row_group().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            let values: Vec<Vec<u8>> = (1..4u8).map(|row| vec![row; bytes as usize]).collect();
+            let typed: Vec<ByteArray> = values.iter().cloned().map(ByteArray::from).collect();
+            column.typed::<ByteArrayType>().write_batch(&typed, None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
+            writer.close().unwrap();
+            let mut reader = Parquet.reader(&dataset, Access::default());
+            reader.open(&path).unwrap();
+            for row in [0, 2, 1] {
+                reader.sample(row).unwrap();
+                assert_eq!(reader.bytes(), values[row as usize], "{bytes}: row {row}");
+            }
+        }
     }
 }

@@ -27,6 +27,10 @@ impl Format for Synthetic {
         Some(spec.number.to_string().len() as u64)
     }
 
+    fn expected(&self, _: &FileSpec, _: &Dataset, _: u64) -> Outcome<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
     fn reads_whole(&self) -> bool {
         false
     }
