@@ -1,4 +1,5 @@
-//! `.csv`: a row a sample, decimal numbers between commas, no header and no index, as pandas writes and reads them.
+//! `.csv`: a row a sample, decimal numbers between commas, no header and no index, as DLIO has pandas write them.
+//! A header that is there is passed over.
 //! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
 
 use super::zip::{self, Member, Method};
@@ -249,7 +250,9 @@ impl Reader for CsvReader {
         let bytes = self.buffer.bytes(length);
         let unpacked = unpacked(path, &self.compression, bytes)?;
         let text = unpacked.as_deref().unwrap_or(bytes);
-        let row = text.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).nth(index as usize);
+        let mut rows = text.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).peekable();
+        let _header = rows.next_if(|row| is_header(row));
+        let row = rows.nth(index as usize);
         let row = row.ok_or_else(|| Failure::damaged(path, format!("there is no row {index}")))?;
         self.row.clear();
         parse_row(row, self.element, &mut self.row).ok_or_else(|| {
@@ -295,6 +298,19 @@ fn unpacked(path: &Path, compression: &str, bytes: &[u8]) -> Outcome<Option<Vec<
     }
     Ok(Some(text))
 }
+
+/// True for names of columns, which pandas writes above the rows where it is not told otherwise. The name of an index is empty,
+/// those of columns without names are 0, 1, 2 and on.
+fn is_header(row: &[u8]) -> bool {
+    let fields = || row.split(|byte| *byte == b',').map(|field| std::str::from_utf8(field).unwrap_or("?").trim());
+    let is_number = |field: &str| field.is_empty() || field.parse::<f64>().is_ok();
+    let of_digits = row.iter().all(|byte| byte.is_ascii_digit() || b",.-\r".contains(byte));
+    let named = row.starts_with(b",") || !of_digits && !fields().all(is_number);
+    named || fields().enumerate().all(|(column, field)| field.parse() == Ok(column)) && fields().count() >= COUNTED_MIN
+}
+
+/// Fewer numbers that count from zero may be a sample.
+const COUNTED_MIN: usize = 16;
 
 fn parse_row(row: &[u8], element: Element, into: &mut Vec<u8>) -> Option<()> {
     if element.name == "uint8" {
@@ -355,6 +371,26 @@ mod tests {
     fn halves_survive_their_text() {
         for bits in [0x3800u16, 0x3bff, 0x3c00, 0x0001, 0xb800] {
             assert_eq!(half_bits(half_value(bits)), bits, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_no_sample() {
+        let names = |names: &[String]| names.join(",");
+        let counted: Vec<String> = (0..300).map(|column| column.to_string()).collect();
+        let folder = crate::scratch::Folder::new("header");
+        for header in ["a,b,c", ",0,1", "x", "label,1x1", "'1',2\r", &names(&counted), &names(&counted[..16])] {
+            assert!(is_header(header.as_bytes()), "{header}");
+            let path = folder.path().join("f.csv");
+            std::fs::write(&path, format!("{header}\n1,2,3\n4,5,6\n")).unwrap();
+            let mut reader = CsvReader::default();
+            reader.open(&path).unwrap();
+            reader.sample(1).unwrap();
+            assert_eq!(reader.bytes(), [4, 5, 6]);
+            assert!(reader.sample(2).is_err());
+        }
+        for row in ["1,2,3", "0,1,2", "-1.5,2e9,nan,inf", "1.5,,2", "7\r", "1,,2"] {
+            assert!(!is_header(row.as_bytes()), "{row}");
         }
     }
 
