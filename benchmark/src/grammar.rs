@@ -212,6 +212,9 @@ impl<'a> Typed<'a> {
         self.skip_blanks();
         while !self.take('}') {
             let key = self.map_key()?;
+            if entries.get(&key).is_some() {
+                return Err(self.wrong(&format!("the key `{key}` is there twice")));
+            }
             let value = self.value("}")?;
             entries.put(&[&key], value);
             if !self.take(',') && self.peek() != Some('}') {
@@ -224,14 +227,16 @@ impl<'a> Typed<'a> {
 
     fn map_key(&mut self) -> Outcome<String> {
         let start = self.at;
-        while self.peek().is_some_and(|c| c != ':' && c != '}') {
+        while self.peek().is_some_and(|c| !":,}".contains(c)) {
             self.at += 1;
         }
         let key: String = self.text[start..self.at].iter().collect();
-        if !self.take(':') {
-            return Err(self.wrong("a map needs key: value"));
+        let key = key.trim().trim_matches(['\'', '"']);
+        if !self.take(':') || key.is_empty() {
+            let before = if key.is_empty() { String::new() } else { format!(", and `{key}` has no value") };
+            return Err(self.wrong(&format!("a map needs key: value between its commas{before}")));
         }
-        Ok(key.trim().trim_matches(['\'', '"']).to_string())
+        Ok(key.to_string())
     }
 
     fn quoted(&mut self, quote: char) -> Outcome<String> {

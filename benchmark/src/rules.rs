@@ -218,11 +218,16 @@ fn dataset(config: &Config, list: &mut List) {
         "workload.dataset.parquet.partition_by is not supported",
         "leave it out",
     );
-    list.refuse(
-        dataset.format == "mds" && (dataset.subfolders_train > 1 || dataset.subfolders_eval > 1),
-        "a data set of mds has its shards in one folder, beside its index",
-        "set ++workload.dataset.num_subfolders_train=0",
-    );
+    let evaluated = dataset.files_eval > 0 && (config.workflow.generate || config.workflow.evaluate);
+    for (key, folders, used) in
+        [("train", dataset.subfolders_train, true), ("eval", dataset.subfolders_eval, evaluated)]
+    {
+        list.refuse(
+            dataset.format == "mds" && used && folders > 1,
+            format!("a data set of mds has its shards in one folder, beside its index, not in {folders}"),
+            format!("set ++workload.dataset.num_subfolders_{key}=0"),
+        );
+    }
     list.refuse(
         dataset.format == "webdataset" && (dataset.shard_extension.is_empty() || dataset.shard_extension == "cls"),
         "workload.dataset.webdataset.extension is that of the member with a sample's bytes",
@@ -502,6 +507,10 @@ mod tests {
             (&["workload=unet3d", "++workload.reader.file_access=mpio"], "needs MPI"),
             (&["workload=unet3d_h100_s3", "++workload.storage.storage_options.endpoint=x"], "endpoint_url"),
             (&["workload=default", "++workload.dataset.num_files_eval=0"], "evaluation samples"),
+            (
+                &["workload=default", "++workload.dataset.format=mds", "++workload.dataset.num_subfolders_train=0"],
+                "num_subfolders_eval=0",
+            ),
             (&["workload=llama_7b", "++workload.checkpoint.num_checkpoints_read=20"], "cannot be read"),
             (
                 &[
@@ -564,6 +573,15 @@ mod tests {
             let found = refused(&[&["workload=unet3d"], typed].concat(), 3);
             assert!(found.contains("is the most"), "{typed:?}: {found}");
         }
+    }
+
+    #[test]
+    fn folders_that_nothing_is_in_do_not_matter() {
+        let mds = ["workload=default", "++workload.dataset.format=mds", "++workload.dataset.num_subfolders_train=0"];
+        let training = ["++workload.workflow.evaluation=false"];
+        let generation = ["++workload.workflow.generate_data=true", "++workload.dataset.num_files_eval=0"];
+        assert_eq!(refused(&[&mds[..], &training].concat(), 1), "");
+        assert_eq!(refused(&[&mds[..], &training, &generation].concat(), 1), "");
     }
 
     #[test]

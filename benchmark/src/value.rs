@@ -386,6 +386,9 @@ impl<'a> YamlReader<'a> {
                 Event::Scalar(text, ..) => text.to_string(),
                 other => return Err(self.refused(format_args!("a key must be a word, not {other:?}"))),
             };
+            if entries.get(&key).is_some() {
+                return Err(self.refused(format_args!("line {}: the key `{key}` is there already", self.line)));
+            }
             self.path.push(key.clone());
             self.lines.push((self.path.join("."), self.line));
             let first = self.event()?;
@@ -431,6 +434,15 @@ mod tests {
         assert_eq!(lines, [("a", 1), ("a.b", 2), ("a.c", 4), ("d", 6)].map(|(key, line)| (key.to_string(), line)));
         let refused = parse_yaml("job.yaml", "a: 1\nb: c: d\n").unwrap_err();
         assert!(refused.what.starts_with("job.yaml, line 2, column 5: "), "{refused}");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_refused_with_its_line() {
+        for text in ["a: 1\nb: 2\na: 3\n", "b:\n  a: 1\n  a: 1\n", "b: 1\nc: 2\nd: {a: 1, a: 2}\n"] {
+            let refused = parse_yaml("job.yaml", text).unwrap_err();
+            assert!(refused.what.starts_with("job.yaml: line 3: the key `a` is there already"), "{refused}");
+        }
+        assert!(parse_yaml("t", "a: {x: 1}\nb: {x: 1}\n").is_ok());
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("llama3", "llama3_8b"),
 ];
 
+/// The name of the workload that a short one means; any other as it is.
+pub fn full_name(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, target)| *target)
+}
+
 /// The first line of a workload's file, without its mark.
 pub fn summary(yaml: &str) -> &str {
     yaml.lines().next().unwrap_or_default().trim_start_matches('#').trim()
@@ -76,19 +81,18 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Outcome<Found> {
     if let Some(file) = config_dir.and_then(|dir| file_in(dir, name)).or_else(|| own_file(name)) {
         let text = std::fs::read_to_string(&file).map_err(|error| Failure::io("reading", &file, error))?;
         let (tree, lines) = parse_yaml_placed(&file.display().to_string(), &text)?;
-        if !matches!(tree, Value::Map(_)) {
-            let what =
-                format!("{}: it holds {}, and a workload is a map of sections", file.display(), tree.kind_name());
+        if tree.entries().is_empty() {
+            let held = if matches!(tree, Value::Map(_)) { "nothing" } else { tree.kind_name() };
+            let what = format!("{}: it holds {held}, and a workload is a map of sections", file.display());
             return Err(Failure::refused(what).remedy("`dlio workloads show unet3d` prints one"));
         }
         return Ok(Found { name: name.to_string(), alias: None, tree, source: Some((file, lines)) });
     }
-    let target = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, target)| *target);
-    let wanted = target.unwrap_or(name);
+    let wanted = full_name(name);
     match WORKLOADS.iter().find(|(known, _)| *known == wanted) {
         Some((_, yaml)) => Ok(Found {
             name: wanted.to_string(),
-            alias: target.map(|_| name.to_string()),
+            alias: (wanted != name).then(|| name.to_string()),
             tree: parse_yaml(wanted, yaml)?,
             source: None,
         }),
@@ -140,6 +144,10 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
                 other => other.inline(),
             }
         });
+    if let Some(folder) = config_dir.filter(|folder| !folder.is_dir()) {
+        let what = format!("--config-dir {}: there is no such folder", folder.display());
+        return Err(Failure::refused(what).remedy("name one with workload/NAME.yaml in it, or leave it out"));
+    }
     let found = find(&name, config_dir)?;
     let mut composed = Composed {
         workload: Value::empty(),
@@ -320,6 +328,20 @@ mod tests {
         for (name, _) in WORKLOADS {
             let composed = composed(&[&format!("workload={name}")]).unwrap();
             assert!(composed.complaints.is_empty(), "{name}: {:?}", composed.complaints);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_and_a_file_with_nothing_in_it_are_refused() {
+        let folder = crate::scratch::Folder::new("own");
+        let typed = [parse("workload=unet3d").unwrap()];
+        let refused = compose(&typed, Some(&folder.path().join("nowhere"))).unwrap_err();
+        assert!(refused.what.contains("nowhere: there is no such folder"), "{refused}");
+        assert!(compose(&typed, Some(folder.path())).is_ok());
+        for text in ["", "# nothing\n", "{}", "---\n", "null"] {
+            std::fs::write(folder.path().join("unet3d.yaml"), text).unwrap();
+            let refused = compose(&typed, Some(folder.path())).unwrap_err();
+            assert!(refused.what.contains("unet3d.yaml: it holds n"), "{text:?}: {refused}");
         }
     }
 
