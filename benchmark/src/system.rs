@@ -299,13 +299,14 @@ pub fn readable(files: &[&impl AsRawFd], limit: Duration) -> Vec<bool> {
     polls.iter().map(|poll| poll.revents != 0).collect()
 }
 
-/// Bytes an unprivileged user may still write to the file system that holds `path`.
+/// Bytes an unprivileged user may still write to the file system that holds `path`, where it says how large it is.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     // SAFETY: the name ends in a zero byte and lives through the call; a zeroed statvfs is valid to be overwritten.
     unsafe {
         let mut stats: libc::statvfs = std::mem::zeroed();
         match libc::statvfs(name.as_ptr(), &mut stats) {
+            0 if stats.f_blocks == 0 => Err(io::ErrorKind::Unsupported.into()),
             0 => Ok(stats.f_bavail * stats.f_frsize),
             _ => Err(io::Error::last_os_error()),
         }
@@ -486,5 +487,6 @@ mod tests {
     fn there_is_free_space_somewhere() {
         assert!(free_bytes(Path::new("/")).unwrap() > 0);
         assert!(free_bytes(Path::new("/nowhere/at/all")).is_err());
+        assert!(free_bytes(Path::new("/proc")).is_err(), "a file system without a size says nothing of its room");
     }
 }

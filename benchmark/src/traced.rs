@@ -18,10 +18,11 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
         Failure::refused(format!("--trace needs {}, which is not beside this program", locate::LIBRARY))
             .remedy("install it, or set DLIO_LIB to where it is")
     })?;
+    let launched = ranks.is_some();
     let mut alone = Single;
     let ranks = ranks.unwrap_or(&mut alone);
     let first = ranks.rank() == 0;
-    let reserved = first.then(|| run.check_disk().and_then(|()| run.reserve_folder()));
+    let reserved = first.then(|| run.check_disk(launched).and_then(|()| run.reserve_folder()));
     let own = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
     run.folder = PathBuf::from(agreement::broadcast(ranks, own)?);
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);

@@ -183,22 +183,48 @@ fn on_small_disk(folder: &Folder, size: &str, more: &[&str]) -> std::process::Ou
 #[test]
 fn a_disk_that_a_checkpoint_fills_keeps_the_results_and_no_half_file() {
     let folder = Folder::new("full");
-    let output = on_small_disk(
-        &folder,
-        "2m",
-        &[
-            GENERATE,
-            "++workload.workflow.checkpoint=true",
-            "++workload.checkpoint.checkpoint_folder=small/checkpoints",
-            "++workload.checkpoint.checkpoint_after_epoch=1",
-            "++workload.model.model_size_bytes=3000000",
-        ],
-    );
+    // A file takes a page at least, which its length does not say: there seems to be room for all.
+    let bytes = format!("++workload.checkpoint.file_bytes=[{}]", ["1"; 200].join(","));
+    let checkpoints = [
+        GENERATE,
+        "++workload.workflow.checkpoint=true",
+        "++workload.checkpoint.checkpoint_folder=small/checkpoints",
+        "++workload.checkpoint.checkpoint_after_epoch=1",
+    ];
+    let output = on_small_disk(&folder, "400k", &[&checkpoints[..], &[&bytes]].concat());
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let printed = stderr(&output);
-    assert!(printed.contains("model_states-0.pt: No space left") && printed.contains("checkpoint_folder"), "{printed}");
-    assert_eq!(std::fs::read_to_string(folder.path().join("left")).unwrap(), "");
+    assert!(printed.contains("-0.bin: No space left") && printed.contains("checkpoint_folder"), "{printed}");
+    assert!(!std::fs::read_to_string(folder.path().join("left")).unwrap().contains("partial"));
     assert_eq!(folder.json("run/summary.json")["epochs"], 1);
+}
+
+#[test]
+fn checkpoints_that_the_disk_has_no_room_for_are_refused_before_the_first_file() {
+    let checkpoints = [
+        GENERATE,
+        "++workload.workflow.checkpoint=true",
+        "++workload.checkpoint.checkpoint_folder=small/checkpoints",
+        "++workload.checkpoint.checkpoint_after_epoch=1",
+        "++workload.checkpoint.epochs_between_checkpoints=1",
+    ];
+    let of = |size: &str, more: &[&str]| {
+        let folder = Folder::new("no-room");
+        let output = on_small_disk(&folder, size, &[&checkpoints[..], more].concat());
+        let begun = !folder.files("run").is_empty();
+        (output.status.code(), begun, stderr(&output))
+    };
+    let large = "++workload.model.model_size_bytes=3000000";
+    let (code, begun, printed) = of("5m", &[large]);
+    assert_eq!((code, begun), (Some(4), false), "{printed}");
+    assert!(printed.contains("checkpoints of the run need 6.0 MB (2 of 3.0 MB), "), "{printed}");
+    assert!(of("8m", &[large]).1);
+    // The data alone have room, and so have the checkpoints.
+    let data = ["++workload.dataset.data_folder=small/data", "++workload.model.model_size_bytes=200000"];
+    let (code, begun, printed) = of("600k", &data);
+    assert_eq!((code, begun), (Some(4), false), "{printed}");
+    assert!(printed.contains("need 0.4 MB (2 of 0.2 MB) beside 0.3 MB of data"), "{printed}");
+    assert_eq!(of("1200k", &data).0, Some(0));
 }
 
 #[test]

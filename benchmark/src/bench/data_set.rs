@@ -1,15 +1,17 @@
 //! The files a run asks for and those that are there: whether they are as asked for, and what makes them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::run::Run;
-use crate::checkpoint;
+use crate::checkpoint::{self, Shard, Shards};
 use crate::config::{Config, LoaderKind};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::fingerprint::{self, Difference, Fingerprint};
 use crate::generate;
 use crate::layout::{Layout, Split};
 use crate::store::{self, settings};
+use crate::system;
 use crate::value::Value;
 
 impl Run {
@@ -20,8 +22,9 @@ impl Run {
         format!("{} ++workload.workflow.generate_data=true ++workload.workflow.train=false", words.join(" "))
     }
 
-    /// Checks that the data are there, or room for them, and that checkpoints can be written.
-    pub fn check_disk(&mut self) -> Outcome<()> {
+    /// Checks that the data are there, or room for them, and that checkpoints can be written. The other ranks of one that was
+    /// launched may be on other machines.
+    pub fn check_disk(&mut self, launched: bool) -> Outcome<()> {
         store::enter(self.config.store.as_ref());
         // A data set that is read was asked for already, by how it was made.
         let Config { workflow, store: in_store, checkpoint, dataset, .. } = &self.config;
@@ -35,7 +38,49 @@ impl Run {
         // Without training checkpoints may be asked for that are only read.
         let saves = workflow.checkpoint && (workflow.train || checkpoint.writes > 0);
         let folders = [&checkpoint.folder].into_iter().chain(&checkpoint.fast_folder);
-        folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))
+        folders.filter(|_| saves).try_for_each(|folder| checkpoint::check_folder(folder))?;
+        if saves { self.check_room(launched) } else { Ok(()) }
+    }
+
+    /// Refuses checkpoints that their disk has no room for, with the data set where that is to be made on the same one.
+    fn check_room(&self, launched: bool) -> Outcome<()> {
+        let Config { workflow, checkpoint: checkpoints, dataset, model, framework, .. } = &self.config;
+        let (folder, ranks) = (&checkpoints.folder, self.ranks);
+        let Some(free) = system::free_bytes(folder).ok().filter(|_| !store::is_object(folder)) else { return Ok(()) };
+        let shards = Shards { model, checkpoints, framework: *framework, ranks };
+        let own = || shards.of(0).iter().map(Shard::bytes).sum();
+        let each: u64 = if launched { own() } else { shards.total_bytes() };
+        let count = checkpoint::written(&self.config, ranks);
+        let needed = count.saturating_mul(each);
+        if needed == 0 {
+            return Ok(());
+        }
+        let layout = Layout::new(dataset);
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
+        let beside = workflow.generate
+            && !store::is_object(&dataset.folder)
+            && device(generate::existing(&dataset.folder)) == device(folder);
+        let data = if beside { generate::expected_bytes(&layout)? } else { 0 };
+        // What is there already is written over.
+        let there = || {
+            let data = if beside { data.saturating_sub(generate::present_bytes(&layout)) } else { 0 };
+            needed.saturating_sub(checkpoint::bytes_there(folder)).saturating_add(data)
+        };
+        if needed.saturating_add(data) <= free || there() <= free {
+            return Ok(());
+        }
+        let in_units = generate::in_units;
+        let with_data = if beside { format!(" beside {} of data", in_units(data)) } else { String::new() };
+        let what = format!(
+            "the checkpoints of the run need {} ({count} of {}){with_data}, {} has {} free",
+            in_units(needed),
+            in_units(each),
+            folder.display(),
+            in_units(free)
+        );
+        Err(Failure::new(Kind::System, what).remedy(
+            "write fewer or smaller ones, or name another place with ++workload.checkpoint.checkpoint_folder=DIR",
+        ))
     }
 
     /// Compares the configuration with what is known of the files that are there. What was asked for must be so; the

@@ -72,17 +72,32 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     if !complaints.is_empty() {
         return Err(joined(&mut complaints));
     }
+    refuse_nothing(&config, request)?;
     let generate_first = should_generate_first(&config, &overrides, request);
     config.workflow.generate |= generate_first;
     let (folder, own_folder) = run_folder(&config, &composed, request.multirun)?;
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
     let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
-    let mut run =
-        Run { config, composed, overrides, folder, own_folder, notes, generate_first, called: request.command() };
+    let (called, ranks) = (request.command(), request.ranks);
+    let mut run = Run { config, composed, overrides, folder, own_folder, notes, generate_first, called, ranks };
     if run.answer().is_none() {
         run.adopt_data_set()?;
     }
     Ok(run)
+}
+
+/// A run that would do nothing is a slip: an evaluation is part of a training.
+fn refuse_nothing(config: &Config, request: &Request) -> Outcome<()> {
+    let workflow = &config.workflow;
+    let does = workflow.generate || config.measures() || request.verify || !config.dataset.keep_files;
+    if does || workflow.query.is_some() {
+        return Ok(());
+    }
+    let what = "nothing is asked for: workflow.generate_data, train and checkpoint are all false";
+    let evaluation = "; an evaluation follows the epochs of a training, and there is none without it";
+    let evaluation = if workflow.evaluate { evaluation } else { "" };
+    Err(Failure::refused(format!("{what}{evaluation}"))
+        .remedy("set ++workload.workflow.train=true, or one of the others"))
 }
 
 fn refuse_or_warn(composed: &mut Composed, request: &Request) -> Outcome<()> {
@@ -211,6 +226,18 @@ mod tests {
         assert_eq!(runs.len(), 6);
         assert_eq!((runs[5].config.reader.batch, runs[5].config.reader.workers), (2, 2));
         assert!(runs[5].folder.ends_with("5"));
+    }
+
+    #[test]
+    fn a_run_that_would_do_nothing_is_refused() {
+        let idle = ["workload=default", "++workload.workflow.train=false"];
+        let refused = prepare(&request(&idle)).unwrap_err();
+        assert!(refused.what.contains("nothing is asked for") && refused.what.contains("an evaluation"), "{refused}");
+        let with = |more: &'static str| prepare(&request(&[idle[0], idle[1], more]));
+        assert!(!with("++workload.workflow.evaluation=false").unwrap_err().what.contains("an evaluation"));
+        assert!(with("++workload.workflow.generate_data=true").is_ok());
+        assert!(with("++workload.workflow.query=dataset.format").is_ok());
+        assert!(prepare(&Request { verify: true, ..request(&idle) }).is_ok());
     }
 
     #[test]

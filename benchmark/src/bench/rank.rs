@@ -53,7 +53,8 @@ impl Rank<'_> {
             (true, true) => "Training & Checkpointing",
             (true, false) => "Training",
             (false, true) => "Checkpointing",
-            _ => "Generating data",
+            _ if config.workflow.generate => "Generating data",
+            _ => "Reading data back",
         };
         log.output(&format!("Running DLIO [{what}] with {} process(es)", communicator.size()));
         for note in &self.run.notes {

@@ -32,6 +32,7 @@ pub struct Run {
     pub called: Vec<String>,
     /// The data set is to be made first, though nobody asked: there is none and the place is our own.
     pub generate_first: bool,
+    pub(super) ranks: u64,
 }
 
 impl Run {
@@ -96,8 +97,8 @@ impl Run {
     }
 
     /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
-    pub(super) fn open(&mut self, request: &Request) -> Outcome<(RunFolder, [bool; 2])> {
-        self.check_disk()?;
+    pub(super) fn open(&mut self, request: &Request, launched: bool) -> Outcome<(RunFolder, [bool; 2])> {
+        self.check_disk(launched)?;
         system::note_interrupts();
         self.reserve_folder()?;
         let folder = RunFolder::create(self.folder.clone())?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 impl Run {
     /// Runs on all ranks, which are processes of this machine.
     pub fn start(&mut self, request: &Request) -> Outcome<()> {
-        let (folder, foreign) = self.open(request)?;
+        let (folder, foreign) = self.open(request, false)?;
         let rank = Rank { run: self, request, folder, foreign };
         if request.ranks <= 1 {
             return rank.work(&mut Single);
@@ -29,7 +29,7 @@ impl Run {
     /// Runs as one of the ranks that somebody else started.
     pub fn start_as(&mut self, request: &Request, communicator: &mut dyn Communicator) -> Outcome<()> {
         let first = communicator.rank() == 0;
-        let opened = if first { Some(self.open(request)) } else { None };
+        let opened = if first { Some(self.open(request, true)) } else { None };
         let own = opened.map(|opened| {
             opened.map(|(folder, [train, valid])| {
                 format!("{}{}{}", u8::from(train), u8::from(valid), folder.path.display())
