@@ -108,6 +108,8 @@ struct Past {
     config: Config,
     /// Keys that were typed, without `workload.`, and their values.
     changed: Vec<(String, String)>,
+    /// The name of the workload that was typed.
+    named: Option<String>,
 }
 
 /// Prints what was kept and broken. The exit code: 0 where nothing was broken.
@@ -143,11 +145,16 @@ impl Past {
                 "it has no `workload`, as what a run leaves has",
             )
         })?;
-        let changed = match yaml(&folder_of_configuration.join("overrides.yaml"))? {
-            Tree::List(typed) => typed.iter().filter_map(typed_key).collect(),
+        let typed = match yaml(&folder_of_configuration.join("overrides.yaml"))? {
+            Tree::List(typed) => typed,
             _ => Vec::new(),
         };
-        Ok(Past { folder: folder.into(), summary, config: Config::read(workload)?, changed })
+        let changed = typed.iter().filter_map(typed_key).collect();
+        let named = typed.iter().rev().find_map(|typed| match typed {
+            Tree::Text(typed) => typed.strip_prefix("workload=").map(str::to_string),
+            _ => None,
+        });
+        Ok(Past { folder: folder.into(), summary, config: Config::read(workload)?, changed, named })
     }
 
     fn ranks(&self) -> u64 {
@@ -261,13 +268,21 @@ impl Past {
         let published: Vec<(String, Config)> = accelerators.into_iter().filter_map(published).collect();
         let own = fixed(&self.config);
         let same = published.iter().find(|(_, config)| fixed(config) == own);
-        let nearest = &published.first()?.1;
+        // Of the one that was named, or of all that the model has.
+        let name = self.named.as_deref().map(crate::workload::full_name);
+        let meant: Vec<&(String, Config)> =
+            published.iter().filter(|(known, _)| Some(known.as_str()) == name).collect();
+        let meant = if meant.is_empty() { published.iter().collect() } else { meant };
+        let meant: Vec<String> = meant.iter().map(|(name, config)| format!("{name}: {}", fixed(config))).collect();
+        if meant.is_empty() {
+            return None;
+        }
         Some(judged(
             "workload",
             same.is_some(),
             match same {
                 Some((name, _)) => format!("as published: {name}"),
-                None => format!("{own} is not as published: {}", fixed(nearest)),
+                None => format!("{own} is not as published: {}", meant.join("; ")),
             },
         ))
     }
@@ -276,8 +291,10 @@ impl Past {
         let (is_unet3d, direct) = (self.config.model.name == "unet3d", self.config.reader.direct);
         let mut rules = Vec::new();
         if is_unet3d {
-            let why = "unet3d must write checkpoints (workflow.checkpoint)".to_string();
-            rules.push(judged("checkpoint", self.config.workflow.checkpoint, why));
+            let taken = self.summary["metric"]["save_checkpoint_duration_mean_seconds"].as_f64();
+            let wrote = taken.is_some_and(|seconds| seconds > 0.0);
+            let count = if wrote { "did" } else { "wrote none" };
+            rules.push(judged("checkpoint", wrote, format!("unet3d must write checkpoints, and the run {count}")));
         } else if direct {
             rules.push(judged("odirect", false, "only unet3d may read directly (reader.odirect)".into()));
         }

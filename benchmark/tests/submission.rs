@@ -38,6 +38,8 @@ fn a_training_keeps_the_rules_it_keeps() {
     assert_eq!((of("whole"), of("model"), of("steps")), ("kept".into(), "kept".into(), "broken".into()));
     assert_eq!((of("checkpoint"), of("workload"), of("keys")), ("broken".into(), "broken".into(), "open".into()));
     assert!(verdict(&run, "steps").1.starts_with("250 an epoch (1750 samples, batch 7, 1 accelerators)"), "{run:#}");
+    let published = verdict(&run, "workload").1;
+    assert!(published.contains("unet3d_h100: batch 7, computation 0.323 s") && !published.contains("a100"), "{run:#}");
     let broken = run["rules"].as_array().unwrap().iter().filter(|rule| rule["rule"] == "keys").count();
     assert_eq!(broken, 3, "format and loader may be changed in the open category, the time to compute never: {run:#}");
     // The 239 GiB are five times the memory of a machine with 40 GiB and not of one with 48.
@@ -53,6 +55,26 @@ fn a_training_keeps_the_rules_it_keeps() {
     assert_eq!(verdict(&checked(&folder).1, "memory").0, "unknown");
     change(&folder, |summary| summary["status"] = "interrupted".into());
     assert_eq!(verdict(&checked(&folder).1, "whole").0, "broken");
+}
+
+#[test]
+fn a_training_that_wrote_no_checkpoint_breaks_the_rule_whatever_it_asked_for() {
+    for (epochs, expected) in [(4, "broken"), (5, "kept")] {
+        let folder = Folder::new("check-written");
+        let epochs = format!("++workload.train.epochs={epochs}");
+        let typed = [
+            "bench",
+            "workload=unet3d_h100",
+            "++workload.reader.data_loader=synthetic",
+            "++workload.train.computation_time=0",
+            "++workload.model.model_size_bytes=1000",
+            "++workload.checkpoint.checkpoint_folder=checkpoints",
+            &epochs,
+        ];
+        let output = dlio(&folder, &typed);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(verdict(&checked(&folder).1, "checkpoint").0, expected, "{epochs}");
+    }
 }
 
 #[test]
