@@ -170,6 +170,12 @@ fn factors(loose: Outturn, sharded: Outturn, terms: Terms) -> Option<(f64, f64)>
     Some((loose.seconds / sharded.seconds, each / packed))
 }
 
+/// One run of each tells them apart where one took much longer: by a factor, and by more than a run's own ups and downs.
+fn told_apart(loose: Outturn, sharded: Outturn) -> bool {
+    let (short, long) = (loose.seconds.min(sharded.seconds), loose.seconds.max(sharded.seconds));
+    long > 1.5 * short && long - short > 0.1
+}
+
 fn table(settings: &[Setting], outturns: &[Outturn], terms: Terms) -> String {
     let mut text = format!("{} samples, {} shards, {} readers\n", terms.samples, terms.shards, terms.readers);
     let _ = writeln!(
@@ -190,15 +196,11 @@ fn table(settings: &[Setting], outturns: &[Outturn], terms: Terms) -> String {
         let [(setting, loose), (_, sharded)] = pair else { continue };
         let place = if setting.in_store { "the store" } else { "files" };
         let measured = loose.seconds / sharded.seconds.max(1e-9);
-        let _ = match factors(**loose, **sharded, terms) {
-            Some((_, modelled)) => {
-                writeln!(
-                    text,
-                    "{place}: shards are read {measured:.1} times as fast; latency and rate explain {modelled:.1}"
-                )
-            }
-            None => writeln!(text, "{place}: shards are read {measured:.1} times as fast"),
-        };
+        let _ = write!(text, "{place}: shards were read {measured:.1} times as fast, once");
+        if let Some((_, modelled)) = factors(**loose, **sharded, terms) {
+            let _ = write!(text, "; latency and rate explain {modelled:.1}");
+        }
+        text += if told_apart(**loose, **sharded) { "\n" } else { ": one run each does not tell them apart\n" };
     }
     text
 }
@@ -238,6 +240,22 @@ fn save(folder: &Path, settings: &[Setting], outturns: &[Outturn], terms: Terms)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_run_each_tells_apart_what_differs_by_much() {
+        let told = |loose: f64, sharded: f64| {
+            let terms = Terms { samples: 20, shards: 2, readers: 1, one_at_a_time: true };
+            let of = |layout| Setting { layout, in_store: false };
+            let took = |seconds| Outturn { seconds, ..Outturn::default() };
+            table(&[of(Layout::Loose), of(Layout::Sharded)], &[took(loose), took(sharded)], terms)
+        };
+        for (loose, sharded) in [(0.0024, 0.002), (0.008, 0.002), (12.0, 10.0), (10.0, 12.0)] {
+            let text = told(loose, sharded);
+            assert!(text.ends_with("times as fast, once: one run each does not tell them apart\n"), "{text}");
+        }
+        assert!(told(20.0, 10.0).ends_with("files: shards were read 2.0 times as fast, once\n"));
+        assert!(told(10.0, 20.0).ends_with("files: shards were read 0.5 times as fast, once\n"));
+    }
 
     #[test]
     fn the_model_is_latency_once_a_sample_against_once_a_shard() {

@@ -46,8 +46,11 @@ fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
-/// mean, std, min, median, p90, p99, max.
+/// mean, std, min, median, p90, p99, max; null of nothing.
 fn spread(mut values: Vec<f64>) -> Value {
+    if values.is_empty() {
+        return Value::Null;
+    }
     values.sort_by(f64::total_cmp);
     let (mean, std) = mean_stdev(&values);
     json!({
@@ -143,12 +146,18 @@ fn text(report: &Value) -> String {
         let _ = writeln!(text, "run status: {standing}");
     }
     text.push('\n');
-    let _ = writeln!(
-        text,
-        "{:<28} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "", "mean", "std", "min", "median", "p90", "p99", "max"
-    );
+    let mut headed = false;
     let mut line = |name: &str, spread: &Value, scale: f64| {
+        if spread.is_null() {
+            return;
+        }
+        if !std::mem::replace(&mut headed, true) {
+            let _ = writeln!(
+                text,
+                "{:<28} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+                "", "mean", "std", "min", "median", "p90", "p99", "max"
+            );
+        }
         let cell = |what: &str| spread[what].as_f64().unwrap_or(0.0) * scale;
         let cells: Vec<f64> = ["mean", "std", "min", "median", "p90", "p99", "max"].into_iter().map(cell).collect();
         let cells: String = cells.iter().map(|cell| format!(" {cell:>10.3}")).collect();
@@ -168,7 +177,9 @@ fn text(report: &Value) -> String {
             line(&format!("{device} {field}"), spread, 1.0);
         }
     }
-    text.push('\n');
+    if headed {
+        text.push('\n');
+    }
     for (key, value) in report["metric"].as_object().into_iter().flatten() {
         if value.is_number() || value.is_string() {
             let _ = writeln!(text, "{key}: {value}");

@@ -67,6 +67,17 @@ fn what_was_written_is_read_and_what_was_changed_is_not() {
 const TENSORFLOW: &str = "++workload.checkpoint.format=tensorflow";
 
 #[test]
+fn a_report_of_checkpoints_alone_has_no_steps() {
+    let folder = Folder::new("ckpt-report");
+    assert!(run(&folder, 1, 1, &[]).status.success());
+    let text = stdout(&dlio(&folder, &["bench", "report", "run"]));
+    assert!(text.contains("load_checkpoint_duration_mean_seconds: ") && !text.contains("median"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&dlio(&folder, &["bench", "report", "run", "--json"]))).unwrap();
+    assert!(json["overall"]["wait_seconds"].is_null(), "{json:#}");
+}
+
+#[test]
 fn tensorflow_has_data_and_an_index_that_knows_them() {
     let folder = Folder::new("ckpt-tensorflow");
     assert!(run(&folder, 1, 1, &[TENSORFLOW, FAST]).status.success());
