@@ -302,7 +302,6 @@ impl<'a> Trainer<'a> {
     ) -> Outcome<()> {
         // A run without input may have steps without end.
         block.steps.reserve_exact((steps.end - steps.start).min(STEPS_RESERVED) as usize);
-        pace.rest();
         let begun = Instant::now();
         for number in steps {
             if system::interrupted() {

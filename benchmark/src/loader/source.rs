@@ -220,7 +220,6 @@ impl Source {
 
     /// Closes what an epoch left open.
     pub fn rest(&mut self) {
-        self.preprocess.rest();
         self.forget();
         self.let_go(self.kept.len());
         self.reader.rest();
