@@ -62,18 +62,60 @@ pub struct Figures {
     pub steps: f64,
 }
 
-impl Block {
-    pub fn corrected(&self, excluded: Excluded) -> Figures {
-        let window = excluded.window(self.steps.len());
-        let Some(last) = self.steps[window.clone()].last() else { return Figures::default() };
-        let begin = window.start.checked_sub(1).map_or(0.0, |before| self.steps[before].end);
-        let seconds = last.end - begin;
-        let counted = &self.steps[window];
+/// The work of a window of steps, and its time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    compute: f64,
+    samples: f64,
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Work {
+    fn add(self, other: Work) -> Work {
+        Work {
+            compute: self.compute + other.compute,
+            samples: self.samples + other.samples,
+            bytes: self.bytes + other.bytes,
+            seconds: self.seconds + other.seconds,
+        }
+    }
+
+    fn figures(&self, steps: f64) -> Figures {
         Figures {
-            au: ratio(100.0 * counted.iter().map(|step| step.compute).sum::<f64>(), seconds),
-            samples_per_second: ratio(counted.iter().map(|step| step.samples).sum::<u64>() as f64, seconds),
-            megabytes_per_second: ratio(counted.iter().map(|step| step.bytes).sum::<u64>() as f64 / 1e6, seconds),
-            steps: self.steps.len() as f64,
+            au: ratio(100.0 * self.compute, self.seconds),
+            samples_per_second: ratio(self.samples, self.seconds),
+            megabytes_per_second: ratio(self.bytes / 1e6, self.seconds),
+            steps,
+        }
+    }
+}
+
+impl Block {
+    fn work(&self, excluded: Excluded) -> Work {
+        let window = excluded.window(self.steps.len());
+        let Some(last) = self.steps[window.clone()].last() else { return Work::default() };
+        let begin = window.start.checked_sub(1).map_or(0.0, |before| self.steps[before].end);
+        let counted = &self.steps[window];
+        Work {
+            compute: counted.iter().map(|step| step.compute).sum(),
+            samples: counted.iter().map(|step| step.samples).sum::<u64>() as f64,
+            bytes: counted.iter().map(|step| step.bytes).sum::<u64>() as f64,
+            seconds: last.end - begin,
+        }
+    }
+
+    pub fn corrected(&self, excluded: Excluded) -> Figures {
+        self.work(excluded).figures(self.steps.len() as f64)
+    }
+
+    /// DLIO's of an evaluation: utilization has the window of a training, throughput all steps and the whole time.
+    pub fn compat_evaluation(&self, excluded: Excluded, batch: u64, record_bytes: f64) -> Figures {
+        let rate = ratio(self.steps.len() as f64 * batch as f64, self.duration);
+        Figures {
+            samples_per_second: rate,
+            megabytes_per_second: rate * record_bytes / 1024.0 / 1024.0,
+            ..self.compat(excluded, batch, record_bytes)
         }
     }
 
@@ -89,7 +131,8 @@ impl Block {
             .map(|(_, step)| step.whole())
             .sum();
         let seconds = self.duration - outside;
-        let computed: f64 = self.steps[window].iter().map(|step| step.compute).sum();
+        // The sum of nothing is a zero below zero.
+        let computed: f64 = self.steps[window].iter().map(|step| step.compute).sum::<f64>().abs();
         let rate = ratio((steps as f64 - 2.0) * batch as f64, seconds);
         Figures {
             au: ratio(100.0 * computed, seconds),
@@ -104,7 +147,16 @@ fn ratio(number: f64, by: f64) -> f64 {
     if by > 0.0 { number / by } else { 0.0 }
 }
 
-/// Blocks of an epoch as one, each weighing as many steps as it had.
+/// Blocks of an epoch as one: rates are the work of all over the time of all. Utilization weighs them by their steps, as
+/// DLIO's does.
+pub fn together<'a>(blocks: impl Iterator<Item = &'a Block> + Clone, excluded: Excluded) -> Figures {
+    let each: Vec<Figures> = blocks.clone().map(|block| block.corrected(excluded)).collect();
+    let Figures { au, steps, .. } = weighted(&each);
+    let work = blocks.map(|block| block.work(excluded)).fold(Work::default(), Work::add);
+    Figures { au, ..work.figures(steps) }
+}
+
+/// DLIO's: figures of the blocks of an epoch as one, each weighing as many steps as it had.
 pub fn weighted(blocks: &[Figures]) -> Figures {
     let steps: f64 = blocks.iter().map(|block| block.steps).sum();
     let mean = |of: fn(&Figures) -> f64| ratio(blocks.iter().map(|block| of(block) * block.steps).sum(), steps);
@@ -207,6 +259,30 @@ mod tests {
         assert_eq!(block(2).corrected(FIRST).samples_per_second, 1.0);
         assert_eq!(block(2).compat(FIRST, 4, 1.0).samples_per_second, 0.0);
         assert_eq!(block(5).compat(FIRST, 4, 1.0).samples_per_second, 12.0 / 16.0);
+    }
+
+    #[test]
+    fn rates_of_blocks_together_are_all_their_work_over_all_their_time() {
+        // 16 samples in 16 s, and 8 in 2 s of a window that began at 1 s.
+        let quick = |end| Step { load: 0.0, compute: 1.0, end, samples: 4, bytes: 1_000_000 };
+        let short = Block { steps: vec![quick(1.0), quick(2.0), quick(3.0)], duration: 3.0 };
+        let figures = together([&block(5), &short].into_iter(), FIRST);
+        assert_eq!((figures.samples_per_second, figures.megabytes_per_second), (24.0 / 18.0, 1.0));
+        assert_eq!((figures.au, figures.steps), ((75.0 * 5.0 + 100.0 * 3.0) / 8.0, 8.0));
+        assert_eq!(together([&Block::default()].into_iter(), FIRST), Figures::default());
+    }
+
+    #[test]
+    fn an_evaluation_in_compat_has_all_steps_over_all_time() {
+        // 8 + 4 s: DLIO's utilization leaves the first step out, its throughput does not.
+        let figures = block(2).compat_evaluation(FIRST, 3, 1024.0 * 1024.0);
+        assert_eq!((figures.au, figures.samples_per_second, figures.megabytes_per_second), (75.0, 0.5, 0.5));
+    }
+
+    #[test]
+    fn utilization_of_no_step_is_zero_and_not_less() {
+        let nothing = Excluded { start: 3, end: 3 };
+        assert!(block(5).compat(nothing, 4, 1.0).au.is_sign_positive());
     }
 
     #[test]

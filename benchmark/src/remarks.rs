@@ -29,6 +29,14 @@ fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) ->
 fn not_counted(config: &Config, share: Share) -> Option<String> {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
     let (left_out, steps) = (start + end, share.steps);
+    // The one step of an epoch counts without a word: nobody asked for it to be left out.
+    if left_out >= steps && steps > 1 {
+        return Some(format!(
+            "AU and rates are those of all {steps} steps an epoch: {start} at the start and {end} at the end would leave \
+             none (workload.output.metric.exclude_start_steps and exclude_end_steps); DLIO's own formulas, below \
+             `metric.compat`, have nothing to count then"
+        ));
+    }
     (left_out < steps && left_out * 10 > steps).then(|| {
         let counted = steps - left_out;
         format!(
@@ -78,7 +86,7 @@ mod tests {
 
     /// Without the one on steps that do not count, which short runs all get.
     fn other_remarks(typed: &[&str], ranks: u64) -> Vec<String> {
-        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU, here")).collect()
+        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU")).collect()
     }
 
     #[test]
@@ -87,6 +95,12 @@ mod tests {
         assert!(of("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
         assert!(of("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
         assert!(of("++workload.dataset.num_files_train=40").is_empty());
+        for excluded in ["exclude_end_steps=3", "exclude_start_steps=50"] {
+            let key = format!("++workload.output.metric.{excluded}");
+            let typed = ["workload=unet3d", "++workload.dataset.num_files_train=16", &key];
+            let told = remarks(&[&typed[..], &["++workload.reader.batch_size=4"]].concat(), 1);
+            assert!(told[0].starts_with("AU and rates are those of all 4 steps"), "{told:?}");
+        }
     }
 
     const FILES: &str = "++workload.dataset.num_files_train=16";

@@ -117,6 +117,12 @@ impl Epoch {
         }
     }
 
+    /// Figures of its training on this rank: the corrected ones.
+    pub fn trained_together(&self, excluded: Excluded) -> Figures {
+        metrics::together(self.blocks.iter().map(|(_, _, block)| block), excluded)
+    }
+
+    /// Those that weigh blocks by their steps.
     pub fn train_figures(&self, of: impl Fn(&Block) -> Figures) -> Figures {
         metrics::weighted(&self.blocks.iter().map(|(_, _, block)| of(block)).collect::<Vec<_>>())
     }

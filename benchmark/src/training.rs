@@ -523,10 +523,10 @@ impl<'a> Trainer<'a> {
         let (excluded, reader) = (self.config.output.excluded(), &self.config.reader);
         let record = self.layout.record_bytes();
         let own = [
-            epoch.train_figures(|block| block.corrected(excluded)),
+            epoch.trained_together(excluded),
             epoch.train_figures(|block| block.compat(excluded, reader.batch, record)),
             epoch.eval_figures(|block| block.corrected(Excluded::NOTHING)),
-            epoch.eval_figures(|block| block.compat(Excluded::NOTHING, reader.batch_eval, record)),
+            epoch.eval_figures(|block| block.compat_evaluation(excluded, reader.batch_eval, record)),
         ];
         let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
         flat.extend(epoch.amounts().map(|amount| amount as f64));
