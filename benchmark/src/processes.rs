@@ -1,6 +1,7 @@
 //! The processes of ranks that somebody else started: whether one of this machine still lives is seen, of the others
 //! nothing is known but what they say.
 
+use crate::random::mixed;
 use crate::star::Peers;
 use crate::system;
 
@@ -14,6 +15,14 @@ pub struct Process {
 impl Process {
     pub fn own() -> Process {
         Process { number: std::process::id(), machine: machine() }
+    }
+}
+
+impl Process {
+    /// Its machine, as a number that is sent with others.
+    pub fn machine_number(&self) -> f64 {
+        let name: Vec<u64> = self.machine.bytes().map(u64::from).collect();
+        (mixed(&name) >> 12) as f64
     }
 }
 

@@ -7,7 +7,7 @@ use crate::host::{self, Host};
 use crate::layout::{Layout, Split};
 use crate::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
 use crate::store::counts::{Counts, Figure};
-use crate::system::{host_name, local_time};
+use crate::system::{host_name, local_time, local_time_before};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{self, Write};
@@ -26,6 +26,13 @@ impl Moment {
         Moment { local_time: local_time(), at: Instant::now() }
     }
 
+    /// A moment of now, so many seconds ago.
+    pub fn before_now(seconds: f64) -> Moment {
+        let ago = crate::pace::seconds(seconds);
+        let at = Instant::now();
+        Moment { local_time: local_time_before(ago), at: at.checked_sub(ago).unwrap_or(at) }
+    }
+
     pub fn since(&self, before: &Moment) -> f64 {
         self.at.duration_since(before.at).as_secs_f64()
     }
@@ -40,14 +47,15 @@ impl Default for Moment {
 /// One checkpoint written or read, by all ranks together.
 #[derive(Debug, Clone)]
 pub struct Saved {
+    /// The start of the first rank, and the end of the last one.
     pub started: Moment,
     pub ended: Moment,
-    /// Seconds of the slowest rank.
-    pub slowest: f64,
+    /// From one to the other.
+    pub seconds: f64,
     pub bytes: u64,
     pub fsyncs: u64,
-    /// Bytes a second of the slowest rank.
-    pub slowest_rank_rate: f64,
+    /// Bytes a second of the slowest rank; None where nothing was moved within that time.
+    pub slowest_rank_rate: Option<f64>,
 }
 
 /// Checkpoints that were written or copied beside the training, by all ranks; times of the slowest.
@@ -67,8 +75,9 @@ pub struct Beside {
 const GIB: f64 = (1u64 << 30) as f64;
 
 impl Saved {
-    pub fn gibibytes_per_second(&self) -> f64 {
-        if self.slowest > 0.0 { self.bytes as f64 / GIB / self.slowest } else { 0.0 }
+    /// None where nothing was moved within its time: what is written beside the training has a time of its own.
+    pub fn gibibytes_per_second(&self) -> Option<f64> {
+        (self.bytes > 0 && self.seconds > 0.0).then(|| self.bytes as f64 / GIB / self.seconds)
     }
 }
 
@@ -327,12 +336,18 @@ impl Results {
             metrics::phase("train", &figures(&trained, train), config.au, into);
             metrics::phase("eval", &figures(&evaluated, eval), config.au, into);
         }
-        for phase in ["train_au_meet_expectation", "eval_au_meet_expectation"] {
-            // An expectation of a whole run; a part of one does not meet it, however busy its accelerators were.
-            if self.status != Status::Success
-                && let Some(verdict) = metric.get_mut(phase)
-            {
-                *verdict = json!("fail");
+        for phase in ["train", "eval"] {
+            let key = format!("{phase}_au_meet_expectation");
+            for figures in [&mut metric, &mut compat] {
+                // An expectation of a whole run; a part of one does not meet it, however busy its accelerators were.
+                if self.status != Status::Success
+                    && let Some(verdict) = figures.get_mut(&key)
+                {
+                    *verdict = json!("fail");
+                }
+            }
+            if let Some(note) = other_verdict(phase, &metric, &compat) {
+                metric.insert(format!("{key}_note"), json!(note));
             }
         }
         if !compat.is_empty() {
@@ -350,10 +365,11 @@ impl Results {
             if done.is_empty() {
                 continue;
             }
-            let (rate, rate_stdev) =
-                mean_stdev(&done.iter().map(|saved| saved.gibibytes_per_second()).collect::<Vec<_>>());
-            let (time, time_stdev) = mean_stdev(&done.iter().map(|saved| saved.slowest).collect::<Vec<_>>());
-            let slowest = done.iter().map(|saved| saved.slowest_rank_rate / GIB).fold(f64::INFINITY, f64::min);
+            let rates: Vec<f64> = done.iter().filter_map(|saved| saved.gibibytes_per_second()).collect();
+            let (rate, rate_stdev) = (!rates.is_empty()).then(|| mean_stdev(&rates)).unzip();
+            let (time, time_stdev) = mean_stdev(&done.iter().map(|saved| saved.seconds).collect::<Vec<_>>());
+            let slowest = done.iter().filter_map(|saved| saved.slowest_rank_rate).map(|rate| rate / GIB);
+            let slowest = slowest.min_by(f64::total_cmp);
             metric.insert(format!("{word}_checkpoint_io_mean_GB_per_second"), json!(rate));
             metric.insert(format!("{word}_checkpoint_io_stdev_GB_per_second"), json!(rate_stdev));
             metric.insert(format!("{word}_checkpoint_duration_mean_seconds"), json!(time));
@@ -395,6 +411,15 @@ impl Results {
         }
         out.write_all(b"}\n")
     }
+}
+
+/// What to say beside a verdict where DLIO's own formula comes to the other one.
+fn other_verdict(phase: &str, metric: &Map<String, Value>, compat: &Map<String, Value>) -> Option<String> {
+    let verdict = |figures: &Map<String, Value>| figures.get(&format!("{phase}_au_meet_expectation")).cloned();
+    let (own, other) = (verdict(metric)?, verdict(compat)?);
+    let au = compat.get(&format!("{phase}_au_mean_percentage"))?.as_f64()?;
+    let other_word = if other == "success" { "reached" } else { "not reached" };
+    (own != other).then(|| format!("by DLIO's own formula {au:.2} %: {other_word}"))
 }
 
 /// How the run of a summary ended, why, and what it therefore lacks; None where nothing says, as in DLIO's own.
@@ -468,7 +493,7 @@ fn epoch_stats(epoch: &Epoch) -> Value {
         for (number, saved) in all.iter().enumerate() {
             let facts = json!({
                 "start": saved.started.local_time, "end": saved.ended.local_time,
-                "duration": saved.slowest, "throughput": saved.gibibytes_per_second(),
+                "duration": saved.seconds, "throughput": saved.gibibytes_per_second(),
             });
             stats.insert(format!("{word}_ckpt{}", number + 1), facts);
         }
@@ -519,4 +544,43 @@ fn write_lists(what: &str, parts: &[Part], of: impl Fn(&Step) -> f64, out: &mut 
         out.write_all(b"]")?;
     }
     out.write_all(b"}, ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_formula_of_dlio_comes_to_the_other_verdict_it_is_said() {
+        let figures = |au: f64| {
+            let mut metric = Map::new();
+            metrics::phase("train", &[Figures { au, ..Figures::default() }], 0.9, &mut metric);
+            metric
+        };
+        let said = |own, other| other_verdict("train", &figures(own), &figures(other));
+        assert_eq!(said(91.43, 88.26).unwrap(), "by DLIO's own formula 88.26 %: not reached");
+        assert_eq!(said(89.0, 90.5).unwrap(), "by DLIO's own formula 90.50 %: reached");
+        assert_eq!((said(91.0, 92.0), other_verdict("eval", &figures(91.0), &figures(1.0))), (None, None));
+    }
+
+    #[test]
+    fn a_checkpoint_that_moved_nothing_has_no_rate() {
+        let mut saved = Saved {
+            started: Moment::now(),
+            ended: Moment::now(),
+            seconds: 2.0,
+            bytes: 1 << 31,
+            fsyncs: 0,
+            slowest_rank_rate: None,
+        };
+        assert_eq!(saved.gibibytes_per_second(), Some(1.0));
+        saved.bytes = 0;
+        assert_eq!(saved.gibibytes_per_second(), None);
+        let epoch = Epoch { saves: vec![saved], ..Epoch::default() };
+        let mut metric = Map::new();
+        Results { epochs: vec![epoch], ..Results::default() }.checkpoint_keys(&mut metric);
+        assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 2.0);
+        assert!(metric["save_checkpoint_io_mean_GB_per_second"].is_null());
+        assert!(metric["save_checkpoint_slowest_rank_GB_per_second"].is_null());
+    }
 }

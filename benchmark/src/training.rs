@@ -14,6 +14,7 @@ use crate::metrics::{Block, Excluded, Figures, Step};
 use crate::outputs::Log;
 use crate::pace::Pace;
 use crate::page_cache;
+use crate::processes::Process;
 use crate::progress::Progress;
 use crate::random::mixed;
 use crate::remarks;
@@ -54,6 +55,8 @@ pub struct Trainer<'a> {
     mechanism: Tiered,
     /// Those of the epochs so far, and what came before the first.
     requests_told: Counts,
+    /// The machine of this rank, as a number.
+    machine: f64,
 }
 
 impl<'a> Trainer<'a> {
@@ -86,6 +89,7 @@ impl<'a> Trainer<'a> {
             log,
             results,
             requests_told: Counts::now(),
+            machine: Process::own().machine_number(),
         })
     }
 
@@ -375,8 +379,7 @@ impl<'a> Trainer<'a> {
         let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, name);
         let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
         self.tell_begin("saving", place, done);
-        let _span = spans::span("checkpoint.save", spans::CHECKPOINT, &place);
-        let saved = of_checkpoints(self.timed(|trainer| trainer.save_whole(&folder)))?;
+        let saved = of_checkpoints(self.timed("checkpoint.save", &place, |trainer| trainer.save_whole(&folder)))?;
         self.tell_moved("saving", place, &saved);
         epoch.saves.push(saved);
         Ok(())
@@ -388,10 +391,9 @@ impl<'a> Trainer<'a> {
     }
 
     fn tell_moved(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], moved: &Saved) {
-        let (seconds, rate) = (moved.slowest, moved.gibibytes_per_second());
-        self.log.output(&format!(
-            "Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s; Throughput: {rate:.4} GB/s"
-        ));
+        let (seconds, rate) = (moved.seconds, moved.gibibytes_per_second());
+        let rate = rate.map(|rate| format!("; Throughput: {rate:.4} GB/s")).unwrap_or_default();
+        self.log.output(&format!("Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s{rate}"));
     }
 
     /// Writes this rank's files, and where the format has one for all ranks, rank 0 that one when theirs are there.
@@ -407,28 +409,39 @@ impl<'a> Trainer<'a> {
         Ok(Moved { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
     }
 
-    /// A checkpoint is as slow as its slowest rank, and as large as all of them.
-    fn timed(&mut self, work: impl FnOnce(&mut Trainer<'a>) -> Outcome<Moved>) -> Outcome<Saved> {
-        self.wait_for_all(&[])?;
-        let started = Moment::now();
-        let moved = work(self)?;
-        let own = Moment::now().since(&started);
-        let figures = [own, moved.bytes as f64, moved.fsyncs as f64];
-        let ranks = numbers(&self.communicator.exchange(&as_bytes(&figures))?);
-        let of = |place: usize| ranks.iter().map(move |rank| rank[place]);
-        let ended = Moment::now();
-        let slowest_rate = ranks
-            .iter()
-            .filter(|rank| rank[1] > 0.0)
-            .map(|rank| rank[1] / rank[0].max(1e-9))
-            .fold(f64::INFINITY, f64::min);
+    /// A checkpoint takes from the start of the first rank to the end of the last, and is as large as all of them. A rank's
+    /// span is its part of that.
+    fn timed(
+        &mut self,
+        span: &'static str,
+        place: &[(&'static str, u64)],
+        work: impl FnOnce(&mut Trainer<'a>) -> Outcome<Moved>,
+    ) -> Outcome<Saved> {
+        self.wait_for_all(place)?;
+        let (moved, begun, done) = {
+            let _span = spans::span(span, spans::CHECKPOINT, place);
+            let begun = system::monotonic_nanos() as f64;
+            let moved = work(self)?;
+            (moved, begun, system::monotonic_nanos() as f64)
+        };
+        let own = [self.machine, begun, done, moved.bytes as f64, moved.fsyncs as f64];
+        let ranks = {
+            let together = self.communicator.size() > 1;
+            let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
+            numbers(&self.communicator.exchange(&as_bytes(&own))?)
+        };
+        let parts: Vec<Part> = ranks.iter().filter_map(|rank| Part::of(rank)).collect();
+        let moved_all = |of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>() as u64;
+        let (seconds, first) = span_of(&parts, self.machine).unwrap_or((done - begun, begun));
+        let ago = (system::monotonic_nanos() as f64 - first) / 1e9;
+        let rates = parts.iter().filter(|part| part.bytes > 0.0).map(|part| part.bytes / part.seconds().max(1e-9));
         Ok(Saved {
-            slowest: of(0).fold(0.0, f64::max),
-            bytes: of(1).sum::<f64>() as u64,
-            fsyncs: of(2).sum::<f64>() as u64,
-            slowest_rank_rate: if slowest_rate.is_finite() { slowest_rate } else { 0.0 },
-            started,
-            ended,
+            seconds,
+            bytes: moved_all(|part| part.bytes),
+            fsyncs: moved_all(|part| part.fsyncs),
+            slowest_rank_rate: rates.min_by(f64::total_cmp),
+            started: Moment::before_now(ago),
+            ended: Moment::before_now(ago - seconds),
         })
     }
 
@@ -452,8 +465,7 @@ impl<'a> Trainer<'a> {
             let (name, doing) = if writing { ("checkpoint.save", "saving") } else { ("checkpoint.load", "loading") };
             let place = [("epoch", 1), ("checkpoint", which + 1)];
             self.tell_begin(doing, place, which + 1);
-            let _span = spans::span(name, spans::CHECKPOINT, &place[1..]);
-            let done = of_checkpoints(self.timed(|trainer| match writing {
+            let done = of_checkpoints(self.timed(name, &place[1..], |trainer| match writing {
                 true => trainer.save_whole(&folder),
                 false => trainer.mechanism.load(&folder, &read_shards),
             }))?;
@@ -534,6 +546,38 @@ impl<'a> Trainer<'a> {
     }
 }
 
+/// A rank's part of a checkpoint.
+struct Part {
+    /// The machine whose clock it is.
+    machine: f64,
+    /// In nanoseconds.
+    begun: f64,
+    done: f64,
+    bytes: f64,
+    fsyncs: f64,
+}
+
+impl Part {
+    fn of(numbers: &[f64]) -> Option<Part> {
+        let &[machine, begun, done, bytes, fsyncs] = numbers else { return None };
+        Some(Part { machine, begun, done, bytes, fsyncs })
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.done - self.begun) / 1e9
+    }
+}
+
+/// Seconds from the first start to the last end, and the first start on this machine. Clocks of machines have nothing to do
+/// with each other: of several it is the longest on one, since all began together.
+fn span_of(parts: &[Part], machine: f64) -> Option<(f64, f64)> {
+    let of = |machine: f64| parts.iter().filter(move |part| part.machine == machine);
+    let first = |machine| of(machine).map(|part| part.begun).min_by(f64::total_cmp);
+    let last = |machine| of(machine).map(|part| part.done).max_by(f64::total_cmp);
+    let whole = |part: &Part| Some((last(part.machine)? - first(part.machine)?) / 1e9);
+    Some((parts.iter().filter_map(whole).max_by(f64::total_cmp)?, first(machine)?))
+}
+
 /// What could not be written belongs to a checkpoint.
 fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
@@ -558,4 +602,20 @@ fn figures_as_numbers(figures: &Figures) -> [f64; 4] {
 
 fn figures_of_numbers(numbers: &[f64; 4]) -> Figures {
     Figures { au: numbers[0], samples_per_second: numbers[1], megabytes_per_second: numbers[2], steps: numbers[3] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_takes_from_the_first_start_to_the_last_end() {
+        let part = |machine, begun, done| Part { machine, begun, done, bytes: 1.0, fsyncs: 0.0 };
+        // One after the other on one machine; on another, whose clock is elsewhere, longer.
+        let mut parts = vec![part(1.0, 5e9, 6e9), part(1.0, 6e9, 8e9), part(1.0, 5.5e9, 6e9)];
+        assert_eq!(span_of(&parts, 1.0), Some((3.0, 5e9)));
+        parts.push(part(2.0, 100e9, 104e9));
+        assert_eq!(span_of(&parts, 1.0), Some((4.0, 5e9)));
+        assert_eq!(span_of(&parts, 3.0), None);
+    }
 }

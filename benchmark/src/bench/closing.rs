@@ -25,6 +25,9 @@ pub(super) fn log(summary: &Value, log: &mut Log) {
     for phase in ["train", "eval"] {
         if let Some(verdict) = metric[format!("{phase}_au_meet_expectation")].as_str() {
             log.metric(&format!("{phase}_au_meet_expectation: {verdict}"));
+            if let Some(note) = metric[format!("{phase}_au_meet_expectation_note")].as_str() {
+                log.output(&format!("{phase}_au_meet_expectation: {note}"));
+            }
         }
     }
     log.metric(&format!("Run status: {}", standing(summary)));
@@ -111,7 +114,9 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
             _ => "not reached, since the run did not come to its end",
         };
         if !counted.is_empty() {
-            let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}", percent(config.au));
+            let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
+            let other = other.map(|other| format!(" ({other})")).unwrap_or_default();
+            let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}{other}", percent(config.au));
             text += &of_counted_steps(config);
         }
     }
@@ -119,16 +124,16 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
     let waited = if trained && results.beside.is_none() { ", part of their epochs' seconds" } else { "" };
     for (word, key, within) in [("saved", "save", waited), ("loaded", "load", "")] {
         let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
-        if let (Some(seconds), Some(rate)) = (number("duration_mean_seconds"), number("io_mean_GB_per_second")) {
+        if let Some(seconds) = number("duration_mean_seconds") {
             let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
-            let _ = match rate > 0.0 {
-                true => {
+            let _ = match number("io_mean_GB_per_second") {
+                Some(rate) => {
                     writeln!(
                         text,
                         "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s{within}"
                     )
                 }
-                false => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
+                None => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
             };
         }
     }
