@@ -3,7 +3,7 @@
 
 use crate::checkpoint::Shards;
 use crate::config::{Config, Element, Framework, LoaderKind, Saving};
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::formats::hdf5;
 use crate::layout::{Layout, Split};
 use crate::locate;
@@ -34,6 +34,16 @@ pub fn complaints(config: &Config, ranks: u64) -> Vec<Failure> {
         checkpoints(config, ranks, &mut list);
     }
     list.0
+}
+
+/// Checks that so many ranks can write the checkpoints; the first complaint is that of a run of them.
+pub fn possible_checkpoints(config: &Config, ranks: u64) -> Outcome<()> {
+    let mut list = List(Vec::new());
+    quantities(config, ranks, &mut list);
+    if list.0.is_empty() {
+        checkpoints(config, ranks, &mut list);
+    }
+    list.0.into_iter().next().map_or(Ok(()), Err)
 }
 
 struct List(Vec<Failure>);
@@ -442,7 +452,22 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
     list.refuse(
         only && !checkpoint.subset && !ranks.is_multiple_of(parallel),
         format!("{ranks} rank(s) cannot hold a model spread over {parallel} (tensor * pipeline)"),
-        format!("use a multiple of {parallel} ranks, or ++workload.checkpoint.mode=subset for a part of them"),
+        format!(
+            "use a multiple of {parallel} ranks, or ++workload.checkpoint.mode=subset ++workload.model.parallelism.data={} \
+             for a part of them",
+            copies(parallel, ranks)
+        ),
+    );
+    list.refuse(
+        checkpoint.subset && model.data <= 0,
+        "workload.checkpoint.mode=subset needs workload.model.parallelism.data: the ranks do not say how many write the rest",
+        format!("set ++workload.model.parallelism.data={}", copies(parallel, ranks)),
+    );
+    let all = parallel.saturating_mul(model.data.max(0) as u64);
+    list.refuse(
+        checkpoint.subset && model.data > 0 && all < ranks,
+        format!("{ranks} rank(s) are no subset of the {all} of the model's parallelism (tensor * pipeline * data)"),
+        format!("use at most {all} ranks, or a larger ++workload.model.parallelism.data"),
     );
     let data = Shards { model, checkpoints: checkpoint, framework: config.framework, ranks }.data_parallel();
     list.refuse(
@@ -465,6 +490,13 @@ fn checkpoints(config: &Config, ranks: u64, list: &mut List) {
         "workload.checkpoint.epochs_between_checkpoints must be at least 1",
         "",
     );
+}
+
+/// The data parallelism of which ranks are a subset: MLPerf Storage has 8 of models that a machine holds, and 2 of larger
+/// ones.
+fn copies(parallel: u64, ranks: u64) -> u64 {
+    let usual = if parallel <= 8 { 8 } else { 2 };
+    ranks.div_ceil(parallel).max(usual)
 }
 
 #[cfg(test)]
@@ -522,6 +554,8 @@ mod tests {
             ),
             (&["workload=llama_7b_zero3", "++workload.model.parallelism.pipeline=2"], "exclude each other"),
             (&["workload=llama_70b"], "multiple of 32"),
+            (&["workload=llama3_70b", "++workload.checkpoint.mode=subset"], "set ++workload.model.parallelism.data=8"),
+            (&["workload=llama3_1t", "++workload.checkpoint.mode=subset"], "set ++workload.model.parallelism.data=2"),
             (&["workload=llama_7b", "++workload.checkpoint.transfer_size=99999999999"], "transfer_size would be"),
             (
                 &[
@@ -535,6 +569,14 @@ mod tests {
         ] {
             assert!(refused(typed, 1).contains(word), "{typed:?} gave: {}", refused(typed, 1));
         }
+    }
+
+    #[test]
+    fn a_subset_is_of_a_known_whole() {
+        let typed = |data: &'static str| ["workload=llama3_70b", "++workload.checkpoint.mode=subset", data];
+        assert_eq!(refused(&typed("++workload.model.parallelism.data=8"), 8), "");
+        let one = refused(&typed("++workload.model.parallelism.data=1"), 9);
+        assert!(one.contains("9 rank(s) are no subset of the 8"), "{one}");
     }
 
     /// Whatever number is typed behind a key, it is refused or possible: nothing wraps, panics or fills the memory.

@@ -13,6 +13,7 @@ use crate::checkpoint::Shards;
 use crate::config::Config;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::host;
+use crate::rules;
 use crate::terminal;
 use crate::value::{Value as Tree, parse_yaml};
 use serde_json::{Value, json};
@@ -216,7 +217,17 @@ impl Past {
     fn utilization(&self, least: f64) -> Judged {
         match self.summary["metric"]["train_au_mean_percentage"].as_f64() {
             Some(au) => {
-                judged("utilization", au >= 100.0 * least, format!("{au:.2} %; {:.0} % is the least", 100.0 * least))
+                let kept = |au: f64| au >= 100.0 * least;
+                let other = self.summary["metric"]["compat"]["train_au_mean_percentage"].as_f64();
+                let other = other.filter(|other| kept(*other) != kept(au));
+                let other = other.map(|other| {
+                    format!(
+                        "; by DLIO's own formula {other:.2} %, which {} it",
+                        if kept(other) { "keeps" } else { "breaks" }
+                    )
+                });
+                let why = format!("{au:.2} %; {:.0} % is the least{}", 100.0 * least, other.unwrap_or_default());
+                judged("utilization", kept(au), why)
             }
             None => judged("utilization", false, "the run has none: no epoch came to its end".into()),
         }
@@ -311,13 +322,15 @@ impl Past {
         };
         rules.push(judged("model", true, model.name.clone()));
         let ranks = self.ranks();
+        let divided = !checkpoint.subset || model.data > 0;
         let allowed = if checkpoint.subset { ranks == SUBSET && *whole > SUBSET } else { ranks == *whole };
         rules.push(judged(
             "processes",
-            allowed,
+            allowed && divided,
             format!(
-                "{ranks}{}; {whole} write a whole checkpoint, {SUBSET} that of one machine (checkpoint.mode=subset)",
-                if checkpoint.subset { " of a subset" } else { "" }
+                "{ranks}{}{}; {whole} write a whole checkpoint, {SUBSET} that of one machine (checkpoint.mode=subset)",
+                if checkpoint.subset { " of a subset" } else { "" },
+                if divided { "" } else { ", each with all of the model's copies (model.parallelism.data is not set)" }
             ),
         ));
         let (writes, reads) = (checkpoint.writes.max(0), checkpoint.reads.max(0));
@@ -432,6 +445,8 @@ pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
     let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)
     } else {
+        // As a run of so many would be.
+        rules::possible_checkpoints(config, asked.accelerators)?;
         checkpoint_size(config, asked.accelerators)
     };
     terminal::answer(&if as_json { serde_json::to_string_pretty(&json).unwrap_or_default() + "\n" } else { text })

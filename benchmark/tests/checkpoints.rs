@@ -177,6 +177,25 @@ fn the_fast_place_has_the_newest_and_the_slow_one_all() {
 }
 
 #[test]
+fn the_times_of_a_checkpoint_are_those_of_all_ranks() {
+    let folder = Folder::new("ckpt-times");
+    let output = run(&folder, 2, 2, &["--ranks=3", "++workload.model.parallelism.zero_stage=3"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let stats = folder.json("run/0_per_epoch_stats.json");
+    let micros = |time: &serde_json::Value| -> f64 {
+        let parts: Vec<f64> = time.as_str().unwrap()[11..].split(':').map(|part| part.parse().unwrap()).collect();
+        parts.iter().fold(0.0, |sum, part| sum * 60.0 + part)
+    };
+    for name in ["save_ckpt1", "save_ckpt2", "load_ckpt1", "load_ckpt2"] {
+        let of = &stats["1"][name];
+        let (start, end) = (micros(&of["start"]), micros(&of["end"]));
+        // Midnight may come between.
+        let apart = (end - start).rem_euclid(86_400.0);
+        assert!((apart - of["duration"].as_f64().unwrap()).abs() < 0.001, "{name}: {of}");
+    }
+}
+
+#[test]
 fn a_training_goes_on_while_its_checkpoint_is_written() {
     let folder = Folder::new("ckpt-beside");
     for more in [FAST, "++workload.checkpoint.asynchronous=true"] {
@@ -205,6 +224,9 @@ fn a_training_goes_on_while_its_checkpoint_is_written() {
         let metric = &folder.json("run/summary.json")["metric"];
         assert_eq!(metric["background_checkpoint"]["count"], 2, "{metric:#}");
         assert!(metric["save_checkpoint_fsyncs"].as_u64().unwrap() >= 4, "{metric:#}");
+        // Nothing is moved within the time of a checkpoint that is written beside the training.
+        let rate = &metric["save_checkpoint_io_mean_GB_per_second"];
+        assert_eq!(rate.is_null(), more != FAST, "{metric:#}");
         let files = folder.files("slow");
         assert_eq!(files.len(), 2, "{files:?}");
         let length = |file: &String| std::fs::metadata(folder.path().join(file)).unwrap().len();

@@ -51,6 +51,9 @@ fn a_training_keeps_the_rules_it_keeps() {
         change(&folder, |summary| summary["metric"]["train_au_mean_percentage"] = au.into());
         assert_eq!(verdict(&checked(&folder).1, "utilization").0, expected);
     }
+    // By DLIO's own formula it may be otherwise.
+    change(&folder, |summary| summary["metric"]["compat"]["train_au_mean_percentage"] = 90.1.into());
+    assert!(verdict(&checked(&folder).1, "utilization").1.ends_with("90.10 %, which keeps it"));
     change(&folder, |summary| summary["host_memory_GB"] = Value::Null);
     assert_eq!(verdict(&checked(&folder).1, "memory").0, "unknown");
     change(&folder, |summary| summary["status"] = "interrupted".into());
@@ -135,6 +138,15 @@ fn data_are_sized_by_steps_or_by_memory() {
     assert_eq!(whole["ranks"].as_array().unwrap().len(), 1024);
     let sum: u64 = whole["ranks"].as_array().unwrap().iter().map(|rank| rank["bytes"].as_u64().unwrap()).sum();
     assert_eq!(whole["bytes"].as_u64(), Some(sum));
+    // A part of 405 billion parameters in halves; a count of processes that no run takes has no size.
+    let subset = ["workload=llama3_405b", "--accelerators=8", "++workload.checkpoint.mode=subset"];
+    let part = size(&[&subset[..], &["++workload.model.parallelism.data=2"]].concat());
+    assert!(part["bytes"].as_u64().unwrap() < 100 << 30, "{part}");
+    for (typed, key) in [(&subset[..2], "checkpoint.mode=subset"), (&subset[..], "model.parallelism.data=2")] {
+        let output = dlio(&folder, &[&["bench", "size"], typed].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+        assert!(stderr(&output).contains(key), "{}", stderr(&output));
+    }
     assert_eq!(dlio(&folder, &["bench", "size", "workload=unet4d"]).status.code(), Some(2));
     assert_eq!(dlio(&folder, &["bench", "size", "workload=unet3d", "--memory=0"]).status.code(), Some(2));
 }
