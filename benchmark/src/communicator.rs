@@ -3,7 +3,7 @@
 //! [`Single`] is one rank alone; [`crate::star::Star`] is several processes around rank 0, whoever started them: this
 //! program (`local`) or a launcher of parallel programs (`launched`).
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 pub trait Communicator {
     fn rank(&self) -> u64;
@@ -20,6 +20,13 @@ pub trait Communicator {
     /// Returns when every rank has come here.
     fn barrier(&mut self) -> Outcome<()> {
         self.exchange(&[]).map(drop)
+    }
+
+    /// The end of a run that has failed: why, as far as it can be found out, and what the ranks give that are still there, by
+    /// rank. None of one that is gone or cannot be asked.
+    fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
+        let own = |rank| (rank == self.rank()).then(|| bytes.to_vec());
+        (failure, (0..self.size()).map(own).collect())
     }
 
     /// The outcome that really ended this rank: it may have been stopped because another rank is gone.

@@ -107,7 +107,7 @@ fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Inst
         let ready = system::readable(&[&*socket], LOOK)[0];
         if ready {
             match socket.receive() {
-                Ok(Message::Bytes(_)) => continue,
+                Ok(Message::Bytes(_) | Message::Last(_)) => continue,
                 Ok(Message::Farewell(code)) => return Some(code),
                 Err(_) => return None,
             }

@@ -32,6 +32,11 @@ impl Peers for Children {
         self.of(rank).map(|child| system::status_of(child, GRACE))
     }
 
+    fn stop(&mut self) -> Duration {
+        system::tell_children(&self.0);
+        GRACE
+    }
+
     fn lost(&mut self) -> Option<u64> {
         if !system::lost_child() {
             return None;
@@ -76,14 +81,19 @@ impl Local {
     /// Rank 0 waits for the others to end. Where the run has failed they are stopped: they may be far from any barrier.
     pub fn join(mut self, outcome: Outcome<()>) -> Outcome<()> {
         let code = outcome.as_ref().map_or_else(|failure| failure.exit_code(), |()| 0);
+        let told = self.star.has_concluded();
         for mut socket in self.star.sockets.drain(..) {
             // Whoever still waits for rank 0 learns that it is through. Closing would not do: its writers or workers may
             // hold copies. A rank that is gone needs no word.
             let _ = socket.send_farewell(code);
             socket.shutdown();
         }
+        if outcome.is_err() && !told {
+            // Twice would end them in the middle of their files.
+            system::tell_children(&self.children);
+        }
         if outcome.is_err() {
-            system::stop_children(&self.children, GRACE);
+            system::end_children(&self.children, GRACE);
         }
         let codes = self.children.into_iter().map(system::wait);
         let failed = (1..).zip(codes).filter(|(_, code)| *code != 0).min_by_key(|(_, code)| *code > 128);

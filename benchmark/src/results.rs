@@ -110,20 +110,27 @@ pub struct Epoch {
     pub requests: Option<Counts>,
     /// It came to its end, on all ranks.
     pub complete: bool,
-    /// Its figures are those of this rank alone, where there are others.
-    pub partial_ranks: bool,
+    /// Ranks that are not in its figures: they were gone when it was left.
+    pub missing_ranks: Vec<u64>,
 }
 
 impl Epoch {
     /// True if its figures say something: every step that had to be is in them, or it was left early with counted steps
-    /// behind it. Of an epoch left by several ranks only the figures of one are known.
+    /// behind it, on all ranks.
     pub fn counts(&self, excluded: Excluded) -> bool {
         let counted = |(_, _, block): &Timed| block.steps.len() > excluded.start + excluded.end;
         let stepped = |(_, _, block): &Timed| !block.steps.is_empty();
         match self.complete {
             true => self.blocks.iter().any(stepped),
-            false => !self.partial_ranks && self.blocks.iter().any(counted),
+            false => self.missing_ranks.is_empty() && self.blocks.iter().any(counted),
         }
+    }
+
+    /// The ranks that its figures lack, in words.
+    pub fn without(&self) -> Option<String> {
+        let ranks: Vec<String> = self.missing_ranks.iter().map(u64::to_string).collect();
+        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        (!ranks.is_empty()).then(|| format!("figures of {word} {} in epoch {}", ranks.join(", "), self.number))
     }
 
     /// Figures of its training on this rank: the corrected ones.
@@ -276,7 +283,8 @@ impl Results {
     /// The parts that were asked for and are not in the results, in words.
     pub fn missing(&self, config: &Config) -> Vec<String> {
         let samples = (self.failed > 0).then(|| format!("{} samples that could not be read", self.failed));
-        self.missing_parts(config).into_iter().chain(samples).collect()
+        let ranks = self.epochs.iter().filter_map(Epoch::without);
+        self.missing_parts(config).into_iter().chain(samples).chain(ranks).collect()
     }
 
     /// True where the run came to its end and lacks samples that it was to go on without, and nothing else.
@@ -456,6 +464,7 @@ fn epoch_facts(epoch: &Epoch, sample: f64) -> Value {
         "cached_share_before": epoch.cached,
         "batch_wait_ms": metrics::waits(epoch.steps()),
         "au_percentage_of_ranks": au(0),
+        "missing_ranks": epoch.missing_ranks,
     });
     if let Some((started, ended, _)) = &epoch.evaluation {
         let seconds = ended.since(started);

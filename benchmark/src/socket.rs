@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! message    length (8 bytes, little-endian)   bytes
+//! last       2^64 - 2   length   bytes         the run has failed: rank 0 says so with its exit code, the others with what they give
 //! farewell   2^64 - 1   exit code (8 bytes)    the last one: whoever sent it ends, in this way
 //! ```
 
@@ -20,12 +21,15 @@ pub enum Socket {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
     Bytes(Vec<u8>),
+    /// The run has failed; this is what it gives, or as a number how rank 0 will end.
+    Last(Vec<u8>),
     /// It ends, with this exit code.
     Farewell(i32),
 }
 
 /// In the place of a length.
 const FAREWELL: u64 = u64::MAX;
+const LAST: u64 = u64::MAX - 1;
 
 /// No rank has more to say at once; a longer message is none of ours.
 const MESSAGE_MAX: u64 = 1 << 32;
@@ -38,6 +42,12 @@ impl Socket {
         self.write_all(&[&length, bytes].concat())
     }
 
+    /// Whoever hears it knows that the run has failed.
+    pub fn send_last(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let length = (bytes.len() as u64).to_le_bytes();
+        self.write_all(&[&LAST.to_le_bytes()[..], &length, bytes].concat())
+    }
+
     /// Whoever hears it knows that this end is no accident.
     pub fn send_farewell(&mut self, code: i32) -> io::Result<()> {
         self.write_all(&[FAREWELL.to_le_bytes(), (code as u64).to_le_bytes()].concat())
@@ -46,8 +56,12 @@ impl Socket {
     pub fn receive(&mut self) -> io::Result<Message> {
         let mut eight = [0; 8];
         self.read_exact(&mut eight)?;
-        let length = u64::from_le_bytes(eight);
-        if length == FAREWELL {
+        let mut length = u64::from_le_bytes(eight);
+        let last = length == LAST;
+        if last {
+            self.read_exact(&mut eight)?;
+            length = u64::from_le_bytes(eight);
+        } else if length == FAREWELL {
             self.read_exact(&mut eight)?;
             return Ok(Message::Farewell(u64::from_le_bytes(eight) as i32));
         }
@@ -56,7 +70,7 @@ impl Socket {
         }
         let mut bytes = vec![0; length as usize];
         self.read_exact(&mut bytes)?;
-        Ok(Message::Bytes(bytes))
+        Ok(if last { Message::Last(bytes) } else { Message::Bytes(bytes) })
     }
 
     pub fn shutdown(&self) {
@@ -121,6 +135,10 @@ mod tests {
                 theirs.receive().unwrap()
             });
             assert_eq!(received, Message::Bytes(bytes.to_vec()));
+        }
+        for bytes in [&b""[..], b"figures"] {
+            ours.send_last(bytes).unwrap();
+            assert_eq!(theirs.receive().unwrap(), Message::Last(bytes.to_vec()));
         }
         ours.send_farewell(130).unwrap();
         assert_eq!(theirs.receive().unwrap(), Message::Farewell(130));

@@ -24,6 +24,12 @@ pub trait Peers {
 
     /// A rank whose end was noted since the last look, without waiting and at next to no cost.
     fn lost(&mut self) -> Option<u64>;
+
+    /// Tells the others to stop, where that is possible without a message; returns how long they may take. A launcher gives
+    /// rank 0 no more time than this.
+    fn stop(&mut self) -> Duration {
+        Duration::from_millis(500)
+    }
 }
 
 pub struct Star {
@@ -36,14 +42,30 @@ pub struct Star {
     patience: Duration,
     /// The barrier of ranks that are all on one machine.
     gate: Option<Gate>,
+    /// By rank, what it gave when the run had failed.
+    last: Vec<Option<Vec<u8>>>,
+    /// The others were told that it has.
+    concluded: bool,
 }
+
+/// The time that a rank which has given its last has to say how it ends.
+const PARTING: Duration = Duration::from_secs(3);
+
+/// The time between two looks at who of several has spoken or ended.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// The time between two looks of a waiting rank at whether those it waits for are alive.
 pub const LOOK: Duration = Duration::from_millis(250);
 
 impl Star {
     pub fn new(rank: u64, size: u64, sockets: Vec<Socket>, peers: Box<dyn Peers>, patience: Duration) -> Star {
-        Star { rank, size, sockets, peers, patience, gate: None }
+        let last = vec![None; size as usize];
+        Star { rank, size, sockets, peers, patience, gate: None, last, concluded: false }
+    }
+
+    /// True if the others were told that the run has failed.
+    pub fn has_concluded(&self) -> bool {
+        self.concluded
     }
 
     /// From now on this is the barrier. All ranks have the same one.
@@ -83,6 +105,7 @@ impl Star {
             for rank in missing.iter().zip(&ready).filter_map(|(rank, ready)| ready.then_some(*rank)) {
                 match self.socket(rank).receive() {
                     Ok(Message::Bytes(bytes)) => all[rank as usize] = Some(bytes),
+                    Ok(Message::Last(bytes)) => return Err(self.leaving(rank, bytes)),
                     Ok(Message::Farewell(code)) => return Err(ended(rank, code)),
                     Err(error) => return Err(self.lost(rank, &error)),
                 }
@@ -97,6 +120,52 @@ impl Star {
             }
         }
         Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The failure of a rank that has given its last: it says how it ends, or is seen to.
+    fn leaving(&mut self, rank: u64, bytes: Vec<u8>) -> Failure {
+        self.last[rank as usize] = Some(bytes);
+        let until = Instant::now() + PARTING;
+        loop {
+            // What it said before it ended is there when it has.
+            let over = self.peers.has_ended(rank) || Instant::now() >= until;
+            if system::readable(&[&*self.socket(rank)], GLANCE)[0] {
+                match self.socket(rank).receive() {
+                    Ok(Message::Farewell(code)) => return ended(rank, code),
+                    Ok(_) => continue,
+                    Err(error) => return self.lost(rank, &error),
+                }
+            }
+            if over {
+                return self.lost(rank, &io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Takes what the others give as their last, as long as they may take.
+    fn collect_last(&mut self, until: Instant) {
+        let given = |star: &Star, rank: u64| star.last[rank as usize].is_some();
+        let mut missing: Vec<u64> = (1..self.size).filter(|rank| !given(self, *rank)).collect();
+        while !missing.is_empty() && Instant::now() < until {
+            let ended: Vec<bool> = missing.iter().map(|rank| self.peers.has_ended(*rank)).collect();
+            let sockets: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
+            let ready = system::readable(&sockets, GLANCE);
+            let mut through = Vec::new();
+            for ((rank, ready), ended) in missing.iter().zip(ready).zip(ended) {
+                let is_through = match ready.then(|| self.socket(*rank).receive()) {
+                    None => ended,
+                    // Of an exchange that never was one.
+                    Some(Ok(Message::Bytes(_))) => false,
+                    Some(Ok(Message::Last(bytes))) => {
+                        self.last[*rank as usize] = Some(bytes);
+                        true
+                    }
+                    Some(Ok(Message::Farewell(_)) | Err(_)) => true,
+                };
+                through.extend(is_through.then_some(*rank));
+            }
+            missing.retain(|rank| !through.contains(rank));
+        }
     }
 
     fn find_dead(&mut self, missing: &[u64]) -> Outcome<()> {
@@ -143,6 +212,7 @@ impl Star {
         for rank in missing {
             if system::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
                 return Err(match self.socket(*rank).receive() {
+                    Ok(Message::Last(bytes)) => self.leaving(*rank, bytes),
                     Ok(Message::Farewell(code)) => ended(*rank, code),
                     Ok(Message::Bytes(_)) => self.lost(*rank, &io::ErrorKind::InvalidData.into()),
                     Err(error) => self.lost(*rank, &error),
@@ -156,6 +226,7 @@ impl Star {
         if system::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
             return Err(match self.sockets[0].receive() {
                 Ok(Message::Farewell(code)) => said_elsewhere(kind_of(code)),
+                Ok(Message::Last(code)) => said_elsewhere(kind_of(number_in(&code))),
                 _ if system::interrupted() => Failure::interrupted(),
                 _ => said_elsewhere(Kind::System),
             });
@@ -179,6 +250,7 @@ impl Star {
         match self.sockets[0].receive() {
             Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| said_elsewhere(Kind::System)),
             Ok(Message::Farewell(code)) => Err(said_elsewhere(kind_of(code))),
+            Ok(Message::Last(code)) => Err(said_elsewhere(kind_of(number_in(&code)))),
             Err(_) if system::interrupted() => Err(Failure::interrupted()),
             Err(_) => Err(said_elsewhere(Kind::System)),
         }
@@ -209,6 +281,10 @@ fn said_elsewhere(kind: Kind) -> Failure {
 pub fn kind_of(code: i32) -> Kind {
     let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
     kinds.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Kind::System)
+}
+
+fn number_in(bytes: &[u8]) -> i32 {
+    bytes.first_chunk::<4>().map_or(Kind::System as i32, |four| i32::from_le_bytes(*four))
 }
 
 fn doing(rank: u64) -> String {
@@ -292,10 +368,28 @@ impl Communicator for Star {
         }
     }
 
+    fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
+        self.last[self.rank as usize] = Some(bytes.to_vec());
+        if self.rank > 0 {
+            // Rank 0 may be gone.
+            let _ = self.sockets[0].send_last(bytes);
+            return (failure, self.last.clone());
+        }
+        let failure = self.explained(Err(failure.clone())).err().unwrap_or(failure);
+        self.concluded = true;
+        for socket in &mut self.sockets {
+            // One that is gone needs no word, and one that is cut off in its own is not waited for.
+            let _ = socket.send_last(&failure.exit_code().to_le_bytes()).and_then(|()| socket.set_limit(Some(PARTING)));
+        }
+        let until = Instant::now() + self.peers.stop();
+        self.collect_last(until);
+        (failure, self.last.clone())
+    }
+
     /// Launchers stop all ranks when one is gone; that one is the reason.
     fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
-        if !stopped || self.rank > 0 {
+        if !stopped || self.rank > 0 || self.concluded {
             return outcome;
         }
         match soon(|| (1..self.size).find(|rank| self.peers.has_ended(*rank) && !self.has_said_farewell(*rank))) {
@@ -311,6 +405,10 @@ impl Star {
         while system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {
                 Ok(Message::Bytes(_)) => {}
+                Ok(Message::Last(bytes)) => {
+                    self.last[rank as usize] = Some(bytes);
+                    return true;
+                }
                 Ok(Message::Farewell(_)) => return true,
                 Err(_) => return false,
             }
@@ -322,6 +420,51 @@ impl Star {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ranks that end when rank 0 has heard them.
+    struct Living;
+
+    impl Peers for Living {
+        fn has_ended(&mut self, _: u64) -> bool {
+            false
+        }
+
+        fn code_of(&mut self, _: u64) -> Option<i32> {
+            None
+        }
+
+        fn lost(&mut self) -> Option<u64> {
+            None
+        }
+
+        fn stop(&mut self) -> Duration {
+            PARTING
+        }
+    }
+
+    #[test]
+    fn what_living_ranks_give_when_the_run_has_failed_is_collected() {
+        let pair = || {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            (Socket::Unix(ours), Socket::Unix(theirs))
+        };
+        let [(first, its_first), (second, its_second)] = [pair(), pair()];
+        let star = |rank, sockets| Star::new(rank, 3, sockets, Box::new(Living), PARTING);
+        let mut root = star(0, vec![first, second]);
+        // Rank 2 is gone, rank 1 has come to an exchange that will not be.
+        drop(its_second);
+        let given = std::thread::scope(|threads| {
+            threads.spawn(move || {
+                let mut one = star(1, vec![its_first]);
+                let failure = one.exchange(b"step").unwrap_err();
+                assert_eq!(failure.kind, Kind::DamagedData);
+                one.conclude(failure, b"one");
+            });
+            root.conclude(Failure::new(Kind::DamagedData, "a file"), b"root")
+        });
+        assert_eq!(given.1, [Some(b"root".to_vec()), Some(b"one".to_vec()), None]);
+        assert_eq!(given.0.what, "a file");
+    }
 
     #[test]
     fn what_all_gave_is_packed_and_unpacked() {

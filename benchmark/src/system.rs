@@ -249,11 +249,21 @@ pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
     }
 }
 
-/// Tells children to end, and ends those that have not within the time given.
-pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
-    children.iter().for_each(|child| send(*child, libc::SIGTERM));
+/// Tells children to end.
+pub fn tell_children(children: &[libc::pid_t]) {
+    children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGTERM));
+}
+
+/// Waits for children that were told to end, and ends those that have not within the time given.
+pub fn end_children(children: &[libc::pid_t], patience: Duration) {
     until_ended(children, patience);
     children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGKILL));
+}
+
+/// Tells children to end, and ends those that have not within the time given.
+pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
+    tell_children(children);
+    end_children(children, patience);
 }
 
 fn until_ended(children: &[libc::pid_t], patience: Duration) {

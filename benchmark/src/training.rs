@@ -116,15 +116,20 @@ impl<'a> Trainer<'a> {
             }
             let figures = self.own_figures(&epoch);
             // A rank that stopped early cannot wait for the others: they are elsewhere.
-            let all = outcome.and_then(|()| self.communicator.exchange(&figures));
-            epoch.complete = all.is_ok();
-            epoch.partial_ranks = !epoch.complete && self.communicator.size() > 1;
-            take_figures(&mut epoch, all.as_deref().unwrap_or(&[figures]));
-            if all.is_ok() && self.config.store.is_some() {
+            let (ended, all) = match outcome.and_then(|()| self.communicator.exchange(&figures)) {
+                Ok(all) => (Ok(()), all.into_iter().map(Some).collect()),
+                Err(failure) => {
+                    let (failure, given) = self.communicator.conclude(failure, &figures);
+                    (Err(failure), given)
+                }
+            };
+            epoch.complete = ended.is_ok();
+            take_figures(&mut epoch, all);
+            if ended.is_ok() && self.config.store.is_some() {
                 epoch.requests = Some(self.new_requests()?);
             }
             self.results.epochs.push(epoch);
-            all?;
+            ended?;
             after_epoch(self.results)?;
         }
         self.settle_checkpoints()
@@ -540,7 +545,8 @@ impl<'a> Trainer<'a> {
             epoch.eval_figures(|block| block.corrected(Excluded::NOTHING)),
             epoch.eval_figures(|block| block.compat_evaluation(excluded, reader.batch_eval, record)),
         ];
-        let mut flat: Vec<f64> = own.iter().flat_map(figures_as_numbers).collect();
+        let mut flat = vec![epoch.number as f64];
+        flat.extend(own.iter().flat_map(figures_as_numbers));
         flat.extend(epoch.amounts().map(|amount| amount as f64));
         as_bytes(&flat)
     }
@@ -583,12 +589,18 @@ fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
     outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
 }
 
-fn take_figures(epoch: &mut Epoch, all: &[Vec<u8>]) {
-    let all = numbers(all);
+/// Takes the figures of this epoch that ranks gave, and notes who gave none.
+fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
+    let given: Vec<Vec<u8>> = all.into_iter().map(Option::unwrap_or_default).collect();
     let mut sums = [0.0; 4];
     epoch.ranks.clear();
-    for rank in &all {
-        let Some((figures, amounts)) = rank.split_last_chunk::<4>() else { continue };
+    epoch.missing_ranks.clear();
+    for (rank, numbers) in (0..).zip(numbers(&given)) {
+        let own = numbers.split_first().filter(|(number, _)| **number == epoch.number as f64);
+        let Some((figures, amounts)) = own.and_then(|(_, own)| own.split_last_chunk::<4>()) else {
+            epoch.missing_ranks.push(rank);
+            continue;
+        };
         epoch.ranks.push(figures.as_chunks::<4>().0.iter().map(figures_of_numbers).collect());
         sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
     }

@@ -220,6 +220,35 @@ fn a_rank_that_is_killed_ends_the_run_at_once_and_is_named() {
         assert!(printed.contains(&named) && printed.matches("rank ").count() == 1, "{printed}");
         let summary = folder.json("run/summary.json");
         assert!(summary["error"].as_str().unwrap().contains(&named), "{summary}");
+        // The others are in the figures, and it is said who is not.
+        let epoch = &summary["epoch"][0];
+        assert_eq!(epoch["missing_ranks"], serde_json::json!([victim + 1]), "{summary}");
+        assert_eq!(epoch["au_percentage_of_ranks"].as_array().unwrap().len(), 2, "{summary}");
+        let without = format!("figures of rank {} in epoch 1", victim + 1);
+        assert!(summary["missing"].as_array().unwrap().contains(&without.into()), "{summary}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_has_the_figures_of_all_its_ranks() {
+    let folder = Folder::new("end-figures");
+    assert!(run(&folder, &[GENERATE, "++workload.workflow.train=false"]).status.success());
+    let more = ["--ranks=2", "++workload.train.epochs=100000", "++workload.train.computation_time=0.02"];
+    for name in ["TERM", "INT", "HUP"] {
+        let _ = std::fs::remove_file(folder.path().join("run/dlio.log"));
+        let mut child = started(&folder, &more);
+        until("the third epoch", || logged(&folder, "Starting epoch 3"));
+        signal(name, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        let summary = folder.json("run/summary.json");
+        let last = summary["epoch"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["missing_ranks"], serde_json::json!([]), "{name}: {summary}");
+        assert_eq!(last["au_percentage_of_ranks"].as_array().unwrap().len(), 2, "{name}: {summary}");
+        let steps = |rank: u64| -> usize {
+            let output = folder.json(&format!("run/{rank}_output.json"));
+            output[last["epoch"].to_string()]["load"]["block1"].as_array().map_or(0, Vec::len)
+        };
+        assert_eq!(last["samples"].as_u64(), Some(2 * (steps(0) + steps(1)) as u64), "{name}: {summary}");
     }
 }
 

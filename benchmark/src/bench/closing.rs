@@ -104,6 +104,9 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
                 let _ = writeln!(text, "epoch {}: {line}", epoch.number);
             }
         }
+        for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
+            let _ = writeln!(text, "{without} are not among these: nothing was heard of them any more");
+        }
         let counted = results.counted(config);
         let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
         // The summary's verdict: a part of a run reaches nothing.
