@@ -107,20 +107,33 @@ impl FileMap {
         // reference to changing memory is not made.
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) };
     }
+}
 
-    /// The number of mapped pages in memory, and of all.
-    pub fn resident_pages(&self) -> io::Result<(u64, u64)> {
-        let pages = self.length.div_ceil(ALIGNMENT);
-        let mut resident = vec![0u8; pages];
-        if pages > 0 {
-            // SAFETY: the range is this mapping, the vector has a byte for each of its pages.
-            let result = unsafe { libc::mincore(self.start.as_ptr().cast(), self.length, resident.as_mut_ptr()) };
-            if result != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok((resident.iter().filter(|page| **page & 1 == 1).count() as u64, pages as u64))
+/// The number of a file's pages in memory, and of all. It maps the file past the C library: a trace takes whatever else is
+/// mapped for what the workload reads unseen.
+pub fn resident_pages(file: &File, length: usize) -> io::Result<(u64, u64)> {
+    let pages = length.div_ceil(ALIGNMENT);
+    let mut resident = vec![0u8; pages];
+    if pages == 0 {
+        return Ok((0, 0));
     }
+    let (protection, sharing) = (libc::PROT_READ, libc::MAP_SHARED);
+    let (anywhere, from) = (0usize, 0usize);
+    // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing, and the descriptor is open.
+    let start = unsafe { libc::syscall(libc::SYS_mmap, anywhere, length, protection, sharing, file.as_raw_fd(), from) };
+    if start == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range is that mapping, the vector has a byte for each of its pages; none of it is used afterwards.
+    let asked = unsafe {
+        let asked = match libc::mincore(start as *mut libc::c_void, length, resident.as_mut_ptr()) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        libc::syscall(libc::SYS_munmap, start, length);
+        asked
+    };
+    asked.map(|()| (resident.iter().filter(|page| **page & 1 == 1).count() as u64, pages as u64))
 }
 
 impl Drop for FileMap {

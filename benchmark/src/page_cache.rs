@@ -1,6 +1,6 @@
 //! The part of a data set in memory before an epoch, and how to get it out.
 
-use crate::buffer::FileMap;
+use crate::buffer::resident_pages;
 use crate::input::open_regular;
 use crate::layout::{Layout, Split};
 use crate::store;
@@ -25,7 +25,7 @@ pub fn share(layout: &Layout) -> Option<f64> {
     let (mut resident, mut all) = (0, 0);
     for path in probes(layout, Split::Train) {
         let (file, length) = open_regular(&path, 0).ok()?;
-        let (here, pages) = FileMap::new(&file, length as usize).ok()?.resident_pages().ok()?;
+        let (here, pages) = resident_pages(&file, length as usize).ok()?;
         resident += here;
         all += pages;
     }
@@ -51,7 +51,7 @@ pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
             match open_regular(&layout.path(split, number), 0) {
                 // Nothing says that there is anything to evaluate with.
                 Err(error) if error.kind() == ErrorKind::NotFound && split == Split::Valid => break,
-                opened => system::forget_pages(&opened?.0)?,
+                opened => system::forget_pages_unseen(&opened?.0)?,
             }
         }
     }

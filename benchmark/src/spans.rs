@@ -4,7 +4,7 @@
 //!
 //! | category | spans |
 //! |---|---|
-//! | pipeline | root, generate, epoch, block, evaluate |
+//! | pipeline | root, generate, cache.drop (before the first epoch), cache.share (looks what is in it), epoch, block, evaluate |
 //! | data | fetch (the trainer waits for a batch), preprocess |
 //! | compute | compute |
 //! | reader | reader.open, reader.read, reader.close |

@@ -344,6 +344,19 @@ pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
 /// Asks the kernel to forget the file's pages. Dirty ones stay, so they are written first.
 pub fn forget_pages(file: &File) -> io::Result<()> {
     file.sync_data()?;
+    forget_clean_pages(file)
+}
+
+/// The same past the C library, whose calls a trace takes for those of the workload.
+pub fn forget_pages_unseen(file: &File) -> io::Result<()> {
+    // SAFETY: an open descriptor.
+    match unsafe { libc::syscall(libc::SYS_fdatasync, file.as_raw_fd()) } {
+        0 => forget_clean_pages(file),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn forget_clean_pages(file: &File) -> io::Result<()> {
     // SAFETY: a hint about an open descriptor.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
@@ -353,8 +366,8 @@ pub fn forget_pages(file: &File) -> io::Result<()> {
 
 /// Drops the page cache of the whole machine; only root may.
 pub fn drop_page_cache() -> io::Result<()> {
-    // SAFETY: no arguments, no memory.
-    unsafe { libc::sync() };
+    // SAFETY: no arguments, no memory. It goes past the C library, as above.
+    unsafe { libc::syscall(libc::SYS_sync) };
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 

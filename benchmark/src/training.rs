@@ -199,12 +199,16 @@ impl<'a> Trainer<'a> {
 
     fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
         let first = self.communicator.rank() == 0;
+        // The others wait for it: what that takes is no start of a training.
+        let span = self.options.drop_caches.then(|| spans::span("cache.drop", spans::PIPELINE, &[]));
         if self.options.drop_caches && first {
             let folder = &self.layout.dataset.folder;
             page_cache::empty(&self.layout)
                 .map_err(|error| Failure::io("dropping the cached pages of", folder, error))?;
         }
         self.communicator.barrier()?;
+        drop(span);
+        let _span = first.then(|| spans::span("cache.share", spans::PIPELINE, &[]));
         Ok(if first { page_cache::share(&self.layout) } else { None })
     }
 

@@ -23,9 +23,12 @@ pub const RULE: Rule = Rule {
 /// The spans in which a benchmark writes the data that it then reads: it is asked to, and no start of a training.
 const GENERATE: &str = "generate";
 
+/// And those in which it empties the page cache before it begins.
+const DROP: &str = "cache.drop";
+
 /// How long that took; ranks do it side by side.
-fn generated_ns(case: &Case) -> i64 {
-    let spans = case.summary.spans.iter().filter(|span| span.name == GENERATE);
+fn spent_in(case: &Case, name: &str) -> i64 {
+    let spans = case.summary.spans.iter().filter(|span| span.name == name);
     spans.map(|span| span.time_ns as i64 / case.summary.training.len().max(1) as i64).sum()
 }
 
@@ -34,13 +37,18 @@ const WHOLE_RUN: &str =
     "how the run began lies outside of what was asked for: ask without a filter of time, epoch or step";
 
 fn judge(case: &Case) -> Judgement {
-    let generated = generated_ns(case);
-    let startup = case.before_training().map(|ns| (ns - generated).max(0));
+    let prepared =
+        [(GENERATE, "generating data"), (DROP, "emptying the cache")].map(|(name, what)| (spent_in(case, name), what));
+    let before = prepared.iter().map(|(ns, _)| ns).sum::<i64>();
+    let startup = case.before_training().map(|ns| (ns - before).max(0));
     let wall = case.wall_ns();
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
-    let besides =
-        if generated > 0 { format!(", besides {} of generating data", time(generated as f64)) } else { String::new() };
+    let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
+    let besides = match beside.collect::<Vec<_>>().join(" and ") {
+        none if none.is_empty() => none,
+        some => format!(", besides {some}"),
+    };
     Judgement {
         measures: vec![
             case.at_least("share", startup.and_then(|ns| part(ns as f64, wall as f64))),
