@@ -1,7 +1,10 @@
--- Checkpoints: spans that say so, and the files of which 1 MiB or more was written.
-with spans as (select count(*) as n, coalesce(sum(dur), 0) as ns from events where layer = 'app' and class = 'write')
+-- Checkpoints: spans that say so, and the files of which 1 MiB or more was written, without those of a data set that was made.
+with made as (select min(ts) as start, max(ts + dur) as stop from events where layer = 'app' and name = 'generate'),
+saved as (select files.* from files cross join made where bytes_written >= 1048576 and path not like '<%'
+  and (start is null or first_ts < start or first_ts >= stop)),
+spans as (select count(*) as n, coalesce(sum(dur), 0) as ns from events where layer = 'app' and class = 'write')
 select n = 0 as inferred, n as spans, ns as span_ns,
-  (select count(*) from files where bytes_written >= 1048576 and path not like '<%') as files,
-  (select coalesce(sum(bytes_written), 0) from files where bytes_written >= 1048576 and path not like '<%') as bytes_written,
-  (select coalesce(sum(time_ns), 0) from files where bytes_written >= 1048576 and path not like '<%') as time_ns
+  (select count(*) from saved) as files,
+  (select coalesce(sum(bytes_written), 0) from saved) as bytes_written,
+  (select coalesce(sum(time_ns), 0) from saved) as time_ns
 from spans;

@@ -379,13 +379,69 @@ fn verdict_and_findings_tell_of_one_wait() {
 #[test]
 fn generating_data_is_no_start_of_a_training() {
     let mut trainer = Script::new(100, 1);
-    trainer.span("generate", "pipeline", 5_000_000).rest(1000);
+    trainer.write("/data/train/img-0.npz.partial-vm-100", 0, 8 * MIB, 4_000_000);
+    trainer.at(0).span("generate", "pipeline", 5_000_000).span("cache.drop", "pipeline", 3_000_000).rest(1000);
     (0..100).for_each(|_| {
         trainer.span("fetch", "data", 100).span("step", "compute", 20_000);
     });
     let trace = written("generate", vec![trainer]);
     let report = report(&trace, &[]);
-    assert_eq!(finding(&report, "slow-start")["state"], "quiet", "{}", finding(&report, "slow-start"));
+    let start = finding(&report, "slow-start");
+    assert_eq!(start["state"], "quiet", "{start}");
+    let says = start["says"].as_str().unwrap();
+    assert!(says.contains("besides 5 s of generating data and 3 s of emptying the cache"), "{start}");
+    assert_eq!(report["checkpoints"]["files"], 0, "{}", report["checkpoints"]);
+    let asked = analyze(&trace, &["--sql", include_str!("../sql/checkpoints.sql"), "--format", "json"]);
+    let asked: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!(asked[0]["files"], 0, "{asked}");
+}
+
+#[test]
+fn ranks_that_wait_for_one_another_lose_what_one_waits() {
+    let rank = |rank: i32| {
+        let mut process = Script::ranked(100 + rank, rank);
+        for step in 0..100 {
+            // Once the last one has no batch, and the others stand at the barrier.
+            let (waited, stood) = match (step, rank) {
+                (50, 3) => (2_000_000, 10),
+                (50, _) => (10, 2_000_000),
+                _ => (10, 10),
+            };
+            process.span("fetch", "data", waited).span("compute", "compute", 20_000);
+            process.span("barrier", "communication", stood);
+        }
+        process
+    };
+    let trace = written("held", (0..4).map(rank).collect());
+    let report = report(&trace, &[]);
+    let bound = finding(&report, "input-bound");
+    let worth = bound["worth_ns"].as_i64().unwrap();
+    assert!((1_990_000_000..2_010_000_000).contains(&worth), "{bound}");
+    assert_eq!(bound["severity"], "critical");
+    let verdict = report["verdict"][0].as_str().unwrap();
+    assert!(verdict.contains("so that all lost up to 2 s (50 %)"), "{verdict}");
+    let evidence = finding(&report, "straggler-rank")["evidence"].as_array().unwrap();
+    let ranks: Vec<_> = evidence.iter().filter_map(|row| row.as_str()?.split(':').next()).collect();
+    assert_eq!(ranks.len(), ranks.iter().collect::<BTreeSet<_>>().len(), "{evidence:?}");
+    assert!(analyze(&trace, &[]).contains("waiting for each other"));
+}
+
+#[test]
+fn reading_faster_wins_no_more_than_is_waited() {
+    let (mut trainer, mut worker) = (Script::new(100, 1), Script::new(200, 100));
+    for step in 0..100 {
+        trainer.span("fetch", "data", 100).span("train", "compute", 20_000);
+        worker.at(trainer.now());
+        for number in 0..20 {
+            worker.load(&sample(0, step * 20 + number), MIB, 100).rest(10);
+        }
+        worker.open(&sample(0, step * 20), 5000).close(&sample(0, step * 20), 5000);
+        trainer.span("save", "checkpoint", 20_000);
+    }
+    let report = report(&written("beside-saving", vec![trainer, worker]), &[]);
+    let asking = finding(&report, "metadata-bound");
+    assert_eq!(asking["state"], "quiet", "{asking}");
+    assert!(asking["measures"][1]["value"].as_f64().unwrap() > 0.5, "{asking}");
 }
 
 #[test]

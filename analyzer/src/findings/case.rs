@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::limits::{ALL, Limits};
-use crate::summary::groups::training::{RankGroup, told};
+use crate::summary::groups::training::{RankGroup, held, told};
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::Function;
@@ -51,7 +51,10 @@ pub struct Judgement {
 /// The time of trainers: means over them, since they run side by side.
 pub struct Waited {
     pub trained_ns: i64,
+    /// Where they wait for one another, what each lost to waits of whichever.
     pub waited_ns: i64,
+    /// True if that is more than each waited itself.
+    pub held: bool,
     /// Of the wait, what went by until readers had started, and then readers in I/O.
     pub starting_ns: i64,
     pub io_ns: Option<i64>,
@@ -148,7 +151,21 @@ impl<'a> Case<'a> {
         let waited_ns = mean(|group| group.waited_ns)?;
         let inferred = self.infers_training();
         let starting_ns = mean(|group| Some(group.wait_start_ns.unwrap_or(0)))?;
-        Some(Waited { trained_ns, waited_ns, starting_ns, io_ns: mean(|group| group.wait_io_ns), inferred })
+        let lost_ns = held(&groups).unwrap_or(0).max(waited_ns);
+        // What others waited beyond that is shared out as the own wait is. Readers start side by side.
+        let (own, all) = ((waited_ns - starting_ns).max(1) as f64, (lost_ns - starting_ns) as f64);
+        let io_ns = mean(|group| group.wait_io_ns).map(|io| (io as f64 * (all / own).max(1.0)) as i64);
+        let held = lost_ns > waited_ns;
+        Some(Waited { trained_ns, waited_ns: lost_ns, held, starting_ns, io_ns, inferred })
+    }
+
+    /// What faster reading wins at most: the waits of a training, and the I/O in its steps that is no wait. `None` where no
+    /// span tells of them.
+    pub fn read_at_most(&self) -> Option<i64> {
+        let waited = self.waited().filter(|waited| !waited.inferred)?;
+        let steps = &self.summary.steps;
+        let own = steps.iter().map(|row| row.sum.io_ns).sum::<i64>() / steps.len().max(1) as i64;
+        Some(waited.waited_ns + own)
     }
 
     /// True if no span tells of a training.

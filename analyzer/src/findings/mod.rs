@@ -108,6 +108,21 @@ const OF_EVENTS: [&str; 14] = [
 const OF_SPANS: [&str; 6] =
     ["input-bound", "compute-bound", "slow-start", "checkpoint-stalls", "straggler-rank", "trust"];
 
+/// Rules of how data are read: where spans tell of a training, they win no more than it waits and reads in its steps.
+const OF_READS: [&str; 11] = [
+    "would-fit",
+    "small-reads",
+    "small-objects",
+    "random-in-file",
+    "backward-seeks",
+    "seek-noise",
+    "redundant-reads",
+    "metadata-bound",
+    "reopen-storm",
+    "open-serial",
+    "opened-never-read",
+];
+
 /// Why the others are not judged there.
 const NO_CALLS: &str = "not measured: no call was recorded, or filters left all of them out; dlio trace records them";
 
@@ -141,6 +156,10 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
     // Where training is inferred nobody knows what was computed meanwhile.
     if let Some(worth) = judgement.worth.as_mut().filter(|_| case.infers_training()) {
         worth.exposed = false;
+    }
+    let most = case.read_at_most().filter(|_| OF_READS.contains(&rule.id));
+    if let Some((worth, most)) = judgement.worth.as_mut().zip(most) {
+        worth.ns = worth.ns.min(most);
     }
     let share = |worth: Worth| worth.ns as f64 / case.wall_ns() as f64;
     let mut state = state(&judgement);
@@ -311,7 +330,7 @@ mod tests {
             assert!(limits::LIMITS.iter().any(|limit| limit.rule == rule.id), "{} has no limit", rule.id);
             assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences nobody", rule.id);
         }
-        assert!(OF_EVENTS.iter().chain(&OF_SPANS).all(|id| is_rule(id)));
+        assert!(OF_EVENTS.iter().chain(&OF_SPANS).chain(&OF_READS).all(|id| is_rule(id)));
         assert!(limits::LIMITS.iter().all(|limit| limit.rule == ALL || is_rule(limit.rule)));
     }
 }

@@ -140,7 +140,7 @@ fn trimmed(number: String) -> String {
 }
 
 /// Fields whose names are short forms, or do not say what they hold.
-const WORDS: [(&str, &str); 55] = [
+const WORDS: [(&str, &str); 57] = [
     ("late", "events out of order"),
     ("late_ns", "I/O time missing for that, at most"),
     ("at_least", "more files than counted"),
@@ -164,6 +164,8 @@ const WORDS: [(&str, &str); 55] = [
     ("wait_start_ns", "while waiting: starting"),
     ("wait_io_ns", "while waiting: in I/O"),
     ("wait_elsewhere_ns", "while waiting: elsewhere"),
+    ("held_ns", "held by waits of any rank"),
+    ("communicated_ns", "communication"),
     ("wait_alive_ns", "while waiting: alive"),
     ("wait_idle_ns", "while waiting: idle"),
     ("io_ns", "time in I/O"),

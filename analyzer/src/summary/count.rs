@@ -313,7 +313,11 @@ impl Counter<'_> {
         if traits.class == Class::Write {
             self.lanes.push(self.lane, Track::Save, interval);
         }
+        if traits.generates {
+            self.counted.generated.add(interval);
+        }
         if traits.next_batch {
+            self.lists[Set::Wait as usize].push(interval);
             self.lanes.push(self.lane, Track::Wait, interval);
             thread.add_span(interval);
             match traits.in_vain {

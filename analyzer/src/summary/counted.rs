@@ -217,6 +217,34 @@ impl Default for ProcessCount {
     }
 }
 
+/// From the first start to the last end of the spans in which a data set is made; none of it where there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generated {
+    start: i64,
+    end: i64,
+}
+
+impl Default for Generated {
+    fn default() -> Generated {
+        Generated { start: i64::MAX, end: i64::MIN }
+    }
+}
+
+impl Generated {
+    pub(super) fn add(&mut self, span: Interval) {
+        self.merge(Generated { start: span.start, end: span.end });
+    }
+
+    fn merge(&mut self, other: Generated) {
+        *self = Generated { start: self.start.min(other.start), end: self.end.max(other.end) };
+    }
+
+    /// True of a file that was first used then: it is data, and no checkpoint.
+    pub fn has(&self, file: &FileCount) -> bool {
+        (self.start..self.end).contains(&file.first_ts)
+    }
+}
+
 /// Everything counted.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Counted {
@@ -232,6 +260,9 @@ pub struct Counted {
     pub processes: Vec<ProcessCount>,
     pub course: Course,
     pub epochs: Epochs,
+    /// When a data set was made.
+    #[serde(default)]
+    pub generated: Generated,
     /// Where ranks write.
     pub blocks: Blocks,
     /// The processes that used a file: file in the upper half, process in the lower.
@@ -261,6 +292,7 @@ impl Counted {
         self.processes.iter_mut().zip(other.processes).for_each(|(mine, theirs)| mine.merge(theirs));
         self.course.merge(other.course);
         self.epochs.merge(other.epochs);
+        self.generated.merge(other.generated);
         self.blocks.merge(other.blocks);
         self.users.extend(other.users);
         self.movers.extend(other.movers);

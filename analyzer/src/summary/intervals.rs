@@ -16,9 +16,11 @@ pub enum Set {
     AppIo,
     /// Calls on files.
     Io,
+    /// Spans in which a program waits for its next batch.
+    Wait,
 }
 
-pub const SETS: usize = 3;
+pub const SETS: usize = 4;
 
 /// One list for each set.
 pub type Lists = [Vec<Interval>; SETS];

@@ -26,6 +26,8 @@ pub(super) struct KindTraits {
     pub(super) above: bool,
     /// Is a span of a device's track, which trains for others and waits for nobody.
     pub(super) on_device: bool,
+    /// Is a span in which a data set is made.
+    pub(super) generates: bool,
     /// Is a span of communication.
     pub(super) communicates: bool,
     /// Is a request to an object store, or a span of one. One that begins at the object's first byte is as good as an open.
@@ -64,6 +66,7 @@ impl KindTraits {
             idle: call && is_idle(kind),
             above: call && *kind.cat == *"mpiio",
             on_device: kind.origin == Origin::Span && is_on_device(&kind.cat),
+            generates: kind.origin == Origin::Span && *kind.name == *GENERATE,
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
             requests: matches!(kind.origin, Origin::Call | Origin::Span) && *kind.cat == *OBJECT,
             timed: match kind.class {

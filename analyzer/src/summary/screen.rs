@@ -183,11 +183,15 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     };
     let of_runs = |name: &str, ns: i64| Part { name: format!("{name}{summed}"), ns, of: (total * ranks, runs.clone()) };
     let mut rows = vec![of_runs("training", trained)];
+    // Communication beside compute is no part that would add up.
+    let stood = |group: &RankGroup| group.held_ns.map(|_| group.communicated_ns);
+    let communicated: Option<i64> = groups.iter().map(|group| stood(group)).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let is_worth_a_row = starting > trained / 100;
     rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)));
     rows.extend(is_worth_a_row.then(|| part("    readers starting", starting)));
     rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
+    rows.extend(communicated.filter(|ns| *ns > trained / 100).map(|ns| part("  waiting for each other", ns)));
     let saved: i64 = groups.iter().map(|group| group.checkpoint_ns).sum();
     // Saved within the training or after it: no part that would add up with the others.
     rows.extend((saved > 0).then(|| of_runs("checkpoints", saved)));

@@ -45,6 +45,9 @@ fn judge(case: &Case) -> Judgement {
         time(waited.trained_ns as f64),
         share(waited.waited_ns, waited.trained_ns)
     );
+    if waited.held {
+        says += ", one rank or another, and the others with it";
+    }
     if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
         says += &format!(", {} of that while its readers were starting", time(waited.starting_ns as f64));
     }

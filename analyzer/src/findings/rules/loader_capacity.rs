@@ -3,6 +3,7 @@
 use super::super::case::{Case, Judgement, Waited, Worth};
 use super::super::loader::{busiest, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
+use super::too_many_readers::is_crowded;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::{many, time};
 
@@ -20,6 +21,10 @@ pub const RULE: Rule = Rule {
     verify: COMPARE,
     judge,
 };
+
+/// Where there are more readers than processors can run.
+const CROWDED_REMEDY: &str =
+    "cheaper samples (decoded or resized ahead of time), or more processors: there are as many readers as can run";
 
 fn judge(case: &Case) -> Judgement {
     let (waited, loader) = (case.waited(), loader(case));
@@ -41,6 +46,7 @@ fn judge(case: &Case) -> Judgement {
             time(loader.compute_ns)
         ),
         evidence: busiest(case),
+        remedy: is_crowded(case).then_some(CROWDED_REMEDY),
         worth: Some(Worth { ns, exposed: true }),
         ..Judgement::default()
     }

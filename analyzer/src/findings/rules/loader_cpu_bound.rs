@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
 use super::super::{COMPARE, Cost, Group, Rule};
+use super::too_many_readers::is_crowded;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
 
@@ -26,6 +27,10 @@ const OWN_REMEDY: &str = "faster storage would win nothing: let another thread o
 const OWN_TORCH: &str = "faster storage would win nothing: num_workers of 1 or more, decode or resize ahead of time, another \
     format or library";
 
+/// Where there are more readers than processors can run.
+const CROWDED_REMEDY: &str =
+    "faster storage would win nothing, nor more readers: decode or resize ahead of time, another format or library";
+
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let wait = case.at_least("wait", waited.as_ref().map(Waited::share_at_work));
@@ -49,7 +54,10 @@ fn judge(case: &Case) -> Judgement {
             ),
         },
         evidence: evidence(case),
-        remedy: own.then(|| in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
+        remedy: match own {
+            true => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
+            false => is_crowded(case).then_some(CROWDED_REMEDY),
+        },
         worth: Some(waited.worth_at_work()),
         confidence: Some(waited.confidence()),
         ..Judgement::default()

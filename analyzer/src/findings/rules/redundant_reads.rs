@@ -21,6 +21,10 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Where one rank trains, no other reads its files: it opens them again, as for each of several samples in a file.
+const ONE_RANK: &str = "read a file that holds several samples once for all of them: keep it open or in memory, or take a format \
+    from which one sample is read (TFRecord, HDF5, MDS)";
+
 fn judge(case: &Case) -> Judgement {
     let what = &case.summary.dataset;
     let unique = what.bytes_read.saturating_sub(what.bytes_reread) as f64;
@@ -42,6 +46,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(case.shared_out(time_ns)),
         evidence: case.summary.shared.iter().map(row).collect(),
+        remedy: (case.summary.training.len() == 1).then_some(ONE_RANK),
         decide: "bytes were read again, which may be the next epoch: spans that number epochs tell it",
         ..Judgement::default()
     }

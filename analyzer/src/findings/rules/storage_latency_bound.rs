@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     confidence: Confidence::Inferred,
     asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move more bytes",
     silences: &[],
-    silences_rules: &[],
+    silences_rules: &["too-many-readers"],
     remedy: "more in flight: more readers, more batches made ahead, readahead (posix_fadvise), larger reads",
     torch: "more in flight: more num_workers, a larger prefetch_factor, readahead (posix_fadvise), larger reads",
     elsewhere: "",

@@ -1,7 +1,10 @@
 //! One rank waits longer than the others.
 
+use std::cmp::Reverse;
+
 use super::super::case::{Case, Judgement, Worth, named};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::summary::groups::training::RankGroup;
 use crate::summary::quantiles::median;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
@@ -29,10 +32,9 @@ fn judge(case: &Case) -> Judgement {
     let most = groups.iter().max_by_key(|group| group.waited_ns);
     let most_ns = most.and_then(|group| group.waited_ns).unwrap_or(0) as f64;
     let ratio = middle.map(|middle| most_ns / middle.max(1.0));
-    let row = |group: &_| {
-        let group: &crate::summary::groups::training::RankGroup = group;
-        format!("{}: waited {}", named(group), time(group.waited_ns.unwrap_or(0) as f64))
-    };
+    let mut sorted: Vec<&RankGroup> = groups.iter().collect();
+    sorted.sort_by_key(|group| Reverse(group.waited_ns));
+    let row = |group: &&RankGroup| format!("{}: waited {}", named(group), time(group.waited_ns.unwrap_or(0) as f64));
     Judgement {
         measures: vec![case.at_least("trainers", Some(groups.len() as f64)), case.at_least("ratio", ratio)],
         says: format!(
@@ -42,7 +44,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Ratio.text(ratio.unwrap_or(0.0))
         ),
         worth: middle.map(|middle| Worth { ns: (most_ns - middle) as i64, exposed: true }),
-        evidence: most.into_iter().chain(groups).map(row).collect(),
+        evidence: sorted.iter().map(row).collect(),
         decide: super::super::case::RECORD_TRAINING,
         ..Judgement::default()
     }

@@ -21,6 +21,12 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// True where more readers would find no processor.
+pub fn is_crowded(case: &Case) -> bool {
+    let judged = judge(&Case { rule: RULE.id, ..*case });
+    judged.measures.iter().all(|measure| measure.holds() == Some(true))
+}
+
 fn judge(case: &Case) -> Judgement {
     let groups = &case.summary.training;
     let readers = |host: &str| -> usize {

@@ -20,6 +20,7 @@ use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_tra
 use crate::catalog::{Catalog, Kind, Origin, Process};
 use crate::summary::analysis::Analysis;
 use crate::summary::counted::{Counted, ThreadCount};
+use crate::summary::intervals::Set;
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -52,8 +53,15 @@ pub struct RankGroup {
     pub wait_start_ns: Option<i64>,
     pub wait_io_ns: Option<i64>,
     pub wait_elsewhere_ns: Option<i64>,
+    /// The time that waits of whichever rank cost it at most: its own, and communication, in which ranks wait for one another;
+    /// no more than the time in which any rank waited. `null` of one that talks to no other.
+    #[serde(default)]
+    pub held_ns: Option<i64>,
     /// `null` where no span says it.
     pub computed_ns: Option<i64>,
+    /// In spans of communication.
+    #[serde(default)]
+    pub communicated_ns: i64,
     pub checkpoint_ns: i64,
     /// I/O of the trainer and its readers beside its compute; `null` where computing is not known, or where several trainers
     /// belong to one group of processes.
@@ -91,6 +99,12 @@ pub fn told(groups: &[RankGroup]) -> Vec<&RankGroup> {
     let knows = |group: &&RankGroup| group.waited_ns.is_some();
     let any = groups.iter().any(|group| knows(&group));
     groups.iter().filter(|group| !any || knows(group)).collect()
+}
+
+/// The time that ranks which wait for one another lost to waits for batches, at most: without these, the one that loses least
+/// would be no slower. `None` where they do not wait for one another.
+pub fn held(groups: &[&RankGroup]) -> Option<i64> {
+    groups.iter().map(|group| group.held_ns).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 /// The role of a process.
@@ -176,6 +190,8 @@ struct Scene<'a> {
     by_rhythm: bool,
     /// True if spans tell of all computing.
     knows_computing: bool,
+    /// The time in which any trainer waited for its batch, as spans tell it.
+    waited_ns: i64,
     /// True if calls were recorded.
     knows_calls: bool,
     /// True if no window cuts off how the run began.
@@ -223,6 +239,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         torch,
         by_rhythm,
         knows_computing,
+        waited_ns: analysis.measured.measures.of(Set::Wait),
         knows_calls,
         knows_start,
         run_start: analysis.bounds().map_or(i64::MIN, |(start, _)| start),
@@ -338,6 +355,9 @@ impl Scene<'_> {
         let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(trainer, &readers)? };
         let wait = Wait::of(self, trainer, basis, &readers);
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
+        let communicated = lane.of(Track::Comm);
+        let is_held = trainers.len() > 1 && communicated > 0 && basis == Basis::Spans;
+        let held = || (lane.of(Track::Wait) + communicated).min(self.waited_ns);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
         Some(RankGroup {
             proc: trainer.proc,
@@ -355,7 +375,9 @@ impl Scene<'_> {
             wait_start_ns: wait.shares.map(|shares| shares.start),
             wait_io_ns: wait.shares.map(|shares| shares.io),
             wait_elsewhere_ns: wait.waited.zip(wait.shares).map(|(waited, shares)| waited - shares.io - shares.start),
+            held_ns: is_held.then(held),
             computed_ns: (computed > 0).then_some(computed),
+            communicated_ns: communicated,
             checkpoint_ns: lane.of(Track::Save),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,

@@ -6,6 +6,7 @@ use super::{Section, Summary};
 use crate::catalog::Origin;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
+use crate::summary::counted::FileCount;
 use crate::summary::groups::steps::CHECKPOINT;
 use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{bytes, grouped, time};
@@ -34,7 +35,7 @@ impl Section for Checkpoints {
     const MEANING: &'static str = "\
         Checkpoints: spans whose category begins with checkpoint, how many and how long together; exposed: the part of \
         the trainers' steps that went into them while nothing computed. Files are those of which 1 MiB or more was \
-        written, whoever wrote them; where no span tells of checkpoints these are taken for them, which is inferred.";
+        written, whoever wrote them, without those that a benchmark makes in spans called generate; where no span tells of checkpoints these are taken for them, which is inferred.";
     const FIELDS: &'static str = "\
         `inferred` (no span tells of them), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' steps; `null` \
         where steps are not measured), `files` (of which 1 MiB or more was written), `bytes_written`, `time_ns` (of all \
@@ -54,7 +55,9 @@ impl Section for Checkpoints {
         let steps = analysis.measured.lanes.values().filter_map(|lane| lane.steps.sum());
         found.exposed_ns = steps.map(|sum| sum.parts[CHECKPOINT]).reduce(|a, b| a + b);
         let paths = trace.catalog.files();
-        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| count.bytes_written >= LARGE) {
+        let generated = analysis.counted.generated;
+        let saved = |count: &FileCount| count.bytes_written >= LARGE && !generated.has(count);
+        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| saved(count)) {
             found.files += 1;
             found.bytes_written += count.bytes_written;
             found.time_ns += count.time_ns;

@@ -29,6 +29,8 @@ impl Section for Training {
         locks or children (not where it sleeps) from their first event to their last message; it trains on until, with \
         the last message taken, it next waits for somebody, or its readers have ended. What it costs to take a batch over once its \
         message is there (copying, unpickling) is no waiting there: a program's own clock around its loader shows more. \
+        Held: ranks that talk to one another wait for the slowest of them; what waits of any of them cost a rank is \
+        its own wait and its communication at most, and no more than the time in which any rank waited. \
         Overlap: the time from the first span of a rank (its trainer and the processes below it) to the last, in \
         four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
         There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \
@@ -37,8 +39,8 @@ impl Section for Training {
         a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that trains), `rank`, `trainer` (its \
         name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that off), `trained_ns`, \
         `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
-        then in I/O and busy elsewhere), \
-        `computed_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
+        then in I/O and busy elsewhere), `held_ns` (what waits of any rank cost it at most; `null` of one that talks to no other), \
+        `computed_ns`, `communicated_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
         where computing is not known or trainers share a group), `batches` (waits that spans tell of), `epochs` (from the first that spans \
         number to the last), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, \
         `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` (busy \
@@ -64,6 +66,7 @@ impl Section for Training {
             "starting",
             "in I/O",
             "elsewhere",
+            "held",
             "computed",
             "checkpoints",
         ];
@@ -73,8 +76,18 @@ impl Section for Training {
             let inferred = if group.inferred { ", inferred" } else { "" };
             let name = format!("{} ({}){inferred}", group.trainer, group.pid);
             let times = [group.startup_ns, Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
-            let more = [group.wait_io_ns, group.wait_elsewhere_ns, group.computed_ns, Some(group.checkpoint_ns)];
-            grid.row([name, rank].into_iter().chain(times.map(known)).chain(more.map(known)).collect());
+            let more = [group.wait_io_ns, group.wait_elsewhere_ns];
+            let held = group.held_ns.map_or("-".into(), |ns| time(ns as f64));
+            let last = [group.computed_ns, Some(group.checkpoint_ns)];
+            grid.row(
+                [name, rank]
+                    .into_iter()
+                    .chain(times.map(known))
+                    .chain(more.map(known))
+                    .chain([held])
+                    .chain(last.map(known))
+                    .collect(),
+            );
         }
         grid.print(out);
         more(summary.training.len(), top, out);

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::Summary;
 use super::dataset::Dataset;
+use super::findings::Unit;
 use super::processes::ProcessUse;
 use super::time::Time;
-use crate::summary::groups::training::{RankGroup, told};
+use crate::summary::groups::training::{RankGroup, held, told};
 use crate::summary::groups::tree;
 use crate::summary::units::{bytes, grouped, many, share, time};
 
@@ -76,7 +77,9 @@ struct Waits<'a> {
     waited: i64,
     /// Of the wait, what went by until readers had started.
     starting: i64,
-    /// And then, readers in I/O; `None` where that is not known of some trainer.
+    /// What each lost to waits of whichever, where they wait for one another.
+    held: Option<i64>,
+    /// Of the wait, readers in I/O, once they had started; `None` where that is not known of some trainer.
     io: Option<i64>,
 }
 
@@ -87,12 +90,23 @@ fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
-    waited.filter(|_| trained > 0).map(|waited| Waits { groups, trained, waited, starting, io })
+    waited.filter(|_| trained > 0).map(|waited| Waits { held: held(&groups), groups, trained, waited, starting, io })
 }
 
 impl Waits<'_> {
     fn part(&self, waited: i64) -> f64 {
         waited as f64 / self.trained as f64
+    }
+
+    /// The part of its time that each lost, by its own waits or by those of others.
+    fn lost(&self) -> f64 {
+        let each = self.trained as f64 / self.groups.len() as f64;
+        self.held.map_or(0.0, |ns| ns as f64 / each).max(self.part(self.waited))
+    }
+
+    /// The same without the start of readers.
+    fn lost_at_work(&self) -> f64 {
+        self.lost() - self.part(self.starting)
     }
 
     /// The wait for readers that had started.
@@ -112,7 +126,7 @@ impl Waits<'_> {
     }
 
     fn answer(&self) -> String {
-        let answer = match (self.part(self.waited), self.part(self.at_work())) {
+        let answer = match (self.lost(), self.lost_at_work()) {
             (part, _) if part < FREE => "Training did not wait for data",
             (_, part) if part < FREE => "Training waited for its readers to start",
             (part, _) if part >= BOUND => "Training waited for data",
@@ -130,6 +144,11 @@ impl Waits<'_> {
         }
         if let Some(most) = self.slowest() {
             sentence += &format!("; most of all {most}");
+        }
+        if let Some(held) = self.held.filter(|_| self.lost() >= self.part(self.waited) + WORTH) {
+            let part = Unit::Share.text(self.lost());
+            sentence +=
+                &format!("; each step waits for its slowest, so that all lost up to {} ({part})", time(held as f64));
         }
         sentence + "."
     }
@@ -170,7 +189,7 @@ impl Waits<'_> {
 
     /// The work of readers meanwhile, where the wait is worth a reason.
     fn cause(&self, knows_calls: bool) -> Option<String> {
-        if self.part(self.at_work()) < FREE {
+        if self.lost_at_work() < FREE {
             return None;
         }
         let readers = self.readers();
