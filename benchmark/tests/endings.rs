@@ -65,6 +65,19 @@ fn a_run_that_came_to_its_end_says_so() {
 }
 
 #[test]
+fn steps_left_out_until_none_is_left_are_told_and_count() {
+    let folder = Folder::new("end-window");
+    let printed = |more: &str| stdout(&run(&folder, &[GENERATE, more]));
+    let none = "++workload.output.metric.exclude_start_steps=50";
+    let (usual, all) = (printed("++workload.output.metric.exclude_start_steps=1"), printed(none));
+    assert!(usual.contains("but for the first 1 ") && !usual.contains("would leave none"), "{usual}");
+    assert!(all.contains("AU and rates are those of all 4 steps an epoch: 50 at the start"), "{all}");
+    assert!(!all.contains("but for the first"), "{all}");
+    let metric = &folder.json("run/summary.json")["metric"];
+    assert!(metric["compat"]["train_au_mean_percentage"].as_f64().unwrap().is_sign_positive(), "{metric}");
+}
+
+#[test]
 fn a_failed_run_says_what_failed_and_what_is_missing() {
     let folder = Folder::new("end-failed");
     let more = ["++workload.metric.au=0", "++workload.reader.file_shuffle=off", "++workload.reader.sample_shuffle=off"];

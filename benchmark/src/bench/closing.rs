@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::metrics;
 use crate::outputs::Log;
-use crate::results::{self, Results, Status};
+use crate::results::{self, Epoch, Results, Status};
 use serde_json::Value;
 
 /// The lines of the log, worded as DLIO's.
@@ -69,10 +69,14 @@ fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
 }
 
 /// What AU leaves out, where that is anything: a trace's wait stands below, and is of all steps.
-fn of_counted_steps(config: &Config) -> String {
+fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
+    let blocks = epochs.iter().flat_map(|epoch| &epoch.blocks);
+    // Where none would be left all count.
+    let all = blocks.map(|(_, _, block)| block.steps.len() as u64).all(|steps| steps <= start + end);
     match start + end {
         0 => String::new(),
+        _ if all => String::new(),
         _ => format!(
             "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
              epoch;\nwhat a trace says of waiting is of all steps\n"
@@ -120,7 +124,7 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
             let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
             let other = other.map(|other| format!(" ({other})")).unwrap_or_default();
             let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}{other}", percent(config.au));
-            text += &of_counted_steps(config);
+            text += &of_counted_steps(config, &counted);
         }
     }
     // Who trains waits for what it saves, unless that is drained beside it.
