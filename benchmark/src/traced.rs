@@ -6,11 +6,12 @@ use crate::agreement;
 use crate::bench::Run;
 use crate::communicator::{Communicator, Single};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::{explain, locate, system, terminal};
+use crate::outputs::RunFolder;
+use crate::{explain, locate, results, system, terminal};
 use dlio_schemas::env;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// Where a launcher started the ranks each of them runs its own part again; `ranks` are the others.
 pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communicator>) -> Outcome<i32> {
@@ -26,7 +27,11 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     let own = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
     run.folder = PathBuf::from(agreement::broadcast(ranks, own)?);
     let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
-    let code = child(run, &library, &trace)?;
+    let status = child(run, &library, &trace)?;
+    if let Some(signal) = status.signal().filter(|_| first) {
+        note_killed(&run.folder, signal);
+    }
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ranks.barrier()?;
     if first {
         if trace.exists() {
@@ -38,7 +43,7 @@ pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communic
     Ok(code)
 }
 
-fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
+fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
     let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
@@ -56,8 +61,20 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<i32> {
     }
     system::ends_with_us(&mut command);
     // A run that is stopped keeps what it has, and the summary of that comes afterwards.
-    let status = system::run_in_front(&mut command).map_err(failed)?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    system::run_in_front(&mut command).map_err(failed)
+}
+
+/// Says of a run that was killed what it could not say itself, and notes it in its summary.
+fn note_killed(folder: &Path, signal: i32) {
+    let reason = format!("rank 0 was killed by signal {signal}");
+    terminal::warn(format_args!("dlio: {reason}"));
+    let Ok(mut summary) = results::summary_in(folder) else { return };
+    if summary["status"] != "running" {
+        return;
+    }
+    (summary["status"], summary["error"]) = ("failed".into(), reason.into());
+    // Where it cannot be written it says "running", as a killed run does.
+    let _ = RunFolder { path: folder.into() }.write_json("summary.json", &summary);
 }
 
 /// The overrides as typed, with this run's own value in the place of a sweep.

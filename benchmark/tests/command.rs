@@ -743,6 +743,28 @@ fn a_traced_run_is_stopped_by_the_signals_that_stop_a_run() {
     }
 }
 
+#[test]
+fn a_traced_run_that_is_killed_is_told_by_who_started_it() {
+    let folder = Folder::new("killed-traced");
+    run(&folder, &[GENERATE]);
+    let typed = small(&[&ENDLESS[..], &["--trace"]].concat());
+    let child = command(&folder, &typed.iter().map(String::as_str).collect::<Vec<_>>())
+        .env("DLIO_LIB", stand_in(&folder))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the run reaches its third epoch", || in_epoch_three(&folder));
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    signal("KILL", children.split_whitespace().next().unwrap().parse().unwrap());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(137));
+    let reason = "rank 0 was killed by signal 9";
+    assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+    let summary = folder.json("run/summary.json");
+    assert_eq!((&summary["status"], &summary["error"]), (&"failed".into(), &reason.into()));
+}
+
 /// `dlio trace` of a script in the folder; whoever runs the tests may be in the background, where Ctrl-C is ignored.
 const TRACED: &str = "exec env --default-signal=INT,QUIT $DLIO trace -q -- bash ./script";
 
