@@ -30,7 +30,6 @@ pub mod grid;
 pub mod html;
 pub mod kept;
 pub mod load;
-pub mod names;
 pub mod scan;
 pub mod schema;
 pub mod similarity;

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(
             lines[0],
             "{\"ph\":\"X\",\"name\":\"pread\",\"cat\":\"posix\",\"pid\":42,\"tid\":43,\"ts\":5001.000,\"dur\":1.234,\
-            \"args\":{\"file\":\"/a \\\"b\\\"\\n\\u0001\\\\\u{fffd}\",\"fd\":3,\"pos\":10,\"requested\":20,\"bytes\":20}},"
+            \"args\":{\"file\":\"/a \\\"b\\\"\\n\\u0001\\\\\\\\xff\",\"fd\":3,\"pos\":10,\"requested\":20,\"bytes\":20}},"
         );
         // It begins before the one above has ended.
         assert!(lines[1].starts_with("{\"ph\":\"e\"") && lines[2].starts_with("{\"ph\":\"b\""));

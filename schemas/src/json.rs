@@ -10,6 +10,7 @@ use crate::native::names::Names;
 use crate::ops::Layer;
 use crate::perfetto::layout::Key;
 use crate::perfetto::pack::Sink;
+use crate::readable::readable;
 use crate::record::{MetaKind, STEP_NONE, unpack_steps};
 
 /// Text gathered before it is compressed and handed over; one member of a gzip file each.
@@ -165,15 +166,10 @@ impl<'a> Output<'a> {
         self.raw("\"");
     }
 
-    /// A string in quotes. What is not UTF-8 becomes replacement characters, for JSON has no bytes.
+    /// A string in quotes. JSON has no bytes: what is not UTF-8 is written as tables and reports have it.
     pub(crate) fn text(&mut self, text: &[u8]) {
         self.gathered.push(b'"');
-        for piece in text.utf8_chunks() {
-            piece.valid().bytes().for_each(|byte| self.escaped(byte));
-            if !piece.invalid().is_empty() {
-                self.raw("\u{fffd}");
-            }
-        }
+        readable(text).bytes().for_each(|byte| self.escaped(byte));
         self.gathered.push(b'"');
     }
 

@@ -22,6 +22,7 @@ pub mod native;
 pub mod ops;
 pub mod perfetto;
 pub mod process_stat;
+pub mod readable;
 pub mod record;
 pub mod secrets;
 pub mod tables;

@@ -125,14 +125,16 @@ pub fn closing(fd: i32) -> u32 {
     file
 }
 
-/// A duplicate was made.
+/// A duplicate was made, and the event is of it; the other descriptor is the one it was made of. Of one that was not made the
+/// event is of that one, and the other is what was wanted.
 pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i32) {
     descriptors::duplicated(from, ret);
+    let other = if ret < 0 || wanted < 0 { wanted } else { from as i64 };
     done.record(
         op,
         descriptors::file(from),
         if ret < 0 { from } else { ret },
-        (wanted, wanted >= 0),
+        (other, other >= 0),
         flags,
         outcome(ret as i64),
     );

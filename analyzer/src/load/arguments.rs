@@ -33,8 +33,13 @@ pub fn arguments(
     path: impl Fn(u32) -> u32,
 ) -> impl Iterator<Item = (&'static str, Value)> {
     let first = if known { argument(info.a, a, &path) } else { None };
+    // Of two counts each has a key.
+    let second = argument(info.b, b, &path).map(|(key, value)| match (info.a, info.b) {
+        (Meaning::Count, Meaning::Count) => ("second", value),
+        _ => (key, value),
+    });
     // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
-    [first, argument(info.b, b, &path)].into_iter().flatten()
+    [first, second].into_iter().flatten()
 }
 
 /// Operations that are no events of their own.
@@ -53,5 +58,6 @@ mod tests {
         assert_eq!(of(Op::OPEN, false), [("flags", Value::Hex(2))]);
         assert_eq!(of(Op::RENAME, true), [("target", Value::Text(0o644))]);
         assert_eq!(of(Op::PREAD, true), []);
+        assert_eq!(of(Op::CLOSE_RANGE, true), [("count", Value::Int(0o644)), ("second", Value::Int(2))]);
     }
 }

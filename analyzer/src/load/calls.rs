@@ -6,7 +6,7 @@ use dlio_schemas::ops::{Arg, Class, Op, OpInfo};
 
 use crate::batch::{ABSENT, FAILED, Row};
 use crate::catalog::Catalog;
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// Facts of a call besides its columns.
 #[derive(Clone, Copy, Debug)]

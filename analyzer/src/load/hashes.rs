@@ -21,7 +21,7 @@ use super::pieces::Pieces;
 use super::pull::{Fields, Json};
 use super::store;
 use crate::catalog::{Catalog, FILE_NONE};
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 type Map<K, V> = std::collections::HashMap<K, V, RandomState>;
 

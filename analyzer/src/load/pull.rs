@@ -3,7 +3,7 @@
 //! A trace holds hundreds of millions of small objects of which few fields matter; a general parser costs three times what
 //! finding those does.
 
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// A value as it stands in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -201,7 +201,8 @@ fn unescaped(text: &[u8]) -> String {
         rest = &escape[length..];
     }
     out.extend_from_slice(rest);
-    readable(&out).into_owned()
+    // A name with a byte that is no UTF-8 was written so that this is text, and stays as it was written.
+    String::from_utf8(out).unwrap_or_else(|odd| readable(odd.as_bytes()).into_owned())
 }
 
 fn unescaped_letter(letter: u8) -> u8 {
@@ -388,6 +389,7 @@ mod tests {
         assert_eq!(text(br#"a\"b\\c\/\n\t"#), "a\"b\\c/\n\t");
         assert_eq!(text(br"\u00e4\ud83d\ude00\u0041"), "\u{e4}\u{1f600}A");
         assert_eq!(text(br"a\udcff"), "a\\xff");
+        assert_eq!(text(br"a\\xff"), "a\\xff");
         assert_eq!(text(b"\xff\\n"), "\\xff\n");
         assert_eq!(
             (text(br"\ud83d"), text(br"\u12"), text(b"x\\")),

@@ -17,7 +17,7 @@ use super::arguments::arguments;
 use super::parser::COUNTS;
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// The largest gap of the numbers of files beyond their count, for the names in between that are no files.
 const NAME_GAP_MAX: usize = 1 << 22;

@@ -10,7 +10,7 @@ use dlio_schemas::native::file::{EventBlock, Store, learn};
 use dlio_schemas::native::names::{NameKind, Names};
 use foldhash::fast::RandomState;
 
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// A string, and whether it is the path of a file.
 #[derive(Clone, PartialEq, Debug)]

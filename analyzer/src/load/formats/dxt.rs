@@ -24,7 +24,7 @@ use crate::load::parser::{BACKWARD, Parser, Threads, lines};
 use crate::load::pull::whole_ns;
 use crate::load::source::{Format, Opening, Sources};
 use crate::load::text;
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// See the module.
 pub const FORMAT: Format = Format {

@@ -46,9 +46,9 @@ use crate::load::source::{Format, Opening, Recognised, Sources};
 use crate::load::store;
 use crate::load::stored;
 use crate::load::text as text_file;
-use crate::names::readable;
 use clock::Clock;
 use descriptors::Descriptors;
+use dlio_schemas::readable::readable;
 use syscalls::{File, Size, Syscall};
 use text::{Call, descriptor, is_name, number, object, quoted, shown, vector};
 

@@ -14,7 +14,7 @@ use dlio_schemas::native::names::URING;
 use super::errno::errno;
 use super::seconds;
 use crate::batch::{ABSENT, FAILED};
-use crate::names::readable;
+use dlio_schemas::readable::readable;
 
 /// Arguments that are looked at; no call has more that matter.
 const ARGUMENTS_MAX: usize = 8;

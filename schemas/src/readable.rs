@@ -30,7 +30,7 @@ fn written(name: &[u8]) -> String {
 }
 
 fn has_sequence(name: &[u8]) -> bool {
-    memchr::memchr_iter(b'\\', name).any(|at| is_sequence(&name[at..]))
+    (0..name.len()).any(|at| name[at] == b'\\' && is_sequence(&name[at..]))
 }
 
 /// True if a text begins like what is written for a byte.
