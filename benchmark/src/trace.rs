@@ -186,8 +186,10 @@ impl Options {
             }
         }
         for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
-            if !globs.is_empty() {
-                command.env(name, globs.join(":"));
+            let asked = if globs.is_empty() { std::env::var_os(name) } else { Some(globs.join(":").into()) };
+            // Where they count from is here, wherever a program that the command starts may run.
+            if let Some(list) = asked {
+                command.env(name, environment::patterns_from_here(&list));
             }
         }
         if self.all {

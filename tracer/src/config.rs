@@ -9,7 +9,7 @@ use dlio_schemas::env;
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
 
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::path_buffer::{PATH_MAX, PathBuffer};
 use crate::{machine, sys, variables};
 
@@ -44,6 +44,8 @@ pub struct Config {
     /// True if waits too short to have waited are recorded too.
     pub short_waits: bool,
     pub label: Vec<u8>,
+    include: Vec<u8>,
+    exclude: Vec<u8>,
     dir: Vec<u8>,
     spool: Vec<u8>,
     filter: Filter,
@@ -100,10 +102,18 @@ impl Config {
             },
             short_waits: all,
             label: list(env::LABEL),
+            include: filter::absolute(&include, &cwd),
+            exclude: filter::absolute(&exclude, &cwd),
             dir,
             spool,
             filter,
         }
+    }
+
+    /// The variables whose value counts from the working folder, with one that does not; empty where nothing was asked for.
+    pub fn placed(&self) -> [(&'static str, &[u8]); 4] {
+        let spool = if is_spool_given() { self.spool() } else { b"" };
+        [(env::DIR, self.dir()), (env::SPOOL, spool), (env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)]
     }
 
     pub fn dir(&self) -> &[u8] {
@@ -156,7 +166,7 @@ pub fn is_spool_given() -> bool {
 /// In a frame of its own: a page of the stack that is touched costs as much as ten system calls.
 #[cold]
 #[inline(never)]
-fn working_dir() -> Vec<u8> {
+pub fn working_dir() -> Vec<u8> {
     sys::working_dir(&mut [0; PATH_MAX]).to_vec()
 }
 

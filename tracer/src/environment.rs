@@ -1,8 +1,8 @@
 //! Tracing is inherited: programs that this one starts find the library and its variables in their environment, even
 //! where the program passes them an environment of its own making.
 
-use std::ffi::{CStr, CString, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
@@ -11,7 +11,7 @@ use crate::config::{self, Config};
 use crate::files::LOCK;
 use crate::machine::Machine;
 use crate::path_buffer::PathBuffer;
-use crate::{clock, machine, programs, stack, sys, variables, vdso};
+use crate::{clock, filter, machine, programs, stack, sys, variables, vdso};
 
 /// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
 struct Carried {
@@ -24,17 +24,19 @@ const LIBRARY: &str = "libdliotrace.so";
 
 static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Notes what is to be carried, and fixes the trace folder, so that a child in another working directory finds it too.
+/// Notes what is to be carried, and fixes the folders and the patterns, so that they mean the same to a child in another working
+/// directory.
 pub fn remember(config: &Config) {
     let preload = std::env::var_os(PRELOAD).unwrap_or_default();
     let entries = preload.as_bytes().split(|byte| b": ".contains(byte));
     let Some(library) = entries.into_iter().find(|entry| entry.ends_with(LIBRARY.as_bytes())) else {
         return;
     };
-    let dir = std::ffi::OsStr::from_bytes(config.dir());
-    if std::env::var_os(env::DIR).as_deref() != Some(dir) {
-        // SAFETY: this runs while the library starts, before the program has threads of its own.
-        unsafe { std::env::set_var(env::DIR, dir) };
+    for (name, value) in config.placed().into_iter().filter(|(_, value)| !value.is_empty()) {
+        if variables::variable(name) != Some(value) {
+            // SAFETY: this runs while the library starts, before the program has threads of its own.
+            unsafe { std::env::set_var(name, OsStr::from_bytes(value)) };
+        }
     }
     let is_preload = |text: &[u8]| text.strip_prefix(PRELOAD.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
     let is_ours = |text: &[u8]| text.starts_with(env::PREFIX.as_bytes()) && !text.starts_with(env::BORN.as_bytes());
@@ -43,6 +45,11 @@ pub fn remember(config: &Config) {
         variables::all().filter(wanted).filter_map(|text| CString::new(text).ok()).collect();
     variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
+}
+
+/// A list of patterns as the programs take it that `dlio trace` starts, wherever they run.
+pub fn patterns_from_here(list: &OsStr) -> OsString {
+    OsString::from_vec(filter::absolute(list.as_bytes(), &config::working_dir()))
 }
 
 /// The variable and its value by which the programs that `dlio trace` starts need not ask what machine this is. `folder` is

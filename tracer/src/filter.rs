@@ -144,6 +144,12 @@ impl Filter {
     }
 }
 
+/// A list of patterns that means the same in every working folder. In a folder whose name has a colon it stays as it is: it
+/// could not be told from two.
+pub fn absolute(list: &[u8], cwd: &[u8]) -> Vec<u8> {
+    if cwd.contains(&b':') { list.to_vec() } else { patterns(list, cwd).join(&b':') }
+}
+
 fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
     let parts = list.split(|&byte| byte == b':').filter(|part| !part.is_empty());
     parts
@@ -306,6 +312,19 @@ mod tests {
 
     fn filter(include: &str, exclude: &str) -> Filter {
         Filter::new(include.as_bytes(), exclude.as_bytes(), b"/home/u", vec![b"/home/u/trace".to_vec()], false)
+    }
+
+    #[test]
+    fn a_list_means_the_same_from_everywhere() {
+        let cases = [
+            ("data/**:/scratch:**/*.h5", "/home/u", "/home/u/data/**:/scratch:**/*.h5"),
+            ("", "/home/u", ""),
+            ("a::b", "/", "//a://b"),
+            ("data/**", "/home/a:b", "data/**"),
+        ];
+        for (list, cwd, expected) in cases {
+            assert_eq!(absolute(list.as_bytes(), cwd.as_bytes()), expected.as_bytes(), "{list} from {cwd}");
+        }
     }
 
     #[test]
