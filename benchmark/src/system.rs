@@ -85,7 +85,8 @@ fn send(child: libc::pid_t, signal: libc::c_int) {
 
 /// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
 /// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us.
-pub fn run_in_front(command: &mut Command) -> io::Result<ExitStatus> {
+/// Returns its number and how it ended.
+pub fn run_in_front(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
     let listen = |signal| {
         let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
@@ -100,7 +101,7 @@ pub fn run_in_front(command: &mut Command) -> io::Result<ExitStatus> {
     HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| send(id, signal));
     let status = child.wait();
     IN_FRONT.store(0, Ordering::Relaxed);
-    status
+    Ok((child.id(), status?))
 }
 
 /// The command is told to end when we do, even by a kill that leaves us no time to tell it.

@@ -18,7 +18,7 @@ use dlio_schemas::env;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
 use dlio_tracer::environment;
-use dlio_tracer::gathering::{Form, Gathering};
+use dlio_tracer::gathering::{self, Form, Gathering};
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 
@@ -116,12 +116,16 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.form().is_some() {
         command.env(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
-    let code = match system::run_in_front(&mut command) {
-        Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+    let (pid, status) = match system::run_in_front(&mut command) {
+        Ok(ended) => ended,
         Err(error) => return Ok(not_started(program, &error)),
     };
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     let stranded = spool::bring_home(&folder);
     let recorded = new_images(&folder, &before);
+    if let Some(code) = status.code() {
+        gathering::note_exit(recorded.values().flatten(), pid, code);
+    }
     let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
     if !options.quiet {
         report(&folder, &before, &recorded, loading, options, stranded.is_some());
@@ -376,10 +380,10 @@ fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, o
     match ended.len() {
         0 => {}
         1 => terminal::warn(
-            "      1 process ended by a signal, or found no room for its trace; all it recorded is there",
+            "      1 process ended by a signal or past the C library, or found no room for its trace; all it recorded is there",
         ),
         more => terminal::warn(format_args!(
-            "      {more} processes ended by a signal, or found no room for their traces; all they recorded is there"
+            "      {more} processes ended by a signal or past the C library, or found no room for their traces; all they recorded is there"
         )),
     }
     if !before.is_empty() {

@@ -241,9 +241,38 @@ fn a_killed_process_is_told_of_with_the_size_of_what_it_left() {
     let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program, "SIGKILL", "100"]);
     assert_eq!(exit, "137");
     assert!(
-        message.contains("1 process ended by a signal, or found no room") && !message.contains("(0 B)"),
+        message.contains("1 process ended by a signal or past the C library, or found no room")
+            && !message.contains("(0 B)"),
         "{message}"
     );
+}
+
+#[test]
+fn what_a_call_on_descriptors_was_given_has_a_key_for_each() {
+    let sandbox = Sandbox::new("commands.descriptors").unwrap();
+    let program = compiled(&sandbox, "descriptors_that_multiply_are_recorded.c");
+    let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", "trace", "--", &program]);
+    assert_eq!(exit, "42", "{message}");
+    let query = "select fd, args from events where name = 'dup2' or name = 'close_range'";
+    let (_, rows, message) = run(&sandbox, "dlio-analyze", &["trace", "--format", "ndjson", "--sql", query]);
+    // Of one that was made what it was made of, of one that was not what was wanted.
+    for args in [r#""other_fd":"3""#, r#""other_fd":"70""#, r#"{"count":"55","second":"65"}"#] {
+        assert!(rows.contains(args), "{args}: {rows}{message}");
+    }
+}
+
+/// Its last call is past the C library, and nobody in the process can tell of it.
+#[test]
+fn a_program_that_only_the_kernel_saw_end_has_the_status_that_was_waited_for() {
+    let sandbox = Sandbox::new("commands.past").unwrap();
+    let program = compiled(&sandbox, "every_ending_keeps_every_completed_call.c");
+    for count in ["100", "100000"] {
+        let (exit, _, message) = run(&sandbox, "dlio", &["trace", "-o", count, "--", &program, "exit_group", count]);
+        assert_eq!(exit, "42", "{message}");
+        let query = "select ended from processes";
+        let (exit, table, message) = run(&sandbox, "dlio-analyze", &[count, "--strict", "--sql", query]);
+        assert!(exit == "0" && table.contains("exit 42"), "{count}: {table}{message}");
+    }
 }
 
 #[test]

@@ -16,15 +16,16 @@ use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use dlio_schemas::chrome;
 use dlio_schemas::export::{Exporter, clock_of, export, export_on};
-use dlio_schemas::native::fields::key;
+use dlio_schemas::native::fields::{FieldWriter, key};
 use dlio_schemas::native::file::Image;
-use dlio_schemas::native::ring::Ring;
+use dlio_schemas::native::ring::{Ring, header};
 use dlio_schemas::perfetto;
 
 use crate::blocks::EXPORTED_EVENT;
@@ -138,6 +139,64 @@ impl Gathering<'_> {
         }
         together.iter().for_each(|left| drop(fs::remove_file(&left.path)));
         Some(())
+    }
+}
+
+/// A process that ended past the C library, as by the kernel's `exit_group` itself, said nothing of that. Who waited for it knows
+/// its status, which becomes part of what it left, one of `files`: where nothing is missing of that, and not where it was killed.
+pub fn note_exit<'a>(files: impl Iterator<Item = &'a PathBuf>, pid: u32, status: i32) {
+    let of_it = files.filter_map(|path| Unended::read(path, pid));
+    if let Some(last) = of_it.max_by_key(|image| image.began) {
+        // Without it the process ended as far as it said, which is how it was found.
+        let _ = last.end(status);
+    }
+}
+
+/// The ring of an image that did not say how it ended.
+struct Unended {
+    file: fs::File,
+    began: u64,
+    /// Bytes of the facts in its header.
+    facts: usize,
+}
+
+impl Unended {
+    /// `None` for what another process left, or is not whole.
+    fn read(path: &Path, pid: u32) -> Option<Unended> {
+        if path.extension() != Some(OsStr::new("ring")) {
+            return None;
+        }
+        let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), libc::O_RDWR)?;
+        let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file))?;
+        if !found.is_file || found.owner != sys::user_id() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(found.size as usize);
+        (&file).take(found.size).read_to_end(&mut bytes).ok()?;
+        let mut image = match fs::read(path.with_extension("dlt")) {
+            Ok(blocks) => Image::from_dlt(&blocks).ok()?,
+            Err(_) => Image::default(),
+        };
+        image.add_ring(&Ring::parse(&bytes).ok()?);
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let is_it = image.fields.number(key::PID) == Some(pid) && image.fields.get(key::BOOT_ID) == Some(boot.trim());
+        let is_whole = image.damage.is_empty() && image.missing() == Some(0);
+        let began = image.fields.number(key::IMAGE)?;
+        let facts = header::FIELDS_USED;
+        let facts = u32::from_le_bytes(bytes.get(facts..facts + 4)?.try_into().ok()?) as usize;
+        (is_it && is_whole && !image.has_ended()).then_some(Unended { file, began, facts })
+    }
+
+    fn end(&self, status: i32) -> io::Result<()> {
+        let mut bytes = [0; 64];
+        let mut writer = FieldWriter::new(&mut bytes);
+        writer.text(key::ENDED, format!("exit {status}").as_bytes());
+        let used = writer.used();
+        if self.facts + used > header::FIELDS_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all_at(&bytes[..used], (header::FIELDS + self.facts) as u64)?;
+        self.file.write_all_at(&((self.facts + used) as u32).to_le_bytes(), header::FIELDS_USED as u64)
     }
 }
 
