@@ -287,9 +287,13 @@ pub fn exists() -> bool {
     !header_page::page().is_null()
 }
 
-/// True if there is an image, and another process made it: the one whose memory this is.
+/// True if there is an image, and another process made it: the one whose memory this is. One that may not ask for its number is
+/// taken for that one.
 pub fn is_anothers() -> bool {
-    exists() && OWNER.load(Relaxed) != sys::process_id()
+    exists() && {
+        let pid = sys::process_id();
+        pid > 0 && pid != OWNER.load(Relaxed)
+    }
 }
 
 /// Makes sure that an image exists.
