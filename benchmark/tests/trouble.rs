@@ -313,7 +313,7 @@ fn ctrl_c_in_a_checkpoint_leaves_no_half_file_and_keeps_the_results() {
     let typed = small(&[
         GENERATE,
         "++workload.workflow.checkpoint=true",
-        "++workload.model.model_size_bytes=40000000000",
+        "++workload.model.model_size_bytes=4000000000",
         "++workload.checkpoint.checkpoint_folder=checkpoints",
         "++workload.checkpoint.checkpoint_after_epoch=1",
     ]);
