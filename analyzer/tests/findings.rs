@@ -419,7 +419,7 @@ fn ranks_that_wait_for_one_another_lose_what_one_waits() {
     assert!((1_990_000_000..2_010_000_000).contains(&worth), "{bound}");
     assert_eq!(bound["severity"], "critical");
     let verdict = report["verdict"][0].as_str().unwrap();
-    assert!(verdict.contains("so that all lost up to 2 s (50 %)"), "{verdict}");
+    assert!(verdict.contains("so that all lost up to 2.00 s (50 %)"), "{verdict}");
     let evidence = finding(&report, "straggler-rank")["evidence"].as_array().unwrap();
     let ranks: Vec<_> = evidence.iter().filter_map(|row| row.as_str()?.split(':').next()).collect();
     assert_eq!(ranks.len(), ranks.iter().collect::<BTreeSet<_>>().len(), "{evidence:?}");
