@@ -287,10 +287,19 @@ pub fn exists() -> bool {
     !header_page::page().is_null()
 }
 
+/// True from the first child on that was made to share this memory. Asking for the process's number takes a system call, and few
+/// programs have such children.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// A child is about to be made that shares this memory.
+pub fn note_shared() {
+    SHARED.store(true, Relaxed);
+}
+
 /// True if there is an image, and another process made it: the one whose memory this is. One that may not ask for its number is
 /// taken for that one.
 pub fn is_anothers() -> bool {
-    exists() && {
+    SHARED.load(Relaxed) && exists() && {
         let pid = sys::process_id();
         pid > 0 && pid != OWNER.load(Relaxed)
     }

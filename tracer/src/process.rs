@@ -36,6 +36,7 @@ pub fn after_vfork(result: i64, began: u64) -> i32 {
 /// waits until it has become another program or is gone (`waits`), which is a vfork.
 pub fn before_shared(waits: bool) {
     alone::ends();
+    image::note_shared();
     // It tells parent and child apart from here on.
     if engine::records_anything() {
         stack::with_room(image::ensure);
