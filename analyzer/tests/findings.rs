@@ -384,6 +384,8 @@ fn generating_data_is_no_start_of_a_training() {
     (0..100).for_each(|_| {
         trainer.span("fetch", "data", 100).span("step", "compute", 20_000);
     });
+    // Before the next epoch it is emptied again, which is no start.
+    trainer.span("cache.drop", "pipeline", 500_000).span("fetch", "data", 100).span("step", "compute", 20_000);
     let trace = written("generate", vec![trainer]);
     let report = report(&trace, &[]);
     let start = finding(&report, "slow-start");
