@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int, c_long, c_void};
 
 use dlio_tracer::requests::{self, Event, Request};
 
-use crate::optional;
+use crate::optional::optional;
 
 /// As the loader knows it.
 const LIBRARIES: &[&CStr] = &[c"libaio.so.1", c"libaio.so.1t64"];

@@ -81,11 +81,10 @@ fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
             wanted.left -= 1;
             return 0;
         }
-        // SAFETY: a terminated name, or none.
-        let path = if info.dlpi_name.is_null() {
-            b"\0"
-        } else {
-            unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul()
+        let path: &[u8] = match info.dlpi_name.is_null() {
+            true => b"\0",
+            // SAFETY: a terminated name.
+            false => unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul(),
         };
         let path = if path.len() > PATH { b"\0" } else { path };
         wanted.path[..path.len()].copy_from_slice(path);
@@ -118,7 +117,6 @@ fn inside_another(name: &CStr, hook: *const c_void) -> *mut c_void {
 }
 
 /// `next` is the real function, `call` the beginning of one that is recorded.
-#[macro_export]
 macro_rules! optional {
     ($libraries:ident; $($name:ident $version:literal ($($arg:ident: $of:ty),*); |$next:ident, $call:ident| $body:expr)*) => {$(
         /// # Safety
@@ -142,3 +140,5 @@ macro_rules! optional {
         }
     )*};
 }
+
+pub(crate) use optional;

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use dlio_tracer::calls::uring_made;
 
-use crate::optional;
+use crate::optional::optional;
 
 /// As the loader knows it.
 const LIBRARIES: &[&CStr] = &[c"liburing.so.2", c"liburing.so.1"];

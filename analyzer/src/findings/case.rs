@@ -285,6 +285,12 @@ pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'
     if is_torch && !torch.is_empty() { torch } else { any }
 }
 
+/// Calls that wait for a device. `fflush` hands over to the kernel only.
+pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
+
+/// Calls that wait for a lock on a file. Of what fcntl does nothing else takes time.
+pub const LOCKS: [&str; 3] = ["flock", "lockf", "fcntl"];
+
 /// Some calls taken together.
 pub struct Calls {
     pub count: u64,

@@ -249,7 +249,7 @@ mod tests {
                 .map(|_| {
                     let start = random(1000);
                     let length = if random(10) == 0 { random(500) } else { random(8) };
-                    (random(3) as usize, Interval { start, end: start + length })
+                    (random(SETS as i64) as usize, Interval { start, end: start + length })
                 })
                 .collect();
             events.sort_by_key(|(_, interval)| std::cmp::Reverse(interval.end));
@@ -263,16 +263,16 @@ mod tests {
                 sweep.take(lists, after.first().map_or(i64::MIN, |(_, interval)| interval.end));
                 rest = after;
             }
-            let mut bits = vec![[false; 3]; 1600];
+            let mut bits = vec![[false; SETS]; 1600];
             for (set, interval) in &events {
                 (interval.start..interval.end).for_each(|at| bits[at as usize][*set] = true);
             }
-            let count = |of: &dyn Fn(&[bool; 3]) -> bool| bits.iter().filter(|bits| of(bits)).count() as i64;
+            let count = |of: &dyn Fn(&[bool; SETS]) -> bool| bits.iter().filter(|bits| of(bits)).count() as i64;
             let Swept { measures: found, bands, late, .. } = sweep.finish();
             assert_eq!(late, 0);
             let width = bands.shift();
             let band = |set: usize| bands.range().map_or(0, |range| bands.column(set, width, range).iter().sum());
-            assert_eq!([0, 1, 2].map(band), found.of.map(|length| length as u64), "round {round}");
+            assert_eq!(std::array::from_fn(band), found.of.map(|length| length as u64), "round {round}");
             let io = Set::Io as usize;
             let both = count(&|bits| bits[Set::Compute as usize] && bits[io]);
             assert_eq!((found.of(Set::Io), found.compute_and_io), (count(&|bits| bits[io]), both), "round {round}");

@@ -107,7 +107,7 @@ mod tests {
     fn lists_come_back_latest_first_and_only_beyond_the_horizon() {
         let mut unordered = Unordered::default();
         for end in [10, 30, 20] {
-            unordered.keep(&[vec![Interval { start: end - 5, end }], vec![], vec![]]);
+            unordered.keep(&[vec![Interval { start: end - 5, end }], vec![], vec![], vec![]]);
         }
         let mut ends = Vec::new();
         while let Some(lists) = unordered.next_beyond(10) {

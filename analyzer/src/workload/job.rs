@@ -265,7 +265,7 @@ fn saved<'a>(
         let least = if is_checkpoint || spans && !is_data { 1 } else { SAVED_MIN };
         let mut its: Vec<DataFile> = files.get(&place).cloned().unwrap_or_default();
         its.retain(|file| file.count.bytes_written >= least);
-        its.retain(|file| !(is_data && is_read(file)) && !is_made(file.count.first_ts));
+        its.retain(|file| !(is_made(file.count.first_ts) || is_data && is_read(file)));
         its.sort_by_key(|file| file.count.first_ts);
         if !its.is_empty() {
             found.push((family.clone(), used, its));

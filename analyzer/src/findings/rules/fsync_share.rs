@@ -1,6 +1,6 @@
 //! Writing waits until the bytes are on the device.
 
-use super::super::case::{Case, Judgement, part};
+use super::super::case::{Case, Judgement, SYNCS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::many;
@@ -19,9 +19,6 @@ pub const RULE: Rule = Rule {
     verify: COMPARE,
     judge,
 };
-
-/// Calls that wait for a device. `fflush` hands over to the kernel only.
-pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
 
 fn judge(case: &Case) -> Judgement {
     let syncs = case.calls_where(|function| SYNCS.contains(&function.name.as_str()));

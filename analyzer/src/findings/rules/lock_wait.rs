@@ -1,6 +1,6 @@
 //! Time goes into locks on files.
 
-use super::super::case::{Case, Judgement, part};
+use super::super::case::{Case, Judgement, LOCKS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::Confidence;
 use crate::summary::units::{many, time};
@@ -19,9 +19,6 @@ pub const RULE: Rule = Rule {
     verify: COMPARE,
     judge,
 };
-
-/// Of what fcntl does only waiting for a lock takes time.
-pub const LOCKS: [&str; 3] = ["flock", "lockf", "fcntl"];
 
 fn judge(case: &Case) -> Judgement {
     let locks = case.calls_where(|function| LOCKS.contains(&function.name.as_str()));

@@ -1,9 +1,7 @@
 //! Files are opened and nothing is done with them.
 
-use super::super::case::{Case, Judgement, part};
+use super::super::case::{Case, Judgement, LOCKS, SYNCS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
-use super::fsync_share::SYNCS;
-use super::lock_wait::LOCKS;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::patterns::PatternUse;
 use crate::summary::units::grouped;
