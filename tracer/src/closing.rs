@@ -87,8 +87,7 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
             dlt_path()
         }
     };
-    let is_ring = !written && ring_file::is_in_file();
-    Closed { path, is_ring, written, lost, trouble: trouble::first() }
+    Closed { path, is_ring: !written, written, lost, trouble: trouble::first() }
 }
 
 /// Whether a reader finds everything in the ring, which lies where the trace belongs.
