@@ -6,7 +6,7 @@
 
 use super::case::{Case, EVIDENCE_MAX, part};
 use crate::summary::groups::training::{RankGroup, ReaderUse};
-use crate::summary::units::time;
+use crate::summary::units::{grouped, time};
 
 /// Loader and trainer of all ranks together.
 pub struct Loader {
@@ -67,4 +67,28 @@ pub fn busiest(case: &Case) -> Vec<String> {
         format!("{} ({}), in all its life: busy for {busy}, in I/O for {io}", reader.name, reader.pid)
     };
     readers.iter().take(EVIDENCE_MAX).map(row).collect()
+}
+
+/// The rule of more readers than processors can run, and its limit.
+pub const CROWDED: &str = "too-many-readers";
+pub const PER_CORE: &str = "per-core";
+
+/// Readers a processor on the host that has most, and what that is in words; `None` where nobody trains.
+pub fn readers_a_core(case: &Case) -> Option<(f64, String)> {
+    let groups = &case.summary.training;
+    let readers = |host: &str| -> usize {
+        groups.iter().filter(|group| group.host == host).map(RankGroup::readers_at_once).sum()
+    };
+    let loads = case.summary.hosts.iter().filter_map(|host| {
+        let (cores, readers) = (host.cores.filter(|cores| *cores > 0)?, readers(&host.host));
+        let says = format!("{} readers on {} share {cores} processors", grouped(readers as u64), host.host);
+        Some((readers as f64 / cores as f64, says))
+    });
+    loads.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| !groups.is_empty())
+}
+
+/// True where more readers would find no processor.
+pub fn is_crowded(case: &Case) -> bool {
+    let of_rule = Case { rule: CROWDED, ..*case };
+    of_rule.at_least(PER_CORE, readers_a_core(case).map(|(ratio, _)| ratio)).holds() == Some(true)
 }

@@ -1,9 +1,8 @@
 //! Readers are too few or too slow for what the trainer takes.
 
 use super::super::case::{Case, Judgement, Waited, Worth};
-use super::super::loader::{busiest, loader};
+use super::super::loader::{busiest, is_crowded, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
-use super::too_many_readers::is_crowded;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::{many, time};
 

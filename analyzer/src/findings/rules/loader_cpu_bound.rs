@@ -1,8 +1,8 @@
 //! Readers are busy with something else than reading.
 
 use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
+use super::super::loader::is_crowded;
 use super::super::{COMPARE, Cost, Group, Rule};
-use super::too_many_readers::is_crowded;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
 
