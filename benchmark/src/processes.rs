@@ -16,9 +16,7 @@ impl Process {
     pub fn own() -> Process {
         Process { number: std::process::id(), machine: machine() }
     }
-}
 
-impl Process {
     /// Its machine, as a number that is sent with others.
     pub fn machine_number(&self) -> f64 {
         let name: Vec<u64> = self.machine.bytes().map(u64::from).collect();

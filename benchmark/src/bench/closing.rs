@@ -1,6 +1,7 @@
 //! The end of a run in words: the lines of DLIO's log, and the table on the terminal.
 
 use crate::config::Config;
+use crate::locate;
 use crate::metrics;
 use crate::outputs::Log;
 use crate::results::{self, Epoch, Results, Status};
@@ -68,20 +69,19 @@ fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
     row.trim_end().to_string() + "\n"
 }
 
-/// What AU leaves out, where that is anything: a trace's wait stands below, and is of all steps.
+/// What AU leaves out, where that is anything; the trace's wait, which stands below, is of all steps.
 fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     let (start, end) = (config.output.exclude_start, config.output.exclude_end);
-    let blocks = epochs.iter().flat_map(|epoch| &epoch.blocks);
+    let mut blocks = epochs.iter().flat_map(|epoch| &epoch.blocks);
     // Where none would be left all count.
-    let all = blocks.map(|(_, _, block)| block.steps.len() as u64).all(|steps| steps <= start + end);
-    match start + end {
-        0 => String::new(),
-        _ if all => String::new(),
-        _ => format!(
-            "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
-             epoch;\nwhat a trace says of waiting is of all steps\n"
-        ),
+    if start + end == 0 || blocks.all(|(_, _, block)| block.steps.len() as u64 <= start + end) {
+        return String::new();
     }
+    let trace = if locate::is_traced() { ";\nwhat the trace says of waiting is of all steps" } else { "" };
+    format!(
+        "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
+         epoch{trace}\n"
+    )
 }
 
 /// The short table at the end of a run.
