@@ -2,9 +2,12 @@
 //!
 //! Reads files that programs, ours or others', have left; never runs, traces or links any of them.
 //!
-//! Reading order: [`catalog`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from files to batches), [`filter`], [`scan`] (all
-//! batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice), [`behaviour`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`mod@cluster`] (many machines), [`command`] (the command line). Only
-//! `tables`, `cluster` and `command` know DataFusion.
+//! Reading order: [`catalog`] and [`batch`] (what an event is), [`mod@unit`] (in which pieces they are read), [`load`] (from
+//! files to batches), [`filter`], [`scan`] (all batches, in parallel), [`summary`] (what they mean), [`findings`] (what can be
+//! done about it), [`html`] (as a page), [`compare`] (what changed from one run to another), [`cache`] (not to count twice),
+//! [`behaviour`] (how files are used), [`similarity`] and [`workload`] (what that makes a benchmark of), [`tables`] (SQL and
+//! Arrow), [`viewer`] (traces for people to look at), [`top`] (what runs now), [`mod@cluster`] (many machines), [`command`]
+//! (the command line). Only `tables`, `cluster` and `command` know DataFusion.
 #![forbid(unsafe_code)]
 
 /// A line on standard error, beside the work. That nobody listens ends nothing, as it does with `eprintln`.

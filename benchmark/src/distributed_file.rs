@@ -1,5 +1,5 @@
-//! A checkpoint as torch.distributed.checkpoint has it: a file of tensors for each part of a rank, and one for all that says which
-//! they are and where.
+//! A checkpoint as torch.distributed.checkpoint has it: a file of tensors for each part of a rank, and one for all that says
+//! which they are and where.
 //!
 //! ```text
 //! __RANK_NUMBER.distcp   what `torch.save` makes of the first tensor, and behind it of the next, ...

@@ -1,5 +1,5 @@
-//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2, with the models of version 3), held against a run's own files, and
-//! how much data they ask for.
+//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2, with the models of version 3), held against
+//! a run's own files, and how much data they ask for.
 //!
 //! ```text
 //! summary.json                 how it ended, figures, the machines

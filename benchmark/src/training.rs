@@ -135,8 +135,8 @@ impl<'a> Trainer<'a> {
         self.settle_checkpoints()
     }
 
-    /// The requests of all ranks to the store since it was last asked for them: what is fetched beside a training is fetched between
-    /// epochs too.
+    /// The requests of all ranks to the store since it was last asked for them: what is fetched beside a training is fetched
+    /// between epochs too.
     fn new_requests(&mut self) -> Outcome<Counts> {
         let now = Counts::now();
         let own = now.since(&self.requests_told);

@@ -402,7 +402,8 @@ fn what_a_tier_lacks_is_asked_for_before_its_turn() {
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;
     let window = [CACHE, "++workload.storage.storage_options.prefetch_window=3", "++workload.reader.read_threads=0"];
     let of_data = |seen: &store::Seen| seen.method == "GET" && seen.key.contains("/train/img");
-    // With what is fetched when it is asked for, and with what is fetched ahead: by objects, and by blocks of which each has three.
+    // With what is fetched when it is asked for, and with what is fetched ahead: by objects, and by blocks of which each has
+    // three.
     for (more, gets) in [
         (&[][..], 8),
         (&["++workload.storage.cache.unit=block", "++workload.storage.cache.block_size=4096"], 8 * size.div_ceil(4096)),

@@ -1,8 +1,8 @@
 //! One question, many machines: workers that do pieces of work, and the hand that gives them out.
 //!
 //! What a piece is, only the program that uses this crate knows: it gives bytes and takes bytes. Here stand the connection
-//! ([`client`], [`server`], [`wire`]), who may use it ([`guard`], [`token`], [`certificate`]) and what happens when a worker goes away
-//! ([`dispatch`]): its piece goes to another one.
+//! ([`client`], [`server`], [`wire`]), who may use it ([`guard`], [`token`], [`certificate`]) and what happens when a worker
+//! goes away ([`dispatch`]): its piece goes to another one.
 //!
 //! ```text
 //!   coordinator                          worker

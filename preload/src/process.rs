@@ -336,8 +336,8 @@ pub unsafe extern "C" fn vfork() -> pid_t {
     )
 }
 
-/// No event. The last three arguments are there where flags say so; else they are what the caller's registers hold and what lies
-/// on its stack, and nobody looks at them.
+/// No event. The last three arguments are there where flags say so; else they are what the caller's registers hold and what
+/// lies on its stack, and nobody looks at them.
 ///
 /// # Safety
 /// As the C library's.

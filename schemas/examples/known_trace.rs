@@ -1,7 +1,8 @@
 //! Writes a trace whose every figure is known, and the figures: `known_trace SHAPE OUT [EVENTS] [deflate|zstd|none]`
 //!
 //! The shapes are small programs as a tracer would see them; `hosts` is a tar of two machines. OUT.dlt is the native trace,
-//! OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them. The CPU time the export took goes to stdout.
+//! OUT.pftrace, OUT.json.gz and OUT.pfw.gz (DFTracer's form) its exports and OUT.figures.json what a viewer must find in them.
+//! The CPU time the export took goes to stdout.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -192,8 +192,8 @@ fn short_processes_share_a_file_and_nothing_is_missing() {
     assert!(said.contains("1 process ended by a signal"), "{said}");
 }
 
-/// What a process that did little leaves as its native trace is its ring under another name, for every reader; what one that was
-/// killed leaves is not renamed.
+/// What a process that did little leaves as its native trace is its ring under another name, for every reader; what one that
+/// was killed leaves is not renamed.
 #[test]
 fn a_native_trace_of_a_short_process_is_its_ring() {
     let sandbox = Sandbox::new("short.native").unwrap();

@@ -24,8 +24,8 @@ const LIBRARY: &str = "libdliotrace.so";
 
 static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Notes what is to be carried, and fixes the folders and the patterns, so that they mean the same to a child in another working
-/// directory.
+/// Notes what is to be carried, and fixes the folders and the patterns, so that they mean the same to a child in another
+/// working directory.
 pub fn remember(config: &Config) {
     let preload = std::env::var_os(PRELOAD).unwrap_or_default();
     let entries = preload.as_bytes().split(|byte| b": ".contains(byte));

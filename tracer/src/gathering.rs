@@ -142,8 +142,9 @@ impl Gathering<'_> {
     }
 }
 
-/// A process that ended past the C library, as by the kernel's `exit_group` itself, said nothing of that. Who waited for it knows
-/// its status, which becomes part of what it left, one of `files`: where nothing is missing of that, and not where it was killed.
+/// A process that ended past the C library, as by the kernel's `exit_group` itself, said nothing of that. Who waited for it
+/// knows its status, which becomes part of what it left, one of `files`: where nothing is missing of that, and not where it was
+/// killed.
 pub fn note_exit<'a>(files: impl Iterator<Item = &'a PathBuf>, pid: u32, status: i32) {
     let of_it = files.filter_map(|path| Unended::read(path, pid));
     if let Some(last) = of_it.max_by_key(|image| image.began) {

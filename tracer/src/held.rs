@@ -1,5 +1,6 @@
 //! Descriptors that the tracer keeps: those of both files and their folders in a program that gives up its rights (setuid,
-//! chroot), and that of the `.dlt` while the image is closed. They are far up, and hooks keep the program from closing or replacing them.
+//! chroot), and that of the `.dlt` while the image is closed. They are far up, and hooks keep the program from closing or
+//! replacing them.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 

@@ -287,8 +287,8 @@ pub fn exists() -> bool {
     !header_page::page().is_null()
 }
 
-/// True from the first child on that was made to share this memory. Asking for the process's number takes a system call, and few
-/// programs have such children.
+/// True from the first child on that was made to share this memory. Asking for the process's number takes a system call, and
+/// few programs have such children.
 static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// A child is about to be made that shares this memory.

@@ -2,9 +2,10 @@
 //! those it starts.
 //!
 //! Asking takes nine system calls, most of them into /proc and /sys: as long as all else that a short process is recorded
-//! with. The answers travel in a variable of the environment, `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:FOLDER`, and are believed
-//! on the machine they came from alone: where the clocks tell the same moment of booting, which differs from machine to
-//! machine by more than the millisecond allowed here, and the kernel the same release and name of the host. FOLDER is the trace folder, if its file system is of this machine.
+//! with. The answers travel in a variable of the environment, `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:FOLDER`, and are
+//! believed on the machine they came from alone: where the clocks tell the same moment of booting, which differs from machine
+//! to machine by more than the millisecond allowed here, and the kernel the same release and name of the host. FOLDER is the
+//! trace folder, if its file system is of this machine.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};

@@ -51,7 +51,8 @@ pub fn with_room<F: FnOnce() -> R, R>(work: F) -> R {
 /// # Safety
 /// `line` is the caller's own.
 unsafe fn while_held<R>(line: *mut Local, work: impl FnOnce() -> R) -> R {
-    // SAFETY: the caller's line is its thread's own, and a handler that comes in before signals are held back leaves it as it was.
+    // SAFETY: the caller's line is its thread's own, and a handler that comes in before signals are held back leaves it as it
+    // was.
     unsafe {
         if (*line).holds_signals != 0 {
             return work();

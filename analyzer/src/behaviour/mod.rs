@@ -1,9 +1,9 @@
 //! How files are read and written, by families of files: what two runs are held against each other by, and what a workload is
 //! derived from.
 //!
-//! [`family`] says which files belong together, [`moves`] counts calls that move bytes, [`passes`] what is done with a file from
-//! opening it to closing it, [`marks`] keeps when the larger things happened, [`observer`] does all of that beside the summary's
-//! counting, in the same reading of the trace.
+//! [`family`] says which files belong together, [`moves`] counts calls that move bytes, [`passes`] what is done with a file
+//! from opening it to closing it, [`marks`] keeps when the larger things happened, [`observer`] does all of that beside the
+//! summary's counting, in the same reading of the trace.
 //!
 //! Relations between calls are those of one batch of events: what a call follows in another batch is not known of it.
 

@@ -46,8 +46,8 @@ impl Moves {
         self.sizes.count
     }
 
-    /// Bytes a second at which half of the bytes moved, or faster: a few calls in which a thread lost its processor say nothing of
-    /// storage.
+    /// Bytes a second at which half of the bytes moved, or faster: a few calls in which a thread lost its processor say nothing
+    /// of storage.
     pub fn bandwidth(&self) -> Option<f64> {
         self.rates.quantiles().map(|rates| rates.median)
     }

@@ -6,8 +6,9 @@
 //! them).
 //!
 //! A query is planned by who asks. What of its plan works on each partition alone ([`shipped`]) is sent as bytes ([`plan`]),
-//! with a portion of the trace each ([`portions`]); [`query`] does that, [`rows`] come back, are [`held`] until they are whole, and
-//! go on through the rest of the plan, in which [`asking`] stands for those who were asked. [`writing`] has them write Parquet.
+//! with a portion of the trace each ([`portions`]); [`query`] does that, [`rows`] come back, are [`held`] until they are whole,
+//! and go on through the rest of the plan, in which [`asking`] stands for those who were asked. [`writing`] has them write
+//! Parquet.
 
 pub mod asking;
 pub mod coordinator;

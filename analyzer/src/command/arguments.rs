@@ -41,8 +41,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
-    /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules that
-    /// did not fire with what they measured
+    /// Print what can be done about it alone: all findings, with evidence, what to change and how to verify it, and the rules
+    /// that did not fire with what they measured
     #[arg(long)]
     pub findings: bool,
 
@@ -233,8 +233,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Have these workers read, count and answer queries: host:port,host:port, or @FILE with one a line; local:N starts N processes here, slurm one
-    /// on each node of the allocation. `dlio-analyze worker --help` says how others are started
+    /// Have these workers read, count and answer queries: host:port,host:port, or @FILE with one a line; local:N starts N
+    /// processes here, slurm one on each node of the allocation. `dlio-analyze worker --help` says how others are started
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "WORKERS", value_parser = Workers::parse, help_heading = "Many machines",
           conflicts_with_all = ["compare", "fail_if", "workload", "similarity", "perfetto", "chrome", "export", "view"])]

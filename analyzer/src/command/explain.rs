@@ -17,10 +17,10 @@ use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\
     Comparing (--compare, --fail-if): counts and bytes are exact, any change of them is real. Times of one run a side \
-    are judged by their steps, ten and more, by a block bootstrap: the mean of the faster half is what \
-    they take undisturbed, and changed by 5 % and more where the whole 95 % interval lies beyond 2 %; the mean of all, which \
-    moves with whatever else the machine does, where it lies beyond 10 %. Of four runs a side and more the U test tells, where one claim in twenty may be wrong. \
-    What findings cost are times, too. The figures:";
+    are judged by their steps, ten and more, by a block bootstrap: the mean of the faster half is what they take \
+    undisturbed, and changed by 5 % and more where the whole 95 % interval lies beyond 2 %; the mean of all, which \
+    moves with whatever else the machine does, where it lies beyond 10 %. Of four runs a side and more the U test \
+    tells, where one claim in twenty may be wrong. What findings cost are times, too. The figures:";
 
 /// The sections whose figures the tables give too.
 pub fn sections_with_sql() -> PossibleValuesParser {

@@ -355,8 +355,8 @@ fn claimed(same: bool, more: bool) -> Claim {
 }
 
 /// What can be claimed of one run a side, whose interval knows of the noise within the runs only. The faster half of steps is
-/// changed if it is beyond the floor, and all of the interval beyond the lower one; a mean only if all of its interval is beyond
-/// the higher one.
+/// changed if it is beyond the floor, and all of the interval beyond the lower one; a mean only if all of its interval is
+/// beyond the higher one.
 fn alone(interval: Interval, location: Location) -> Claim {
     let (floor, least) = match location {
         Location::Mean => (FLOOR_OF_MEANS, FLOOR_OF_MEANS),

@@ -54,8 +54,8 @@ pub fn bootstrap(before: &[Weighted], after: &[Weighted], block: usize, location
     Some(Interval { estimate, low: at(0.025)?, high: at(0.975)? })
 }
 
-/// As long as neighbours may depend on each other: two rounds of the readers, and the square root of so many values at least; but
-/// four blocks at least.
+/// As long as neighbours may depend on each other: two rounds of the readers, and the square root of so many values at least;
+/// but four blocks at least.
 pub fn block(values: usize, readers: usize) -> usize {
     (2 * readers).max(values.isqrt()).clamp(1, (values / 4).max(1))
 }

@@ -6,8 +6,8 @@ use super::figures::Kind;
 use super::plot::lanes::Lane;
 use super::values::{list, number, numbers};
 
-/// The lanes of a report's timeline that hold something: parts of the time, rates and means, so that columns can be gathered, and
-/// quantiles of times, which cannot.
+/// The lanes of a report's timeline that hold something: parts of the time, rates and means, so that columns can be gathered,
+/// and quantiles of times, which cannot.
 pub fn lanes(report: &Value) -> Vec<Lane> {
     let Some(column) = number(report, "timeline.column_ns").filter(|column| *column > 0.0) else { return Vec::new() };
     let trainers = list(report, "training").len().max(1) as f64;
@@ -40,8 +40,8 @@ pub struct Columns {
     pub width: f64,
 }
 
-/// Values in `count` columns of another width that begin at zero: a column is the mean of what lies in it, and nothing where the
-/// run is over.
+/// Values in `count` columns of another width that begin at zero: a column is the mean of what lies in it, and nothing where
+/// the run is over.
 pub fn gathered(values: &[f64], own: Columns, width: f64, count: usize) -> Vec<f64> {
     let mut wide = vec![0.0; count];
     for (at, value) in values.iter().enumerate() {

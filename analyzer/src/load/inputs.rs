@@ -1,7 +1,7 @@
 //! The files that are meant, and the format of each.
 //!
-//! Folders are searched to the bottom, patterns are expanded, and a file's format is recognised by its first bytes. A file given
-//! by name must be a trace; one found in a folder that is none is passed over.
+//! Folders are searched to the bottom, patterns are expanded, and a file's format is recognised by its first bytes. A file
+//! given by name must be a trace; one found in a folder that is none is passed over.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{ErrorKind, Read};

@@ -3,7 +3,8 @@
 //! A [`Source`] is what one reader makes of one traced process or one foreign file: a list of [`Unit`]s, each of which can
 //! be read on its own, on any thread. A [`Trace`] is all sources of a command together with the catalogue they share.
 //!
-//! Reading order: [`inputs`] (which files), [`stored`], [`bucket`] and [`store`] (their bytes), [`native`] (ours), then the foreign ones in [`formats`].
+//! Reading order: [`inputs`] (which files), [`stored`], [`bucket`] and [`store`] (their bytes), [`native`] (ours), then the
+//! foreign ones in [`formats`].
 
 pub mod arguments;
 pub mod bucket;

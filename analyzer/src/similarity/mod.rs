@@ -192,13 +192,13 @@ fn distances(before: &Side, after: &Side) -> Vec<Distance> {
 
 /// For `--explain`.
 pub const MEANING: &str = "\
-    Similarity (--compare OTHER --similarity): how alike two runs are in their I/O. The cosine is that of the vectors of \
-    the features below, each divided by the larger of both (shares are parts of one already); 1 is the same. A \
-    difference is the part of the larger one by which the smaller one lacks it, of shares the difference itself. Distances hold whole distributions against each other: Wasserstein's, \
-    divided by the sum of both means, which is 0 for the same and 1 where nothing is in common. An arrival is the time \
-    from the beginning of one call to the beginning of the next on the same thread. Counted are files that carry data: of \
-    families (one suffix, training or evaluation) with 1 % of a run's bytes or more; with --file, all that pass. \
-    The features:";
+    Similarity (--compare OTHER --similarity): how alike two runs are in their I/O. The cosine is that of the vectors \
+    of the features below, each divided by the larger of both (shares are parts of one already); 1 is the same. A \
+    difference is the part of the larger one by which the smaller one lacks it, of shares the difference itself. \
+    Distances hold whole distributions against each other: Wasserstein's, divided by the sum of both means, which is 0 \
+    for the same and 1 where nothing is in common. An arrival is the time from the beginning of one call to the \
+    beginning of the next on the same thread. Counted are files that carry data: of families (one suffix, training or \
+    evaluation) with 1 % of a run's bytes or more; with --file, all that pass. The features:";
 
 #[cfg(test)]
 mod tests {

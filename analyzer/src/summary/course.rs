@@ -26,8 +26,8 @@ pub enum Sum {
 
 pub const SUMS: usize = 5;
 
-/// Buckets of the times of calls, of which two make a doubling, so that a quantile is off by a fifth at most: from a quarter of a
-/// microsecond to nine seconds, and what is beyond.
+/// Buckets of the times of calls, of which two make a doubling, so that a quantile is off by a fifth at most: from a quarter of
+/// a microsecond to nine seconds, and what is beyond.
 pub const LATENCIES: usize = 52;
 const LATENCY_FIRST: u32 = 8;
 

@@ -3,10 +3,10 @@
 //! [`count`] sees each event once and adds it to [`counted`]; [`kinds`] says what an event is to be counted as;
 //! [`shared_sweep`] unites the intervals of all threads; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure
 //! arithmetic, [`course`] is what happened when, [`epochs`] what spans have of each, [`blocks`] where writers meet;
-//! [`precise`] is the second pass for those who want the last digit; [`partial`] is a part of a trace that is counted elsewhere,
-//! and how parts become one, [`travel`] how they are sent; [`report`] is what [`analysis`] counted as plain
-//! values, section by section, which
-//! [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures, and `--show-sql` says which SQL that is.
+//! [`precise`] is the second pass for those who want the last digit; [`partial`] is a part of a trace that is counted
+//! elsewhere, and how parts become one, [`travel`] how they are sent; [`report`] is what [`analysis`] counted as plain values,
+//! section by section, which [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures,
+//! and `--show-sql` says which SQL that is.
 
 pub mod access;
 pub mod analysis;

@@ -4,8 +4,8 @@
 //! only the unions over everything are left to be made. All else is merged as the counts of threads are. So the figures are
 //! those of one process, to the last digit.
 //!
-//! Who counts a part has opened the whole trace, so that processes, hosts and clocks are the same everywhere. Files and kinds of
-//! events get their numbers as they are met, which is in another order everywhere: parts name them, and number them anew.
+//! Who counts a part has opened the whole trace, so that processes, hosts and clocks are the same everywhere. Files and kinds
+//! of events get their numbers as they are met, which is in another order everywhere: parts name them, and number them anew.
 
 use std::cell::Cell;
 use std::collections::HashMap;

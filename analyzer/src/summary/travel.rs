@@ -1,5 +1,5 @@
-//! Forms in which counts travel between processes, where serde has none or a long one: arrays beyond 32, bytes, sets of files and
-//! processes, and columns of numbers.
+//! Forms in which counts travel between processes, where serde has none or a long one: arrays beyond 32, bytes, sets of files
+//! and processes, and columns of numbers.
 //!
 //! ```text
 //! column = least: i64, bytes of a number: u8, then the lowest byte of each number's distance from the least, the next ...

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 pub(super) const PIECE: usize = 512 << 10;
 const _: () = assert!(PIECE.is_power_of_two());
 
-/// The bytes that are written next. Drawing noise takes as long as writing it, so it is drawn once, and each piece is the first one
-/// with a key of eight bytes xored over it: no two have a block in common that a storage could keep once, or pack.
+/// The bytes that are written next. Drawing noise takes as long as writing it, so it is drawn once, and each piece is the first
+/// one with a key of eight bytes xored over it: no two have a block in common that a storage could keep once, or pack.
 ///
 /// A checksum is linear: that of the xor of two pieces is the xor of theirs. So one piece is checksummed, and each bit
 /// of the key is known to change this and that.

@@ -113,7 +113,8 @@ impl Streamed {
         draft.commit().map(|()| 1)
     }
 
-    /// Writes the file that says what is in those of all ranks: now the checkpoint is whole. The calls that wait for the device.
+    /// Writes the file that says what is in those of all ranks: now the checkpoint is whole. The calls that wait for the
+    /// device.
     pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
         let path = folder.join(name);
         let moved = Moved { bytes: bytes.len() as u64, fsyncs: 0 };
@@ -216,7 +217,8 @@ impl Throttle {
     }
 }
 
-/// Copies a rank's files, no faster than `rate` bytes a second, to another folder, where they are on the device when this returns: after that the first may go.
+/// Copies a rank's files, no faster than `rate` bytes a second, to another folder, where they are on the device when this
+/// returns: after that the first may go.
 pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<Moved> {
     let mut pace = Throttle { rate, begun: Instant::now(), bytes: 0 };
     if store::is_object(to) {

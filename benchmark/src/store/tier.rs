@@ -89,8 +89,8 @@ impl Drop for Entered {
     }
 }
 
-/// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or with
-/// the rank.
+/// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or
+/// with the rank.
 pub struct Filler(libc::pid_t);
 
 impl Filler {

@@ -17,8 +17,9 @@ pub mod names;
 pub mod ring;
 pub mod tally;
 
-/// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up to its own and says of a newer one that a
-/// newer dlio is needed; files of every version ever written lie in `tests/formats` and are read by a test.
+/// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up
+/// to its own and says of a newer one that a newer dlio is needed; files of every version ever written lie in `tests/formats`
+/// and are read by a test.
 pub const VERSION: u32 = 2;
 
 /// Why a piece of a trace cannot be used.

@@ -18,8 +18,9 @@
 //! An exec begins a new image of its process, unless the process has called nothing before.
 //!
 //! Descriptors and working folders are followed through open, dup, close, chdir, fork, clone and exit, as far as the text
-//! shows them; a path is made absolute where its folder is known. A clock without a day is that of the day on which the file was last written, or of the day before where that would lie in its future; a clock
-//! that falls back by hours has passed midnight.
+//! shows them; a path is made absolute where its folder is known. A clock without a day is that of the day on which the file
+//! was last written, or of the day before where that would lie in its future; a clock that falls back by hours has passed
+//! midnight.
 
 mod clock;
 mod descriptors;

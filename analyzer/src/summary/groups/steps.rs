@@ -1,8 +1,9 @@
 //! Steps of a training, and what they were spent on: a partition, so that the parts of a step sum to it.
 //!
-//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of the last span
-//! of the training. A wait that finds that there are no more begins none: it belongs to the step before it. Its time belongs to the first of these that was going on: compute, communication, checkpoint, wait for
-//! data, other I/O; what is left is other. Time is swept backwards, as everywhere:
+//! A step goes from the beginning of one wait for a batch to the beginning of the next; the last one to the end of the last
+//! span of the training. A wait that finds that there are no more begins none: it belongs to the step before it. Its time
+//! belongs to the first of these that was going on: compute, communication, checkpoint, wait for data, other I/O; what is left
+//! is other. Time is swept backwards, as everywhere:
 //!
 //! ```text
 //!   |wait|--compute--|save|  |wait|--compute--|  |wait|--com   ...

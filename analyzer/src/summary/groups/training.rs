@@ -2,9 +2,9 @@
 //!
 //! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
 //! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
-//! its own program that read files, and works after them, in a language of trainings, and it waits when its first thread waits for a message or a lock
-//! while they live. It trains until it next waits for somebody, or its readers have ended, once it has taken the last message.
-//! One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
+//! its own program that read files, and works after them, in a language of trainings, and it waits when its first thread waits
+//! for a message or a lock while they live. It trains until it next waits for somebody, or its readers have ended, once it has
+//! taken the last message. One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
 //!
 //! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
 //! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it

@@ -78,8 +78,8 @@ pub fn parents(processes: &[Process]) -> Vec<Option<u32>> {
     processes.iter().map(parent).collect()
 }
 
-/// The group of a process: the first of those with its rank in the chain of its parents, or of all where none has one. A process
-/// without a rank has that of the next one above it.
+/// The group of a process: the first of those with its rank in the chain of its parents, or of all where none has one. A
+/// process without a rank has that of the next one above it.
 pub fn group(processes: &[Process], parents: &[Option<u32>], proc: u32) -> u32 {
     let chain: Vec<u32> = [proc].into_iter().chain(above(parents, proc)).collect();
     let rank = |proc: &&u32| processes[**proc as usize].rank;

@@ -35,7 +35,8 @@ impl Section for Checkpoints {
     const MEANING: &'static str = "\
         Checkpoints: spans whose category begins with checkpoint, how many and how long together; exposed: the part of \
         the trainers' steps that went into them while nothing computed. Files are those of which 1 MiB or more was \
-        written, whoever wrote them, without those that a benchmark makes in spans called generate; where no span tells of checkpoints these are taken for them, which is inferred.";
+        written, whoever wrote them, without those that a benchmark makes in spans called generate; where no span \
+        tells of checkpoints these are taken for them, which is inferred.";
     const FIELDS: &'static str = "\
         `inferred` (no span tells of them), `spans`, `span_ns`, `exposed_ns` (the part of the trainers' steps; `null` \
         where steps are not measured), `files` (of which 1 MiB or more was written), `bytes_written`, `time_ns` (of all \

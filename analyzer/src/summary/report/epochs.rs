@@ -39,10 +39,11 @@ impl Section for Epochs {
     type Values = Vec<EpochUse>;
 
     const MEANING: &'static str = "\
-        Epochs: a row for each epoch that spans number, from the first start to the last end of what carries its number. \
-        Waits for batches and compute are summed over its spans, and so over trainers; first batch: from its start until \
-        a trainer had one. What was read meanwhile, by whomever, is taken from columns of time, of which a thousand make \
-        the run; reading ahead of the first epoch, between two and after the last is in none. An epoch that reads much less than the first has its data from memory.";
+        Epochs: a row for each epoch that spans number, from the first start to the last end of what carries its \
+        number. Waits for batches and compute are summed over its spans, and so over trainers; first batch: from its \
+        start until a trainer had one. What was read meanwhile, by whomever, is taken from columns of time, of which a \
+        thousand make the run; reading ahead of the first epoch, between two and after the last is in none. An epoch \
+        that reads much less than the first has its data from memory.";
     const FIELDS: &'static str = "\
         a list, a row an epoch that spans number (the lowest 4096): `epoch`, `start_ts`, `total_ns` (to the last end of what \
         carries its number), `batches`, `wait_ns` and `compute_ns` (summed over its spans), `first_batch_ns` (until a trainer \

@@ -53,13 +53,13 @@ impl Section for Functions {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Metrics by function: one row a call, on files and on nothing; those on pipes, sockets and \
-        terminals, and those that wait, stand under Past files. Times are of single calls; count, sum, smallest, mean and \
-        largest are exact; quantiles of time are exact up to two million events and with --exact, which \
-        reads the trace twice, and else off by 0.4 % at most, in summary mode by a sixteenth; ~ marks those \
-        that are off. Sizes are bytes moved by calls that succeeded, \
-        and all their figures are exact, but for quantiles in summary mode; between two values quantiles are interpolated, by SQL to a millionth of the values' distance. Per second is bytes \
-        over time summed over calls.";
+        Metrics by function: one row a call, on files and on nothing; those on pipes, sockets and terminals, and those \
+        that wait, stand under Past files. Times are of single calls; count, sum, smallest, mean and largest are \
+        exact; quantiles of time are exact up to two million events and with --exact, which reads the trace twice, and \
+        else off by 0.4 % at most, in summary mode by a sixteenth; ~ marks those that are off. Sizes are bytes moved \
+        by calls that succeeded, and all their figures are exact, but for quantiles in summary mode; between two \
+        values quantiles are interpolated, by SQL to a millionth of the values' distance. Per second is bytes over \
+        time summed over calls.";
     const FIELDS: &'static str = "\
         a list: `name`, `cat`, `class`, `count`, `failed`, `time_ns`, `duration_ns`, `bytes`, `size`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/functions.sql"));

@@ -46,8 +46,8 @@ impl Section for HeatMap {
 
     const MEANING: &'static str = "\
         Heat map: bytes read and written by each rank (by each process, where no launcher gave ranks) in at most 200 \
-        columns of equal width; time in calls on files, summed over threads, and metadata calls likewise. More than 256 rows become groups of \
-        neighbours, summed. Processes that did nothing on files are left out.";
+        columns of equal width; time in calls on files, summed over threads, and metadata calls likewise. More than \
+        256 rows become groups of neighbours, summed. Processes that did nothing on files are left out.";
     const FIELDS: &'static str = "\
         `start_ts`, `column_ns`, `columns`, `by` (`rank` or `process`) and `rows`, a list: `name`, `of` (how many stand in \
         it), `first` (its first column), and by column from there on `bytes`, `io_ns`, `metadata`";

@@ -71,21 +71,20 @@ impl Section for Processes {
     type Values = Vec<ProcessUse>;
 
     const MEANING: &'static str = "\
-        By process: a row for each program that a process ran. Times are summed over calls and threads, so \
-        that they can exceed the run's length: of calls that read, write, synchronise, or ask about files, \
-        and of compute spans. Writing does not include synchronising, here and in every other figure. \
-        What is read and written is of files; t(wait) is the time of calls that wait for others: for a \
-        message on a pipe or socket, a lock, a child, but not for a time to pass (sleep). killed: the process \
-        did not say how it ended, for a signal ended it (Ctrl-C is one). A process is called by its script or module where it has one, and a \
-        copy of its parent by its number among workers. Trainers stand first, then their readers.";
+        By process: a row for each program that a process ran. Times are summed over calls and threads, so that they \
+        can exceed the run's length: of calls that read, write, synchronise, or ask about files, and of compute spans. \
+        Writing does not include synchronising, here and in every other figure. What is read and written is of files; \
+        t(wait) is the time of calls that wait for others: for a message on a pipe or socket, a lock, a child, but not \
+        for a time to pass (sleep). killed: the process did not say how it ended, for a signal ended it (Ctrl-C is \
+        one). A process is called by its script or module where it has one, and a copy of its parent by its number \
+        among workers. Trainers stand first, then their readers.";
     const FIELDS: &'static str = "\
-        a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table \
-        `processes`), `parent` (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first \
-        event), `name` (its script, or its number among workers), `role` (trainer or reader, \
-        as `training` has them, else `null`), `ended`, `threads`, `lost`, `events`, \
-        `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, \
-        `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, and all but this of \
-        files), `span_ns` (first to last event)";
+        a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
+        (that of the image that started it; `null` where it was not traced), `first_ts` (start of its first event), \
+        `name` (its script, or its number among workers), `role` (trainer or reader, as `training` has them, else \
+        `null`), `ended`, `threads`, `lost`, `events`, `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, \
+        `metadata_ns`, `sync_ns`, `compute_ns`, `wait_ns` (in calls that wait for others; times are summed over calls, \
+        and all but this of files), `span_ns` (first to last event)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/processes.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

@@ -23,7 +23,8 @@ pub struct StepUse {
     pub sum: StepPart,
     pub median_ns: f64,
     pub readers: u64,
-    /// The largest part of all waiting that lies in steps of one turn, where readers take turns; `null` where they are too many.
+    /// The largest part of all waiting that lies in steps of one turn, where readers take turns; `null` where they are too
+    /// many.
     pub largest_turn: Option<f64>,
     /// Columns of as many steps each, in order of time.
     pub columns: Vec<StepPart>,
@@ -83,17 +84,18 @@ impl Section for Steps {
 
     const MEANING: &'static str = "\
         Steps: a step goes from the beginning of a wait for a batch to the beginning of the next, in the thread that \
-        trains; the last one to the end of what its spans tell. Each moment of it belongs to the first of these that was \
-        going on in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait for \
-        data, other I/O; what is left is other. So the parts sum to the step. Where no span tells of a wait, \
-        steps are not measured. Columns hold as many steps each, at most 500, of the eight trainers that waited most; shortest and longest are of \
-        single steps.";
+        trains; the last one to the end of what its spans tell. Each moment of it belongs to the first of these that \
+        was going on in that thread: compute, communication (spans whose category begins with comm), checkpoint, wait \
+        for data, other I/O; what is left is other. So the parts sum to the step. Where no span tells of a wait, steps \
+        are not measured. Columns hold as many steps each, at most 500, of the eight trainers that waited most; \
+        shortest and longest are of single steps.";
     const FIELDS: &'static str = "\
         a list, a row a trainer whose spans tell when it waits for batches: `proc`, `rank`, `trainer`, `sum` (of all \
         steps: `steps`, `start_ts`, `total_ns`, and its parts `compute_ns`, `communication_ns`, `checkpoint_ns`, \
-        `wait_ns`, `io_ns`, `other_ns`; `shortest_ns`, `longest_ns` of single steps), `median_ns` (off by 0.4 % at most), \
-        `readers` (at the same time), `largest_turn` (of all waiting, the largest part that lies in every n-th step, n being the number of \
-        readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers that waited most, else empty)";
+        `wait_ns`, `io_ns`, `other_ns`; `shortest_ns`, `longest_ns` of single steps), `median_ns` (off by 0.4 % at \
+        most), `readers` (at the same time), `largest_turn` (of all waiting, the largest part that lies in every n-th \
+        step, n being the number of readers), `columns` (a list of at most 500, each as `sum`; of the eight trainers \
+        that waited most, else empty)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let groups = rank_groups(&trace.catalog, analysis);

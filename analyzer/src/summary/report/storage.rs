@@ -48,11 +48,11 @@ impl Section for Storage {
 
     const MEANING: &'static str = "\
         Storage: files by the first folder of their path, since traces do not tell what is mounted where; . is what \
-        was named from the working directory; objects by their bucket (s3://bucket). Times are summed over calls; of them, those in calls that ask about \
-        files (metadata).";
+        was named from the working directory; objects by their bucket (s3://bucket). Times are summed over calls; of \
+        them, those in calls that ask about files (metadata).";
     const FIELDS: &'static str = "\
-        a list, by `place` (first folder of the path, since traces do not tell what is mounted where; `s3://bucket` of objects): `files`, `opens`, \
-        `bytes_read`, `bytes_written`, `time_ns`, `asked_ns` (of it, in metadata calls)";
+        a list, by `place` (first folder of the path, since traces do not tell what is mounted where; `s3://bucket` of \
+        objects): `files`, `opens`, `bytes_read`, `bytes_written`, `time_ns`, `asked_ns` (of it, in metadata calls)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/storage.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {

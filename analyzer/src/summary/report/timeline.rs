@@ -45,13 +45,13 @@ impl Section for Timeline {
     type Values = Self;
 
     const MEANING: &'static str = "\
-        Timeline: what went on when, in at most 1000 columns of equal width. A call's bytes and time are spread \
-        evenly over the columns it lies in; calls count where they end. The columns add up to what processes read \
-        and wrote, but for MPI-IO calls, whose bytes are those of the calls beneath. Time of calls is summed over threads, so that it over \
-        the width is how many were in flight; busy is the time in which at least one was. Computing: at least one \
-        process. Waiting: that of trainers, summed over them; inferred waits are the idle time of the trainer's first \
-        thread from its training's start to its end. Latency: of the calls that end in a column, how long half of them took \
-        at most, and 99 of 100, off by a fifth at most.";
+        Timeline: what went on when, in at most 1000 columns of equal width. A call's bytes and time are spread evenly \
+        over the columns it lies in; calls count where they end. The columns add up to what processes read and wrote, \
+        but for MPI-IO calls, whose bytes are those of the calls beneath. Time of calls is summed over threads, so \
+        that it over the width is how many were in flight; busy is the time in which at least one was. Computing: at \
+        least one process. Waiting: that of trainers, summed over them; inferred waits are the idle time of the \
+        trainer's first thread from its training's start to its end. Latency: of the calls that end in a column, how \
+        long half of them took at most, and 99 of 100, off by a fifth at most.";
     const FIELDS: &'static str = "\
         `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
         `io_ns` (summed over calls), `busy_ns` (at least one call on files going on), `compute_ns` (at least one span of \

@@ -15,36 +15,37 @@ impl Section for Training {
     type Values = Vec<RankGroup>;
 
     const MEANING: &'static str = "\
-        Training: a trainer is a process with spans of compute, or with spans that wait for the next batch \
-        (called fetch, or as PyTorch's and Lightning's profilers call it). It trains from the start of the \
-        first of these spans to the end of the last; what went by before is its start-up. Waited: the union of \
-        its waits. Readers: threads that read files in the trainer's process or in those below it; what they do \
-        is not the trainer's waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that \
-        readers were busy before they took the task of their first batch, then in calls on files, then with \
-        something else, while their trainer waited; a reader that waits itself counts for none of it. \
-        Starting is a part of the wait in every figure of it; what readers do otherwise is judged without it. Inferred: where no span says it, a trainer is a process that takes messages on \
-        pipes or sockets from readers of its own program and works for 1 ms or more after one in four of them at least (or for \
-        half of its time; a parent that only gathers what its pool makes trains nothing, nor does a program that is neither \
-        Python, Julia nor a launcher's rank), and waits where its first thread waits for messages, \
-        locks or children (not where it sleeps) from their first event to their last message; it trains on until, with \
-        the last message taken, it next waits for somebody, or its readers have ended. What it costs to take a batch over once its \
-        message is there (copying, unpickling) is no waiting there: a program's own clock around its loader shows more. \
-        Held: ranks that talk to one another wait for the slowest of them; what waits of any of them cost a rank is \
-        its own wait and its communication at most, and no more than the time in which any rank waited. \
-        Overlap: the time from the first span of a rank (its trainer and the processes below it) to the last, in \
-        four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
-        There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over \
-        rows; a query over `events` where `name` is fetch gives the waits themselves.";
+        Training: a trainer is a process with spans of compute, or with spans that wait for the next batch (called \
+        fetch, or as PyTorch's and Lightning's profilers call it). It trains from the start of the first of these \
+        spans to the end of the last; what went by before is its start-up. Waited: the union of its waits. Readers: \
+        threads that read files in the trainer's process or in those below it; what they do is not the trainer's \
+        waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that readers were busy before they took \
+        the task of their first batch, then in calls on files, then with something else, while their trainer waited; a \
+        reader that waits itself counts for none of it. Starting is a part of the wait in every figure of it; what \
+        readers do otherwise is judged without it. Inferred: where no span says it, a trainer is a process that takes \
+        messages on pipes or sockets from readers of its own program and works for 1 ms or more after one in four of \
+        them at least (or for half of its time; a parent that only gathers what its pool makes trains nothing, nor \
+        does a program that is neither Python, Julia nor a launcher's rank), and waits where its first thread waits \
+        for messages, locks or children (not where it sleeps) from their first event to their last message; it trains \
+        on until, with the last message taken, it next waits for somebody, or its readers have ended. What it costs to \
+        take a batch over once its message is there (copying, unpickling) is no waiting there: a program's own clock \
+        around its loader shows more. Held: ranks that talk to one another wait for the slowest of them; what waits of \
+        any of them cost a rank is its own wait and its communication at most, and no more than the time in which any \
+        rank waited. Overlap: the time from the first span of a rank (its trainer and the processes below it) to the \
+        last, in four parts: I/O of any of its threads while the trainer computed, compute alone, I/O alone, neither. \
+        There is no SQL for it: how much of one thread's waits another one's calls overlap is no sum over rows; a \
+        query over `events` where `name` is fetch gives the waits themselves.";
     const FIELDS: &'static str = "\
-        a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that trains), `rank`, `trainer` (its \
-        name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that off), `trained_ns`, \
-        `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, \
-        then in I/O and busy elsewhere), `held_ns` (what waits of any rank cost it at most; `null` of one that talks to no other), \
-        `computed_ns`, `communicated_ns`, `checkpoint_ns`, `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` \
-        where computing is not known or trainers share a group), `batches` (waits that spans tell of), `epochs` (from the first that spans \
-        number to the last), `readers` (a list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, \
-        `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, `wait_start_ns` (busy \
-        before its first batch), `wait_io_ns`, `wait_idle_ns`)";
+        a list, a row a trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the thread that \
+        trains), `rank`, `trainer` (its name), `inferred` (no span says it), `torch` (the trace tells of PyTorch), \
+        `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that \
+        off), `trained_ns`, `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, \
+        readers starting, then in I/O and busy elsewhere), `held_ns` (what waits of any rank cost it at most; `null` \
+        of one that talks to no other), `computed_ns`, `communicated_ns`, `checkpoint_ns`, `overlap` (`both_ns`, \
+        `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` where computing is not known or trainers share a group), \
+        `batches` (waits that spans tell of), `epochs` (from the first that spans number to the last), `readers` (a \
+        list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the \
+        trainer waited `wait_alive_ns`, `wait_start_ns` (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         rank_groups(&trace.catalog, analysis)
@@ -75,19 +76,13 @@ impl Section for Training {
             let rank = group.rank.map_or("-".into(), |rank| rank.to_string());
             let inferred = if group.inferred { ", inferred" } else { "" };
             let name = format!("{} ({}){inferred}", group.trainer, group.pid);
-            let times = [group.startup_ns, Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
-            let more = [group.wait_io_ns, group.wait_elsewhere_ns];
+            let before = [group.startup_ns, Some(group.trained_ns), group.waited_ns, group.wait_start_ns];
+            let waits = [group.wait_io_ns, group.wait_elsewhere_ns];
+            // Of one that talks to no other there is nothing to know.
             let held = group.held_ns.map_or("-".into(), |ns| time(ns as f64));
-            let last = [group.computed_ns, Some(group.checkpoint_ns)];
-            grid.row(
-                [name, rank]
-                    .into_iter()
-                    .chain(times.map(known))
-                    .chain(more.map(known))
-                    .chain([held])
-                    .chain(last.map(known))
-                    .collect(),
-            );
+            let after = [group.computed_ns, Some(group.checkpoint_ns)];
+            let cells = [name, rank].into_iter().chain(before.map(known)).chain(waits.map(known));
+            grid.row(cells.chain([held]).chain(after.map(known)).collect());
         }
         grid.print(out);
         more(summary.training.len(), top, out);
