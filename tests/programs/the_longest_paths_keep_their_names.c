@@ -11,6 +11,10 @@
 //= run: dots
 //= events: open=1 close=1
 //= on the-end: open=1 close=1
+//= case: with parts that lead back
+//= run: back
+//= events: open=1 close=1
+//= on the-end: open=1 close=1
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include "expect.h"
@@ -19,10 +23,15 @@ enum { LENGTH = 4095 };
 
 int main(int argc, char **argv) {
     static char path[LENGTH + 1];
-    const char *part = !strcmp(argv[argc - 1], "dots") ? "././././" : "here/../", *end = "the-end";
+    const char *how = argv[argc - 1], *part = "a-folder-in-the-one-before/", *end = "the-end";
+    if (!strcmp(how, "dots")) part = "././././";
+    if (!strcmp(how, "back")) part = "here/../";
     syscall(SYS_mkdir, "here", 0700);
     if (!strcmp(argv[1], "absolute")) EXPECT(getcwd(path, sizeof path) && strcat(path, "/"));
-    while (LENGTH - strlen(path) >= strlen(part) + strlen(end)) strcat(path, part);
+    while (LENGTH - strlen(path) >= strlen(part) + strlen(end)) {
+        strcat(path, part);
+        syscall(SYS_mkdir, path, 0700);
+    }
     while (LENGTH - strlen(path) > strlen(end)) strcat(path, "x");
     strcat(path, end);
     EXPECT(strlen(path) == LENGTH);

@@ -2,8 +2,8 @@
 //!
 //! A path is looked up by the hash of its spelling and of the folder it is relative to, so that opening the same file
 //! again costs one hash. A spelling seen for the first time is made absolute; that takes no system call either where the
-//! folder is known (see [`crate::folders`]), and no copy where it is absolute already. `..` stays: what it means depends
-//! on links.
+//! folder is known (see [`crate::folders`]), and no copy where it is absolute already. `..` goes, with the component before
+//! it, where that is no link: the kernel's own names for folders have none, of others it is asked.
 
 use std::ffi::{CStr, c_char};
 
@@ -103,7 +103,7 @@ fn new_relative(dir: i32, text: &[u8]) -> u32 {
     stack::with_some_room(|| new_spelling(dir, text))
 }
 
-/// True if a path, what follows its first slash if it begins with one, has no component that says nothing. Most have no
+/// True if a path, what follows its first slash if it begins with one, has no component that may go. Most have no
 /// component that begins with a dot, and are looked through eight bytes at a time.
 fn is_clean(text: &[u8]) -> bool {
     const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
@@ -130,14 +130,14 @@ fn is_clean(text: &[u8]) -> bool {
 /// The same, a component at a time.
 #[inline(never)]
 fn is_clean_in_parts(text: &[u8]) -> bool {
-    let says = |start: usize, end: usize| end - start > 1 || end > start && text[start] != b'.';
+    let may_go = |start: usize, end: usize| matches!(&text[start..end], b"" | b"." | b"..");
     let mut start = 0;
-    let is_idle = |end: usize| {
-        let idle = !says(start, end);
+    let ends = |end: usize| {
+        let goes = may_go(start, end);
         start = end + 1;
-        idle
+        goes
     };
-    !any_place(text, b'/', is_idle) && says(start, text.len())
+    !any_place(text, b'/', ends) && !may_go(start, text.len())
 }
 
 /// Folders in which names may lead to whatever a descriptor happens to be. What lies in /dev/shm is data.
@@ -171,7 +171,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
         path.push(UNKNOWN_FOLDER);
     }
     let above = path.as_bytes().len();
-    if !append_clean(&mut path, text) {
+    let Some(named) = append_clean(&mut path, text) else {
         path.clear();
         path.push(UNKNOWN_FOLDER).push(b"/");
         // The end of a name says most.
@@ -179,7 +179,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
         path.push(&text[text.len().saturating_sub(room)..]);
         let is_known = text[0] == b'/' || folder != folders::UNKNOWN;
         return if is_known { new_name(path.as_bytes(), hash::of(text, folder)) } else { intern_path(path.as_bytes()) };
-    }
+    };
     if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
     {
         return parse(number).map_or(names::NONE, descriptors::file);
@@ -187,12 +187,14 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     if text[0] != b'/' && folder == folders::UNKNOWN {
         return intern_path(path.as_bytes());
     }
-    // The same path may have been spelled better before.
-    let below =
-        if above == 0 { path.as_bytes() } else { path.as_bytes()[above..].strip_prefix(b"/").unwrap_or_default() };
-    let hash = hash::of(below, folder);
-    let id = names::find(hash).unwrap_or_else(|| new_name(path.as_bytes(), hash));
-    if below != text && id != names::NONE && !path.as_bytes().starts_with(b"/dev/std") {
+    // The same path may have been spelled better before: what is still below its folder, from there.
+    let whole = path.as_bytes();
+    let below = whole.get(above..).map_or(&b""[..], |below| below.strip_prefix(b"/").unwrap_or(below));
+    let is_below = above > 0 && named == above && !below.is_empty();
+    let (better, seed) = if is_below { (below, folder) } else { (whole, ABSOLUTE) };
+    let hash = hash::of(better, seed);
+    let id = names::find(hash).unwrap_or_else(|| new_name(whole, hash));
+    if better != text && id != names::NONE && !whole.starts_with(b"/dev/std") {
         names::remember(hash::of(text, folder), id);
     }
     id
@@ -220,21 +222,40 @@ fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
     }
 }
 
-/// Appends a path without its empty and `.` components. `false` if the whole is longer than a path can be.
-fn append_clean(path: &mut PathBuffer, text: &[u8]) -> bool {
+/// Appends a path without its empty and `.` components, and without `..` where what that leads to is known. Returns how much
+/// of what was there is still its beginning; `None` if the whole is longer than a path can be.
+fn append_clean(path: &mut PathBuffer, text: &[u8]) -> Option<usize> {
+    // The kernel's name for a folder, in which no component is a link.
+    let mut named = path.as_bytes().len();
     for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        if part == b".." && leads_above(path, named) {
+            // With the slash before it.
+            path.truncate((path.as_bytes().len() - path.file_name().len()).saturating_sub(1));
+            named = named.min(path.as_bytes().len());
+            continue;
+        }
         if !path.as_bytes().ends_with(b"/") {
             path.push(b"/");
         }
         if path.as_bytes().len() + part.len() >= PATH_MAX {
-            return false;
+            return None;
         }
         path.push(part);
     }
     if path.as_bytes().is_empty() {
         path.push(b"/");
     }
-    true
+    Some(named)
+}
+
+/// True if `..` behind a path leads to the folder that its last component stands in. Above the root is the root.
+fn leads_above(path: &PathBuffer, named: usize) -> bool {
+    let is_folder = || sys::found_at(path.as_c_str()).is_some_and(|it| it.is_folder);
+    match path.as_bytes() {
+        b"" | b"/" => true,
+        whole if whole.starts_with(UNKNOWN_FOLDER) => false,
+        whole => whole.len() <= named || path.file_name() != b".." && is_folder(),
+    }
 }
 
 /// A path was opened. A folder that was not reached through a link is known from now on, if the one above it is.
@@ -347,17 +368,39 @@ mod tests {
         assert_eq!(clean(b"", b"//a/./b//c/"), b"/a/b/c");
         assert_eq!(clean(b"/data", b"./x"), b"/data/x");
         assert_eq!(clean(b"/", b"x"), b"/x");
-        assert_eq!(clean(b"/data", b"../x"), b"/data/../x");
         assert_eq!(clean(b"", b"/"), b"/");
+        // What the kernel named needs no question, nor does the root.
+        assert_eq!(clean(b"/not/there", b"../x"), b"/not/x");
+        assert_eq!(clean(b"/not/there", b"../../../x"), b"/x");
+        assert_eq!(clean(b"/", b"../x"), b"/x");
+        assert_eq!(clean(b"", b"/../../x"), b"/x");
+        assert_eq!(clean(b"/not/there", b"a/../x"), b"/not/there/a/../x");
+        assert_eq!(clean(b"/not/there", b"a/../../x"), b"/not/there/a/../../x");
+        assert_eq!(clean(b"<unknown folder>", b"../x"), b"<unknown folder>/../x");
+    }
+
+    #[test]
+    fn dots_behind_a_link_stay() {
+        let folder = std::env::temp_dir().canonicalize().unwrap().join(format!("dlio-paths-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("far/deep")).unwrap();
+        std::os::unix::fs::symlink("far/deep", folder.join("link")).unwrap();
+        let whole = |text: &str| folder.join(text).into_os_string().into_encoded_bytes();
+        assert_eq!(clean(b"", &whole("far/deep/../x")), whole("far/x"));
+        assert_eq!(clean(b"", &whole("far/deep/../../x")), whole("x"));
+        assert_eq!(clean(b"", &whole("link/../x")), whole("link/../x"));
+        assert_eq!(clean(b"", &whole("far/../link/../../x")), whole("link/../../x"));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_path_is_clean_if_cleaning_changes_nothing() {
-        for text in
-            ["a", "a/b", "..", "a/../b", ".a", "a./b", "...", ".../x", "", ".", "a/", "a//b", "./a", "a/.", "a/./b"]
-        {
+        for text in ["a", "a/b", "..", ".a", "a./b", "...", ".../x", "", ".", "a/", "a//b", "./a", "a/.", "a/./b"] {
             let cleaned = clean(b"", text.as_bytes());
-            assert_eq!(is_clean(text.as_bytes()), cleaned[1..] == *text.as_bytes() && !text.is_empty(), "{text}");
+            assert_eq!(
+                is_clean(text.as_bytes()),
+                cleaned.get(1..) == Some(text.as_bytes()) && !text.is_empty(),
+                "{text}"
+            );
         }
     }
 
