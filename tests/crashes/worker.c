@@ -31,6 +31,7 @@ static struct plan {
     long threads, calls, forks, depth, files;
     long linger;       /* threads work on while the process ends */
     long after_us;     /* when it ends, or is killed */
+    long least;        /* calls that are made before, however late threads get a processor */
     long kill;         /* the signal, or 0 */
     long ending;       /* see `leave` */
     long drop;         /* rights: 1 user, 2 root folder, 3 both, 4 group and capabilities */
@@ -137,6 +138,12 @@ static void fill(long bytes, long us) {
     syscall(SYS_unlink, path);
 }
 
+static uint64_t made(void) {
+    uint64_t sum = 0, used = __atomic_load_n(&counters->used, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < used; i++) sum += __atomic_load_n(&counters->slots[i].done, __ATOMIC_RELAXED);
+    return sum;
+}
+
 static void *fate(void *unused) {
     if (plan.fill) {
         nap(plan.after_us / 4);
@@ -145,6 +152,7 @@ static void *fate(void *unused) {
     } else {
         nap(plan.after_us);
     }
+    while (made() < (uint64_t)plan.least) nap(200);
     if (plan.kill) syscall(SYS_kill, syscall(SYS_getpid), plan.kill);
     finished = 1;
     return NULL;
@@ -230,7 +238,7 @@ int main(int argc, char **argv) {
     plan.threads = 1, plan.calls = 1000, plan.files = 1, plan.after_us = 1000;
     struct { const char *name; long *place; } keys[] = {
         {"threads", &plan.threads}, {"calls", &plan.calls}, {"forks", &plan.forks}, {"depth", &plan.depth},
-        {"files", &plan.files}, {"linger", &plan.linger}, {"after_us", &plan.after_us}, {"kill", &plan.kill},
+        {"files", &plan.files}, {"linger", &plan.linger}, {"after_us", &plan.after_us}, {"least", &plan.least}, {"kill", &plan.kill},
         {"ending", &plan.ending}, {"drop", &plan.drop}, {"late", &plan.late}, {"fill", &plan.fill},
     };
     for (int i = 4; i < argc; i++)

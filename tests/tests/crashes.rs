@@ -332,7 +332,7 @@ fn threads_at_work_while_their_process_ends_lose_nothing_unseen() {
     ];
     for form in forms {
         for ending in [RETURN, 1, 2, 3, EXEC, OTHER_THREAD] {
-            let work = [("threads", THREADS), ("linger", 1), ("after_us", 30_000), ("ending", ending)];
+            let work = [("threads", THREADS), ("linger", 1), ("after_us", 30_000), ("least", 200), ("ending", ending)];
             let report =
                 bench.run(&Plan::fixed(form, &work)).unwrap_or_else(|what| panic!("{form:?} {ending}: {what}"));
             // On a busy machine a thread may sleep in the middle of its record for longer than the end waits for it. That
@@ -390,8 +390,15 @@ fn rights_that_are_given_up_cost_no_event_of_a_killed_process() {
     for drop in 1..=4 {
         // Threads that begin after that need room in a file the process has no way to.
         for kill in [0, SIGKILL] {
-            let work =
-                [("threads", 3), ("calls", 1 << 30), ("after_us", 60_000), ("drop", drop), ("kill", kill), ("late", 3)];
+            let work = [
+                ("threads", 3),
+                ("calls", 1 << 30),
+                ("after_us", 60_000),
+                ("least", 200),
+                ("drop", drop),
+                ("kill", kill),
+                ("late", 3),
+            ];
             let report = bench.run(&Plan::fixed(&[], &work)).unwrap_or_else(|what| panic!("{drop} {kill}: {what}"));
             assert!(report.recorded > 100 && report.lost == 0 && report.more == Some(0), "{drop} {kill}: {report:?}");
         }
