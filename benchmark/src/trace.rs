@@ -496,6 +496,10 @@ const UNSEEN: &[(&str, &str)] = &[
         "what one does beside its parent counts as its parent's; how it ends is in no trace",
     ),
     ("scans of wide or unbuffered pipes", "how many bytes fwscanf and scanf took of them is not known"),
+    (
+        "programs started inside a filter of system calls",
+        "where seccomp forbids making files they leave no trace; each says so itself, with how many events are lost",
+    ),
     ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
     ("setuid programs", "the loader ignores LD_PRELOAD for them"),
 ];

@@ -21,6 +21,8 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Facts said at once: the last ones, with the names of threads.
 pub const FACTS_MAX: usize = 512 + thread_names::TEXT_MAX;
+/// True if the process may not write: see [`is_forbidden`].
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const DLT_NONE: u32 = 0;
 const DLT_WRITTEN: u32 = 1;
 /// Bytes of an event in the formats that viewers read.
@@ -31,6 +33,7 @@ const TABLE_STORED: u64 = 64 << 10;
 /// A new image has no blocks yet.
 pub fn begin() {
     DLT.store(DLT_NONE, Relaxed);
+    FORBIDDEN.store(false, Relaxed);
     EVENTS.store(0, Relaxed);
     BYTES.store(0, Relaxed);
 }
@@ -38,6 +41,11 @@ pub fn begin() {
 /// True if there is a file for them.
 pub fn is_begun() -> bool {
     DLT.load(Acquire) != DLT_NONE
+}
+
+/// True if a filter of system calls keeps the process from writing files: it does so for good, while room comes back.
+pub fn is_forbidden() -> bool {
+    FORBIDDEN.load(Relaxed)
 }
 
 /// Appends a block to the `.dlt`, made with the first one. `false` if the block is lost.
@@ -122,6 +130,8 @@ fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
     let held = held::open_for_blocks();
     let fd = if held >= 0 { held } else { DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | flags) };
     if fd < 0 {
+        // Files themselves refuse with another error.
+        FORBIDDEN.fetch_or([libc::EPERM, libc::ENOSYS].contains(&-fd), Relaxed);
         trouble::note(-fd);
         return false;
     }

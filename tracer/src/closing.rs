@@ -16,11 +16,11 @@ use crate::files::{LOCK, dlt_path, ring_path};
 use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
-use crate::{clock, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
+use crate::{clock, config, emptying, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
 
 /// The remains of [`close`].
 pub struct Closed {
-    /// The `.dlt`, or the ring.
+    /// The `.dlt`, or the ring; not there where not one byte could be written.
     pub path: &'static CStr,
     pub is_ring: bool,
     pub written: bool,
@@ -61,7 +61,8 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
     CLOSING.store(true, Relaxed);
     // SAFETY: all threads are stopped.
     thread_state::all().for_each(|thread| unsafe { Thread::close_names(thread) });
-    let written = write_table() && append_ending(ended);
+    // What may not be written lies in the ring, and so does the ending then.
+    let written = write_table() && emptying::left() == 0 && append_ending(ended);
     if !written {
         // Without an ending what the blocks hold of a table counts as pieces of one.
         lose_private_table();
@@ -72,13 +73,21 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
         way::unlink(dlt_path());
     }
     let lost = header_page::count_at(header::LOST);
-    let closed = Closed { path: dlt_path(), is_ring: false, written, lost, trouble: trouble::first() };
-    match written {
-        true => remove_ring(),
-        false if ring_file::is_in_file() => leave_ending(page, ended, blocks::events()),
-        false => leave_name(closed.lost),
-    }
-    closed
+    let path = match written {
+        true => {
+            remove_ring();
+            dlt_path()
+        }
+        false if ring_file::is_in_file() => {
+            leave_ending(page, ended, blocks::events() + emptying::left());
+            ring_path()
+        }
+        false => {
+            leave_name(lost);
+            dlt_path()
+        }
+    };
+    Closed { path, is_ring: !written, written, lost, trouble: trouble::first() }
 }
 
 /// Whether a reader finds everything in the ring, which lies where the trace belongs.
@@ -140,6 +149,7 @@ fn stop_threads() -> bool {
 
 /// Writes what is in the rings of all threads, which are stopped.
 fn write_threads() {
+    emptying::begin_to_close();
     // Not before they are: until then others may have begun the file.
     blocks::open_to_close();
     // SAFETY: states of the list are sealed.

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::AtomicU8;
-use std::sync::atomic::{Ordering::*, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 
 use dlio_schemas::native::block::{Header, Kind};
 use dlio_schemas::native::columns::{Scratch, Survey};
@@ -12,11 +12,24 @@ use dlio_schemas::record::Record;
 use crate::local::own_id;
 use crate::slots::Half;
 use crate::thread_state::{CLOSED, Taken, Thread, count_complete, halves, is_complete, is_large, taken};
-use crate::{blocks, chunk, clock, header_page, sys, tally};
+use crate::{blocks, chunk, clock, header_page, ring_file, sys, tally};
 
 /// How long the one that ends the process waits for a record that another thread is writing: that one may have been put to
 /// sleep in the middle of it, or be gone.
 const RECORD_LASTS_NS: u64 = 100_000_000;
+
+/// The number of events that stayed since the image began to be closed.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+/// Halves are emptied for the last time from now on.
+pub fn begin_to_close() {
+    LEFT.store(0, Relaxed);
+}
+
+/// The number of events that could not be written, and that are in the file of the ring.
+pub fn left() -> u64 {
+    LEFT.load(Relaxed)
+}
 
 impl Thread {
     /// Writes everything this state still holds. `false` if this call interrupted an encoding.
@@ -146,6 +159,9 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
         };
         if written {
             header_page::count_lost((taken - count) as u64);
+        } else if is_complete && stays(thread, half) {
+            LEFT.fetch_add(count as u64, Relaxed);
+            return true;
         } else {
             // Both at once for who reads the ring after a kill: nothing of it is left, and all of it is lost.
             (*half).counted.store(HALF_LOST, Relaxed);
@@ -162,6 +178,17 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
         (*half).next = sealed;
         true
     }
+}
+
+/// True if what could not be written stays in its half, where a reader of the ring finds it: none of the events that would need
+/// the room could be written either.
+///
+/// # Safety
+/// As of [`empty_all`].
+unsafe fn stays(thread: *mut Thread, half: *mut Half) -> bool {
+    // SAFETY: the caller passes a state and a half of it.
+    let stream = unsafe { if is_large(thread, half) { (*thread).large_stream } else { (*thread).stream } };
+    blocks::is_forbidden() && ring_file::outlives(stream)
 }
 
 /// Moves complete records to the front and counts them.

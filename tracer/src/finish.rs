@@ -146,13 +146,13 @@ fn complain(closed: &Closed) {
     }
     let (mut lost, mut errno) = ([0; 20], [0; 20]);
     let count = decimal(closed.lost as i64, &mut lost);
-    sys::say(&[
-        count,
-        b" events are lost (",
-        trouble::reason(closed.trouble, &mut errno),
-        b"); the trace is ",
-        closed.path.to_bytes(),
-    ]);
+    // Where nothing may be asked, what is mapped is there.
+    let is_mapped = closed.is_ring && blocks::is_forbidden();
+    let (is, path): (&[u8], &[u8]) = match is_mapped || way::exists(closed.path) {
+        true => (b"); the trace is ", closed.path.to_bytes()),
+        false => (b"); there is no trace of this process", b""),
+    };
+    sys::say(&[count, b" events are lost (", trouble::reason(closed.trouble, &mut errno), is, path]);
 }
 
 /// Prints that no image could be made at all: nothing but this sentence tells of it.

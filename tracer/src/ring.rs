@@ -14,8 +14,8 @@ use crate::chunk::Chunk;
 use crate::emptying::{empty, write_names};
 use crate::local::{Local, local, own_id};
 use crate::slots::{Half, fill, take_slot};
-use crate::thread_state::{Thread, halves_of, page_of, slots};
-use crate::{clock, engine, header_page, image, ring_file, spill, stack, thread_names};
+use crate::thread_state::{Thread, halves_of, page_of, slots, taken};
+use crate::{blocks, clock, engine, header_page, image, ring_file, spill, stack, thread_names};
 
 /// The number of records after which a long-lived half refreshes the ring's anchor: a killed process's times are then good
 /// to the end.
@@ -154,6 +154,12 @@ unsafe fn turn_over(thread: *mut Thread) {
         }
         let full = (*thread).half;
         let other = next_half(thread, full);
+        if blocks::is_forbidden() && taken(thread, other) > 0 {
+            // What came first stays. The numbers given out beyond the slots go back, long before they could be a seal.
+            (*full).next = (*full).next & HALF_SEALED | (*thread).slots;
+            (*thread).encoding.store(0, Release);
+            return;
+        }
         if !(*thread).pending.is_null() {
             empty(thread, (*thread).pending, true);
             (*thread).pending = std::ptr::null_mut();

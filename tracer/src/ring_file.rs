@@ -68,6 +68,11 @@ pub fn is_in_file() -> bool {
     IN_FILE.load(Relaxed)
 }
 
+/// True if what a segment of this number holds outlives the process.
+pub fn outlives(stream: u32) -> bool {
+    is_in_file() && stream < PRIVATE_STREAMS
+}
+
 /// True if it is no larger than that.
 pub fn is_small() -> bool {
     threads() == 1

@@ -159,7 +159,10 @@ impl Thread {
         // SAFETY: by the contract above.
         unsafe {
             (*this).tid = tid;
-            (*this).segment.add(segment::TID).cast::<u32>().write(tid);
+            // Events that could not be written and stayed are those of the thread before.
+            if (*this).large.is_null() || taken(this, halves_of((*this).segment)) == 0 {
+                (*this).segment.add(segment::TID).cast::<u32>().write(tid);
+            }
             if !(*this).large.is_null() {
                 page_of((*this).large).add(segment::TID).cast::<u32>().write(tid);
             }
