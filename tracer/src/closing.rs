@@ -87,7 +87,8 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
             dlt_path()
         }
     };
-    Closed { path, is_ring: !written, written, lost, trouble: trouble::first() }
+    let is_ring = !written && ring_file::is_in_file();
+    Closed { path, is_ring, written, lost, trouble: trouble::first() }
 }
 
 /// Whether a reader finds everything in the ring, which lies where the trace belongs.
