@@ -1,6 +1,6 @@
 /* Spans within spans from four threads, as many as asked for: each is there, and memory does not grow with their number. */
-//= run: 4 5000
-//= events: span=4*5000
+//= run: 4 100000
+//= events: span=4*100000
 #include "../../tracer/include/dliotrace.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void *work(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    enum { MORE_KB = 2048 };
+    enum { MORE_KB = 1024 };
     pthread_t threads[64];
     int count = atoi(argv[1]);
     spans = atoi(argv[2]);
