@@ -112,15 +112,16 @@ impl Filter {
     /// True if of the files right in a folder, with its slash, each one's own name decides.
     #[cold]
     fn is_plain(&self, folder: &[u8]) -> bool {
-        let starts_alike = |known: &[u8], text: &[u8]| known.iter().zip(text).all(|(a, b)| a == b);
+        let starts_alike = |known: &&str, text: &[u8]| known.bytes().zip(text).all(|(a, b)| a == *b);
         let slashes = || (0..folder.len() - 1).filter(|at| folder[*at] == b'/');
-        let is_odd = || {
-            let starts =
-                || [KERNEL, PROGRAM_STARTS].concat().iter().any(|start| starts_alike(start.as_bytes(), folder));
-            // A part may begin in the folder and go on in the name.
-            let begins = |at: usize| PROGRAM_PARTS.iter().any(|part| starts_alike(part.as_bytes(), &folder[at..]));
-            self.is_own(folder) || starts() || slashes().any(begins)
+        // A part may begin in the folder and go on in the name.
+        let begins = |at: usize| {
+            let text = &folder[at..];
+            key_of(text).is_none_or(|key| has(&PART_BITS, key))
+                && PROGRAM_PARTS.iter().any(|part| starts_alike(part, text))
         };
+        let starts = || KERNEL.iter().chain(PROGRAM_STARTS).any(|start| starts_alike(start, folder));
+        let is_odd = || self.is_own(folder) || starts() || slashes().any(begins);
         let has_patterns = self.all || !self.include.is_empty() || !self.exclude.is_empty();
         folder.len() > 1 && folder[0] == b'/' && !has_patterns && !is_odd()
     }
@@ -224,8 +225,14 @@ fn holds_program_part(path: &[u8]) -> bool {
 /// True if a part begins at a slash.
 #[inline(always)]
 fn names_program_part(name: &[u8]) -> bool {
+    key_of(name).is_some_and(|key| begins_program_part(name, key))
+}
+
+/// What stands behind the slash.
+#[inline(always)]
+fn key_of(name: &[u8]) -> Option<u32> {
     let key = name.get(1..).and_then(|name| name.first_chunk::<KEY>());
-    key.is_some_and(|key| begins_program_part(name, u32::from_le_bytes(*key)))
+    key.map(|key| u32::from_le_bytes(*key))
 }
 
 /// True if a path ends as a part does; `name` is its last component.
@@ -236,7 +243,7 @@ fn ends_program_part(path: &[u8], name: &[u8]) -> bool {
     is_shared_object(name) || has(&ENDING_BITS, key) && ENDING_KEYS.iter().zip(PROGRAM_ENDINGS).any(ends)
 }
 
-/// True if a part begins here; `key` is what stands behind the slash.
+/// True if a part begins here.
 #[inline(always)]
 fn begins_program_part(name: &[u8], key: u32) -> bool {
     has(&PART_BITS, key) && begins_one_of(name, key)
