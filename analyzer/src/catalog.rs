@@ -436,6 +436,9 @@ pub fn is_stored(path: &str) -> bool {
     !path.starts_with('<')
 }
 
+/// What a socket is called in the place of a path.
+pub const SOCKET: &str = "<socket>";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -154,6 +154,8 @@ fn limits_are_answered_with_exit_statuses() {
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--lenient"]), 0);
     assert_eq!(both(&["--fail-if", "wall_s > +10%", "--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(both(&["--fail-if", "compute.s > +10%"]), 3);
+    // Nothing told how long checkpoints took.
+    assert_eq!(status(&[&b, "--fail-if", "checkpoint.s > 1"]), 3);
     assert_eq!(both(&["--fail-if", "wal_s > +10%"]), 2);
     assert_eq!(status(&[&b, "--fail-if", "wait.share > 20%"]), 1);
     assert_eq!(status(&[&b, "--fail-if", "wait.share > 40%"]), 0);

@@ -155,6 +155,140 @@ fn taking(bytes: i64, memory: &str) -> Vec<Script> {
     vec![trainer, worker(0), worker(1)]
 }
 
+/// A trainer that says when it computes, 10 ms a step: it loads much before, reads its batch itself in each step, writes a line
+/// and synchronises it for 5 ms, and saves for long when all is done.
+fn reading_for_itself() -> Vec<Script> {
+    const STEPS: u64 = 40;
+    let mut trainer = Script::new(100, 1);
+    (0..100).for_each(|number| {
+        trainer.load(&sample(0, number), MIB, 9000);
+    });
+    for step in 0..STEPS {
+        trainer.load(&sample(1, step), MIB, 990).span("step", "compute", 10_000);
+        trainer.write("/out/log.txt", step as i64 * 100, 100, 1000).call(Op::FSYNC, "/out/log.txt", 4000, (0, 0, 0));
+    }
+    trainer.open("/out/model.pt", 5).write("/out/model.pt", 0, 8 * MIB, 100_000);
+    trainer.call(Op::FSYNC, "/out/model.pt", 400_000, (0, 0, 0)).close("/out/model.pt", 2);
+    vec![trainer]
+}
+
+#[test]
+fn a_trainer_that_reads_for_itself_waits_where_it_reads_within_its_training() {
+    let report = report(&written("reads-itself", reading_for_itself()), &[]);
+    let training = &report["training"][0];
+    let of = |field: &str| training[field].as_i64().unwrap() / 1000;
+    // Forty steps, before the first of which and after the last of which no training is.
+    assert_eq!((of("waited_ns"), of("wait_io_ns"), of("wait_elsewhere_ns")), (39 * 997, 39 * 997, 0), "{training}");
+    assert_eq!((of("computed_ns"), of("written_ns")), (400_000, 39 * 5000), "{training}");
+    assert!(of("waited_ns") + of("computed_ns") + of("written_ns") <= of("trained_ns"), "{training}");
+    // What it saves no span calls a checkpoint.
+    assert!(training["checkpoint_ns"].is_null(), "{training}");
+    let bound = &finding(&report, "no-overlap");
+    assert_eq!(bound["worth_ns"].as_i64().unwrap() / 1000, 39 * 997, "{bound}");
+    let said = report["verdict"].to_string();
+    assert!(said.contains("Training stood for 195 ms (31 %) while its own thread wrote"), "{said}");
+}
+
+#[test]
+fn what_is_read_before_a_training_is_no_wait_of_it() {
+    let mut trainer = Script::new(100, 1);
+    (0..100).for_each(|number| {
+        trainer.load(&sample(0, number), MIB, 9000);
+    });
+    (0..40).for_each(|_| {
+        trainer.span("step", "compute", 10_000);
+    });
+    let report = report(&written("reads-before", vec![trainer]), &[]);
+    assert_eq!(report["training"][0]["waited_ns"], 0, "{}", report["training"]);
+    assert_eq!(report["training"][0]["checkpoint_ns"], 0, "{}", report["training"]);
+    assert!(!ids(&report, "fired").iter().any(|id| id == "input-bound" || id == "no-overlap"), "{report}");
+}
+
+/// A trainer without spans that finds its batches ready and does this with each; it ends its readers when all are done.
+fn feeding(step: impl Fn(&mut Script, u64)) -> Vec<Script> {
+    const STEPS: u64 = 40;
+    let worker = |number: u64| {
+        let mut worker = Script::new(200 + number as i32, 100);
+        worker.at(20);
+        for at in (number..STEPS).step_by(2) {
+            message(&mut worker, Op::READ, 90);
+            worker.load(&sample(number, at), MIB, 1000);
+            message(&mut worker, Op::WRITE, 10);
+            worker.at((at + 2) * 20_000);
+        }
+        // It hears that there is no more to do.
+        message(worker.at((STEPS + 1) * 20_000), Op::READ, 90);
+        worker
+    };
+    let mut trainer = Script::new(100, 1);
+    for at in 0..STEPS {
+        trainer.at(5000 + at * 20_000);
+        message(&mut trainer, Op::READ, 50);
+        step(&mut trainer, at);
+    }
+    trainer.call(Op::WAITPID, "", 1000, (0, 0, 0));
+    trainer.write("/out/results.txt", 0, 100, 50_000);
+    vec![trainer, worker(0), worker(1)]
+}
+
+#[test]
+fn a_training_stands_for_what_its_own_thread_writes_whatever_its_readers_do() {
+    let synced = report(
+        &written(
+            "stands",
+            feeding(|trainer, step| {
+                trainer.rest(5000).write("/out/log.txt", step as i64 * 100, 100, 1000);
+                trainer.call(Op::FSYNC, "/out/log.txt", 9000, (0, 0, 0));
+            }),
+        ),
+        &[],
+    );
+    let training = &synced["training"][0];
+    assert_eq!((training["written_ns"].as_i64(), training["checkpoint_ns"].as_i64()), (Some(400_000_000), Some(0)));
+    assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
+    let share = finding(&synced, "fsync-share");
+    // Its part of all writing, 360 ms of 450, is that of the 400 ms which are within the training.
+    assert_eq!((share["state"].as_str(), share["worth_ns"].as_i64()), (Some("fired"), Some(320_000_000)), "{share}");
+    let saved = report(
+        &written(
+            "saves",
+            feeding(|trainer, step| {
+                if step % 10 == 9 {
+                    let path = format!("/out/model-{step}.pt");
+                    trainer.write(&path, 0, 8 * MIB, 15_000);
+                }
+            }),
+        ),
+        &[],
+    );
+    let training = &saved["training"][0];
+    assert_eq!((training["written_ns"].as_i64(), training["checkpoint_ns"].as_i64()), (Some(60_000_000), None));
+    let stalls = finding(&saved, "checkpoint-stalls");
+    assert_eq!((stalls["state"].as_str(), stalls["worth_ns"].as_i64()), (Some("fired"), Some(60_000_000)), "{stalls}");
+    let said = saved["verdict"].to_string();
+    assert!(said.contains("Training stood for 60.0 ms"), "{said}");
+}
+
+#[test]
+fn an_answer_on_a_socket_is_no_batch_where_readers_hand_over_through_pipes() {
+    let mut processes = feeding(|trainer, _| {
+        trainer.call(Op::WRITE, "<socket>", 10, (POS_UNKNOWN, 8, 8));
+        trainer.call(Op::READ, "<socket>", 15_000, (POS_UNKNOWN, 8, 8));
+    });
+    let mut peer = Script::new(300, 100);
+    for step in 0..40 {
+        peer.at(5050 + step * 20_000).call(Op::READ, "<socket>", 20, (POS_UNKNOWN, 8, 8)).rest(14_900);
+        peer.call(Op::WRITE, "<socket>", 10, (POS_UNKNOWN, 8, 8));
+    }
+    processes.push(peer);
+    let report = report(&written("exchanges", processes), &[]);
+    let said = report["verdict"].to_string();
+    assert!(said.contains("Training did not wait for data") && !said.contains("train nothing"), "{said}");
+    let training = &report["training"][0];
+    assert!(training["waited_ns"].as_i64().unwrap() <= 3_000_000, "{training}");
+    assert_eq!(training["readers"].as_array().unwrap().len(), 2, "{training}");
+}
+
 #[test]
 fn an_inferred_wait_is_said_to_be_without_unpickling_where_batches_are_unpickled() {
     let said = |name: &str, bytes: i64| {

@@ -117,7 +117,7 @@ pub const METRICS: &[Metric] = &[
     timed("io.s", "something was in I/O on files", |run| Some(seconds(run.time.io_ns))),
     timed("io.exposed_s", "the same while nothing computed", |run| run.time.unoverlapped_io_ns.map(seconds)),
     timed("checkpoint.s", "trainers in checkpoint spans, summed over them", |run| {
-        run.trainers(|trainer| Some(trainer.checkpoint_ns)).map(seconds)
+        run.trainers(|trainer| trainer.checkpoint_ns).map(seconds)
     }),
     timed("checkpoint.p50_s", "the median checkpoint span", |run| {
         let spans = run.spans.iter().filter(|span| span.cat.to_ascii_lowercase().starts_with("checkpoint"));

@@ -50,7 +50,7 @@ pub struct Trainer {
     pub startup_ns: Option<i64>,
     pub trained_ns: i64,
     pub waited_ns: Option<i64>,
-    pub checkpoint_ns: i64,
+    pub checkpoint_ns: Option<i64>,
     pub readers: Vec<serde::de::IgnoredAny>,
 }
 

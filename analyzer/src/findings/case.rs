@@ -179,23 +179,56 @@ impl<'a> Case<'a> {
         !groups.is_empty() && groups.iter().all(RankGroup::reads_itself)
     }
 
-    /// I/O without compute beside it; all I/O where nobody says what computes.
+    /// The time in which a trainer's own thread wrote and synchronised while it trained, of the one that did longest.
+    pub fn written_ns(&self) -> i64 {
+        self.summary.training.iter().filter_map(|group| group.written_ns).max().unwrap_or(0)
+    }
+
+    /// I/O without compute beside it; all I/O where nobody says what computes and no training stands for it.
     pub fn exposed_io(&self) -> Worth {
         let spent = &self.summary.time;
-        let waited = self.waited().and_then(|waited| waited.io_ns).unwrap_or(0);
+        let waited = self.waited_io();
         match spent.unoverlapped_io_ns {
             Some(ns) => Worth { ns: ns.max(waited), exposed: true },
-            None if waited > 0 => Worth { ns: waited, exposed: true },
+            None if waited + self.written_ns() > 0 => Worth { ns: waited + self.written_ns(), exposed: true },
             None => Worth { ns: spent.io_ns, exposed: false },
         }
     }
 
-    /// The part of that time which belongs to some calls: as large as their part of all time in calls on files.
+    fn waited_io(&self) -> i64 {
+        self.waited().and_then(|waited| waited.io_ns).unwrap_or(0)
+    }
+
+    /// True if spans tell of no computing, and it is known what trainings stand for.
+    fn stands(&self) -> bool {
+        self.summary.time.unoverlapped_io_ns.is_none() && self.waited_io() + self.written_ns() > 0
+    }
+
+    /// The part of the exposed time which belongs to some calls: as large as their part of all time in calls on files. Where a
+    /// training is inferred that is its wait, in which none of what its own thread writes lies.
     pub fn shared_out(&self, time_ns: f64) -> Worth {
-        let exposed = self.exposed_io();
-        let all = self.file_ns();
+        let (exposed, all) = match self.stands() {
+            true => (Worth { ns: self.waited_io(), exposed: true }, self.file_ns() - self.all_written()),
+            false => (self.exposed_io(), self.file_ns()),
+        };
         let part = if all > 0.0 { (time_ns / all).clamp(0.0, 1.0) } else { 0.0 };
         Worth { ns: (exposed.ns as f64 * part) as i64, ..exposed }
+    }
+
+    /// The same of calls that write or synchronise: a training stands for what its own thread writes, whatever readers do.
+    pub fn written_out(&self, time_ns: f64) -> Worth {
+        let is_put = |function: &Function| function.class == "write" || function.class == "sync";
+        let all = self.calls_where(is_put).time_ns;
+        if !self.stands() || all <= 0.0 {
+            return self.shared_out(time_ns);
+        }
+        let part = (time_ns / all).clamp(0.0, 1.0);
+        let others = self.shared_out(((all - self.all_written()) * part).max(0.0));
+        Worth { ns: (self.written_ns() as f64 * part) as i64 + others.ns, exposed: true }
+    }
+
+    fn all_written(&self) -> f64 {
+        self.summary.training.iter().filter_map(|group| group.written_ns).sum::<i64>() as f64
     }
 
     /// Summed time of calls on files.

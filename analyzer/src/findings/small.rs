@@ -22,6 +22,7 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
     let fixed = (small.time_ns - small.bytes * ns_a_byte).max(0.0);
     let of_time = part(small.time_ns, all.time_ns).unwrap_or(0.0);
     let of_small = part(fixed, small.time_ns).unwrap_or(0.0);
+    let worth = if class == "write" { case.written_out(fixed) } else { case.shared_out(fixed) };
     Judgement {
         measures: vec![
             case.calls(small.count),
@@ -35,7 +36,7 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
             Unit::Share.text(of_time),
             Unit::Share.text(of_small)
         ),
-        worth: Some(case.shared_out(fixed)),
+        worth: Some(worth),
         evidence: evidence(case, class),
         ..Judgement::default()
     }

@@ -12,7 +12,7 @@ use super::intervals::{Interval, Lists, Set, unite};
 use super::kinds::{KindTraits, directions};
 use super::shared_sweep::SharedSweep;
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
-use crate::catalog::{Catalog, FILE_NONE, is_stored};
+use crate::catalog::{Catalog, FILE_NONE, SOCKET, is_stored};
 use crate::filter::Filter;
 use crate::scan::Consumer;
 use crate::unit::{Seen, Unit};
@@ -24,10 +24,15 @@ pub struct Counter<'a> {
     kinds: Vec<KindTraits>,
     /// True if a file is one, and no pipe.
     stored: Vec<bool>,
+    /// The number of what is called a socket, whichever it is.
+    socket: Option<u32>,
     /// By file, of its name.
     hashes: Vec<u64>,
     /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
     last_user: Vec<u32>,
+    /// By file, the last batch that wrote to it, and the last that read it.
+    moved_in: Vec<[u32; 2]>,
+    batches: u32,
     lists: Lists,
     lanes: LanePart,
     /// Passes through files of the batch being read.
@@ -65,8 +70,11 @@ impl<'a> Counter<'a> {
             sweep,
             kinds: Vec::new(),
             stored: Vec::new(),
+            socket: None,
             hashes: Vec::new(),
             last_user: Vec::new(),
+            moved_in: Vec::new(),
+            batches: 0,
             lists: Default::default(),
             lanes: LanePart::default(),
             passes: Passes::default(),
@@ -117,9 +125,12 @@ impl<'a> Counter<'a> {
         let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
         if largest(&batch.file).max(source) >= self.stored.len() {
             let paths = self.catalog.files_from(self.stored.len());
+            let socket = paths.iter().position(|path| **path == *SOCKET).map(|at| (self.stored.len() + at) as u32);
+            self.socket = self.socket.or(socket);
             self.stored.extend(paths.iter().map(|path| is_stored(path)));
             self.hashes.extend(paths.iter().map(|path| name_hash(path)));
             self.last_user.resize(self.stored.len(), u32::MAX);
+            self.moved_in.resize(self.stored.len(), [0; 2]);
             lengthen(&mut self.counted.files, self.stored.len());
         }
         lengthen(&mut self.counted.processes, batch.proc as usize + 1);
@@ -139,6 +150,7 @@ impl Consumer for Counter<'_> {
         self.counted.access.ready();
         self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
         self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
+        self.see_moves(batch);
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -189,6 +201,31 @@ impl Consumer for Counter<'_> {
 }
 
 impl Counter<'_> {
+    /// Notes which files a batch reads and writes: what a call that opens or closes one is for shows in what follows it.
+    fn see_moves(&mut self, batch: &Batch) {
+        self.batches += 1;
+        for (&kind, &file) in batch.kind.iter().zip(&batch.file) {
+            let traits = self.kinds[kind as usize];
+            if traits.io && matches!(traits.class, Class::Read | Class::Write) {
+                self.moved_in[file as usize][(traits.class == Class::Read) as usize] = self.batches;
+            }
+        }
+    }
+
+    /// True if a call on a file is for writing it: of those that move nothing, where its batch writes the file and reads none
+    /// of it.
+    #[inline(always)]
+    fn puts(&self, traits: KindTraits, file: u32) -> bool {
+        match traits.class {
+            Class::Write | Class::Sync => true,
+            Class::Metadata => {
+                let [written, read] = self.moved_in[file as usize];
+                written == self.batches && read != self.batches
+            }
+            _ => false,
+        }
+    }
+
     #[inline(always)]
     fn event(&mut self, batch: &Batch, i: usize, process: &mut ProcessCount, thread: &mut ThreadCount) {
         let kind = batch.kind[i] as usize;
@@ -220,6 +257,9 @@ impl Counter<'_> {
         let (mut read, mut written) = directions(traits.class, moved);
         if traits.io && stored {
             self.lanes.push(self.lane, Track::Io, interval);
+            if self.puts(traits, file) {
+                self.lanes.push(self.lane, Track::Put, interval);
+            }
             thread.does_io = true;
             thread.requests += traits.requests as u64;
             thread.bytes_read += read;
@@ -229,6 +269,9 @@ impl Counter<'_> {
             self.span(traits, interval, thread);
         } else if traits.idle || traits.io && traits.class == Class::Read {
             self.lanes.push(self.lane, Track::Idle, interval);
+            if Some(file) != self.socket {
+                self.lanes.push(self.lane, Track::Piped, interval);
+            }
             process.idle_ns += dur as u64;
             if read > 0 {
                 thread.taken += 1;
@@ -237,6 +280,7 @@ impl Counter<'_> {
         }
         if !stored && written > 0 {
             thread.handed += 1;
+            thread.handed_by_socket += (Some(file) == self.socket) as u64;
             self.lanes.push(self.lane, Track::Hand, interval);
         }
         // Where nothing was moved, a position says nothing of the file: it may lie behind its end.

@@ -116,6 +116,8 @@ pub struct ThreadCount {
     /// Messages taken from pipes and sockets, and handed to them.
     pub taken: u64,
     pub handed: u64,
+    /// Of those handed over, the ones through sockets.
+    pub handed_by_socket: u64,
     /// Waits for batches that spans tell of.
     pub batches: u64,
     /// First start and last end of spans of a training: waits for batches, compute.
@@ -136,6 +138,7 @@ impl Default for ThreadCount {
             requests: 0,
             taken: 0,
             handed: 0,
+            handed_by_socket: 0,
             batches: 0,
             spans_from: i64::MAX,
             spans_to: i64::MIN,
@@ -154,6 +157,7 @@ impl ThreadCount {
         self.requests += other.requests;
         self.taken += other.taken;
         self.handed += other.handed;
+        self.handed_by_socket += other.handed_by_socket;
         self.batches += other.batches;
         self.spans_from = self.spans_from.min(other.spans_from);
         self.spans_to = self.spans_to.max(other.spans_to);

@@ -192,7 +192,9 @@ fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
     rows.extend(is_worth_a_row.then(|| part("    readers starting", starting)));
     rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
     rows.extend(communicated.filter(|ns| *ns > trained / 100).map(|ns| part("  waiting for each other", ns)));
-    let saved: i64 = groups.iter().map(|group| group.checkpoint_ns).sum();
+    let written: i64 = groups.iter().filter_map(|group| group.written_ns).sum();
+    rows.extend((written > trained / 100).then(|| part("  writing files", written)));
+    let saved: i64 = groups.iter().filter_map(|group| group.checkpoint_ns).sum();
     // Saved within the training or after it: no part that would add up with the others.
     rows.extend((saved > 0).then(|| of_runs("checkpoints", saved)));
     rows

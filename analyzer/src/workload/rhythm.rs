@@ -324,6 +324,11 @@ fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f
     waits.then(|| wall / batches.max(1.0))
 }
 
+/// The time in which a trainer neither waited nor wrote. What it saves the benchmark writes too.
+pub fn computed(group: &RankGroup) -> Option<i64> {
+    Some(group.trained_ns - group.waited_ns? - group.written_ns.unwrap_or(0))
+}
+
 /// No span says when there is computing.
 fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
     if let Some(beat) = shape.beat {
@@ -337,11 +342,15 @@ fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &
         }
         return;
     }
-    let trained = job.groups.iter().filter_map(|group| Some(group.trained_ns - group.waited_ns?)).max();
+    let trained = job.groups.iter().filter_map(computed).max();
     let steps = shape.samples * shape.epochs.value as f64 / (batch * job.ranks()) as f64;
     if let Some(busy) = trained.filter(|busy| *busy > 0) {
         let each = seconds(busy as f64 / steps.max(1.0));
-        return entries.likely("train.computation_time", each, "training less its waits, to each step");
+        return entries.likely(
+            "train.computation_time",
+            each,
+            "training less its waits and its own writing, to each step",
+        );
     }
     if let Some(each) = kept_waiting(job, set, shape, batch) {
         let evidence = "readers wait most of the time: for a trainer, that nothing else tells of";

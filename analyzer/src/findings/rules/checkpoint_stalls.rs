@@ -1,6 +1,6 @@
 //! Training stands while it is saved.
 
-use super::super::case::{Case, Judgement, Worth};
+use super::super::case::{Case, Judgement, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::steps::StepUse;
@@ -11,7 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "5 % of the steps or more is spent saving, with nothing computed",
+    asks: "5 % of the steps or more is spent saving, with nothing computed; where no span tells of steps, 5 % of the training in \
+        which its own thread writes large files",
     silences: &[],
     silences_rules: &[],
     remedy: "save asynchronously, to local storage first and drain, or less often",
@@ -23,6 +24,9 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     let share = case.step_share(|sum| sum.checkpoint_ns);
+    if let Some(found) = inferred(case).filter(|_| share.is_none()) {
+        return found;
+    }
     let saved: i64 = case.summary.steps.iter().map(|row| row.sum.checkpoint_ns).sum();
     let ns = saved / case.summary.steps.len().max(1) as i64;
     let row = |row: &StepUse| {
@@ -43,4 +47,26 @@ fn judge(case: &Case) -> Judgement {
         decide: "spans of checkpoints and of waits for batches tell it: dliotrace.torch.instrument() records both",
         ..Judgement::default()
     }
+}
+
+/// Where no span tells of steps and of checkpoints: what a trainer's own thread writes, if most of it goes to large files.
+fn inferred(case: &Case) -> Option<Judgement> {
+    let (trained, saved) = (case.waited()?.trained_ns, &case.summary.checkpoints);
+    let ns = case.written_ns();
+    if !saved.inferred || saved.files == 0 || 2 * saved.time_ns < ns as u64 {
+        return None;
+    }
+    let share = part(ns as f64, trained as f64);
+    Some(Judgement {
+        measures: vec![case.at_least("share", share)],
+        says: format!(
+            "{} of the training ({}) went by while its own thread wrote and synchronised files, large ones for the most part",
+            time(ns as f64),
+            Unit::Share.text(share.unwrap_or(0.0))
+        ),
+        worth: Some(Worth { ns, exposed: true }),
+        evidence: vec![format!("{} large files, {} written", grouped(saved.files), bytes(saved.bytes_written as f64))],
+        confidence: Some(Confidence::Inferred),
+        ..Judgement::default()
+    })
 }

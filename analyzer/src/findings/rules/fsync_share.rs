@@ -31,7 +31,7 @@ fn judge(case: &Case) -> Judgement {
             many(syncs.count, "synchronisation", "synchronisations"),
             Unit::Share.text(share)
         ),
-        worth: Some(case.shared_out(syncs.time_ns)),
+        worth: Some(case.written_out(syncs.time_ns)),
         evidence: syncs.rows,
         ..Judgement::default()
     }

@@ -30,6 +30,9 @@ fn judge(case: &Case) -> Judgement {
     let overlap = exposed.filter(|_| reads && own.is_none());
     let overlap = overlap.and_then(|exposed| part((spent.io_ns - exposed) as f64, spent.io_ns as f64));
     let worth = exposed.map_or_else(|| case.exposed_io(), |ns| Worth { ns, exposed: true });
+    // A trainer that reads for itself reads before it trains and writes after it, too.
+    let waited = case.waited().filter(|_| own.is_some());
+    let worth = Worth { ns: waited.map_or(worth.ns, |waited| worth.ns.min(waited.waited_ns)), ..worth };
     let says = match (own, overlap) {
         (Some(own), _) => format!("{} of the bytes were read by the trainer's own thread", Unit::Share.text(own)),
         (None, share) => {

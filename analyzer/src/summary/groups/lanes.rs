@@ -40,9 +40,13 @@ pub enum Track {
     Take,
     /// Waits in which the program finds that there is no next batch; they are waits as well.
     Vain,
+    /// Of the calls on files, those that write and synchronise, and those that open, close or ask about what is only written.
+    Put,
+    /// Of the calls that wait for others, all but those on sockets.
+    Piped,
 }
 
-pub const TRACKS: usize = 9;
+pub const TRACKS: usize = 11;
 
 type Tracks = [Vec<Interval>; TRACKS];
 
@@ -92,6 +96,9 @@ pub struct Overlap {
     pub since_ready: Option<Since>,
     /// And since its process handed its last message over.
     pub since_end: Option<Since>,
+    /// The time the first one wrote and synchronised after the second one's first event, and after its last.
+    pub put_after_first: i64,
+    pub put_after_last: i64,
 }
 
 /// The overlap of two lanes after a moment, and how much of the first one's track lies after it.
@@ -131,7 +138,8 @@ impl Overlap {
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct LaneMeasure {
     pub lengths: [i64; TRACKS],
-    pub compute_and_io: i64,
+    /// Its training, where spans have its computing or its waits.
+    pub own: Option<Own>,
     /// Its steps, where spans have its waits for batches.
     pub steps: Steps,
     /// First start and last end of what its tracks hold.
@@ -141,17 +149,66 @@ pub struct LaneMeasure {
     pub last_hand_ts: Option<i64>,
     /// Start of its first call that waits for others or hands a message over once its process has taken its last message.
     pub after_takes_ts: Option<i64>,
+    /// The time it wrote and synchronised after that.
+    #[serde(default)]
+    pub put_after_takes: i64,
     /// Times of [`WORK_NS`] and more in which it waited for nobody, between two of its calls that wait for others, since
     /// its process took its first message.
     #[serde(default)]
     pub works: u64,
-    /// By lane of an ancestor, or of the own process: with the waits it says of itself, and with its idle calls.
-    pub with: BTreeMap<LaneId, [Overlap; 2]>,
+    /// By lane of an ancestor, or of the own process: with the waits it says of itself, with its idle calls, and with those
+    /// of them that are on no socket.
+    pub with: BTreeMap<LaneId, [Overlap; WAITS]>,
 }
 
 impl LaneMeasure {
     pub fn of(&self, track: Track) -> i64 {
         self.lengths[track as usize]
+    }
+}
+
+/// What a thread that trains did from its first span of computing or of waiting to the last of these, beside both.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Own {
+    /// In calls on files that read, or ask about what is read, and in no checkpoint.
+    pub read: i64,
+    /// In those that write and synchronise.
+    pub put: i64,
+    /// In calls that wait for others.
+    pub idle: i64,
+    /// The end of the last span.
+    to: i64,
+    /// The same times before the earliest span so far.
+    before: [i64; 3],
+}
+
+impl Own {
+    /// Takes what lies before the last horizon and behind this one.
+    fn pass(own: &mut Option<Own>, passed: &Tracks) {
+        let of = |track: Track| &passed[track as usize];
+        let spans = [of(Track::Wait).as_slice(), of(Track::Compute)];
+        let last = || spans.iter().filter_map(|list| list.last()).map(|it| it.end).max();
+        let Some(mut found) = own.or_else(|| last().map(|to| Own { to, ..Own::default() })) else { return };
+        let mut beside = spans.concat();
+        // What follows the last span is left out as what lies beside one is.
+        beside.push(Interval { start: found.to, end: i64::MAX });
+        unite(&mut beside);
+        let mut not_reading = [&beside[..], of(Track::Put), of(Track::Save)].concat();
+        unite(&mut not_reading);
+        let lists =
+            [without(of(Track::Io), &not_reading), without(of(Track::Put), &beside), without(of(Track::Idle), &beside)];
+        let first = spans.iter().filter_map(|list| list.first()).map(|it| it.start).min();
+        let mut after = [0; 3];
+        for ((list, before), after) in lists.iter().zip(&mut found.before).zip(&mut after) {
+            if let Some(first) = first {
+                *after = std::mem::take(before) + tail(list, first);
+                *before = length(list) - tail(list, first);
+            } else {
+                *before += length(list);
+            }
+        }
+        let [read, put, idle] = after;
+        *own = Some(Own { read: found.read + read, put: found.put + put, idle: found.idle + idle, ..found });
     }
 }
 
@@ -173,12 +230,16 @@ struct Lane {
     ready: Option<(i64, i64)>,
     /// True if it was noted what there was after its process's last message.
     has_end: bool,
-    /// The earliest start so far of a call that waits for others or hands a message over.
-    earliest: Option<i64>,
+    /// The earliest start so far of a call that waits for others or hands a message over, and how long it wrote after that.
+    earliest: Option<(i64, i64)>,
     /// The start of the earliest call so far that waits for others, and the works after it.
     works_to: Option<i64>,
     works: u64,
 }
+
+/// The tracks whose overlap with other lanes is measured.
+const WAITS_OF: [Track; WAITS] = [Track::Wait, Track::Idle, Track::Piped];
+pub const WAITS: usize = 3;
 
 /// All that was measured of lanes.
 #[derive(Default, Serialize, Deserialize)]
@@ -431,8 +492,8 @@ impl Lane {
         for track in 0..TRACKS {
             self.measure.lengths[track] += length(&self.passed[track]);
         }
-        let [wait, compute, save, io, _, comm, _, _, vain] = &self.passed;
-        self.measure.compute_and_io += shared(compute, io);
+        Own::pass(&mut self.measure.own, &self.passed);
+        let [wait, compute, save, io, _, comm, _, _, vain, ..] = &self.passed;
         self.measure.steps.pass(horizon, [compute, comm, save, wait, io], vain);
     }
 
@@ -455,6 +516,11 @@ impl Lane {
         (first.unwrap_or(i64::MAX), last.unwrap_or(i64::MIN))
     }
 
+    /// The part of a track after a moment that no horizon before the last one lies behind.
+    fn after(&self, track: Track, ts: i64) -> i64 {
+        self.before[track as usize] + tail(&self.passed[track as usize], ts)
+    }
+
     /// Looks for its first wait or message after the last one that its process took.
     fn see_after(&mut self, last_take: Option<i64>) {
         if self.measure.after_takes_ts.is_some() {
@@ -463,14 +529,16 @@ impl Lane {
         let from = last_take.unwrap_or(i64::MIN);
         let calls = [Track::Idle, Track::Hand].map(|track| &self.passed[track as usize]);
         let first = |list: &Vec<Interval>| list.get(list.partition_point(|it| it.start < from)).map(|it| it.start);
-        self.earliest = calls.into_iter().filter_map(first).min().or(self.earliest);
+        let earliest = calls.into_iter().filter_map(first).min();
+        self.earliest = earliest.map(|ts| (ts, self.after(Track::Put, ts))).or(self.earliest);
         self.decide_after(last_take);
     }
 
     /// What is earliest once it is known which was its process's last message stays so.
     fn decide_after(&mut self, last_take: Option<i64>) {
         if self.measure.after_takes_ts.is_none() && last_take.is_some() {
-            self.measure.after_takes_ts = self.earliest;
+            self.measure.after_takes_ts = self.earliest.map(|(ts, _)| ts);
+            self.measure.put_after_takes = self.earliest.map_or(0, |(_, put)| put);
         }
     }
 
@@ -511,16 +579,20 @@ impl Lane {
         self.measure
     }
 
-    /// Adds what this lane shares with another one's waits, and with its idle calls.
-    fn meet(&self, other: &Lane, overlaps: [Overlap; 2], moments: (Option<i64>, Option<i64>)) -> [Overlap; 2] {
-        let (ready, end) = moments;
+    /// Adds what this lane shares with another one's waits of each kind.
+    fn meet(
+        &self,
+        other: &Lane,
+        mut overlaps: [Overlap; WAITS],
+        (ready, end): (Option<i64>, Option<i64>),
+    ) -> [Overlap; WAITS] {
         let (first, last) = self.reach();
         let is_new = last == self.measure.last_ts;
         let hand = self.passed[Track::Hand as usize].last().map(|interval| interval.end);
         let new_hand = hand.filter(|_| hand == self.measure.last_hand_ts);
-        let mut both = [Track::Wait, Track::Idle].into_iter().zip(overlaps).map(|(track, mut overlap)| {
+        for (track, overlap) in WAITS_OF.into_iter().zip(&mut overlaps) {
             let theirs = &other.passed[track as usize];
-            let after = |ts: i64| other.before[track as usize] + tail(theirs, ts);
+            let after = |ts: i64| other.after(track, ts);
             let since = |ts: i64| Since {
                 after: after(ts),
                 io: overlap.io + shared_after(theirs, &self.passed[Track::Io as usize], ts),
@@ -533,12 +605,13 @@ impl Lane {
             overlap.idle += shared(theirs, &self.passed[Track::Idle as usize]);
             if is_new {
                 overlap.after_last = after(last);
+                overlap.put_after_last = other.after(Track::Put, last);
             }
             overlap.after_first = after(first);
+            overlap.put_after_first = other.after(Track::Put, first);
             overlap.after_last_hand = new_hand.map(after).or(overlap.after_last_hand);
-            overlap
-        });
-        [both.next().unwrap_or_default(), both.next().unwrap_or_default()]
+        }
+        overlaps
     }
 }
 

@@ -15,12 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::beside::Beside;
-use super::lanes::{LaneMeasure, Overlap, Track, WORK_NS};
+use super::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
 use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
-use crate::catalog::{Catalog, Kind, Origin, Process};
+use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::{Counted, ThreadCount};
+use crate::summary::counted::{Counted, FileCount, ThreadCount};
 use crate::summary::intervals::Set;
+use crate::summary::report::checkpoints::LARGE;
 
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -62,7 +63,13 @@ pub struct RankGroup {
     /// In spans of communication.
     #[serde(default)]
     pub communicated_ns: i64,
-    pub checkpoint_ns: i64,
+    /// In spans of checkpoints; `null` where none tells of them and large files were written.
+    #[serde(default)]
+    pub checkpoint_ns: Option<i64>,
+    /// The trainer's own thread in writes and synchronisations while it trained, beside neither compute nor a wait; `null` where
+    /// calls were not recorded.
+    #[serde(default)]
+    pub written_ns: Option<i64>,
     /// I/O of the trainer and its readers beside its compute; `null` where computing is not known, or where several trainers
     /// belong to one group of processes.
     #[serde(default)]
@@ -194,17 +201,20 @@ struct Scene<'a> {
     waited_ns: i64,
     /// True if calls were recorded.
     knows_calls: bool,
+    /// True if spans tell of checkpoints, or nothing was written that could be one.
+    knows_saving: bool,
     /// True if no window cuts off how the run began.
     knows_start: bool,
     /// The run's first event: a process begins before its own.
     run_start: i64,
 }
 
-/// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls.
+/// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls, all or those that are on no socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Basis {
     Spans = 0,
     Idle = 1,
+    Piped = 2,
 }
 
 /// Every trainer of a trace with its readers; none where nothing tells of training.
@@ -228,6 +238,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let kinds = catalog.kinds();
     let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));
     let (torch, by_rhythm) = (tells_of_torch(catalog, &kinds), false);
+    let saves = lanes.values().any(|lane| lane.of(Track::Save) > 0);
     let scene = Scene {
         processes,
         parents,
@@ -241,6 +252,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         knows_computing,
         waited_ns: analysis.measured.measures.of(Set::Wait),
         knows_calls,
+        knows_saving: saves || knows_calls && !writes_much(catalog, counted),
         knows_start,
         run_start: analysis.bounds().map_or(i64::MIN, |(start, _)| start),
     };
@@ -258,6 +270,12 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         true => (others, works),
         false => (works, others),
     }
+}
+
+/// True if a file is large enough for a checkpoint, of what the run wrote and did not make for itself to read.
+fn writes_much(catalog: &Catalog, counted: &Counted) -> bool {
+    let is_large = |count: &FileCount| count.bytes_written >= LARGE && !counted.generated.has(count);
+    (0u32..).zip(&counted.files).any(|(number, count)| is_large(count) && is_stored(&catalog.path(number)))
 }
 
 /// True if a file is memory of PyTorch's.
@@ -349,14 +367,18 @@ impl Scene<'_> {
         let lane = &self.lanes[&trainer];
         let thread = self.thread(trainer);
         let process = &self.processes[trainer.proc as usize];
-        let basis = if lane.of(Track::Wait) > 0 { Basis::Spans } else { Basis::Idle };
-        let readers = self.readers(trainer, trainers, basis);
+        let by_spans = lane.of(Track::Wait) > 0;
+        let (basis, readers) = match by_spans {
+            true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
+            false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
+        };
         let spans = (thread.spans_from, thread.spans_to);
         let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(trainer, &readers)? };
         let wait = Wait::of(self, trainer, basis, &readers);
+        let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
-        let is_held = trainers.len() > 1 && communicated > 0 && basis == Basis::Spans;
+        let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let held = || (lane.of(Track::Wait) + communicated).min(self.waited_ns);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
         Some(RankGroup {
@@ -366,7 +388,7 @@ impl Scene<'_> {
             tid: trainer.tid,
             rank: process.rank,
             trainer: self.names[trainer.proc as usize].clone(),
-            inferred: basis == Basis::Idle,
+            inferred: !by_spans,
             torch: self.torch,
             start_ts: from,
             startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
@@ -378,7 +400,8 @@ impl Scene<'_> {
             held_ns: is_held.then(held),
             computed_ns: (computed > 0).then_some(computed),
             communicated_ns: communicated,
-            checkpoint_ns: lane.of(Track::Save),
+            checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
+            written_ns: self.knows_calls.then_some(written),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
@@ -392,6 +415,30 @@ impl Scene<'_> {
         let own = group_of(proc);
         let of_it = trainers.iter().filter(|trainer| group_of(**trainer) == own);
         self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
+    }
+
+    /// Where all that readers hand over goes through pipes, what their trainer waits for on a socket comes from somebody else.
+    fn waits_for(&self, trainer: LaneId, readers: Vec<Reading>, trainers: &BTreeSet<u32>) -> (Basis, Vec<Reading>) {
+        let others: BTreeSet<u32> =
+            readers.iter().map(|reader| reader.lane.proc).filter(|proc| *proc != trainer.proc).collect();
+        let sum = |of: fn(&ThreadCount) -> u64| others.iter().map(|&proc| self.sum(proc, of)).sum::<u64>();
+        match (sum(|thread| thread.handed), sum(|thread| thread.handed_by_socket)) {
+            (1.., 0) => (Basis::Piped, self.readers(trainer, trainers, Basis::Piped)),
+            _ => (Basis::Idle, readers),
+        }
+    }
+
+    /// The time a trainer wrote while it trained: by its spans, or from its readers' first event until it had done with the
+    /// last message, or they had ended.
+    fn written(&self, trainer: LaneId, readers: &[Reading]) -> i64 {
+        let lane = &self.lanes[&trainer];
+        if let Some(own) = lane.own {
+            return own.put;
+        }
+        let overlaps = || readers.iter().map(|reader| &reader.overlap);
+        let after_takes = if lane.after_takes_ts.is_some() { lane.put_after_takes } else { 0 };
+        let after = overlaps().map(|overlap| overlap.put_after_last).min().unwrap_or(0).max(after_takes);
+        overlaps().map(|overlap| overlap.put_after_first).max().unwrap_or(0) - after
     }
 
     /// From the first event of the first reader to when the trainer has done with the last message: readers may have made it
@@ -452,7 +499,8 @@ impl Scene<'_> {
         let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
         found.retain(|reader| reader.bytes as f64 >= most * READER_MIN || self.requests(reader.lane));
         let own = self.thread(trainer).bytes_read;
-        let reads_itself = own > 0 || self.requests(trainer) && found.is_empty();
+        // What a trainer that nobody marks reads itself is no batch: those come from whom it was inferred from.
+        let reads_itself = !self.by_rhythm && (own > 0 || self.requests(trainer) && found.is_empty());
         if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
             let overlap =
                 self.lanes[&trainer].with.get(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
@@ -521,24 +569,37 @@ impl Wait {
     fn of(scene: &Scene, trainer: LaneId, basis: Basis, readers: &[Reading]) -> Wait {
         let lane = &scene.lanes[&trainer];
         let reads_itself = readers.iter().any(|reader| reader.lane == trainer);
+        let others: Vec<&Reading> = readers.iter().filter(|reader| reader.lane != trainer).collect();
         let waited = match basis {
-            Basis::Spans => lane.of(Track::Wait),
+            Basis::Spans => Some(lane.of(Track::Wait)),
             // Of what it did while its readers lived and worked: one that starts or ends them waits for something else.
-            Basis::Idle if !reads_itself => {
-                let first = readers.iter().map(|reader| reader.overlap.after_first).max();
-                let after_hand = |reader: &Reading| scene.after_last_hand(reader, trainer, basis);
-                let last = readers.iter().map(|reader| after_hand(reader).unwrap_or(reader.overlap.after_last)).min();
-                let Some((first, last)) = first.zip(last) else { return Wait::default() };
-                first - last
-            }
-            // It reads when it needs something, and nothing computes meanwhile.
-            Basis::Idle => {
-                let exposed = lane.of(Track::Io) - lane.compute_and_io;
-                return Wait { waited: Some(exposed), shares: Some(Shares { start: 0, io: exposed }) };
+            _ => {
+                let first = others.iter().map(|reader| reader.overlap.after_first).max();
+                let after_hand = |reader: &&Reading| scene.after_last_hand(reader, trainer, basis);
+                let last = others.iter().map(|reader| after_hand(reader).unwrap_or(reader.overlap.after_last)).min();
+                let waited = first.zip(last).map(|(first, last)| first - last);
+                // Where spans say when it trains, it waits in that time, and not while it computes.
+                match lane.own {
+                    Some(own) => return Wait::beside(own, waited, reads_itself, &others),
+                    None => waited,
+                }
             }
         };
+        let Some(waited) = waited else { return Wait::default() };
         let shares = shared_out(waited, readers).or_else(|| scene.none_reads(trainer, readers));
         Wait { waited: Some(waited), shares }
+    }
+
+    /// Of a trainer whose spans say when it computes: it waits for others, and reads itself when it needs something.
+    fn beside(own: Own, waited: Option<i64>, reads_itself: bool, others: &[&Reading]) -> Wait {
+        let idle = waited.map_or(0, |waited| waited.min(own.idle));
+        if waited.is_none() && !reads_itself {
+            return Wait::default();
+        }
+        let read = if reads_itself { own.read } else { 0 };
+        let shares = if idle > 0 { shared_out(idle, others) } else { Some(Shares::default()) };
+        let shares = shares.map(|shares| Shares { io: shares.io + read, ..shares });
+        Wait { waited: Some(idle + read), shares }
     }
 }
 
@@ -550,8 +611,8 @@ impl Scene<'_> {
 }
 
 /// The parts of a wait, as large as those of its readers' busy time.
-fn shared_out(waited: i64, readers: &[Reading]) -> Option<Shares> {
-    let sum = |of: fn(&Reading) -> i64| readers.iter().map(of).sum::<i64>();
+fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Option<Shares> {
+    let sum = |of: fn(&Reading) -> i64| readers.iter().map(|reader| of(reader.borrow())).sum::<i64>();
     let busy = sum(|reader| reader.overlap.busy());
     let start = sum(|reader| reader.overlap.starting()).clamp(0, busy.max(0));
     let io = sum(|reader| reader.overlap.working_io());

@@ -17,7 +17,9 @@ impl Section for Training {
     const MEANING: &'static str = "\
         Training: a trainer is a process with spans of compute, or with spans that wait for the next batch (called \
         fetch, or as PyTorch's and Lightning's profilers call it). It trains from the start of the first of these \
-        spans to the end of the last; what went by before is its start-up. Waited: the union of its waits. Readers: \
+        spans to the end of the last; what went by before is its start-up. Waited: the union of its waits; where spans \
+        tell of computing alone, the time in which its own thread reads files or waits for its readers, within the \
+        training and beside no compute. Readers: \
         threads that read files in the trainer's process or in those below it; what they do is not the trainer's \
         waiting. Starting, in I/O, elsewhere: the wait, shared out as the time that readers were busy before they took \
         the task of their first batch, then in calls on files, then with something else, while their trainer waited; a \
@@ -26,7 +28,8 @@ impl Section for Training {
         messages on pipes or sockets from readers of its own program and works for 1 ms or more after one in four of \
         them at least (or for half of its time; a parent that only gathers what its pool makes trains nothing, nor \
         does a program that is neither Python, Julia nor a launcher's rank), and waits where its first thread waits \
-        for messages, locks or children (not where it sleeps) from their first event to their last message; it trains \
+        for messages, locks or children (not where it sleeps) from their first event to their last message (not on \
+        sockets, where readers hand over through pipes only: others answer there); it trains \
         on until, with the last message taken, it next waits for somebody, or its readers have ended. What it costs to \
         take a batch over once its message is there (copying, unpickling) is no waiting there: a program's own clock \
         around its loader shows more. Held: ranks that talk to one another wait for the slowest of them; what waits of \
@@ -41,7 +44,9 @@ impl Section for Training {
         `start_ts`, `startup_ns` (since the process began, in the run; `null` under a filter of time, which cuts that \
         off), `trained_ns`, `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, \
         readers starting, then in I/O and busy elsewhere), `held_ns` (what waits of any rank cost it at most; `null` \
-        of one that talks to no other), `computed_ns`, `communicated_ns`, `checkpoint_ns`, `overlap` (`both_ns`, \
+        of one that talks to no other), `computed_ns`, `communicated_ns`, `checkpoint_ns` (in \
+        spans of checkpoints; `null` where none tells of them and files of 1 MiB or more were written), `written_ns` (its \
+        own thread in writes and synchronisations while it trained, beside neither compute nor a wait), `overlap` (`both_ns`, \
         `compute_only_ns`, `io_only_ns`, `neither_ns`; `null` where computing is not known or trainers share a group), \
         `batches` (waits that spans tell of), `epochs` (from the first that spans number to the last), `readers` (a \
         list: `proc`, `pid`, `tid`, `name`, `bytes_read`, `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the \
@@ -69,6 +74,7 @@ impl Section for Training {
             "elsewhere",
             "held",
             "computed",
+            "wrote",
             "checkpoints",
         ];
         let mut grid = Grid::new(&heads);
@@ -80,7 +86,7 @@ impl Section for Training {
             let waits = [group.wait_io_ns, group.wait_elsewhere_ns];
             // Of one that talks to no other there is nothing to know.
             let held = group.held_ns.map_or("-".into(), |ns| time(ns as f64));
-            let after = [group.computed_ns, Some(group.checkpoint_ns)];
+            let after = [group.computed_ns, group.written_ns, group.checkpoint_ns];
             let cells = [name, rank].into_iter().chain(before.map(known)).chain(waits.map(known));
             grid.row(cells.chain([held]).chain(after.map(known)).collect());
         }

@@ -44,6 +44,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
             sentences.push(waits.answer());
             sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
+            sentences.extend(waits.stood());
             sentences.extend(waits.beside(summary.time.start_ts));
             sentences.push(volume(summary));
         }
@@ -181,7 +182,7 @@ impl Waits<'_> {
     fn slowest(&self) -> Option<String> {
         let several = self.groups.len() > 1;
         let most = self.groups.iter().max_by_key(|group| group.waited_ns.unwrap_or(0)).filter(|_| several)?;
-        let who = most.rank.map_or_else(|| format!("process {}", most.pid), |rank| format!("rank {rank}"));
+        let who = self.called(most);
         let of = |group: &RankGroup| share(group.waited_ns.unwrap_or(0), group.trained_ns);
         let differ = self.groups.iter().any(|group| of(group) != of(most));
         differ.then(|| format!("{who}, {}", of(most)))
@@ -235,6 +236,24 @@ impl Waits<'_> {
         (inferred && through_pipes && self.part(self.waited) >= FREE).then_some(
             "Unpickling a batch counts as training: a clock around the loader's next batch shows a longer wait.",
         )
+    }
+
+    /// What trainers write themselves, where that is worth a word: of the one that does longest.
+    fn stood(&self) -> Option<String> {
+        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        let written = most.written_ns?;
+        if (written as f64) < FREE * most.trained_ns as f64 {
+            return None;
+        }
+        let who = if self.groups.len() > 1 { self.called(most) } else { "training".into() };
+        let (stood, part) = (time(written as f64), share(written, most.trained_ns));
+        let others = if self.groups.len() > 1 { " Others that wait for it stand with it." } else { "" };
+        let saves = format!("{who} stood for {stood} ({part}) while its own thread wrote and synchronised files.");
+        Some(saves[..1].to_uppercase() + &saves[1..] + others)
+    }
+
+    fn called(&self, group: &RankGroup) -> String {
+        group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"))
     }
 
     fn readers(&self) -> String {
