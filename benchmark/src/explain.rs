@@ -17,7 +17,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = system::run_in_front(&mut command) {
+    if let Err(error) = system::run_in_front(&command) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

@@ -1,15 +1,17 @@
 //! The calls of the operating system that the standard library has no words for. Every `unsafe` here is one libc call.
 
 use dlio_schemas::process_stat::ProcessStat;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The time of the first request to stop, in milliseconds of the monotonic clock; 0 before.
@@ -83,16 +85,62 @@ fn send(child: libc::pid_t, signal: libc::c_int) {
     unsafe { libc::kill(child, signal) };
 }
 
+/// Standard descriptors that were closed when this program was started, a bit each, and whether SIGPIPE was ignored: before
+/// `main` the runtime opens the one on /dev/null, and ignores the other.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+static IGNORED_PIPE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_START: extern "C" fn() = look_at_start;
+
+extern "C" fn look_at_start() {
+    // SAFETY: asks for flags, and changes nothing.
+    let is_closed = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } < 0;
+    CLOSED.store((0..3).filter(is_closed).map(|fd| 1 << fd).sum(), Ordering::Relaxed);
+    IGNORED_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+/// The command as it would start without us: with our environment in its order and what the command adds behind it, with the
+/// standard descriptors that we were given, and with SIGPIPE as we were given it.
+fn unaltered(command: &Command) -> Command {
+    let mut plain = Command::new(command.get_program());
+    plain.args(command.get_args());
+    let changed: Vec<_> = command.get_envs().collect();
+    let changes = |name: &OsStr| changed.iter().any(|(changed, _)| *changed == name);
+    let kept = std::env::vars_os().filter(|(name, _)| !changes(name));
+    let added = changed.iter().filter_map(|(name, value)| Some((name.to_os_string(), value.as_ref()?.to_os_string())));
+    let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let entries: Vec<CString> = kept.chain(added).filter_map(|pair| CString::new(entry(pair)).ok()).collect();
+    let environment: Vec<usize> = entries.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect();
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated, and what the environment points to
+    // belongs to the closure.
+    unsafe {
+        plain.pre_exec(move || {
+            let _held = &entries;
+            libc::environ = environment.as_ptr().cast_mut().cast();
+            for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) >> fd & 1 == 1) {
+                libc::close(fd);
+            }
+            if IGNORED_PIPE.load(Ordering::Relaxed) {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            Ok(())
+        });
+    }
+    plain
+}
+
 /// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
-/// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us.
-/// Returns its number and how it ended.
-pub fn run_in_front(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+/// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us, and
+/// what else it would see (see [`unaltered`]). Returns its number and how it ended.
+pub fn run_in_front(command: &Command) -> io::Result<(u32, ExitStatus)> {
     let listen = |signal| {
         let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
     };
     HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(listen);
-    let mut child = command.spawn()?;
+    let mut child = unaltered(command).spawn()?;
     // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
     HANDED_ON.into_iter().for_each(listen);
     let id = child.id() as libc::pid_t;

@@ -809,16 +809,52 @@ fn ctrl_c_at_a_terminal_comes_to_a_traced_command_once() {
     assert_eq!(number("count"), Some(2));
 }
 
+/// The outputs of a line of bash where `$TRACE` stands before a command, without a tracer there and with it.
+fn without_and_with(folder: &Folder, line: &str) -> [String; 2] {
+    ["", "$DLIO trace -q -- "].map(|trace| {
+        let mut command = Command::new("bash");
+        command.args(["-c", &line.replace("$TRACE ", trace)]).env("DLIO", env!("CARGO_BIN_EXE_dlio"));
+        command.env("DLIO_LIB", stand_in(folder)).current_dir(folder.path());
+        let output = command.output().unwrap();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat()
+    })
+}
+
 #[test]
 fn what_is_ignored_before_a_tracer_is_ignored_behind_it() {
     let folder = Folder::new("ignored");
-    let line = "trap '' INT HUP; $DLIO trace -q -- grep SigIgn /proc/self/status";
-    let mut command = Command::new("bash");
-    command.args(["-c", line]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).env("DLIO_LIB", stand_in(&folder));
-    let printed = stdout(&command.current_dir(folder.path()).output().unwrap());
-    let ignored = u64::from_str_radix(printed.split_whitespace().nth(1).unwrap(), 16).unwrap();
-    // Signals 1 and 2.
-    assert_eq!(ignored & 3, 3, "{printed}");
+    for signals in ["INT HUP", "PIPE HUP USR1", "PIPE", ""] {
+        let line = format!("[ -z '{signals}' ] || trap '' {signals}; $TRACE grep -E 'Sig(Ign|Blk)' /proc/self/status");
+        let [plain, traced] = without_and_with(&folder, &line);
+        assert!(plain.contains("SigIgn:") && plain == traced, "{signals}: {plain} and {traced}");
+    }
+    let [plain, traced] =
+        without_and_with(&folder, "trap '' PIPE; $TRACE yes 2>said | head -1; echo ${PIPESTATUS[0]}; cat said");
+    assert!(plain.contains("Broken pipe") && plain == traced, "{plain} and {traced}");
+}
+
+#[test]
+fn what_is_closed_before_a_tracer_is_closed_behind_it() {
+    let folder = Folder::new("closed");
+    for closed in ["", "<&-", ">&-", "2>&-", "<&- 2>&-"] {
+        let line = format!("$TRACE ls /proc/self/fd {closed} | wc -l; $TRACE cat {closed} < /dev/null; echo $?");
+        let [plain, traced] = without_and_with(&folder, &line);
+        assert_eq!(plain, traced, "{closed}");
+    }
+    let [plain, traced] = without_and_with(&folder, "$TRACE /bin/echo x >&-; echo $?; $TRACE cat <&-; echo $?");
+    assert!(plain.contains("Bad file descriptor") && plain == traced, "{plain} and {traced}");
+}
+
+#[test]
+fn the_environment_behind_a_tracer_is_in_its_order() {
+    let folder = Folder::new("environment");
+    let [plain, traced] = without_and_with(&folder, "env -i Z=1 B=2 _=x A=3 DLIO=$DLIO DLIO_LIB=$DLIO_LIB $TRACE env");
+    let kept: String =
+        traced.lines().filter(|line| !line.starts_with("DLIO_TRACE_")).map(|l| l.to_string() + "\n").collect();
+    assert!(
+        plain.starts_with("Z=1\nB=2\n") && kept.replace("LD_PRELOAD=", "\0").split('\0').next() == Some(&plain),
+        "{traced}"
+    );
 }
 
 /// Lines of prose end where the next word has no room, or a paragraph ends.
