@@ -48,7 +48,7 @@ pub struct Options {
     /// Record until a process's trace has this size, then count as `--mode summary` does
     #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
-    /// Record only files that match; may be repeated
+    /// Record only files that match: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a folder; may be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
     /// Leave out files that match; may be repeated
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.form().is_some() {
         command.env(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
-    let (pid, status) = match system::run_in_front(&mut command) {
+    let (pid, status) = match system::run_in_front(&command) {
         Ok(ended) => ended,
         Err(error) => return Ok(not_started(program, &error)),
     };
@@ -128,7 +128,8 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
     if !options.quiet {
-        report(&folder, &before, &recorded, loading, options, stranded.is_some());
+        let remains = Remains { images: &recorded, lost, is_elsewhere: stranded.is_some() };
+        report(&folder, &before, &remains, loading, options);
     }
     // Processes say so themselves, where their standard error is still open at the end.
     if lost > 0 {
@@ -337,17 +338,32 @@ fn many(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// `recorded` are the images as their processes left them: by now they may lie in other files.
-fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, options: &Options, is_elsewhere: bool) {
+/// What a command left.
+struct Remains<'a> {
+    /// As their processes left them: by now they may lie in other files.
+    images: &'a Images,
+    /// Events.
+    lost: u64,
+    /// True if some could not be carried to the trace folder.
+    is_elsewhere: bool,
+}
+
+fn report(folder: &Path, before: &Images, remains: &Remains, loading: Loading, options: &Options) {
     let is_all = options.all || asked(env::ALL).is_some_and(|all| all != "0");
     let new = new_images(folder, before);
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
-            Loading::Works if is_elsewhere => {}
+            Loading::Works if remains.is_elsewhere => {}
             Loading::Works => match options.included() {
                 Some(patterns) => {
-                    terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {patterns}"));
+                    let patterns = environment::patterns_from_here(patterns.as_ref());
+                    let shown = patterns.to_string_lossy().replace(':', ", ");
+                    terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {shown}"));
+                    terminal::warn(
+                        "      A pattern is held against the whole path: `*` stays within a folder, `**` crosses folders",
+                    );
+                    terminal::warn("      (`dlio trace --help-env`). Without --include everything is recorded.");
                 }
                 None if is_all => terminal::warn("dlio: nothing was recorded: the program made no call that is"),
                 None => {
@@ -366,7 +382,7 @@ fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, o
     }
     let files = || new.values().flatten();
     let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
-    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(recorded), human(bytes)));
+    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(remains.images), human(bytes)));
     let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
     // One that has ended in this moment has taken its ring away before.
     let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
@@ -377,13 +393,14 @@ fn report(folder: &Path, before: &Images, recorded: &Images, loading: Loading, o
             "      {more} processes outlived the command: what they do until they end will be there too"
         )),
     }
+    let there = if remains.lost > 0 { "what found room is there" } else { "all that was recorded is there" };
     match ended.len() {
         0 => {}
-        1 => terminal::warn(
-            "      1 process ended by a signal or past the C library, or found no room for its trace; all it recorded is there",
-        ),
+        1 => terminal::warn(format_args!(
+            "      1 process ended by a signal or past the C library, or found no room for its trace; {there}"
+        )),
         more => terminal::warn(format_args!(
-            "      {more} processes ended by a signal or past the C library, or found no room for their traces; all they recorded is there"
+            "      {more} processes ended by a signal or past the C library, or found no room for their traces; {there}"
         )),
     }
     if !before.is_empty() {

@@ -80,13 +80,13 @@ pub const VARIABLES: &[Variable] = &[
         name: INCLUDE,
         values: "GLOB[:GLOB...]",
         default: "",
-        meaning: "Record only these files. `**` crosses folders; a relative pattern is resolved where the program starts.",
+        meaning: "Record only these files. `*`, `?` and `[a-z]` stay within a folder, `**` crosses folders, `{a,b}` is one of these, and a folder has all that lies below it. A relative pattern counts from where the program starts. Names are those that a program uses, made absolute, through links or not.",
     },
     Variable {
         name: EXCLUDE,
         values: "GLOB[:GLOB...]",
         default: "",
-        meaning: "Leave these files out, on top of what is left out anyway.",
+        meaning: "Leave these files out, on top of what is left out anyway. A pattern is as for DLIO_TRACE_INCLUDE.",
     },
     Variable {
         name: ALL,

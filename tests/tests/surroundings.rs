@@ -249,3 +249,54 @@ fn interpreters_show_their_data_and_not_themselves() {
         assert!(files.len() <= MORE, "{name} shows {} files: {files:#?}", files.len());
     }
 }
+
+#[test]
+fn a_pattern_means_the_same_however_it_is_spelled() {
+    let sandbox = Sandbox::new("surroundings.patterns").unwrap();
+    let work = sandbox.work();
+    fs::create_dir_all(work.join("data/deep")).unwrap();
+    fs::create_dir(work.join("other")).unwrap();
+    std::os::unix::fs::symlink("data", work.join("link")).unwrap();
+    for file in ["data/a.txt", "data/b.txt", "data/deep/c.txt", "other/a.txt"] {
+        fs::write(work.join(file), file).unwrap();
+    }
+    let below_root = work.strip_prefix("/").unwrap().display().to_string();
+    // Where it is run, what is asked for, and the files that are read then.
+    let cases = [
+        (".", "data/*.txt", "data/a.txt data/b.txt"),
+        (".", "./data/*.txt", "data/a.txt data/b.txt"),
+        ("other", "../data//*.txt", "data/a.txt data/b.txt"),
+        (".", "data/", "data/a.txt data/b.txt data/deep/c.txt"),
+        (".", "{data/[b-z],other/?}.txt", "data/b.txt other/a.txt"),
+        ("/", "WORK/data/**", "data/a.txt data/b.txt data/deep/c.txt"),
+        (".", "link/**", "data/a.txt data/b.txt data/deep/c.txt"),
+    ];
+    for (place, pattern, expected) in cases {
+        let pattern = pattern.replace("WORK", &below_root);
+        for (way, others) in [("--include", false), ("--exclude", true)] {
+            let trace = sandbox.root().join("patterns");
+            let mut command = Command::new(artefacts::command("dlio").unwrap());
+            command
+                .args(["trace", "-q", "--format", "native", "-o"])
+                .arg(&trace)
+                .args([way, &pattern, "--", "sh", "-c"]);
+            let script =
+                "cd \"$0\" && cat ./data/a.txt data/b.txt other/../data/deep/c.txt; cd other && cat ../other/a.txt";
+            command.arg(script).arg(&work).current_dir(work.join(place));
+            command.env("DLIO_LIB", artefacts::library().unwrap());
+            let run = command.output().unwrap();
+            assert!(run.status.success(), "{}", text(&run.stderr));
+            let all = ["data/a.txt", "data/b.txt", "data/deep/c.txt", "other/a.txt"];
+            let read = |file: &str| expected.split(' ').any(|one| one == file) != others;
+            let expected: BTreeSet<String> = all.into_iter().filter(|file| read(file)).map(String::from).collect();
+            let seen = seen::read(&trace);
+            let found: BTreeSet<String> = seen
+                .named("read")
+                .filter_map(|event| Path::new(event.file.as_deref()?).strip_prefix(&work).ok())
+                .map(|file| file.display().to_string())
+                .collect();
+            assert_eq!(found, expected, "{way} {pattern} in {place}");
+            let _ = fs::remove_dir_all(&trace);
+        }
+    }
+}

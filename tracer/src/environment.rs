@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::env;
@@ -47,9 +48,25 @@ pub fn remember(config: &Config) {
     CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
 }
 
-/// A list of patterns as the programs take it that `dlio trace` starts, wherever they run.
+/// A list of patterns as the programs take it that `dlio trace` starts, wherever they run. A pattern that leads through a link
+/// stands there as the kernel names its folder, too: a program that works in that one opens files below it.
 pub fn patterns_from_here(list: &OsStr) -> OsString {
-    OsString::from_vec(filter::absolute(list.as_bytes(), &config::working_dir()))
+    let absolute = filter::absolute(list.as_bytes(), &config::working_dir());
+    let mut patterns: Vec<Vec<u8>> = Vec::new();
+    for pattern in absolute.split(|&byte| byte == b':').filter(|pattern| !pattern.is_empty()) {
+        let named = named_by_the_kernel(pattern).filter(|named| named != pattern && !named.contains(&b':'));
+        patterns.extend([pattern.to_vec()].into_iter().chain(named));
+    }
+    OsString::from_vec(patterns.join(&b':'))
+}
+
+/// A pattern with the folders before its first wildcard as the kernel names them, as far as they are there.
+fn named_by_the_kernel(pattern: &[u8]) -> Option<Vec<u8>> {
+    let literal = pattern.iter().position(|byte| b"*?[".contains(byte)).unwrap_or(pattern.len());
+    let ends = (1..=literal).rev().filter(|end| matches!(pattern.get(*end), None | Some(b'/')));
+    let found = |end: usize| Some((Path::new(OsStr::from_bytes(&pattern[..end])).canonicalize().ok()?, end));
+    let (folder, end) = ends.into_iter().find_map(found).filter(|_| pattern.starts_with(b"/"))?;
+    Some([folder.as_os_str().as_bytes(), &pattern[end..]].concat())
 }
 
 /// The variable and its value by which the programs that `dlio trace` starts need not ask what machine this is. `folder` is

@@ -153,9 +153,72 @@ pub fn absolute(list: &[u8], cwd: &[u8]) -> Vec<u8> {
 
 fn patterns(list: &[u8], cwd: &[u8]) -> Vec<Vec<u8>> {
     let parts = list.split(|&byte| byte == b':').filter(|part| !part.is_empty());
-    parts
-        .map(|part| if part[0] == b'/' || part.starts_with(b"**") { part.to_vec() } else { [cwd, b"/", part].concat() })
-        .collect()
+    parts.flat_map(|part| alternatives(part.to_vec())).map(|part| tidied(&part, cwd)).collect()
+}
+
+/// Patterns of one list at most: beyond that braces are what they are.
+const ALTERNATIVES_MAX: usize = 1000;
+
+/// What braces stand for: `{a,b}.txt` is `a.txt` and `b.txt`. Braces without a comma are no more than that.
+fn alternatives(pattern: Vec<u8>) -> Vec<Vec<u8>> {
+    let (mut open, mut done) = (vec![pattern], Vec::new());
+    while let Some(pattern) = open.pop() {
+        match braces(&pattern).filter(|_| open.len() + done.len() < ALTERNATIVES_MAX) {
+            Some((before, words, behind)) => {
+                open.extend(words.into_iter().rev().map(|word| [before, word, behind].concat()));
+            }
+            None => done.push(pattern),
+        }
+    }
+    done
+}
+
+/// The first braces with a comma: what stands before them, the words in them, and what stands behind.
+fn braces(pattern: &[u8]) -> Option<(&[u8], Vec<&[u8]>, &[u8])> {
+    let is = |byte: u8| move |at: &usize| pattern[*at] == byte;
+    (0..pattern.len()).filter(is(b'{')).find_map(|open| {
+        let (mut depth, mut start, mut words) = (0, open + 1, Vec::new());
+        for at in open + 1..pattern.len() {
+            match pattern[at] {
+                b'{' => depth += 1,
+                b'}' if depth > 0 => depth -= 1,
+                b'}' => {
+                    words.push(&pattern[start..at]);
+                    return (words.len() > 1).then(|| (&pattern[..open], words, &pattern[at + 1..]));
+                }
+                b',' if depth == 0 => {
+                    words.push(&pattern[start..at]);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        None
+    })
+}
+
+/// A pattern as names of files are: absolute, with no component that may go. One that begins with `**` begins anywhere.
+fn tidied(pattern: &[u8], cwd: &[u8]) -> Vec<u8> {
+    let parts_of = |text| <[u8]>::split(text, |&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    let is_anywhere = pattern.starts_with(b"**");
+    let mut parts: Vec<&[u8]> = Vec::new();
+    if !is_anywhere && pattern[0] != b'/' {
+        parts.extend(parts_of(cwd));
+    }
+    for part in parts_of(pattern) {
+        match parts.last() {
+            _ if part != b".." => parts.push(part),
+            Some(above) if above.iter().any(|byte| b"*?[".contains(byte)) || *above == b".." => parts.push(part),
+            Some(_) => drop(parts.pop()),
+            // Above the root is the root.
+            None => {}
+        }
+    }
+    match parts.as_slice() {
+        [] => b"/**".to_vec(),
+        parts if is_anywhere => parts.join(&b'/'),
+        parts => [b"/", &parts.join(&b'/')[..]].concat(),
+    }
 }
 
 /// Bytes of a part behind its slash, or of an ending, by which most paths are told from all of them at once.
@@ -267,8 +330,8 @@ fn is_shared_object(name: &[u8]) -> bool {
     })
 }
 
-/// `*` and `?` stay within a component, `**` crosses them, `**/` stands for any number of whole ones; a pattern that names a
-/// folder takes what lies below it too. Of each kind of star only the last one is tried again: those before it have no choice
+/// `*`, `?` and `[a-z]` stay within a component, `**` crosses them, `**/` stands for any number of whole ones; a pattern that
+/// names a folder takes what lies below it too. Of each kind of star only the last one is tried again: those before it have no choice
 /// that it could not make up for. So this takes neither stack nor more than a moment, whatever the pattern.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let (mut next, mut at) = (0, 0);
@@ -288,14 +351,18 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
             star = Some((next, at));
             continue;
         }
-        let fits = match (rest.first(), path.get(at)) {
+        // How many bytes of the pattern stand for this one.
+        let taken = match (rest.first(), path.get(at)) {
             (None, None | Some(b'/')) => return true,
-            (Some(b'?'), Some(byte)) => *byte != b'/',
-            (Some(expected), Some(found)) => expected == found,
-            _ => false,
+            (Some(b'?'), Some(byte)) => (*byte != b'/').then_some(1),
+            (Some(b'['), Some(byte)) if let Some(class) = Class::first_of(rest) => {
+                class.has(*byte).then_some(class.width)
+            }
+            (Some(expected), Some(found)) => (expected == found).then_some(1),
+            _ => None,
         };
-        if fits {
-            (next, at) = (next + 1, at + 1);
+        if let Some(taken) = taken {
+            (next, at) = (next + taken, at + 1);
         } else if let Some((behind, tried)) =
             star.filter(|(_, tried)| path.get(*tried).is_some_and(|&byte| byte != b'/'))
         {
@@ -313,6 +380,38 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
+/// One of several bytes: `[abc]`, `[a-z]`, `[!0-9]`.
+struct Class<'a> {
+    ranges: &'a [u8],
+    is_without: bool,
+    /// Bytes of the pattern.
+    width: usize,
+}
+
+impl Class<'_> {
+    /// `None` where a bracket is no more than that: without its end, or with a slash before it.
+    fn first_of(pattern: &[u8]) -> Option<Class<'_>> {
+        let is_without = matches!(pattern.get(1), Some(b'!' | b'^'));
+        let start = if is_without { 2 } else { 1 };
+        // A closing bracket that comes first is one of them.
+        let length = 1 + pattern.get(start + 1..)?.iter().position(|&byte| byte == b']')?;
+        let ranges = &pattern[start..start + length];
+        (!ranges.contains(&b'/')).then_some(Class { ranges, is_without, width: start + length + 1 })
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        let mut rest = self.ranges;
+        let mut is_in = false;
+        while let [first, behind @ ..] = rest {
+            (is_in, rest) = match behind {
+                [b'-', last, behind @ ..] => (is_in || (*first..=*last).contains(&byte), behind),
+                _ => (is_in || *first == byte, behind),
+            };
+        }
+        byte != b'/' && is_in != self.is_without
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +425,11 @@ mod tests {
         let cases = [
             ("data/**:/scratch:**/*.h5", "/home/u", "/home/u/data/**:/scratch:**/*.h5"),
             ("", "/home/u", ""),
-            ("a::b", "/", "//a://b"),
+            ("a::b", "/", "/a:/b"),
+            ("./a/*.txt:../b/:/c//d/./e", "/home/u", "/home/u/a/*.txt:/home/b:/c/d/e"),
+            ("../../../a:x*/../b:**/../c", "/home/u", "/a:/home/u/x*/../b:**/../c"),
+            (".:/", "/", "/**:/**"),
+            ("{a,b{1,2},}.txt:{x}", "/d", "/d/a.txt:/d/b1.txt:/d/b2.txt:/d/.txt:/d/{x}"),
             ("data/**", "/home/a:b", "data/**"),
         ];
         for (list, cwd, expected) in cases {
@@ -348,6 +451,16 @@ mod tests {
             ("/data", "/database", false),
             ("/data/img_??", "/data/img_07", true),
             ("**/*.h5", "/a/b/c.h5", true),
+            ("/d/[ab].txt", "/d/b.txt", true),
+            ("/d/[ab].txt", "/d/c.txt", false),
+            ("/d/x[0-9][!0-4]", "/d/x05", true),
+            ("/d/x[0-9][!0-4]", "/d/x04", false),
+            ("/d/*[^a]", "/d/aab", true),
+            ("/d[!a]b", "/d/b", false),
+            ("/d/[]x]", "/d/]", true),
+            ("/d/[-x]", "/d/-", true),
+            ("/d/[ab", "/d/[ab", true),
+            ("/d/[a/b]", "/d/[a/b]", true),
         ];
         for (pattern, path, expected) in cases {
             assert_eq!(matches(pattern.as_bytes(), path.as_bytes()), expected, "{pattern} {path}");
@@ -371,6 +484,9 @@ mod tests {
                 (0..=component).any(|at| means(&pattern[1..], &path[at..], false))
             }
             ([b'?', ..], [byte, ..]) if *byte != b'/' => on(1, 1),
+            ([b'[', ..], [byte, ..]) if let Some(class) = Class::first_of(pattern) => {
+                class.has(*byte) && on(class.width, 1)
+            }
             ([expected, ..], [found, ..]) if expected == found => on(1, 1),
             _ => false,
         }
@@ -388,7 +504,7 @@ mod tests {
         };
         let mut matched = 0;
         for _ in 0..100_000 {
-            let (pattern, path) = (word(b"/a*?*b/", 9), word(b"/ab/", 10));
+            let (pattern, path) = (word(b"/a*?*b/[]!", 11), word(b"/ab/", 10));
             let expected = means(&pattern, &path, true);
             let shown = || format!("{} {}", String::from_utf8_lossy(&pattern), String::from_utf8_lossy(&path));
             assert_eq!(matches(&pattern, &path), expected, "{}", shown());

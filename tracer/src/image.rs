@@ -215,8 +215,10 @@ fn refuse(folder: &[u8], errno: i32) {
     }
     let mut digits = [0; 20];
     let is_trace = folder == config::get().dir();
-    let (what, variable): (&[u8], &[u8]) =
-        if is_trace { (b"trace folder ", env::DIR.as_bytes()) } else { (b"folder of rings ", env::SPOOL.as_bytes()) };
+    let (what, variable): (&[u8], &[u8]) = match is_trace {
+        true => (b"trace folder ", b"DLIO_TRACE_DIR, or -o of dlio trace,"),
+        false => (b"folder of rings ", env::SPOOL.as_bytes()),
+    };
     engine::give_up(&[
         b"cannot write to the ",
         what,
@@ -225,7 +227,7 @@ fn refuse(folder: &[u8], errno: i32) {
         trouble::reason(errno, &mut digits),
         b"); this program runs untraced. Set ",
         variable,
-        b" to a folder you can write to.",
+        b" to a folder it can write to.",
     ]);
 }
 
