@@ -335,6 +335,11 @@ fn filters_that_nothing_passes_are_told_what_there_is() {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
         assert!(message.contains(&format!("dlio-analyze: No event passes the filters ({})", wrong[0])), "{message}");
     }
+    let path = column("select min(path) path from files where path like '/%'");
+    let (_, name) = path.rsplit_once('/').unwrap();
+    let message = unmatched(&[&trace, "--file", name]);
+    assert!(message.contains(&format!("whole path: --file '*/{name}' has ")), "{message}");
+    assert!(unmatched(&[&trace, "--file", "/nowhere/*"]).contains("whole path, such as /"));
     let unknown = refused(&[&trace, "--cat", "nosuch"]);
     assert!(unknown.contains("no event has the category nosuch (--cat); the trace has ") && unknown.contains("posix"));
     assert!(refused(&[&trace, "--cat", "nosuch", "--chrome", "/dev/null", "--force"]).contains("category nosuch"));

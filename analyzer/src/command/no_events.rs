@@ -1,6 +1,9 @@
 //! The answer where no event passes the filters: which filters, and what there is instead.
 
+use std::sync::Arc;
+
 use dlio_schemas::ops::Layer;
+use glob::Pattern;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
@@ -128,15 +131,40 @@ fn sentence(
         String::new()
     };
     format!(
-        "No event passes the filters ({}). The trace has {} of {}; process ids {}{ranks}; it begins at {} and takes {}.{counted}",
+        "No event passes the filters ({}). The trace has {} of {}; process ids {}{ranks}; it begins at {} and takes {}.{counted}{}",
         filters(arguments).join(", "),
         many(all.events, "event", "events"),
         categories.join(", "),
         numbers(processes.iter().map(|process| process.pid)),
         moment(first),
         time((last - first) as f64),
+        of_files(&arguments.file, &trace.catalog.files()),
     )
 }
+
+/// What `--file` would have to say, where no file of the trace is as it says.
+fn of_files(patterns: &[Pattern], files: &[Arc<str>]) -> String {
+    let fits =
+        |patterns: &[Pattern]| files.iter().filter(|file| patterns.iter().any(|pattern| pattern.matches(file))).count();
+    if patterns.is_empty() || fits(patterns) > 0 {
+        return String::new();
+    }
+    let from_anywhere =
+        |pattern: &Pattern| Pattern::new(&format!("*/{}", pattern.as_str().trim_start_matches("./"))).ok();
+    let looser: Vec<Pattern> = patterns.iter().filter_map(from_anywhere).collect();
+    let spelled = |patterns: &[Pattern]| {
+        patterns.iter().map(|pattern| format!("--file '{pattern}'")).collect::<Vec<_>>().join(" ")
+    };
+    let paths: Vec<_> =
+        files.iter().filter(|file| file.starts_with('/')).take(SHOWN_PATHS).map(|file| file.to_string()).collect();
+    let example = match fits(&looser) {
+        0 => format!(", such as {}", paths.join(", ")),
+        found => format!(": {} has {}", spelled(&looser), many(found as u64, "file", "files")),
+    };
+    format!(" --file is held against the whole path{}.", if paths.is_empty() { String::new() } else { example })
+}
+
+const SHOWN_PATHS: usize = 3;
 
 /// Categories that events of the trace have.
 fn categories(all: &All, trace: &Trace) -> Vec<String> {
