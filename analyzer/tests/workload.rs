@@ -527,3 +527,69 @@ fn a_training_lasts_until_its_last_batch_is_computed_and_reads_what_its_readers_
     let computed: f64 = found["train.computation_time"].0.parse().unwrap();
     assert!((0.018..0.022).contains(&computed), "{found:#?}");
 }
+
+/// A message of a Python process: its length, then itself.
+fn message(process: &mut Script, op: Op, us: u64) {
+    process.call(op, "<pipe>", us, (POS_UNKNOWN, 4, 4)).call(op, "<pipe>", 1, (POS_UNKNOWN, 288, 288));
+}
+
+/// Two readers that make batches of four files, which their trainer takes by twos now and then; it computes 10 ms a batch and
+/// saves after every tenth for 200 ms.
+#[test]
+fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
+    const BATCHES: u64 = 40;
+    let folder = Folder::new("tasks");
+    let mut trainer = Script::new(100, 1);
+    trainer.at(8000);
+    for batch in 0..BATCHES {
+        // Of each eight the first two come together, and then nobody waits for the second.
+        match batch % 8 {
+            0 => [0; 2].iter().for_each(|_| message(&mut trainer, Op::READ, 100)),
+            1 => (),
+            _ => message(&mut trainer, Op::READ, 100),
+        }
+        trainer.rest(10_000);
+        if batch % 10 == 9 {
+            let path = format!("/no-such-data/model-{batch}.pt");
+            trainer.open(&path, 5).write(&path, 0, 8 * MIB, 50_000).call(Op::FSYNC, &path, 150_000, (0, 0, 0));
+            trainer.close(&path, 2);
+        }
+    }
+    trainer.call(Op::WAITPID, "", 1000, (0, 0, 0));
+    let end = trainer.now();
+    trainer.write_to(folder.path());
+    for number in 0..2 {
+        let mut reader = Script::new(200 + number as i32, 100);
+        for batch in (number..BATCHES).step_by(2) {
+            message(&mut reader, Op::READ, 20);
+            (0..4).for_each(|sample| {
+                reader.load(&file(batch * 4 + sample, "npy"), MIB, 500);
+            });
+            reader.call(Op::WRITE, "<pipe>", 10, (POS_UNKNOWN, 292, 292));
+            reader.at((batch + 2) * 10_000);
+        }
+        message(reader.at(end), Op::READ, 20);
+        reader.write_to(folder.path());
+    }
+    let found = derived(&folder, &[]);
+    values(&found, &[("reader.batch_size", "4"), ("reader.read_threads", "2"), ("workflow.checkpoint", "true")]);
+    assert_eq!(found["reader.batch_size"].1, "likely", "{found:#?}");
+    assert_eq!(found["checkpoint.steps_between_checkpoints"].0, "10", "{found:#?}");
+    let computed: f64 = found["train.computation_time"].0.parse().unwrap();
+    assert!((0.0095..0.0115).contains(&computed), "{found:#?}");
+}
+
+#[test]
+fn the_recipe_makes_its_data_in_a_run_of_its_own() {
+    let folder = Folder::new("recipe");
+    let mut program = Script::new(100, 1);
+    (0..32).for_each(|number| {
+        program.load(&file(number, "npy"), MIB, 300);
+    });
+    program.write_to(folder.path());
+    let yaml = printed(&[&folder.path().display().to_string(), "--workload", "-"]);
+    let typed: Vec<&str> = yaml.lines().filter(|line| line.starts_with("#   dlio bench ")).collect();
+    assert_eq!(typed.len(), 2, "{yaml}");
+    assert!(typed[0].contains("generate_data=true") && typed[0].contains("train=false"), "{yaml}");
+    assert!(!typed[0].contains("--trace") && typed[1].contains("--trace="), "{yaml}");
+}

@@ -110,6 +110,16 @@ impl<'a> Job<'a> {
         if piped.is_empty() { own().collect() } else { piped }
     }
 
+    /// Of those that a process took, the ones that begin a message. Python's processes send its length before each, in 4 bytes.
+    pub fn messages(&self, proc: u32) -> Vec<&'a Mark> {
+        const LENGTH: u64 = 4;
+        let taken = self.taken(proc);
+        let lengths: Vec<&Mark> = taken.iter().filter(|mark| mark.bytes == LENGTH).copied().collect();
+        let follow =
+            taken.windows(2).any(|pair| pair.iter().all(|mark| mark.bytes == LENGTH && mark.tid == pair[0].tid));
+        if lengths.is_empty() || follow { taken } else { lengths }
+    }
+
     /// Marks of one kind in order of time. What is waited for and computed in an evaluation is no training.
     pub fn marks(&self, what: What) -> impl Iterator<Item = &'a Mark> {
         let steps = matches!(what, What::Fetch | What::Compute);

@@ -176,7 +176,8 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
     let mut head = vec![
         format!("The I/O of {}, derived from its trace {}.", name(job), typed.join(" ")),
         String::new(),
-        format!("  dlio bench workload={file}{option}                          # makes its data where there are none"),
+        // A run that makes its data first would be traced with that, and unlike the original.
+        format!("  dlio bench workload={file}{option} {MAKES_DATA}"),
         format!("  dlio bench workload={file}{option} --trace=bench-trace"),
         format!("  dlio-analyze {} --compare bench-trace --similarity", typed.join(" ")),
         String::new(),
@@ -198,6 +199,10 @@ fn head(job: &Job, typed: &[String], file: &str, lacking: Vec<String>) -> Vec<St
     head.extend(lacking);
     head
 }
+
+/// What a run is told that makes the data and does nothing else.
+const MAKES_DATA: &str =
+    "++workload.workflow.generate_data=true ++workload.workflow.train=false ++workload.workflow.checkpoint=false";
 
 /// What the trainer, or the program that reads, is called.
 fn name(job: &Job) -> String {

@@ -70,16 +70,29 @@ fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
         entries.guess("reader.batch_size", 1, "neither spans nor the rhythm of reads tell of batches");
         return 1;
     };
-    let batch = whole_batch(shape.samples / (steps.value * job.ranks()) as f64);
-    // Pauses tell it about; of the sizes that fit, the one that leaves out fewest samples is meant.
-    let batch =
-        if steps.confidence == Confidence::Certain { batch } else { filling(batch, shape.samples, job.ranks()) };
-    let confidence = steps.confidence.min(shape.samples_per_file.confidence);
+    let average = shape.samples / (steps.value * job.ranks()) as f64;
+    // Pauses tell it about, and of batches taken together they show fewer steps; of the sizes that fit, the one that leaves
+    // out fewest samples is meant.
+    let batch = match (shape.task, steps.confidence) {
+        (Some(task), _) => task,
+        (None, Confidence::Certain) => whole_batch(average),
+        _ => filling(average.round().max(1.0) as u64, shape.samples, job.ranks()),
+    };
+    let is_about = (batch as f64 - average).abs() <= ABOUT * average;
+    let sure = if is_about || shape.task.is_some() || steps.confidence == Confidence::Certain {
+        Confidence::Certain
+    } else {
+        Confidence::Guess
+    };
+    let confidence = steps.confidence.min(shape.samples_per_file.confidence).min(sure);
     let evidence = format!("{:.0} samples of an epoch in {} steps ({})", shape.samples, steps.value, steps.evidence);
     entries.add("reader.batch_size", batch, confidence, evidence);
     evaluated_batch(job, shape, batch, confidence, entries);
     batch
 }
+
+/// A batch that pauses tell of is likely where it is off by so much at most.
+const ABOUT: f64 = 0.1;
 
 /// Samples of a batch, where so many come to a step on average: a last batch that is not full makes the others seem smaller.
 fn whole_batch(average: f64) -> u64 {
@@ -140,9 +153,9 @@ fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
 
 /// Of batches about as large as this, the one whose whole steps leave out fewest samples; the nearest of several.
 fn filling(batch: u64, samples: f64, ranks: u64) -> u64 {
-    const ABOUT: f64 = 0.25;
+    const AROUND: f64 = 0.25;
     let samples = samples.round() as u64;
-    let (least, most) = ((batch as f64 * (1.0 - ABOUT)).floor(), (batch as f64 * (1.0 + ABOUT)).ceil());
+    let (least, most) = ((batch as f64 * (1.0 - AROUND)).floor(), (batch as f64 * (1.0 + AROUND)).ceil());
     let sizes = (least.max(1.0) as u64)..=(most as u64);
     sizes.min_by_key(|size| (samples % (size * ranks), size.abs_diff(batch))).unwrap_or(batch)
 }

@@ -52,6 +52,8 @@ pub struct Shape {
     pub samples: f64,
     /// Steps of an epoch on one rank.
     pub steps: Option<Derived>,
+    /// Samples of a batch, where no span tells of steps and the tasks of readers do.
+    pub task: Option<u64>,
     /// Pauses between samples and batches, where no span says it.
     pub beat: Option<Beat>,
     pub peek: Option<Peek>,
@@ -107,12 +109,26 @@ impl Shape {
         let spoken = samples_per_file.value as f64 * set.files.len() as f64;
         let samples = if job.samples > 0 { job.samples as f64 * trained / epochs.value as f64 } else { spoken };
         let beat = if fetched.is_none() { rhythm(job, set, traversal) } else { None };
-        let steps = fetched.or_else(|| beaten(job, set, traversal, &epochs, samples, beat));
+        let task = if fetched.is_none() && job.samples == 0 { task(job, set, traversal) } else { None };
+        let beaten = || beaten(job, set, traversal, &epochs, samples, beat);
+        let by_tasks = task.map(|task| {
+            let steps = (samples / (task * job.ranks()) as f64).round().max(1.0);
+            Derived::new(
+                steps as u64,
+                Confidence::Likely,
+                format!("readers read {task} samples for each task they take"),
+            )
+        });
+        // Of batches that are taken together one pause tells of several steps.
+        let is_of_steps =
+            |steps: &Derived| beaten().is_none_or(|beaten| beaten.value as f64 >= 0.8 * steps.value as f64);
+        let beat = beat.filter(|_| by_tasks.as_ref().is_none_or(is_of_steps));
+        let steps = fetched.or(by_tasks).or_else(beaten);
         // Nobody takes more steps than there are samples: then those were no batches, and their pauses tell nothing.
         let is_possible = |steps: &Derived| steps.value as f64 <= samples.max(1.0);
         let beat = beat.filter(|_| steps.as_ref().is_none_or(is_possible));
         let steps = steps.filter(|steps| steps.confidence == Confidence::Certain || is_possible(steps));
-        Shape { traversal, epochs, files, samples_per_file, samples, steps, beat, peek, trained }
+        Shape { traversal, epochs, files, samples_per_file, samples, steps, task, beat, peek, trained }
     }
 }
 
@@ -174,6 +190,7 @@ fn is_streamed(read: &Moves) -> bool {
 fn epochs(job: &Job, set: &DataSet) -> Derived {
     let sizes: i64 = set.files.iter().map(|file| file.count.size.max(0)).sum();
     let times = set.bytes_read() as f64 / (sizes.max(1) as f64);
+    let times = as_often_as_opened(set, times);
     let evidence = format!("all files together are read {times:.2} times");
     // Loaders that are made anew for each pass begin to count again.
     let is_one_of_several = |epochs: u64| epochs == 1 && times >= 1.5;
@@ -185,6 +202,15 @@ fn epochs(job: &Job, set: &DataSet) -> Derived {
             Derived::new((times.round() as u64).max(1), confidence, evidence)
         }
     }
+}
+
+/// Some formats read a part of a file twice: of files that are read whole whenever they are opened, the opens tell how often.
+fn as_often_as_opened(set: &DataSet, times: f64) -> f64 {
+    const TWICE: f64 = 1.5;
+    let passes = set.used.passes.whole as f64;
+    let opened = passes / set.files.len().max(1) as f64;
+    let are_whole = passes >= 0.9 * set.used.opens.saturating_sub(set.used.passes.unread) as f64;
+    if are_whole && (opened..TWICE * opened).contains(&times) { opened } else { times }
 }
 
 /// Names like `img_07_of_16.npz` say how many there are.
@@ -260,6 +286,41 @@ pub fn reading_lanes(job: &Job, set: &DataSet) -> BTreeMap<(u32, i32), u64> {
     let its = job.observed.marks.iter().filter(|mark| mark.family == set.place);
     its.for_each(|mark| *lanes.entry((mark.proc, mark.tid)).or_default() += 1);
     lanes
+}
+
+/// Fewer tasks tell nothing.
+const TASKS_MIN: usize = 4;
+
+/// The samples that readers read for a task: from one message that they take to the next. `None` where most tasks are not
+/// alike, or each is one sample, of which a batch has any number.
+fn task(job: &Job, set: &DataSet, traversal: Traversal) -> Option<u64> {
+    let unit = match traversal {
+        Traversal::Opened => What::Pass,
+        Traversal::Visited => What::Run,
+        Traversal::Loaded | Traversal::Streamed => return None,
+    };
+    if job.observed.unmarked > 0 {
+        return None;
+    }
+    let trainers: BTreeSet<u32> = job.groups.iter().map(|group| group.proc).collect();
+    let readers: BTreeSet<u32> = job.groups.iter().flat_map(|group| &group.readers).map(|reader| reader.proc).collect();
+    let mut sizes = Vec::new();
+    for &reader in readers.difference(&trainers) {
+        let tasks: Vec<i64> = job.messages(reader).iter().map(|mark| mark.start).collect();
+        let mut counts = vec![0u64; tasks.len()];
+        let its = job.marks(unit).filter(|mark| mark.family == set.place && mark.proc == reader);
+        for mark in its {
+            if let Some(at) = tasks.partition_point(|start| *start <= mark.start).checked_sub(1) {
+                counts[at] += 1;
+            }
+        }
+        // The message that says that there is no more to do is no task.
+        sizes.extend(counts.into_iter().filter(|count| *count > 0));
+    }
+    sizes.sort_unstable();
+    let usual = sizes.get(sizes.len() / 2).copied().filter(|usual| *usual > 1)?;
+    let alike = sizes.iter().filter(|size| **size == usual).count();
+    (sizes.len() >= TASKS_MIN && alike * 2 > sizes.len()).then_some(usual)
 }
 
 /// Pauses of whoever reads alone, or of a trainer that takes what others read.
