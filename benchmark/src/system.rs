@@ -101,6 +101,8 @@ extern "C" fn look_at_start() {
     IGNORED_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
 }
 
+extern "C" fn outlast(_: libc::c_int) {}
+
 /// The command as it would start without us: with our environment in its order and what the command adds behind it, with the
 /// standard descriptors that we were given, and with SIGPIPE as we were given it.
 fn unaltered(command: &Command) -> Command {
@@ -140,6 +142,10 @@ pub fn run_in_front(command: &Command) -> io::Result<(u32, ExitStatus)> {
         set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
     };
     HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(listen);
+    if !is_ignored(libc::SIGXFSZ) {
+        // What we say afterwards may meet a log that can grow no more.
+        set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+    }
     let mut child = unaltered(command).spawn()?;
     // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
     HANDED_ON.into_iter().for_each(listen);

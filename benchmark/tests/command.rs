@@ -846,6 +846,16 @@ fn what_is_closed_before_a_tracer_is_closed_behind_it() {
 }
 
 #[test]
+fn a_log_that_is_full_changes_no_exit_code() {
+    let folder = Folder::new("full-log");
+    // Units of `ulimit -f` are 1024 bytes.
+    let line = "ulimit -f 1; head -c 1020 /dev/zero > log; $DLIO trace -- sh -c 'exit 5' 2>> log";
+    let mut command = Command::new("bash");
+    command.args(["-c", line]).env("DLIO", env!("CARGO_BIN_EXE_dlio")).env("DLIO_LIB", stand_in(&folder));
+    assert_eq!(command.current_dir(folder.path()).status().unwrap().code(), Some(5));
+}
+
+#[test]
 fn the_environment_behind_a_tracer_is_in_its_order() {
     let folder = Folder::new("environment");
     let [plain, traced] = without_and_with(&folder, "env -i Z=1 B=2 _=x A=3 DLIO=$DLIO DLIO_LIB=$DLIO_LIB $TRACE env");
