@@ -25,6 +25,8 @@ pub struct Access {
     pub keep_open: bool,
     /// Compare checksums also where that costs a pass over the sample.
     pub check: bool,
+    /// Samples are asked for by their numbers, in any order: nothing is read ahead of the first.
+    pub by_index: bool,
     /// Every read is one of all ranks, by MPI-IO.
     pub collective: bool,
 }

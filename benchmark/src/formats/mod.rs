@@ -352,6 +352,33 @@ mod tests {
     }
 
     #[test]
+    fn a_record_out_of_turn_is_read_alone_and_those_in_turn_through_windows() {
+        let folder = Folder::new("alone");
+        let layout =
+            layout(&folder, "{dataset: {format: tfrecord, num_samples_per_file: 300, record_length_bytes: 2500}}");
+        let (spec, _) = written(&layout);
+        let length = std::fs::metadata(&spec.path).unwrap().len();
+        let read = |by_index: bool, samples: &[u64]| {
+            let access = Access { by_index, ..Access::default() };
+            let mut reader = find("tfrecord").unwrap().reader(&layout.dataset, access);
+            reader.open(&spec.path).unwrap();
+            samples.iter().for_each(|sample| {
+                reader.sample(*sample).unwrap();
+                assert_eq!(reader.bytes().len(), 2500);
+            });
+            reader.take_moved()
+        };
+        let one = length / 300;
+        assert_eq!((read(true, &[7]), read(true, &[0]), read(true, &[299, 4, 100])), (one, one, 3 * one));
+        assert_eq!((read(false, &[0]), read(false, &[0, 299])), (1 << 18, (1 << 18) + one));
+        // Behind the first they come in turn.
+        assert_eq!((read(true, &[0, 1, 2]), read(true, &(0..300).collect::<Vec<_>>())), (one + (1 << 18), length));
+        let index = spec.index_path.clone();
+        std::fs::write(&index, std::fs::read_to_string(&index).unwrap().replace(&format!(" {one}\n"), "\n")).unwrap();
+        assert_eq!(read(true, &[7]), 1 << 18);
+    }
+
+    #[test]
     fn a_csv_grows_as_much_as_its_first_bytes() {
         for (element, compression) in [("uint8", "none"), ("uint8", "gzip"), ("int16", "none"), ("float32", "none")] {
             let folder = Folder::new("growth");

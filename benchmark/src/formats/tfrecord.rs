@@ -7,7 +7,7 @@
 //! ```
 
 use super::window::Window;
-use super::{Format, Output, Reader, content_of};
+use super::{Format, LARGE, Output, Reader, content_of};
 use crate::checksum::masked;
 use crate::config::Dataset;
 use crate::draft::Draft;
@@ -15,6 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input::{Access, Input};
 use crate::layout::FileSpec;
 use crate::store;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -146,17 +147,27 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// Reads records in order through a window of one transfer; a jump consults the index.
+/// The place of a record and its length, with the frame.
+type Places = Vec<(u64, u64)>;
+
+/// Places of records that a reader keeps, of all files it was in: 64 MiB. Beyond, it begins anew.
+const KEPT_PLACES: usize = 4 << 20;
+
+/// Reads records in order through a window of one transfer. One out of turn, and where samples are asked for by index the
+/// first of a file, is read by itself: the index says where it is and how long.
 #[derive(Default)]
 struct RecordReader {
     access: Access,
     input: Option<Input>,
     window: Window,
     next: u64,
+    /// Nothing was read since the file was opened.
+    fresh: bool,
     /// Bytes of the record behind its head, and of all of it: the window passed it last.
     record: usize,
     whole: usize,
-    offsets: Option<Vec<u64>>,
+    places: HashMap<PathBuf, Places>,
+    kept: usize,
     moved: u64,
 }
 
@@ -205,37 +216,56 @@ impl RecordReader {
         Failure::damaged(self.input().path(), format!("{what} (record {record} at byte {at})"))
     }
 
-    fn offset_of(&mut self, index: u64) -> Outcome<u64> {
-        if self.offsets.is_none() {
-            let path = self.input().path().to_path_buf();
-            let offsets = index_path(&path).map(|path| read_index(&path)).transpose()?.flatten();
-            self.offsets = Some(match offsets {
-                Some(offsets) => offsets,
+    fn place_of(&mut self, index: u64) -> Outcome<(u64, u64)> {
+        let path = self.input().path().to_path_buf();
+        if !self.places.contains_key(&path) {
+            let places = match index_path(&path).map(|path| read_index(&path)).transpose()?.flatten() {
+                Some(places) => places,
                 None => self.walk()?,
-            });
-        }
-        let offsets = self.offsets.as_ref().expect("loaded above");
-        match offsets.get(index as usize) {
-            Some(offset) => Ok(*offset),
-            None => {
-                let what = format!("sample {index} of {} does not exist", offsets.len());
-                Err(Failure::damaged(self.input().path(), what))
+            };
+            // A name and a place in the table cost something too.
+            let kept = places.len() + 16;
+            if self.kept + kept > KEPT_PLACES {
+                (self.places, self.kept) = (HashMap::new(), 0);
             }
+            self.kept += kept;
+            self.places.insert(path.clone(), places);
+        }
+        let places = self.places.get(&path).map_or(&[][..], Vec::as_slice);
+        match places.get(index as usize) {
+            Some(place) => Ok(*place),
+            None => Err(Failure::damaged(&path, format!("sample {index} of {} does not exist", places.len()))),
         }
     }
 
-    /// Offsets from the frames themselves, for data without an index.
-    fn walk(&mut self) -> Outcome<Vec<u64>> {
+    /// Makes the bytes of one record available and no more. A length that is not the record's is mended by what its head says.
+    fn go_to_record(&mut self, index: u64) -> Outcome<()> {
+        let (offset, length) = self.place_of(index)?;
+        self.go_to(offset, index);
         let input = self.input.as_mut().expect("a reader is opened before it reads");
-        let (mut at, mut offsets) = (0, Vec::new());
+        // Of an object a range says by itself whether it is there; a large one is asked about before it gets memory.
+        let there = match input.file().is_some() || length > LARGE {
+            true => input.length()?.saturating_sub(offset),
+            false => length,
+        };
+        let result = self.window.take(input, length.min(there) as usize);
+        self.moved += input.take_moved();
+        result
+    }
+
+    /// Places from the frames themselves, for data without an index.
+    fn walk(&mut self) -> Outcome<Places> {
+        let input = self.input.as_mut().expect("a reader is opened before it reads");
+        let (mut at, mut places) = (0u64, Vec::new());
         while at < input.length()? {
             let mut length = [0; 8];
             input.read_exact_at(at, &mut length)?;
-            offsets.push(at);
-            at = at.saturating_add(u64::from_le_bytes(length).saturating_add(FRAME));
+            let whole = u64::from_le_bytes(length).saturating_add(FRAME);
+            places.push((at, whole));
+            at = at.saturating_add(whole);
         }
         self.moved += input.take_moved();
-        Ok(offsets)
+        Ok(places)
     }
 }
 
@@ -250,25 +280,29 @@ fn index_path(path: &Path) -> Option<PathBuf> {
 }
 
 /// None where there is no index, or none that can be read.
-fn read_index(path: &Path) -> Outcome<Option<Vec<u64>>> {
+fn read_index(path: &Path) -> Outcome<Option<Places>> {
     let bytes = if store::is_object(path) { store::get(path)? } else { std::fs::read(path).ok() };
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    let offset = |line: &str| line.split_whitespace().next()?.parse().ok();
-    Ok(text.and_then(|text| text.lines().map(offset).collect()))
+    let place = |line: &str| {
+        let mut numbers = line.split_whitespace().map(str::parse);
+        // Without a length the head of the record says it.
+        Some((numbers.next()?.ok()?, numbers.next().and_then(Result::ok).unwrap_or(0)))
+    };
+    Ok(text.and_then(|text| text.lines().map(place).collect()))
 }
 
 impl Reader for RecordReader {
     fn open(&mut self, path: &Path) -> Outcome<()> {
         self.input = Some(Input::open(path, self.access)?);
-        self.offsets = None;
+        self.fresh = true;
         self.go_to(0, 0);
         Ok(())
     }
 
     fn sample(&mut self, index: u64) -> Outcome<()> {
-        if index != self.next {
-            let offset = self.offset_of(index)?;
-            self.go_to(offset, index);
+        let fresh = std::mem::take(&mut self.fresh);
+        if index != self.next || fresh && self.access.by_index {
+            self.go_to_record(index)?;
         }
         self.next_record()
     }

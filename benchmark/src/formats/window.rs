@@ -48,6 +48,16 @@ impl Window {
         result
     }
 
+    /// Makes `length` bytes available that are asked for by themselves, in an empty window.
+    pub fn take(&mut self, input: &mut Input, length: usize) -> Outcome<()> {
+        self.bytes.resize(length, 0);
+        let result = input.read_exact_at(self.at, &mut self.bytes);
+        if result.is_err() {
+            self.bytes.clear();
+        }
+        result
+    }
+
     /// The next bytes, which were made available.
     pub fn next(&self, length: usize) -> &[u8] {
         &self.bytes[self.used..self.used + length]

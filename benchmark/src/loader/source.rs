@@ -84,6 +84,7 @@ impl Source {
             map: reading.map,
             keep_open: reading.keep_open,
             check: false,
+            by_index: !supply.streams,
             collective: reading.collective,
         };
         // Of a file that is read whole all of its bytes would stay.
