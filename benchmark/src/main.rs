@@ -86,7 +86,7 @@ enum Verb {
 The table at the end: a row is the training of an epoch with its checkpoints, one called `eval` the evaluation after it. AU is
 the share of its steps' time in which accelerators computed; `wait` is the time a step waited for its batch; `cached` the share
 of the data that lay in memory before the epoch; MB/s are bytes read from files by all ranks (of hdf5 that
-its library opens, in chunks say, the bytes of samples alone).
+its library opens, in chunks say, the bytes of samples alone), in 10^6; those of summary.json in 1024 * 1024, as DLIO's.
 
 Exit codes: 0 done, 2 refused before any work, 3 data missing, 4 the system refused (disk full, no permission),
 5 samples could not be read: the first ended the run, or --on-error skip counted them and the results are whole

@@ -11,6 +11,9 @@
 
 use serde_json::{Map, Value, json};
 
+/// What DLIO calls a megabyte: its keys that end in `MB_per_second` count in these.
+const MIB: f64 = (1u64 << 20) as f64;
+
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Step {
     /// Waiting for the batch, computing on it, in seconds.
@@ -58,7 +61,7 @@ impl Excluded {
 pub struct Figures {
     pub au: f64,
     pub samples_per_second: f64,
-    pub megabytes_per_second: f64,
+    pub mebibytes_per_second: f64,
     pub steps: f64,
 }
 
@@ -85,7 +88,7 @@ impl Work {
         Figures {
             au: ratio(100.0 * self.compute, self.seconds),
             samples_per_second: ratio(self.samples, self.seconds),
-            megabytes_per_second: ratio(self.bytes / 1e6, self.seconds),
+            mebibytes_per_second: ratio(self.bytes / MIB, self.seconds),
             steps,
         }
     }
@@ -114,7 +117,7 @@ impl Block {
         let rate = ratio(self.steps.len() as f64 * batch as f64, self.duration);
         Figures {
             samples_per_second: rate,
-            megabytes_per_second: rate * record_bytes / 1024.0 / 1024.0,
+            mebibytes_per_second: rate * record_bytes / MIB,
             ..self.compat(excluded, batch, record_bytes)
         }
     }
@@ -137,7 +140,7 @@ impl Block {
         Figures {
             au: ratio(100.0 * computed, seconds),
             samples_per_second: rate,
-            megabytes_per_second: rate * record_bytes / 1024.0 / 1024.0,
+            mebibytes_per_second: rate * record_bytes / MIB,
             steps: steps as f64,
         }
     }
@@ -163,7 +166,7 @@ pub fn weighted(blocks: &[Figures]) -> Figures {
     Figures {
         au: mean(|block| block.au),
         samples_per_second: mean(|block| block.samples_per_second),
-        megabytes_per_second: mean(|block| block.megabytes_per_second),
+        mebibytes_per_second: mean(|block| block.mebibytes_per_second),
         steps,
     }
 }
@@ -174,7 +177,7 @@ pub fn over_ranks(ranks: &[Figures]) -> Figures {
     Figures {
         au: ratio(sum(|rank| rank.au), ranks.len() as f64),
         samples_per_second: sum(|rank| rank.samples_per_second),
-        megabytes_per_second: sum(|rank| rank.megabytes_per_second),
+        mebibytes_per_second: sum(|rank| rank.mebibytes_per_second),
         steps: ranks.first().map_or(0.0, |rank| rank.steps),
     }
 }
@@ -213,7 +216,7 @@ pub fn phase(name: &str, epochs: &[Figures], expected_au: f64, into: &mut Map<St
     }
     let list = |of: fn(&Figures) -> f64| epochs.iter().map(of).collect::<Vec<f64>>();
     let (au, rate, transfer) =
-        (list(|epoch| epoch.au), list(|epoch| epoch.samples_per_second), list(|epoch| epoch.megabytes_per_second));
+        (list(|epoch| epoch.au), list(|epoch| epoch.samples_per_second), list(|epoch| epoch.mebibytes_per_second));
     let mut put = |key: &str, value: Value| into.insert(format!("{name}_{key}"), value);
     let (mean, stdev) = mean_stdev(&au);
     put("au_percentage", json!(au));
@@ -240,7 +243,7 @@ mod tests {
         for number in 0..steps {
             let load = if number == 0 { 5.0 } else { 1.0 };
             end += load + 3.0;
-            block.steps.push(Step { load, compute: 3.0, end, samples: 4, bytes: 4_000_000 });
+            block.steps.push(Step { load, compute: 3.0, end, samples: 4, bytes: 4 << 20 });
         }
         block.duration = end;
         block
@@ -251,7 +254,7 @@ mod tests {
     #[test]
     fn the_window_leaves_out_the_first_step() {
         let figures = block(5).corrected(FIRST);
-        assert_eq!((figures.au, figures.samples_per_second, figures.megabytes_per_second), (75.0, 1.0, 1.0));
+        assert_eq!((figures.au, figures.samples_per_second, figures.mebibytes_per_second), (75.0, 1.0, 1.0));
     }
 
     #[test]
@@ -262,12 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn megabytes_are_those_of_the_original_in_both_figures() {
+        let mut into = Map::new();
+        phase("train", &[block(5).corrected(FIRST)], 0.9, &mut into);
+        assert_eq!(into["train_io_mean_MB_per_second"], 1.0);
+        // Four samples of a mebibyte a step: 12 in 16 s.
+        assert_eq!(block(5).compat(FIRST, 4, 1_048_576.0).mebibytes_per_second, 0.75);
+    }
+
+    #[test]
     fn rates_of_blocks_together_are_all_their_work_over_all_their_time() {
         // 16 samples in 16 s, and 8 in 2 s of a window that began at 1 s.
-        let quick = |end| Step { load: 0.0, compute: 1.0, end, samples: 4, bytes: 1_000_000 };
+        let quick = |end| Step { load: 0.0, compute: 1.0, end, samples: 4, bytes: 1 << 20 };
         let short = Block { steps: vec![quick(1.0), quick(2.0), quick(3.0)], duration: 3.0 };
         let figures = together([&block(5), &short].into_iter(), FIRST);
-        assert_eq!((figures.samples_per_second, figures.megabytes_per_second), (24.0 / 18.0, 1.0));
+        assert_eq!((figures.samples_per_second, figures.mebibytes_per_second), (24.0 / 18.0, 1.0));
         assert_eq!((figures.au, figures.steps), ((75.0 * 5.0 + 100.0 * 3.0) / 8.0, 8.0));
         assert_eq!(together([&Block::default()].into_iter(), FIRST), Figures::default());
     }
@@ -276,7 +288,7 @@ mod tests {
     fn an_evaluation_in_compat_has_all_steps_over_all_time() {
         // 8 + 4 s: DLIO's utilization leaves the first step out, its throughput does not.
         let figures = block(2).compat_evaluation(FIRST, 3, 1024.0 * 1024.0);
-        assert_eq!((figures.au, figures.samples_per_second, figures.megabytes_per_second), (75.0, 0.5, 0.5));
+        assert_eq!((figures.au, figures.samples_per_second, figures.mebibytes_per_second), (75.0, 0.5, 0.5));
     }
 
     #[test]
@@ -295,12 +307,12 @@ mod tests {
     #[test]
     fn ranks_add_rates_and_share_utilization() {
         let ranks = [
-            Figures { au: 80.0, samples_per_second: 1.0, megabytes_per_second: 2.0, steps: 3.0 },
-            Figures { au: 90.0, samples_per_second: 2.0, megabytes_per_second: 3.0, steps: 3.0 },
+            Figures { au: 80.0, samples_per_second: 1.0, mebibytes_per_second: 2.0, steps: 3.0 },
+            Figures { au: 90.0, samples_per_second: 2.0, mebibytes_per_second: 3.0, steps: 3.0 },
         ];
         assert_eq!(
             over_ranks(&ranks),
-            Figures { au: 85.0, samples_per_second: 3.0, megabytes_per_second: 5.0, steps: 3.0 }
+            Figures { au: 85.0, samples_per_second: 3.0, mebibytes_per_second: 5.0, steps: 3.0 }
         );
     }
 

@@ -613,11 +613,11 @@ fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
 }
 
 fn figures_as_numbers(figures: &Figures) -> [f64; 4] {
-    [figures.au, figures.samples_per_second, figures.megabytes_per_second, figures.steps]
+    [figures.au, figures.samples_per_second, figures.mebibytes_per_second, figures.steps]
 }
 
 fn figures_of_numbers(numbers: &[f64; 4]) -> Figures {
-    Figures { au: numbers[0], samples_per_second: numbers[1], megabytes_per_second: numbers[2], steps: numbers[3] }
+    Figures { au: numbers[0], samples_per_second: numbers[1], mebibytes_per_second: numbers[2], steps: numbers[3] }
 }
 
 #[cfg(test)]
