@@ -345,6 +345,8 @@ pub struct Checkpoints {
     pub format: Saving,
     /// Sizes of files of bytes in the place of a model.
     pub file_bytes: Vec<u64>,
+    /// Those of a model given by lists are not divided: a file of each layer.
+    pub whole: bool,
     /// They are written and read past the page cache.
     pub direct: bool,
     /// Bytes of one write and one read of them.
@@ -802,6 +804,7 @@ fn checkpoints(tree: &Tree, places: &Places) -> Checkpoints {
         random: tree.flag("checkpoint.randomize_tensor"),
         format: saving(&tree.text("checkpoint.format")),
         file_bytes: tree.counts("checkpoint.file_bytes"),
+        whole: tree.text("checkpoint.files") == "whole",
         direct: tree.flag("checkpoint.odirect"),
         transfer_size: Some(tree.count("checkpoint.transfer_size") as usize).filter(|size| *size > 0),
         drain_rate: Some(tree.number("checkpoint.drain_rate")).filter(|rate| *rate > 0.0),

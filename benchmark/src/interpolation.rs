@@ -78,6 +78,10 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
             return Ok(value);
         }
         done.push_str(&rest[..at]);
+        let value = match once_a_value(&inside) {
+            Some(key) if matches!(value, Value::Map(_)) => lookup(root, &key, place, depth)?,
+            _ => value,
+        };
         match &value {
             Value::Text(text) => done.push_str(text),
             other => done.push_str(&other.inline()),
@@ -88,6 +92,13 @@ fn value_of(root: &Source, text: &str, place: &[&str], depth: usize) -> Outcome<
         rest = &rest[at + end + 1..];
     }
     Ok(Value::Text(done + rest))
+}
+
+/// The key of today where a section's name within a text stands for the value that it was in older files.
+fn once_a_value(path: &str) -> Option<String> {
+    let path = path.strip_prefix("workload.")?;
+    let key = keys::present_name_of_value(path);
+    (key != keys::present_name(path)).then(|| format!("workload.{key}"))
 }
 
 /// The text between the braces, where interpolations may stand too.

@@ -84,6 +84,7 @@ pub const KEYS: &[Key] = &[
     key("workflow.profiling", Flag, "false", "sample the block devices", "iostat.json"),
     key("workflow.query", Text, "null", "print this key's value and stop", "nothing else runs"),
     key("workflow.debug", Flag, "false", "accepted for old files", NOTHING),
+    key("workflow.do_eval", Flag, "false", "accepted for old files, which no DLIO reads it in: workflow.evaluation is what evaluates", NOTHING),
 
     key("storage.storage_type", Choice(&["local_fs", "parallel_fs", "direct_fs", "s3", "aistore"]), "local_fs", "where data and checkpoints are: a file system, or an object store (s3; aistore: its S3 face)", "every path"),
     key("storage.storage_root", Text, "./", "put in front of every path that is not absolute; of an object store, the bucket", "every path"),
@@ -110,6 +111,7 @@ pub const KEYS: &[Key] = &[
     key("dataset.num_files_generated", Whole, "0", "training files that were generated, where that is more than are read: their names speak of so many", "data set"),
     key("dataset.num_files_eval", Whole, "0", "files in valid/", "data set"),
     key("dataset.num_samples_per_file", Whole, "1", "samples in each file", "data set"),
+    key("dataset.eval_num_samples_per_file", Whole, "0", "accepted for old files, which no DLIO reads it in: num_samples_per_file is for both", NOTHING),
     key("dataset.data_folder", Text, "./data/", "folder that holds train/ and valid/", "data set"),
     key("dataset.num_subfolders_train", Whole, "0", "subfolders of train/ if more than 1; files go round robin", "data set"),
     key("dataset.num_subfolders_eval", Whole, "0", "subfolders of valid/ if more than 1", "data set"),
@@ -170,6 +172,7 @@ pub const KEYS: &[Key] = &[
     key("train.computation_time", Time, "0", "time of a step's computation", "training, AU"),
     key("train.computation_time_stdev", Number, "0", "its spread, if computation_time is a number", "training"),
     key("train.total_training_steps", Whole, "-1", "upper bound of the steps of an epoch; -1: none", "training"),
+    key("train.total_eval_steps", Whole, "-1", "accepted for old files, which no DLIO reads it in", NOTHING),
     key("train.seed", Whole, "123", "seed of the shuffles", "loading"),
     key("train.seed_change_epoch", Flag, "true", "another order each epoch", "loading"),
 
@@ -177,6 +180,7 @@ pub const KEYS: &[Key] = &[
     key("evaluation.eval_time_stdev", Number, "0", "its spread, if eval_time is a number", "evaluation"),
     key("evaluation.eval_after_epoch", Whole, "1", "first epoch followed by an evaluation", "evaluation"),
     key("evaluation.epochs_between_evals", Whole, "1", "epochs from one evaluation to the next", "evaluation"),
+    key("evaluation.steps_between_evals", Whole, "-1", "accepted for old files, which no DLIO reads it in: epochs_between_evals is what counts", NOTHING),
 
     key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written", "checkpoint"),
     key("checkpoint.checkpoint_after_epoch", Whole, "1", "first epoch followed by a checkpoint", "checkpoint"),
@@ -194,6 +198,7 @@ pub const KEYS: &[Key] = &[
     key("checkpoint.randomize_tensor", Flag, "true", "checkpoint numbers are random; false: ones", "checkpoint"),
     key("checkpoint.format", Choice(&["framework", "pytorch", "distributed", "safetensors", "tensorflow", "raw"]), "framework", "framework: that of workload.framework; pytorch: .pt, the dictionary of tensors that torch.load takes; distributed: .distcp and .metadata, which torch.distributed.checkpoint loads; safetensors: .safetensors; tensorflow: .pb-1.index and .pb-1.data-00000-of-00001, which tf.train.load_checkpoint takes; raw: .bin, the bytes of the tensors and nothing else (not a key of DLIO)", "checkpoint"),
     key("checkpoint.file_bytes", Wholes, "[]", "sizes of files of bytes that are written in the place of a model, by rank 0 or with checkpoint.type=all_ranks by every rank; [1024, 1024, 4096, 65536, 4194304] are those of the paper of 2021 (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.files", Choice(&["sharded", "whole"]), "sharded", "of a model given by lists; sharded: the files of its parallelism; whole: as DLIO 2.0.0 has them, a file of the model, one of the optimizer and one of each layer, undivided, by rank 0 or with checkpoint.type=all_ranks by every rank (follows from the keys of that version; not a key of DLIO)", "checkpoint"),
     key("checkpoint.odirect", Flag, "false", "checkpoints are written and read past the page cache (not a key of DLIO)", "checkpoint"),
     key("checkpoint.transfer_size", Whole, "0", "bytes of one write, and of one read of what is read back, gathered in memory; 0: 512 KiB, or 4 MiB with odirect (not a key of DLIO)", "checkpoint"),
     key("checkpoint.verify", Flag, "true", "what is read back is held against the checksums of what was written (not a key of DLIO)", "checkpoint reads"),
@@ -220,6 +225,24 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("dataset.record_length", "dataset.record_length_bytes"),
     ("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
     ("dataset.record_length_resize", "dataset.record_length_bytes_resize"),
+    ("checkpoint.model_size", "model.model_size_bytes"),
+    ("checkpoint.optimization_groups", "model.optimization_groups"),
+    ("checkpoint.num_layers", "model.num_layers"),
+    ("checkpoint.layer_parameters", "model.layer_parameters"),
+    ("checkpoint.tensor_parallelism", "model.parallelism.tensor"),
+    ("checkpoint.pipeline_parallelism", "model.parallelism.pipeline"),
+];
+
+/// Sections that were a value in older files, and the key that has it now.
+const ONCE_VALUES: &[(&str, &str)] = &[("model", "model.name")];
+
+/// Old keys of models given by lists, whose checkpoints nobody divided.
+const OF_WHOLE_FILES: &[&str] = &[
+    "checkpoint.optimization_groups",
+    "checkpoint.num_layers",
+    "checkpoint.layer_parameters",
+    "checkpoint.tensor_parallelism",
+    "checkpoint.pipeline_parallelism",
 ];
 
 pub fn find(path: &str) -> Option<&'static Key> {
@@ -253,6 +276,17 @@ pub fn present_name(path: &str) -> String {
         }
     }
     path.to_string()
+}
+
+/// The present name of a path that has a value, and no map.
+pub fn present_name_of_value(path: &str) -> String {
+    let once = ONCE_VALUES.iter().find(|(old, _)| path == *old);
+    once.map_or_else(|| present_name(path), |(_, new)| (*new).to_string())
+}
+
+/// What else an old key says besides its value: a key and the value of it.
+pub fn implied(path: &str) -> Option<(&'static str, &'static str)> {
+    OF_WHOLE_FILES.contains(&path).then_some(("checkpoint.files", "whole"))
 }
 
 /// The fault of a value for this key; None if it has none.
@@ -312,6 +346,21 @@ pub fn suggestion(path: &str) -> Option<&'static str> {
     same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
 }
 
+/// The key of the model that a path is or was to be, where that sizes checkpoints.
+pub fn of_checkpoint_size(path: &str) -> Option<&'static Key> {
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let sizes = |key: &&Key| key.path.starts_with("model.") && key.affects.starts_with("checkpoint");
+    let (section, name) = path.rsplit_once('.')?;
+    if !section.starts_with("model") && !section.starts_with("checkpoint") {
+        return None;
+    }
+    // Older names lead to the same keys.
+    let old = OLD_NAMES.iter().filter_map(|(old, new)| Some((last(old), find(new).filter(sizes)?)));
+    let known = KEYS.iter().filter(sizes).map(|key| (last(key.path), key)).chain(old);
+    let meant = nearest(name, known.clone().map(|(name, _)| name))?;
+    known.into_iter().find(|(name, _)| *name == meant).map(|(_, key)| key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +407,8 @@ mod tests {
         assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
         assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
         assert_eq!(present_name("model.model_sizes"), "model.model_sizes");
+        assert_eq!(present_name("checkpoint.model_size"), "model.model_size_bytes");
+        assert_eq!(present_name_of_value("model"), "model.name");
         assert_eq!(present_name("dataset.record_length"), "dataset.record_length_bytes");
         assert_eq!(present_name("dataset.record_length_bytes"), "dataset.record_length_bytes");
     }

@@ -72,7 +72,10 @@ impl Found {
     /// File and line of a key, where a file has it.
     fn place(&self, path: &str) -> Option<String> {
         let (file, lines) = self.source.as_ref()?;
-        let (_, line) = lines.iter().rev().find(|(key, _)| keys::present_name(key) == path)?;
+        let (_, line) = lines.iter().rev().find(|(key, _)| {
+            // A value that became a section stands at the section's line.
+            keys::present_name(key) == path || keys::present_name_of_value(key) == path
+        })?;
         Some(format!("{}, line {line}", file.display()))
     }
 }
@@ -132,8 +135,8 @@ pub struct Composed {
     pub ignored: Vec<String>,
     /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
-    /// The keys complained about.
-    doubtful: Vec<String>,
+    /// The keys complained about, each with the number of its complaint.
+    doubtful: Vec<(usize, String)>,
 }
 
 pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Composed> {
@@ -170,11 +173,17 @@ pub fn compose(overrides: &[Override], config_dir: Option<&Path>) -> Outcome<Com
 const HYDRA_KEYS: &[&str] = &["hydra.run.dir", "hydra.sweep.dir", "hydra.output_subdir"];
 
 /// The tree under present names.
-fn renamed(tree: &Value) -> Value {
+pub fn renamed(tree: &Value) -> Value {
     let mut renamed = Value::empty();
+    let mut put = |path: &str, value: Value| renamed.put(&path.split('.').collect::<Vec<_>>(), value);
     for (path, value) in tree.leaves() {
-        let path = keys::present_name(&path);
-        renamed.put(&path.split('.').collect::<Vec<_>>(), value.clone());
+        if let Some((key, implied)) = keys::implied(&path) {
+            put(key, Value::Text(implied.into()));
+        }
+        match value {
+            Value::Map(_) | Value::Null => put(&keys::present_name(&path), value.clone()),
+            _ => put(&keys::present_name_of_value(&path), value.clone()),
+        }
     }
     renamed
 }
@@ -248,7 +257,8 @@ impl Composed {
             Action::Remove => {}
             _ => {
                 let mut upper = Value::empty();
-                upper.put(&path, typed.value().clone());
+                let as_typed = typed.key.strip_prefix("workload.").unwrap_or_default();
+                upper.put(&as_typed.split('.').collect::<Vec<_>>(), typed.value().clone());
                 self.written.merge(renamed(&upper));
             }
         }
@@ -257,20 +267,38 @@ impl Composed {
 
     /// Leaves out every key complained about; what it was is the caller's to tell.
     pub fn take_complaints(&mut self) -> Vec<Failure> {
-        for path in std::mem::take(&mut self.doubtful) {
+        let doubtful = std::mem::take(&mut self.doubtful);
+        for (_, path) in &doubtful {
             let path: Vec<&str> = path.split('.').collect();
             self.workload.remove(&path);
             self.written.remove(&path);
         }
+        for (number, path) in &doubtful {
+            let size = self.size_without(path).unwrap_or_default();
+            self.complaints[*number].what += &size;
+        }
         std::mem::take(&mut self.complaints)
+    }
+
+    /// What sizes the checkpoints where a key is left out that was to do so.
+    fn size_without(&self, path: &str) -> Option<String> {
+        let says = |path: &str| self.workload.at(&path.split('.').collect::<Vec<_>>());
+        let key = keys::of_checkpoint_size(path)?;
+        if says("workflow.checkpoint") != Some(&Value::Bool(true)) {
+            return None;
+        }
+        let value = says(key.path).map_or_else(|| key.default.to_string(), Value::inline);
+        Some(format!("; checkpoints are as large as workload.{}={value} makes them", key.path))
     }
 
     fn complain(&mut self, overrides: &[Override]) {
         for (path, value) in self.workload.leaves() {
             let typed = format!("workload.{path}");
             // What is typed stands on the command line, whatever the file says.
-            let is_typed =
-                |key: &str| typed.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let is_typed = |key: &str| {
+                let key = keys::present_name(key.strip_prefix("workload.").unwrap_or(key));
+                path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
             let is_typed = overrides.iter().any(|over| over.key != "workload" && is_typed(&over.key));
             let place = self.found.place(&path).filter(|_| !is_typed);
             let place = place.map(|place| place + ": ").unwrap_or_default();
@@ -290,7 +318,7 @@ impl Composed {
                 }
             }
             if self.complaints.len() > before {
-                self.doubtful.push(path);
+                self.doubtful.push((before, path));
             }
         }
     }
@@ -383,6 +411,42 @@ mod tests {
         let composed = composed(&["workload=unet3d_h100", "++workload.model.model_size=1000"]).unwrap();
         assert!(composed.complaints.is_empty());
         assert_eq!(composed.workload.at(&["model", "model_size_bytes"]), Some(&Value::Int(1000)));
+    }
+
+    /// A workload as DLIO 2.0.0 ships it.
+    #[test]
+    fn keys_that_have_another_name_now_say_what_they_said() {
+        let folder = crate::scratch::Folder::new("older");
+        let file = folder.path().join("unet3d.yaml");
+        let checkpoint = "checkpoint: {model_size: 499153191, checkpoint_folder: 'c/${workload.model}'}";
+        let old = format!("model: old\nworkflow: {{do_eval: True}}\ndataset: {{record_length: 5}}\n{checkpoint}\n");
+        std::fs::write(&file, old).unwrap();
+        let at = |typed: &[&str], path: &[&str]| {
+            let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
+            let composed = compose(&overrides, Some(folder.path())).unwrap();
+            assert!(composed.complaints.is_empty(), "{:?}", composed.complaints);
+            composed.workload.at(path).cloned()
+        };
+        let text = |text: &str| Some(Value::Text(text.into()));
+        assert_eq!(at(&["workload=unet3d"], &["model", "name"]), text("old"));
+        assert_eq!(at(&["workload=unet3d"], &["model", "model_size_bytes"]), Some(Value::Int(499_153_191)));
+        assert_eq!(at(&["workload=unet3d"], &["checkpoint", "model_size"]), None);
+        assert_eq!(at(&["workload=unet3d"], &["checkpoint", "checkpoint_folder"]), text("c/old"));
+        let typed = ["workload=unet3d", "++workload.model=new", "++workload.checkpoint.model_size=7"];
+        assert_eq!(at(&typed, &["model", "name"]), text("new"));
+        assert_eq!(at(&typed, &["model", "model_size_bytes"]), Some(Value::Int(7)));
+        assert_eq!(at(&["workload=unet3d", "++workload.model={name: new}"], &["model", "name"]), text("new"));
+        assert_eq!(at(&["workload=unet3d"], &["checkpoint", "files"]), None);
+    }
+
+    #[test]
+    fn a_key_left_out_that_was_to_size_the_checkpoints_says_what_sizes_them() {
+        let typed = ["workload=unet3d", "++workload.checkpoint.modelsize=7", "++workload.reader.batchsize=1"];
+        let left_out = composed(&typed).unwrap().take_complaints();
+        let size = "; checkpoints are as large as workload.model.model_size_bytes=499153191 makes them";
+        assert!(left_out[0].what.ends_with(size) != left_out[1].what.ends_with(size), "{left_out:?}");
+        let without = composed(&[&typed[..], &["++workload.workflow.checkpoint=false"]].concat());
+        assert!(without.unwrap().take_complaints().iter().all(|failure| !failure.what.contains("as large as")));
     }
 
     #[test]

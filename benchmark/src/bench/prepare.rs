@@ -6,6 +6,7 @@ use crate::config::{Config, LoaderKind};
 use crate::failure::{Failure, Outcome};
 use crate::grammar::{self, Override};
 use crate::interpolation;
+use crate::keys;
 use crate::listing;
 use crate::locate;
 use crate::rules;
@@ -127,10 +128,10 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
         Some(Value::Float(number)) => Some(*number),
         _ => None,
     };
-    let typed = |key: &str| overrides.iter().any(|typed| typed.key == format!("workload.dataset.{key}"));
-    let (Some(own), Some(spread)) =
-        (number(&composed.found.tree, "record_length_bytes"), number(&composed.workload, "record_length_bytes_stdev"))
-    else {
+    let named = |typed: &Override| keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
+    let typed = |key: &str| overrides.iter().any(|typed| named(typed) == format!("dataset.{key}"));
+    let own = number(&workload::renamed(&composed.found.tree), "record_length_bytes");
+    let (Some(own), Some(spread)) = (own, number(&composed.workload, "record_length_bytes_stdev")) else {
         return;
     };
     let Some(asked) = number(&composed.workload, "record_length_bytes") else { return };

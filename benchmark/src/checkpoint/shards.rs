@@ -98,13 +98,21 @@ impl Shards<'_> {
         let plain =
             || shard(format!("model_states-{rank}"), State::of(Datatype::INT8, &[("a", self.model.size_bytes)]));
         let has_plain = !self.model.transformer && self.model.size_bytes > 0;
+        let whole = self.checkpoints.whole && (self.by_lists() || !self.model.optimization_groups.is_empty());
+        if whole && rank > 0 && !self.checkpoints.all_ranks {
+            return Vec::new();
+        }
         // Without sharding one copy of the model is one checkpoint.
-        if self.model.zero_stage == 0 && place.data > 0 {
+        if !whole && self.model.zero_stage == 0 && place.data > 0 {
             return if has_plain && self.checkpoints.all_ranks { vec![plain()] } else { Vec::new() };
         }
         let mut shards = Vec::new();
         if has_plain {
             shards.push(plain());
+        }
+        if whole {
+            shards.extend(self.whole_files(rank).into_iter().map(|(stem, state)| shard(stem, state)));
+            return shards;
         }
         shards.extend(self.model_files(place).into_iter().map(|(stem, state)| shard(stem, state)));
         if let Some(state) = self.optimizer() {
@@ -124,6 +132,28 @@ impl Shards<'_> {
             state: State::of(Datatype::INT8, &[("a", *bytes)]),
         };
         self.checkpoints.file_bytes.iter().enumerate().map(file).collect()
+    }
+
+    /// The optimizer and the layers of a model given by lists, as DLIO 2.0.0 writes them: a layer is a file, whatever the ranks
+    /// share, and tensor parallelism adds some.
+    fn whole_files(&self, rank: u64) -> Vec<(String, State)> {
+        let Model { layer_parameters, optimization_groups, layers, .. } = self.model;
+        let mut files = Vec::new();
+        if !optimization_groups.is_empty() {
+            files.push((format!("optimizer-{rank}"), listed_groups(optimization_groups)));
+        }
+        let layers = match u64::try_from(*layers) {
+            Ok(0) => 0,
+            Ok(layers) => layers + if self.tensor() > 1 { self.tensor() } else { 0 },
+            Err(_) => 1,
+        };
+        if !layer_parameters.is_empty() && rank.is_multiple_of(self.pipeline()) {
+            let names: Vec<String> = (0..layer_parameters.len()).map(|index| index.to_string()).collect();
+            let tensors = names.iter().map(String::as_str).zip(layer_parameters.iter().copied());
+            let state = State::of(Datatype::INT8, &tensors.collect::<Vec<_>>());
+            files.extend((0..layers).map(|layer| (format!("layer-{layer}-{rank}"), state.clone())));
+        }
+        files
     }
 
     fn model_files(&self, place: Place) -> Vec<(String, State)> {
@@ -339,6 +369,29 @@ mod tests {
                 assert_eq!(files(&shards, rank), expected);
             }
         }
+    }
+
+    /// The keys of 2.0.0's megatron_deepspeed, made small.
+    #[test]
+    fn the_lists_of_older_files_are_a_file_a_layer_of_every_rank_that_writes() {
+        let lists =
+            ["++workload.checkpoint.model_size=30102", "++workload.checkpoint.optimization_groups=[1024,0,128]"];
+        let layers = ["++workload.checkpoint.num_layers=3", "++workload.checkpoint.layer_parameters=[16,8]"];
+        let of = |more: &[&str]| {
+            let config = config(&[&["workload=default"], &lists[..], &layers, more].concat());
+            let shards = shards(&config, 2);
+            (files(&shards, 0), files(&shards, 1))
+        };
+        let (first, second) = of(&[]);
+        let named = |(name, bytes): (&str, u64)| (name.to_string(), bytes);
+        let layer = ["layer-0-0.pt", "layer-1-0.pt", "layer-2-0.pt"].map(|name| (name, 24));
+        let expected = [&[("model_states-0.pt", 30_102), ("optimizer-0.pt", 3 * 1152)], &layer[..]].concat();
+        assert_eq!(first, expected.into_iter().map(named).collect::<Vec<_>>());
+        assert!(second.is_empty());
+        let second = of(&["++workload.checkpoint.type=all_ranks"]).1;
+        assert_eq!((second.len(), &second[4]), (5, &named(("layer-2-1.pt", 24))));
+        let tensor = of(&["++workload.checkpoint.tensor_parallelism=2"]).0;
+        assert_eq!((tensor.len(), &tensor[6]), (7, &named(("layer-4-0.pt", 24))));
     }
 
     #[test]
