@@ -97,8 +97,10 @@ pub struct Dataset {
     pub files_eval: u64,
     /// The number of files in their names, training and evaluation: a larger data set may be read in part.
     pub named: [u64; 2],
-    /// Of the training files every so-manieth is looked for before a run; None: the first, the middle and the last.
+    /// Of the training files every so-manieth is looked for before a run; None: all are, in a listing.
     pub listing_interval: Option<u64>,
+    /// No listing is made before a run: the first, the middle and the last file stand for all.
+    pub skip_listing: bool,
     pub samples_per_file: u64,
     pub subfolders_train: u64,
     pub subfolders_eval: u64,
@@ -666,6 +668,7 @@ fn dataset(tree: &Tree, places: &Places) -> Dataset {
         } else {
             None
         },
+        skip_listing: tree.flag("dataset.skip_listing"),
         samples_per_file: tree.count("dataset.num_samples_per_file"),
         subfolders_train: tree.count("dataset.num_subfolders_train"),
         subfolders_eval: tree.count("dataset.num_subfolders_eval"),

@@ -342,24 +342,6 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     if system::interrupted() || system::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
-/// What the first missing file is called; None if first, middle and last of these splits are there. Looking at all
-/// names would take longer than the first epoch on a large data set.
-pub fn missing_file(
-    layout: &Layout,
-    splits: impl Iterator<Item = Split>,
-) -> Outcome<Option<(Split, std::path::PathBuf)>> {
-    for split in splits {
-        for number in layout.probes(split) {
-            let path = layout.path(split, number);
-            let there = if store::is_object(&path) { store::length(&path)?.is_some() } else { path.exists() };
-            if !there {
-                return Ok(Some((split, path)));
-            }
-        }
-    }
-    Ok(None)
-}
-
 /// Removes the data set: its folder, or its objects by their names.
 pub fn remove(layout: &Layout) -> Outcome<()> {
     let folder = &layout.dataset.folder;

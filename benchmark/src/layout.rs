@@ -64,6 +64,23 @@ impl FileSpec {
     }
 }
 
+/// Names of files that differ in a number.
+pub struct Names {
+    first: String,
+    last: String,
+    /// Digits of the number, with the zeros before it.
+    width: usize,
+}
+
+impl Names {
+    /// The number in a name; None of another one.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let digits = name.strip_prefix(self.first.as_str())?.strip_suffix(self.last.as_str())?;
+        let plain = digits.len() == self.width || digits.len() > self.width && !digits.starts_with('0');
+        if plain && digits.bytes().all(|digit| digit.is_ascii_digit()) { digits.parse().ok() } else { None }
+    }
+}
+
 /// The seed of all content unless asked otherwise: data sets of two machines are the same.
 pub const CONTENT_SEED: u64 = 10;
 
@@ -97,13 +114,19 @@ impl Layout {
     }
 
     pub fn file_name(&self, split: Split, number: u64) -> String {
+        let Names { first, last, width } = self.names(split);
+        format!("{first}{number:0width$}{last}")
+    }
+
+    /// How the files of a split are called.
+    pub fn names(&self, split: Split) -> Names {
         let width = match self.dataset.format.as_str() {
             "webdataset" => 6,
             "mds" => 5,
             _ => self.named(split).to_string().len(),
         };
         let (first, last) = self.name_ends(split);
-        format!("{first}{number:0width$}{last}")
+        Names { first, last, width }
     }
 
     /// The text before and behind the number in the names of a split.
@@ -191,8 +214,13 @@ impl Layout {
         let folder = PathBuf::from(split.folder());
         match self.subfolders(split) {
             0 | 1 => folder,
-            count => folder.join(format!("{:01$}", number % count, count.to_string().len())),
+            count => folder.join(format!("{:01$}", self.place(split, number), count.to_string().len())),
         }
+    }
+
+    /// The place of a file's folder among those of its split.
+    pub fn place(&self, split: Split, number: u64) -> u64 {
+        number % self.subfolders(split).max(1)
     }
 
     pub fn path(&self, split: Split, number: u64) -> PathBuf {

@@ -8,7 +8,7 @@
 //! layout, content, formats    names, sizes and bytes of a data set; one file a format
 //! listing                     the names of one that is there
 //! fingerprint                 how the files that are there were made
-//! generate                    writes it
+//! generate, missing           writes it; which of its files are not there
 //! store                       objects in the place of files
 //! loader, profile             order, workers, batches; samples read by the calls of a profile
 //! training, checkpoint        the loop
@@ -60,6 +60,7 @@ pub mod locate;
 pub mod manual;
 pub mod meeting;
 pub mod metrics;
+pub mod missing;
 pub mod mpi;
 pub mod outputs;
 pub mod pace;

@@ -4,7 +4,7 @@
 //!
 //! | category | spans |
 //! |---|---|
-//! | pipeline | root, generate, cache.drop (before each epoch), cache.share (how much of the data is in it then), epoch, block, evaluate |
+//! | pipeline | root, data.check (which files are there, before all else), generate, cache.drop (before each epoch), cache.share (how much of the data is in it then), epoch, block, evaluate |
 //! | data | fetch (the trainer waits for a batch), preprocess |
 //! | compute | compute |
 //! | reader | reader.open, reader.read, reader.close |

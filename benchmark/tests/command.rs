@@ -52,6 +52,31 @@ fn a_run_of_nothing_in_particular_is_not_begun() {
 }
 
 #[test]
+fn files_that_are_missing_are_counted_before_a_step_is_made() {
+    let folder = Folder::new("missing-files");
+    let many = "++workload.dataset.num_files_train=100";
+    assert!(run(&folder, &[many, GENERATE, "++workload.workflow.train=false"]).status.success());
+    for number in ["001", "040", "041", "097"] {
+        std::fs::remove_file(folder.path().join(format!("data/train/img_{number}_of_100.npz"))).unwrap();
+    }
+    let output = run(&folder, &[many]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("4 of 100 training files are missing: ./data/train/img_001_of_100.npz"), "{said}");
+    assert!(
+        said.contains("img_041_of_100.npz, ...") && said.contains("++workload.workflow.generate_data=true"),
+        "{said}"
+    );
+    let output = run(&folder, &[many, "--on-error=skip"]);
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(stdout(&output).contains("note: 4 of 100 training files are missing"), "{}", stdout(&output));
+    // Some stand for all where that is asked for: it dies where the first is met.
+    let sampled = run(&folder, &[many, "++workload.dataset.skip_listing=true"]);
+    assert_ne!(sampled.status.code(), Some(0));
+    assert!(!stderr(&sampled).contains("of 100 training files"), "{}", stderr(&sampled));
+}
+
+#[test]
 fn times_may_be_distributions_and_a_wrong_part_is_refused() {
     let folder = Folder::new("distributions");
     assert!(run(&folder, &[GENERATE]).status.success());

@@ -10,6 +10,8 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::fingerprint::{self, Difference, Fingerprint};
 use crate::generate;
 use crate::layout::{Layout, Split};
+use crate::missing::{self, Missing};
+use crate::spans;
 use crate::store::{self, settings};
 use crate::system;
 use crate::value::Value;
@@ -155,10 +157,17 @@ impl Run {
         ))
     }
 
-    fn missing_data_set(&self, layout: &Layout, split: Split, path: &Path) -> Failure {
-        let generate = format!("generate it with\n    {}", self.generate_command());
+    fn missing_data_set(&self, layout: &Layout, missing: &Missing) -> Failure {
+        let (split, command) = (missing.split, self.generate_command());
+        let files = layout.files(split);
+        let generate = format!("generate it with\n    {command}");
+        if missing.all && missing.count < files {
+            return Failure::new(Kind::MissingData, missing.told(layout))
+                .remedy(format!("make them, and keep the others, with\n    {command}"));
+        }
         let Some(total) = layout.smaller_set(split) else {
-            let what = format!("the data set is not there: {} is missing", path.display());
+            let names = missing.names.iter().take(1).map(|path| path.display().to_string());
+            let what = format!("the data set is not there: {} is missing", names.collect::<String>());
             return Failure::new(Kind::MissingData, what).remedy(generate);
         };
         let folder = layout.dataset.folder.join(split.folder());
@@ -193,8 +202,18 @@ impl Run {
         if !self.reads_data() {
             return Ok(());
         }
-        if let Some((split, path)) = generate::missing_file(&layout, self.splits())? {
-            return Err(self.missing_data_set(&layout, split, &path));
+        for split in self.splits() {
+            let found = {
+                let _span = spans::span("data.check", spans::PIPELINE, &[("files", layout.files(split))]);
+                missing::of(&layout, split)?
+            };
+            match found {
+                Some(missing) if self.goes_on && missing.all && missing.count < layout.files(split) => {
+                    self.notes.push(missing.told(&layout));
+                }
+                Some(missing) => return Err(self.missing_data_set(&layout, &missing)),
+                None => {}
+            }
         }
         for split in self.splits() {
             // Of those made here it is known how.

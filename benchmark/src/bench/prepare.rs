@@ -80,7 +80,9 @@ fn prepare_one(request: &Request, overrides: Vec<Override>) -> Outcome<Run> {
     let ignored = composed.ignored.iter().map(|note| settings::masked(note));
     let notes = ignored.chain(config.store_remarks.clone()).chain(listed).collect();
     let (called, ranks) = (request.command(), request.ranks);
-    let mut run = Run { config, composed, overrides, folder, own_folder, notes, generate_first, called, ranks };
+    let goes_on = request.training.skip_failures;
+    let mut run =
+        Run { goes_on, config, composed, overrides, folder, own_folder, notes, generate_first, called, ranks };
     if run.answer().is_none() {
         run.adopt_data_set()?;
     }

@@ -32,6 +32,8 @@ pub struct Run {
     pub called: Vec<String>,
     /// The data set is to be made first, though nobody asked: there is none and the place is our own.
     pub generate_first: bool,
+    /// Samples that cannot be read are counted and left out, those of missing files too.
+    pub(super) goes_on: bool,
     pub(super) ranks: u64,
 }
 
