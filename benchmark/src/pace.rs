@@ -36,23 +36,21 @@ impl Spread {
         if entries.is_empty() {
             return Ok(Spread::Fixed(0.0));
         }
-        let kind = match value.get("type") {
-            Some(Value::Text(kind)) => kind.as_str(),
-            _ => "normal",
+        let kind = kind_of(value);
+        let Some(names) = names_of(kind) else {
+            let known: Vec<&str> = DISTRIBUTIONS.iter().map(|(kind, _)| *kind).collect();
+            let what = format!("workload.{key}: there is no distribution `{kind}`");
+            return Err(Failure::refused(what).remedy(format!("known: {}", known.join(", "))));
         };
-        let (spread, names): (Spread, &[&str]) = {
+        let spread = {
             let part = |name: &str| number_in(key, value, name);
             match kind {
-                "normal" if value.get("stdev").is_none() => (Spread::Fixed(part("mean")?), &["mean"]),
-                "normal" => (Spread::Normal { mean: part("mean")?, stdev: part("stdev")? }, &["mean", "stdev"]),
-                "uniform" => (Spread::Uniform { min: part("min")?, max: part("max")? }, &["min", "max"]),
-                "gamma" => (Spread::Gamma { shape: part("shape")?, scale: part("scale")? }, &["shape", "scale"]),
-                "exponential" => (Spread::Exponential { scale: part("scale")? }, &["scale"]),
-                "poisson" => (Spread::Poisson { mean: part("lam")? }, &["lam"]),
-                other => {
-                    let what = format!("workload.{key}: there is no distribution `{other}`");
-                    return Err(Failure::refused(what).remedy("known: normal, uniform, gamma, exponential, poisson"));
-                }
+                "uniform" => Spread::Uniform { min: part("min")?, max: part("max")? },
+                "gamma" => Spread::Gamma { shape: part("shape")?, scale: part("scale")? },
+                "exponential" => Spread::Exponential { scale: part("scale")? },
+                "poisson" => Spread::Poisson { mean: part("lam")? },
+                _ if value.get("stdev").is_none() => Spread::Fixed(part("mean")?),
+                _ => Spread::Normal { mean: part("mean")?, stdev: part("stdev")? },
             }
         };
         if let Some((extra, _)) = entries.iter().find(|(name, _)| name != "type" && !names.contains(&name.as_str())) {
@@ -82,6 +80,28 @@ impl Spread {
             Spread::Poisson { mean } => draws.poisson(mean),
         };
         drawn.abs()
+    }
+}
+
+/// The distributions, and the numbers that each takes.
+const DISTRIBUTIONS: &[(&str, &[&str])] = &[
+    ("normal", &["mean", "stdev"]),
+    ("uniform", &["min", "max"]),
+    ("gamma", &["shape", "scale"]),
+    ("exponential", &["scale"]),
+    ("poisson", &["lam"]),
+];
+
+/// The numbers that a distribution takes; None of one that there is not.
+pub fn names_of(kind: &str) -> Option<&'static [&'static str]> {
+    DISTRIBUTIONS.iter().find(|(known, _)| *known == kind).map(|(_, names)| *names)
+}
+
+/// The distribution that a map says: a normal one where it does not say.
+pub fn kind_of(map: &Value) -> &str {
+    match map.get("type") {
+        Some(Value::Text(kind)) => kind,
+        _ => "normal",
     }
 }
 

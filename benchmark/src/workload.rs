@@ -7,6 +7,7 @@ use crate::formats;
 use crate::grammar::{Action, Override};
 use crate::interpolation;
 use crate::keys::{self, Key, Kind};
+use crate::pace;
 use crate::value::{Lines, Value, parse_yaml, parse_yaml_placed};
 use dlio_schemas::words::nearest;
 use std::path::{Path, PathBuf};
@@ -131,7 +132,7 @@ pub struct Composed {
     /// The tree as written and typed, as Hydra keeps it.
     pub written: Value,
     pub hydra: Value,
-    /// The overrides that change nothing, a line each.
+    /// The overrides that change nothing, and what others took away, a line each.
     pub ignored: Vec<String>,
     /// Keys nobody knows and values of a wrong kind; refused, or warned about with `--lenient`.
     pub complaints: Vec<Failure>,
@@ -259,10 +260,33 @@ impl Composed {
                 let mut upper = Value::empty();
                 let as_typed = typed.key.strip_prefix("workload.").unwrap_or_default();
                 upper.put(&as_typed.split('.').collect::<Vec<_>>(), typed.value().clone());
-                self.written.merge(renamed(&upper));
+                let upper = renamed(&upper);
+                self.leave_distributions(&upper, &typed.typed);
+                self.written.merge(upper);
             }
         }
         Ok(())
+    }
+
+    /// Takes the numbers of a distribution that the file has away where another one is laid over it: of the two merged
+    /// neither would be left. What is typed stays, to be refused if the new one does not take it.
+    fn leave_distributions(&mut self, upper: &Value, typed: &str) {
+        let file = renamed(&self.found.tree);
+        for key in keys::KEYS.iter().filter(|key| key.kind == Kind::Time) {
+            let path: Vec<&str> = key.path.split('.').collect();
+            let (Some(new), Some(old)) = (upper.at(&path), file.at(&path)) else { continue };
+            let (kind, before) = (pace::kind_of(new), pace::kind_of(old));
+            let Some(names) = pace::names_of(kind).filter(|_| new.get("type").is_some() && kind != before) else {
+                continue;
+            };
+            let others = old.entries().iter().map(|(name, _)| name.as_str());
+            let others = others.filter(|name| *name != "type" && !names.contains(name) && new.get(name).is_none());
+            let gone: Vec<&str> = others.filter(|name| self.written.remove(&[&path[..], &[*name]].concat())).collect();
+            if !gone.is_empty() {
+                let gone = gone.join(" and ");
+                self.ignored.push(format!("`{typed}` takes the place of a {before} distribution: left out {gone}"));
+            }
+        }
     }
 
     /// Leaves out every key complained about; what it was is the caller's to tell.
@@ -477,6 +501,38 @@ mod tests {
         assert_eq!(found.workload.at(&["reader", "batch_size"]), Some(&Value::Int(5)));
         assert!(found.written.to_yaml().contains("data/${workload.model.name}"));
         assert!(found.complaints.is_empty(), "{:?}", found.complaints);
+    }
+
+    #[test]
+    fn a_distribution_typed_over_another_takes_its_place() {
+        let folder = crate::scratch::Folder::new("distribution");
+        let file = folder.path().join("job.yaml");
+        let time = "{type: gamma, shape: 2, scale: 0.005}";
+        std::fs::write(&file, format!("model: {{name: x}}\ntrain: {{computation_time: {time}}}\n")).unwrap();
+        let time = |typed: &[&str]| {
+            let workload = format!("workload={}", file.display());
+            let typed: Vec<&str> = [workload.as_str()].into_iter().chain(typed.iter().copied()).collect();
+            let composed = composed(&typed).unwrap();
+            let time = composed.workload.at(&["train", "computation_time"]).unwrap();
+            (pace::Spread::read("train.computation_time", time, 0.0), composed.ignored)
+        };
+        let typed = |text: &str| format!("++workload.train.computation_time{text}");
+        let uniform = typed("={type: uniform, min: 0.01, max: 0.02}");
+        let (spread, notes) = time(&[&uniform]);
+        assert_eq!(spread.unwrap(), pace::Spread::Uniform { min: 0.01, max: 0.02 });
+        assert!(
+            notes.len() == 1 && notes[0].ends_with("of a gamma distribution: left out shape and scale"),
+            "{notes:?}"
+        );
+        let (spread, _) = time(&[&typed(".min=1"), &typed(".type=uniform"), &typed(".max=2")]);
+        assert_eq!(spread.unwrap(), pace::Spread::Uniform { min: 1.0, max: 2.0 });
+        // What both have stays, as Hydra merges it.
+        let (spread, notes) = time(&[&typed("={type: exponential}")]);
+        assert_eq!(spread.unwrap(), pace::Spread::Exponential { scale: 0.005 });
+        assert!(notes[0].ends_with("left out shape"), "{notes:?}");
+        for wrong in ["={type: uniform, min: 1, max: 2, shape: 2}", ".lam=3", "={type: gamma, min: 1}"] {
+            assert!(time(&[&typed(wrong)]).0.is_err(), "{wrong}");
+        }
     }
 
     #[test]
