@@ -125,8 +125,8 @@ enum BenchWhat {
         /// workload=NAME and overrides
         #[arg(value_name = "OVERRIDE", required = true)]
         overrides: Vec<String>,
-        /// A folder with workload/NAME.yaml files of one's own
-        #[arg(long, visible_alias = "cd", value_name = "DIR")]
+        /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+        #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
         config_dir: Option<PathBuf>,
         /// Simulated accelerators
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -215,8 +215,8 @@ struct Options {
     /// workload=NAME and overrides: key=value, +key=value, ++key=value, ~key
     #[arg(value_name = "OVERRIDE", allow_hyphen_values = false)]
     overrides: Vec<String>,
-    /// A folder with workload/NAME.yaml files of one's own
-    #[arg(long, visible_alias = "cd", value_name = "DIR")]
+    /// A folder with workload/NAME.yaml files of one's own (`-cd DIR` and `-cp DIR` too, as Hydra has them)
+    #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
     config_dir: Option<PathBuf>,
     /// Read the files of this folder and those below it, whatever they are called, instead of generated ones
     #[arg(long, value_name = "DIR")]
@@ -293,7 +293,7 @@ fn main() -> ExitCode {
     let own_name =
         arguments.first().map(PathBuf::from).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let outcome = if own_name.as_deref() == Some("dlio_benchmark") {
-        run(&Original::parse().options, true)
+        run(&Original::parse_from(spelt_out(arguments, 1)).options, true)
     } else {
         run_other_program(&arguments);
         act(Dlio::parse_from(plain(arguments)).verb)
@@ -305,6 +305,21 @@ fn main() -> ExitCode {
 fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(first) = arguments.get_mut(1).filter(|first| *first == "--completions") {
         *first = "completions".into();
+    }
+    if arguments.get(1).is_some_and(|verb| verb == "bench") { spelt_out(arguments, 2) } else { arguments }
+}
+
+/// Hydra's options of one dash and two letters, which begin as our `-c` does, and what they are here.
+const TWO_LETTERS: [(&str, &str); 3] = [("-cd", "--config-dir"), ("-cp", "--config-dir"), ("-cn", "--config-name")];
+
+/// The words with those options in full.
+fn spelt_out(mut arguments: Vec<OsString>, first: usize) -> Vec<OsString> {
+    for word in arguments.iter_mut().skip(first).take_while(|word| *word != "--") {
+        let Some(typed) = word.to_str() else { continue };
+        let (option, value) = typed.split_at(typed.find('=').unwrap_or(typed.len()));
+        if let Some((_, full)) = TWO_LETTERS.iter().find(|(short, _)| *short == option) {
+            *word = format!("{full}{value}").into();
+        }
     }
     arguments
 }

@@ -77,6 +77,24 @@ fn files_that_are_missing_are_counted_before_a_step_is_made() {
 }
 
 #[test]
+fn hydras_short_options_of_folders_are_taken() {
+    let folder = Folder::new("short-options");
+    std::fs::create_dir_all(folder.path().join("own/workload")).unwrap();
+    std::fs::write(folder.path().join("own/workload/mine.yaml"), "model: mine\ncheckpoint: {model_size: 7}\n").unwrap();
+    for options in [&["-cd", "own"][..], &["-cp", "own"], &["-cd=own"], &["--config-dir", "own"]] {
+        let output = dlio(&folder, &[&["bench"], options, &["workload=mine", "--cfg", "job"]].concat());
+        assert!(
+            stdout(&output).contains("name: mine") && stdout(&output).contains("model_size_bytes: 7"),
+            "{output:?}"
+        );
+    }
+    let output = dlio(&folder, &["bench", "-cn", "config", "workload=unet3d"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--config-name"), "{}", stderr(&output));
+    assert!(stdout(&dlio(&folder, &["bench", "-c", "workload=unet3d"])).contains("name: unet3d"));
+}
+
+#[test]
 fn times_may_be_distributions_and_a_wrong_part_is_refused() {
     let folder = Folder::new("distributions");
     assert!(run(&folder, &[GENERATE]).status.success());
