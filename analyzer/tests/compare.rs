@@ -361,6 +361,32 @@ fn small_counts_are_compared_as_counts() {
 }
 
 #[test]
+fn how_often_a_program_waits_is_no_change_of_it() {
+    let folder = Folder::new("polls");
+    let side = |name: &str, (opens, failed, waits): (u64, u64, u64)| {
+        let open = json!({ "name": "open", "cat": "posix", "class": "metadata", "count": opens, "failed": failed });
+        let wait = json!({ "name": "poll", "cat": "wait", "class": "wait", "count": waits, "failed": waits / 10 });
+        report(&folder, name, 1000, json!({ "functions": [open], "past_files": [wait] }))
+    };
+    let (a, b, c) = (side("a.json", (200, 3, 1000)), side("b.json", (200, 3, 995)), side("c.json", (201, 4, 1000)));
+    let found = values(&[&a, "--compare", &b]);
+    let claim = |found: &Value, name: &str| metric(found, name)["claim"].clone();
+    assert_eq!(["calls", "calls.files", "failed"].map(|name| claim(&found, name)), ["undecided", "same", "same"]);
+    assert_eq!(
+        (&metric(&found, "calls")["exact"], &metric(&found, "calls.files")["exact"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(claim(&values(&[&a, "--compare", &c]), "calls.files"), "more");
+    let status = |limit: &str| analyze(&[&a, "--compare", &b, "--fail-if", limit]).status.code().unwrap();
+    assert_eq!(["calls < -0.1%", "function.poll.count < -0.1%"].map(status), [3, 3]);
+    assert_eq!(["calls.files < -0.1%", "function.open.count < -0.1%"].map(status), [0, 0]);
+    // A median of two counts may lie between them.
+    let said = printed(&["--compare", &a, &c, "--", &a, &a]);
+    let row = said.lines().find(|line| line.trim_start().starts_with("failed")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..4], ["failed", "3.5", "3", "-0.5"], "{said}");
+}
+
+#[test]
 fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
     let folder = Folder::new("older");
     let old = json!({ "version": 1, "functions": [{ "name": "read", "cat": "posix", "count": 3, "time_ns": 5 }] });

@@ -36,6 +36,8 @@ impl Unit {
             Unit::Bytes => bytes(value),
             Unit::Rate => format!("{}/s", bytes(value)),
             Unit::Share => format!("{:.1} %", value * 100.0),
+            // The median of two runs may lie between them.
+            Unit::Count if value.fract() != 0.0 => format!("{}.{:.0}", grouped(value as u64), value.fract() * 10.0),
             Unit::Count => grouped(value as u64),
         }
     }
@@ -52,7 +54,7 @@ pub struct Metric {
     pub name: &'static str,
     pub meaning: &'static str,
     pub unit: Unit,
-    /// True if noise has no part in it: any change is real.
+    /// True if noise has no part in it: any change is real. How often a program waits and asks again depends on timing.
     pub exact: bool,
     /// The quantity of single steps that it is, and how of many, if of any.
     pub step: Option<(PerStep, Location)>,
@@ -130,11 +132,20 @@ pub const METRICS: &[Metric] = &[
         (steps > 0).then_some(steps as f64)
     }),
     counted("files", "files that were used", Unit::Count, |run| Some(run.dataset.files as f64)),
-    counted("calls", "calls that were recorded", Unit::Count, |run| {
-        Some(run.calls().map(|function| function.count).sum::<u64>() as f64)
+    Metric {
+        exact: false,
+        ..counted(
+            "calls",
+            "calls that were recorded, those that wait and those on pipes included",
+            Unit::Count,
+            |run| Some(run.calls().map(|function| function.count).sum::<u64>() as f64),
+        )
+    },
+    counted("calls.files", "of them, calls on files", Unit::Count, |run| {
+        Some(run.on_files()?.map(|function| function.count).sum::<u64>() as f64)
     }),
-    counted("failed", "of them, calls that failed", Unit::Count, |run| {
-        Some(run.calls().map(|function| function.failed).sum::<u64>() as f64)
+    counted("failed", "of these, calls that failed", Unit::Count, |run| {
+        Some(run.on_files()?.map(|function| function.failed).sum::<u64>() as f64)
     }),
     counted("processes", "programs that ran", Unit::Count, |run| Some(run.allocation.processes as f64)),
     counted("lost", "events that were lost", Unit::Count, |run| Some(run.allocation.lost as f64)),
@@ -206,10 +217,14 @@ impl Named {
         }
     }
 
-    pub fn is_exact(&self) -> bool {
+    /// True if noise has no part in it, be it of one of these runs.
+    pub fn is_exact<'a>(&self, mut runs: impl Iterator<Item = &'a Run>) -> bool {
         match self {
             Named::Known(known) => METRICS[*known].exact,
-            Named::Single { field, .. } => FIELDS[*field].exact,
+            Named::Single { span, name, field } => {
+                let is_on_files = |run: &Run| run.on_files().is_some_and(|mut rows| rows.any(|row| row.name == *name));
+                FIELDS[*field].exact && (*span || runs.all(is_on_files))
+            }
         }
     }
 

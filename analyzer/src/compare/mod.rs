@@ -4,7 +4,8 @@
 //! [`wall`] where the change of the whole run comes from, [`align`] the rows of both sides, [`gate`] limits for a CI;
 //! [`tables`] puts a [`Comparison`] into words, [`text`] prints it, for terminals and pull requests.
 //!
-//! Counts and bytes are exact: any change of them is real. Times of one run a side are compared by their steps, which
+//! Bytes and counts of what is done to files are exact: any change of them is real. How many calls there are altogether is not:
+//! how often a program waits and asks again depends on timing. Times of one run a side are compared by their steps, which
 //! know the noise within a run; how much runs differ from each other is known of several runs a side only.
 
 pub mod align;
@@ -174,7 +175,7 @@ impl Sides {
         let mut change = MetricChange {
             metric: named.name(),
             unit: named.unit(),
-            exact: named.is_exact(),
+            exact: named.is_exact(self.before.iter().chain(&self.after)),
             before: a,
             after: b,
             change: a.zip(b).filter(|(a, _)| *a != 0.0).map(|(a, b)| b / a - 1.0),

@@ -34,7 +34,12 @@ pub struct Run {
     pub damage: Vec<Damage>,
     pub steps: Vec<Steps>,
     pub findings: Vec<Finding>,
+    /// Counts in place of events: then calls on files and on others stand together.
+    pub tally: Option<serde::de::IgnoredAny>,
 }
+
+/// Classes of calls that move no data and ask about no file.
+const NO_IO: [&str; 3] = ["wait", "other", "compute"];
 
 /// A quantity of single steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,6 +265,13 @@ impl Run {
     /// Every kind of call, on whatever.
     pub fn calls(&self) -> impl Iterator<Item = &Function> {
         self.functions.iter().chain(&self.past_files)
+    }
+
+    /// Calls that move data of files, or ask about them. What depends on timing is none of them: waits, and calls on pipes,
+    /// which take what is there. `None` where calls on files are not told from others.
+    pub fn on_files(&self) -> Option<impl Iterator<Item = &Function>> {
+        let asks = |function: &&Function| !NO_IO.contains(&function.class.as_str());
+        self.tally.is_none().then(|| self.functions.iter().filter(asks))
     }
 
     pub fn damaged(&self) -> usize {
