@@ -7,7 +7,6 @@ with asked as (
       when name in ('stat', 'lstat', 'fstat', 'fstatat', 'statx', 'access', 'faccessat') then 'stat'
       when name in ('opendir', 'fdopendir', 'readdir', 'closedir', 'scandir', 'getdents64') then 'list'
       when name in ('lseek', 'fseek', 'ftell', 'rewind', 'fgetpos', 'fsetpos') then 'seek'
-      when name in ('flock', 'lockf') then 'lock'
       when name in ('rename', 'renameat', 'link', 'linkat', 'symlink', 'symlinkat') then 'rename'
       when name in ('unlink', 'unlinkat', 'remove', 'rmdir') then 'delete'
       when name in ('mmap', 'munmap', 'mremap', 'madvise') then 'map'

@@ -313,6 +313,123 @@ fn remedies_have_the_words_of_pytorch_where_the_trace_tells_of_it() {
     assert!(any.contains("more readers") && torch.contains("more num_workers"), "{torch}");
 }
 
+/// A trainer without spans that waits for each batch, and readers that do `batch` for it, with their number and that of the step.
+fn fed(readers: u64, step_us: u64, batch: impl Fn(&mut Script, u64, u64)) -> Vec<Script> {
+    const STEPS: u64 = 60;
+    let reader = |number: u64| {
+        let mut reader = Script::new(200 + number as i32, 100);
+        reader.at(20);
+        for step in 0..STEPS {
+            // It has nothing to do until its task comes, and makes its batch by the end of the step.
+            let waited = (step * step_us + 100).saturating_sub(reader.now()).max(90);
+            message(&mut reader, Op::READ, waited);
+            batch(&mut reader, number, step);
+            message(&mut reader, Op::WRITE, 10);
+        }
+        reader
+    };
+    let mut trainer = Script::new(100, 1);
+    for step in 0..STEPS {
+        trainer.at(step * step_us + 10).call(Op::READ, "<pipe>", step_us - 2010, (POS_UNKNOWN, 64, 64)).rest(1900);
+    }
+    [trainer].into_iter().chain((0..readers).map(reader)).collect()
+}
+
+#[test]
+fn a_lock_that_readers_wait_for_is_no_storage_and_its_file_is_not_hot() {
+    // One of four has the lock and reads; the others stand there.
+    for op in [Op::FLOCK, Op::FCNTL_SETLKW] {
+        let processes = fed(4, 20_000, |reader, number, step| {
+            reader.call(op, "/data/lock", 12_000 + 1000 * number, (2, 0, 0)).load(&sample(number, step), MIB, 200);
+            reader.rest(3500);
+        });
+        let trace = written(&format!("lock-{}", op.0), processes);
+        let report = report(&trace, &[]);
+        let fired = ids(&report, "fired");
+        assert!(fired.contains(&"lock-wait".into()) && !fired.contains(&"hot-file".into()), "{fired:?}");
+        assert!(!fired.contains(&"loader-cpu-bound".into()), "{fired:?}");
+        let verdict = report["verdict"].to_string();
+        assert!(!verdict.contains("it was storage") && !verdict.contains("storage and what else"), "{verdict}");
+        let training = &report["training"][0];
+        let part = training["wait_io_ns"].as_f64().unwrap() / training["waited_ns"].as_f64().unwrap();
+        assert!(part < 0.3, "{training}");
+        let screen = analyze(&trace, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(screen.contains("together. Change: open read-only what is only read"), "{screen}");
+        // What waits is no I/O in any figure, and SQL says the same.
+        let sql = "select events, time_ns from files where path = '/data/lock'";
+        assert_eq!(analyze(&trace, &["--sql", sql, "--format", "csv"]).lines().last(), Some("240,0"));
+        assert!(report["functions"].as_array().unwrap().iter().all(|row| row["name"] != op.info().unwrap().name));
+        for (sql, section) in
+            [(include_str!("../sql/metadata.sql"), "metadata"), (include_str!("../sql/processes.sql"), "processes")]
+        {
+            let asked: Value = serde_json::from_str(&analyze(&trace, &["--sql", sql, "--format", "json"])).unwrap();
+            let rows = report[section].as_array().unwrap();
+            let sum = |rows: &[Value], field: &str| -> i64 { rows.iter().filter_map(|row| row[field].as_i64()).sum() };
+            for field in ["time_ns", "metadata_ns", "wait_ns"] {
+                assert_eq!(sum(rows, field), sum(asked.as_array().unwrap(), field), "{section} {field}");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_reads_of_little_are_latency_though_as_many_are_always_in_flight() {
+    let of = |us: u64, bytes: i64| {
+        let processes = fed(2, us + 600, |reader, number, step| {
+            reader.load(&sample(number, step), bytes, us);
+        });
+        report(&written(&format!("single-reads-{us}-{bytes}"), processes), &[])
+    };
+    let slow = of(8000, 40_000);
+    let found = finding(&slow, "storage-latency-bound");
+    assert_eq!((&found["state"], &found["confidence"]), (&"fired".into(), &"inferred".into()), "{found}");
+    assert!(found["says"].as_str().unwrap().contains("one of 40.0 kB took 8"), "{found}");
+    assert!(found["remedy"].as_str().unwrap().contains("more readers"), "{found}");
+    assert_eq!(finding(&slow, "storage-saturated")["state"], "unknown");
+    // Reads that move much say nothing of it.
+    assert_eq!(finding(&of(8000, 8 * MIB), "storage-latency-bound")["state"], "unknown");
+}
+
+#[test]
+fn a_start_without_io_is_not_for_storage_to_mend() {
+    let start = |name: &str, us: u64| {
+        let mut processes = fed(2, 10_000, |reader, number, step| {
+            reader.load(&sample(number, step), MIB, 300);
+        });
+        let mut other = Script::new(300, 1);
+        other.load("/data/list", MIB, us).at(2_000_000).load("/data/list", MIB, 100);
+        processes.iter_mut().for_each(|process| process.delay(2_000_000));
+        processes.push(other);
+        finding(&report(&written(name, processes), &[]), "slow-start").clone()
+    };
+    let (computes, reads) = (start("start-computes", 1000), start("start-reads", 1_500_000));
+    assert_eq!((&computes["state"], &reads["state"]), (&"fired".into(), &"fired".into()), "{computes} {reads}");
+    assert!(!computes["remedy"].as_str().unwrap().contains("local disk"), "{computes}");
+    assert!(reads["remedy"].as_str().unwrap().contains("local disk"), "{reads}");
+    assert_eq!((&computes["severity"], &reads["severity"]), (&"note".into(), &"warning".into()));
+    assert!(reads["says"].as_str().unwrap().contains("75 % of that with I/O on files going on"), "{reads}");
+}
+
+#[test]
+fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
+    let processes = fed(3, 30_000, |reader, number, step| {
+        reader.load(&sample(number, step), MIB, 100).rest(if number == 1 { 29_000 } else { 50 });
+    });
+    let report = report(&written("one-works", processes), &[]);
+    let (slow, decoding) = (finding(&report, "slow-worker"), finding(&report, "loader-cpu-bound"));
+    assert_eq!((&slow["state"], &decoding["state"]), (&"fired".into(), &"fired".into()), "{slow} {decoding}");
+    assert!(decoding["remedy"].as_str().unwrap().contains("nor more readers"), "{decoding}");
+    let rules: Vec<_> = report["findings"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(rules[..2], ["input-bound", "slow-worker"], "{rules:?}");
+    // Where all work alike none of them is.
+    let even = fed(3, 30_000, |reader, number, step| {
+        reader.load(&sample(number, step), MIB, 100).rest(29_000);
+    });
+    let report = self::report(&written("all-work", even), &[]);
+    assert_eq!(finding(&report, "slow-worker")["state"], "quiet", "{report}");
+    assert!(finding(&report, "loader-cpu-bound")["remedy"].as_str().unwrap().ends_with("more readers"));
+}
+
 #[test]
 fn limits_are_changed_and_rules_left_out() {
     let trace = written("limits", slow_storage(&Loader::starved()));

@@ -148,7 +148,11 @@ fn controlled(done: engine::Done, fd: c_int, command: c_int, argument: usize, re
     if !leaves_out(fd) {
         // SAFETY: the argument that the real call was given.
         let number = unsafe { number_of(command, argument, ret) };
-        on_descriptor(done, Op::FCNTL, fd, command as i64, number, ret as i64);
+        let op = match command {
+            libc::F_SETLKW | libc::F_OFD_SETLKW => Op::FCNTL_SETLKW,
+            _ => Op::FCNTL,
+        };
+        on_descriptor(done, op, fd, command as i64, number, ret as i64);
     }
 }
 

@@ -183,12 +183,15 @@ operations! {
         8 DUP2 "dup2" Metadata Fd None Fd;
         9 DUP3 "dup3" Metadata Fd Flags Fd;
         10 FCNTL "fcntl" Metadata Command Count Status;
-        11 FLOCK "flock" Metadata Command None Status;
-        12 LOCKF "lockf" Metadata Command Size Status;
+        // Locks move nothing, and take the time that another holds them for.
+        11 FLOCK "flock" Wait Command None Status;
+        12 LOCKF "lockf" Wait Command Size Status;
         13 PIPE "pipe" Metadata Fd Flags Fd;
         14 MEMFD_CREATE "memfd_create" Metadata None Flags Fd;
         15 MKSTEMP "mkstemp" Metadata None Flags Fd;
         16 IOCTL "ioctl" Metadata Command None Status;
+        // `fcntl` with a command that waits for a lock.
+        17 FCNTL_SETLKW "fcntl_setlkw" Wait Command Count Status;
 
         20 READ "read" Read Position Size Bytes;
         21 PREAD "pread" Read Position Size Bytes;

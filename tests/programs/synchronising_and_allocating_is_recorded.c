@@ -1,4 +1,4 @@
-//= events: open=1 close=1 fsync=1 fdatasync=1 sync_file_range=1 syncfs=1 sync=1 truncate=1 ftruncate=1 fallocate=1 posix_fallocate=1 posix_fadvise=2 readahead=1 flock=2 lockf=1 fcntl=2
+//= events: open=1 close=1 fsync=1 fdatasync=1 sync_file_range=1 syncfs=1 sync=1 truncate=1 ftruncate=1 fallocate=1 posix_fallocate=1 posix_fadvise=2 readahead=1 flock=2 lockf=1 fcntl=2 fcntl_setlkw=1
 //= positions ftruncate: 100
 //= positions truncate: 50
 //= results posix_fadvise: 0 -29
@@ -20,6 +20,8 @@ int main(void) {
     EXPECT(sync_file_range(fd, 0, 10, SYNC_FILE_RANGE_WRITE) == 0);
     sync();
     EXPECT(flock(fd, LOCK_EX) == 0 && flock(fd, LOCK_UN) == 0 && lockf(fd, F_TEST, 0) == 0);
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    EXPECT(fcntl(fd, F_SETLKW, &whole) == 0);
     EXPECT((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR);
     EXPECT(fcntl(fd, F_SETFD, FD_CLOEXEC) == 0);
     EXPECT(close(fd) == 0);

@@ -242,17 +242,35 @@ impl<'a> Case<'a> {
 
     /// Functions that were asked for: how often, how long, and rows for evidence.
     pub fn calls_where(&self, wanted: impl Fn(&Function) -> bool) -> Calls {
-        let mut found: Vec<_> = self.calls_on_files().filter(|function| wanted(function)).collect();
-        found.sort_by_key(|function| Reverse(function.time_ns));
-        let row = |function: &&Function| {
-            let Function { name, count, time_ns, .. } = function;
-            format!("{name}: {} calls, {} together", grouped(*count), time(*time_ns as f64))
-        };
-        Calls {
-            count: found.iter().map(|function| function.count).sum(),
-            time_ns: found.iter().map(|function| function.time_ns as f64).sum(),
-            rows: found.iter().take(EVIDENCE_MAX).map(row).collect(),
-        }
+        gathered(self.calls_on_files().filter(|function| wanted(function)).collect())
+    }
+
+    /// Calls that wait for a lock on a file. Traces of before have those of fcntl among its other calls, of which nothing else
+    /// takes time.
+    pub fn locks(&self) -> Calls {
+        let all = self.summary.functions.iter().chain(&self.summary.past_files);
+        gathered(all.filter(|function| LOCKS.contains(&function.name.as_str())).collect())
+    }
+
+    /// The part of their lives that readers waited for locks, were nobody else to take any; `None` where there are none.
+    pub fn locked(&self) -> Option<f64> {
+        let readers = self.summary.training.iter().flat_map(|group| &group.readers);
+        let lives: i64 = readers.map(|reader| reader.last_ts - reader.first_ts).sum();
+        part(self.locks().time_ns, lives as f64).map(|part| part.min(1.0))
+    }
+}
+
+/// Some functions taken together.
+fn gathered(mut found: Vec<&Function>) -> Calls {
+    found.sort_by_key(|function| Reverse(function.time_ns));
+    let row = |function: &&Function| {
+        let Function { name, count, time_ns, .. } = function;
+        format!("{name}: {} calls, {} together", grouped(*count), time(*time_ns as f64))
+    };
+    Calls {
+        count: found.iter().map(|function| function.count).sum(),
+        time_ns: found.iter().map(|function| function.time_ns as f64).sum(),
+        rows: found.iter().take(EVIDENCE_MAX).map(row).collect(),
     }
 }
 
@@ -321,8 +339,8 @@ pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'
 /// Calls that wait for a device. `fflush` hands over to the kernel only.
 pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
 
-/// Calls that wait for a lock on a file. Of what fcntl does nothing else takes time.
-pub const LOCKS: [&str; 3] = ["flock", "lockf", "fcntl"];
+/// Calls on locks.
+const LOCKS: [&str; 4] = ["flock", "lockf", "fcntl", "fcntl_setlkw"];
 
 /// Some calls taken together.
 pub struct Calls {

@@ -66,6 +66,12 @@ pub fn concurrency(case: &Case) -> Option<Concurrency> {
     concurrency_in(stretches(case))
 }
 
+/// Calls in flight on average while one is, over the training; `None` where nothing was moved in it.
+pub fn in_flight(case: &Case) -> Option<f64> {
+    let stretches = stretches(case);
+    (!stretches.is_empty()).then(|| together(&stretches).in_flight())
+}
+
 /// The run that would show it.
 pub const RECORD_CONCURRENCY: &str =
     "as many calls were in flight all the time: run it with half and with double the readers";

@@ -52,6 +52,33 @@ pub fn busy_ns(reader: &ReaderUse) -> i64 {
     (reader.last_ts - reader.first_ts - reader.idle_ns - reader.wait_start_ns).max(0)
 }
 
+/// The time a reader was busy while its trainer waited, without what it took to start.
+pub fn busy_meanwhile(reader: &ReaderUse) -> i64 {
+    (reader.wait_alive_ns - reader.wait_idle_ns - reader.wait_start_ns).max(0)
+}
+
+/// A reader that is busy for less of a wait than this is idle.
+const IDLE: f64 = 0.2;
+
+/// True if most readers had nothing to do while their trainers waited: more of them would not have either.
+pub fn mostly_idle(case: &Case) -> bool {
+    let readers = || case.summary.training.iter().flat_map(|group| &group.readers);
+    let is_idle = |reader: &&ReaderUse| {
+        let alive = reader.wait_alive_ns - reader.wait_start_ns;
+        alive > 0 && (busy_meanwhile(reader) as f64) < IDLE * alive as f64
+    };
+    2 * readers().filter(is_idle).count() > readers().count()
+}
+
+/// The part of what readers did while their trainer waited that the busiest of them did; of several trainers the largest.
+pub fn largest_load(case: &Case) -> Option<f64> {
+    let load = |group: &RankGroup| {
+        let busy = || group.readers.iter().map(busy_meanwhile);
+        part(busy().max()? as f64, busy().sum::<i64>() as f64).filter(|_| group.readers.len() > 1)
+    };
+    case.summary.training.iter().filter_map(load).max_by(f64::total_cmp)
+}
+
 /// The largest part of all waiting that lies in the steps of one reader's turn; of several trainers the largest.
 pub fn largest_turn(case: &Case) -> Option<f64> {
     let turns = case.summary.steps.iter().filter(|row| row.readers > 1).filter_map(|row| row.largest_turn);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counted::{self, Counted, FileCount, ProcessCount, ThreadCount, lengthen};
 use super::intervals::{Interval, Lists, Set};
-use super::kinds::{directions, opens};
+use super::kinds::{directions, is_io, opens};
 use crate::catalog::{Catalog, FILE_NONE, Kind, Origin, span_class};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -189,7 +189,8 @@ impl Adding<'_> {
         self.counted.files[row.file as usize].merge(&FileCount {
             events: counts.count,
             opens: if opened { counts.count - counts.failed } else { 0 },
-            time_ns: row.time_ns,
+            // As of events: starting a program is no I/O on its file, nor is waiting for a lock.
+            time_ns: if is_io(kind) { row.time_ns } else { 0 },
             asked_ns: if kind.class == Class::Metadata { row.time_ns } else { 0 },
             bytes_read: moved.0,
             bytes_written: moved.1,

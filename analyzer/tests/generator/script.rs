@@ -85,6 +85,12 @@ impl Script {
         self.at(now)
     }
 
+    /// Has all that was recorded so far happen later; the process begins when it did.
+    pub fn delay(&mut self, us: u64) {
+        self.records.values_mut().flatten().for_each(|record| record.start += us * 1000);
+        self.now.values_mut().for_each(|now| *now += us);
+    }
+
     fn push(&mut self, start: u64, us: u64, op: Op, known: bool, record: Record) {
         let (tid, start) = (self.pid as u32, START + start * 1000);
         let record = Record { word: word(op, 0, known, us * 1000), start, ..record };

@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Judgement {
     let of_time = hot.and_then(|file| part(file.use_.time_ns as f64, ns as f64)).unwrap_or(0.0);
     let of_calls = hot.and_then(|file| part(file.use_.events as f64, events as f64)).unwrap_or(1.0);
     let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);
-    let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(1.0);
+    let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(0.0);
     let row = |file: &crate::summary::report::files::FileUse| {
         format!("{}: {} calls, {} together", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
     };

@@ -1,7 +1,7 @@
 //! Readers are busy with something else than reading.
 
 use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
-use super::super::loader::is_crowded;
+use super::super::loader::{busy_meanwhile, is_crowded, mostly_idle};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::units::time;
@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile",
+    asks: "training waits, and its readers are in I/O for less than 30 % of their busy time meanwhile, and not at locks",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
     remedy: "faster storage would win nothing: decode or resize ahead of time, another format or library, more readers",
@@ -31,12 +31,17 @@ const OWN_TORCH: &str = "faster storage would win nothing: num_workers of 1 or m
 const CROWDED_REMEDY: &str =
     "faster storage would win nothing, nor more readers: decode or resize ahead of time, another format or library";
 
+/// Where most readers have nothing to do.
+const IDLE_REMEDY: &str = "faster storage would win nothing, nor more readers, most of which are idle: decode or resize ahead of \
+    time, another format or library, samples shared out evenly";
+
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let wait = case.at_least("wait", waited.as_ref().map(Waited::share_at_work));
     let has_readers = case.summary.training.iter().any(|group| !group.readers.is_empty());
     let duty = waited.as_ref().and_then(Waited::io_duty).filter(|_| has_readers);
-    let measures = vec![wait, case.below("io-duty", duty)];
+    let locked = case.below("locked", Some(case.locked().unwrap_or(0.0)));
+    let measures = vec![wait, case.below("io-duty", duty), locked];
     let Some((waited, duty)) = waited.zip(duty) else {
         return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() };
     };
@@ -56,6 +61,7 @@ fn judge(case: &Case) -> Judgement {
         evidence: evidence(case),
         remedy: match own {
             true => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
+            false if mostly_idle(case) => Some(IDLE_REMEDY),
             false => is_crowded(case).then_some(CROWDED_REMEDY),
         },
         worth: Some(waited.worth_at_work()),
@@ -67,8 +73,7 @@ fn judge(case: &Case) -> Judgement {
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);
     let row = |reader: &crate::summary::groups::training::ReaderUse| {
-        let busy = (reader.wait_alive_ns - reader.wait_idle_ns - reader.wait_start_ns).max(0);
-        let [io, busy] = [reader.wait_io_ns, busy].map(|ns| time(ns as f64));
+        let [io, busy] = [reader.wait_io_ns, busy_meanwhile(reader)].map(|ns| time(ns as f64));
         format!("{} ({}), while training waited: busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
     };
     readers.map(row).collect()

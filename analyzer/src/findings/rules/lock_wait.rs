@@ -1,13 +1,13 @@
 //! Time goes into locks on files.
 
-use super::super::case::{Case, Judgement, LOCKS, part};
+use super::super::case::{Case, Judgement, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::Confidence;
 use crate::summary::units::{many, time};
 
 pub const RULE: Rule = Rule {
     id: "lock-wait",
-    group: Group::Metadata,
+    group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
     asks: "flock, lockf and fcntl take 1 % of the wall clock or more",
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let locks = case.calls_where(|function| LOCKS.contains(&function.name.as_str()));
+    let locks = case.locks();
     Judgement {
         measures: vec![case.at_least("share", part(locks.time_ns, case.wall_ns() as f64))],
         says: format!(
@@ -29,8 +29,16 @@ fn judge(case: &Case) -> Judgement {
             many(locks.count, "call for locks", "calls for locks"),
             time(locks.time_ns)
         ),
-        worth: Some(case.shared_out(locks.time_ns)),
+        worth: Some(worth(case, locks.time_ns)),
         evidence: locks.rows,
         ..Judgement::default()
+    }
+}
+
+/// What a training waits while its readers wait for locks; without one, that is not known.
+fn worth(case: &Case, locked_ns: f64) -> Worth {
+    match case.waited().zip(case.locked()) {
+        Some((waited, locked)) => Worth { ns: (waited.at_work_ns() as f64 * locked) as i64, exposed: true },
+        None => Worth { ns: (locked_ns as i64).min(case.wall_ns()), exposed: false },
     }
 }

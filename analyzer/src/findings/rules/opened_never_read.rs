@@ -1,6 +1,6 @@
 //! Files are opened and nothing is done with them.
 
-use super::super::case::{Case, Judgement, LOCKS, SYNCS, part};
+use super::super::case::{Case, Judgement, SYNCS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::patterns::PatternUse;
@@ -23,8 +23,8 @@ pub const RULE: Rule = Rule {
 
 fn judge(case: &Case) -> Judgement {
     // A file that is mapped may be read without a call that moves bytes; others are opened to be synchronised or locked.
-    let is_use = |name: &str| name == "mmap" || SYNCS.contains(&name) || LOCKS.contains(&name);
-    let used = case.calls_where(|function| is_use(&function.name)).count;
+    let is_use = |name: &str| name == "mmap" || SYNCS.contains(&name);
+    let used = case.calls_where(|function| is_use(&function.name)).count + case.locks().count;
     let unread = case.summary.dataset.opens_unused.saturating_sub(used);
     let share = part(unread as f64, case.opens() as f64).unwrap_or(0.0);
     let time_ns = case.opening_ns();

@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Judgement, RECORD_TRAINING, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::report::findings::Confidence;
+use crate::summary::report::findings::{Confidence, Severity, Unit};
 use crate::summary::units::{share, time};
 
 pub const RULE: Rule = Rule {
@@ -38,6 +38,29 @@ fn generated_ns(case: &Case) -> i64 {
     spans.map(|span| span.time_ns as i64 / case.summary.training.len().max(1) as i64).sum()
 }
 
+/// Where little of it was I/O. What programs import is not recorded unless that is asked for.
+const OTHER_REMEDY: &str = "little of it was I/O that was recorded: import and set up less, later, or once for several runs; dlio \
+    trace --all shows what imports read; in a longer run the start is a smaller part";
+
+/// Starts that are in I/O for less than this are for something else.
+const IO: f64 = 0.3;
+
+/// The part of the time before training in which calls on files were going on, of the trainer where it took longest. `None`
+/// where calls were not recorded one by one.
+fn in_io(case: &Case) -> Option<f64> {
+    let (line, run_start) = (&case.summary.timeline, case.summary.time.start_ts);
+    let last = case.summary.training.iter().max_by_key(|group| group.startup_within(run_start))?;
+    let startup =
+        last.startup_within(run_start).filter(|_| case.summary.knows_calls() && case.summary.tally.is_none())?;
+    let (from, to) = (last.start_ts - startup, last.start_ts);
+    let columns = line.busy_ns.iter().zip(0i64..).map(|(busy, at)| {
+        let start = line.start_ts + line.column_ns * at;
+        let within = (to.min(start + line.column_ns) - from.max(start)).max(0);
+        *busy as f64 * within as f64 / line.column_ns.max(1) as f64
+    });
+    part(columns.sum(), startup as f64)
+}
+
 /// What would tell where a window was asked for.
 const WHOLE_RUN: &str =
     "how the run began lies outside of what was asked for: ask without a filter of time, epoch or step";
@@ -49,6 +72,9 @@ fn judge(case: &Case) -> Judgement {
     let wall = case.wall_ns();
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
+    // Data that are generated are I/O of a start that is none.
+    let io = in_io(case).filter(|_| before == 0);
+    let is_other = io.is_some_and(|io| io < IO);
     let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
     let besides = match beside.collect::<Vec<_>>().join(" and ") {
         none if none.is_empty() => none,
@@ -60,7 +86,15 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("time", startup.map(|ns| ns as f64)),
         ],
         any: true,
-        says: format!("{} ({} of the run) went by before training began{besides}", time(ns as f64), share(ns, wall)),
+        says: format!(
+            "{} ({} of the run) went by before training began{besides}{}",
+            time(ns as f64),
+            share(ns, wall),
+            io.map_or(String::new(), |io| format!(", {} of that with I/O on files going on", Unit::Share.text(io)))
+        ),
+        remedy: is_other.then_some(OTHER_REMEDY),
+        // Nothing that was recorded says that it can be shorter.
+        severity: is_other.then_some(Severity::Note),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
         decide: if case.summary.training.is_empty() { RECORD_TRAINING } else { WHOLE_RUN },
         ..Judgement::default()

@@ -1,16 +1,19 @@
 //! Storage would give more if more were asked for at once.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, Worth};
-use super::super::concurrency::{RECORD_CONCURRENCY, concurrency};
+use super::super::case::{Case, Judgement, Moved, RECORD_TRAINING, Waited, Worth};
+use super::super::concurrency::{RECORD_CONCURRENCY, concurrency, in_flight};
+use super::super::loader::mostly_idle;
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::findings::{Confidence, Measure, Unit};
+use crate::summary::units::{bytes, time};
 
 pub const RULE: Rule = Rule {
     id: "storage-latency-bound",
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move more bytes",
+    asks: "training waits, its readers are in I/O for 70 % of their busy time or more, and more calls in flight move more bytes, or \
+        reads take long of which there are few at once",
     silences: &[],
     silences_rules: &["too-many-readers"],
     remedy: "more in flight: more readers, more batches made ahead, readahead (posix_fadvise), larger reads",
@@ -28,6 +31,11 @@ fn judge(case: &Case) -> Judgement {
         case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
         case.at_least("slope", found.as_ref().map(|found| found.slope)),
     ];
+    if let (Some(waited), None) = (&waited, &found)
+        && let Some(judgement) = of_single_reads(case, waited)
+    {
+        return judgement;
+    }
     let (Some(waited), Some(found)) = (&waited, &found) else {
         let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
         return Judgement { measures, decide, ..Judgement::default() };
@@ -44,4 +52,51 @@ fn judge(case: &Case) -> Judgement {
         worth: Some(Worth { ns: (waited.at_work_ns() as f64 * saved) as i64, exposed: true }),
         ..Judgement::default()
     }
+}
+
+/// Reads of about one size, which take more than half of the time in calls on files.
+struct Reads {
+    median_ns: f64,
+    moved: Moved,
+}
+
+fn longest_reads(case: &Case) -> Option<Reads> {
+    let rows = case.summary.latency.iter().filter(|row| row.class == "read" && row.from > Some(0));
+    let row = rows.max_by_key(|row| row.time_ns).filter(|row| 2.0 * row.time_ns as f64 > case.file_ns())?;
+    let moved = case.moved("read", row.from?, row.to.unwrap_or(u64::MAX));
+    (moved.count > 0).then_some(Reads { median_ns: row.duration_ns.median, moved })
+}
+
+/// Where as many calls were in flight all the time, what single reads take still tells: long ones that move little, and few of
+/// them at once, leave storage with time for others. `None` where they do not tell.
+fn of_single_reads(case: &Case, waited: &Waited) -> Option<Judgement> {
+    let (reads, in_flight) = (longest_reads(case)?, in_flight(case)?);
+    let size = reads.moved.bytes / reads.moved.count as f64;
+    let rate = size * 1e9 / reads.median_ns.max(1.0);
+    let measures = vec![
+        case.at_least("wait", Some(waited.share_at_work())),
+        case.at_least("io-duty", waited.io_duty()),
+        case.at_least("latency", Some(reads.median_ns)),
+        case.below("rate", Some(rate)),
+        case.below("in-flight", Some(in_flight)),
+    ];
+    if mostly_idle(case) || measures.iter().map(Measure::holds).any(|holds| holds != Some(true)) {
+        return None;
+    }
+    let (each, took) = (bytes(size), time(reads.median_ns));
+    Some(Judgement {
+        measures,
+        says: format!(
+            "readers wait for single reads: one of {each} took {took} in the median, which is {} a second, and {in_flight:.1} \
+             were in flight at once",
+            bytes(rate)
+        ),
+        evidence: vec![
+            "with twice as many in flight the same bytes would take half as long, unless storage gives no more: a run with \
+             double the readers tells"
+                .into(),
+        ],
+        worth: Some(Worth { ns: waited.at_work_ns() / 2, exposed: true }),
+        ..Judgement::default()
+    })
 }

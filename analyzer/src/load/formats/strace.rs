@@ -357,6 +357,15 @@ fn seconds(text: &[u8]) -> Option<i64> {
     number(whole)?.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
+/// What a call is known by: `fcntl` that waits for a lock is another than the rest of it.
+fn operation<'a>(call: &Call<'a>) -> &'a [u8] {
+    let waits = || [&b"F_SETLKW"[..], b"F_OFD_SETLKW"].iter().any(|command| call.argument(1).starts_with(command));
+    match call.name {
+        b"fcntl" | b"fcntl64" if waits() => b"fcntl_setlkw",
+        name => name,
+    }
+}
+
 /// Calls that make a process or thread.
 fn forks(call: &[u8]) -> bool {
     [&b"clone"[..], b"clone3", b"fork", b"vfork"].contains(&call)
@@ -551,7 +560,7 @@ impl StraceParser {
         self.calls += 1;
         self.timed += call.result.dur.is_some() as u64;
         let dur = call.result.dur.unwrap_or(shown_dur);
-        let kind = self.kind(call.name, into.catalog);
+        let kind = self.kind(operation(&call), into.catalog);
         let ended = Ended { tid, process: self.process_of(tid), ts, dur, call, kind };
         let file = self.event(&ended, into);
         self.follow(&ended, file, into);

@@ -30,7 +30,6 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("stat", &STATS),
     ("list", &["opendir", "fdopendir", "readdir", "closedir", "scandir", "getdents64"]),
     ("seek", &["lseek", "fseek", "ftell", "rewind", "fgetpos", "fsetpos"]),
-    ("lock", &["flock", "lockf"]),
     ("rename", &["rename", "renameat", "link", "linkat", "symlink", "symlinkat"]),
     ("delete", &["unlink", "unlinkat", "remove", "rmdir"]),
     ("map", &["mmap", "munmap", "mremap", "madvise"]),
@@ -52,10 +51,10 @@ impl Section for Metadata {
 
     const MEANING: &'static str = "\
         Metadata: calls of the class metadata on files, by what they do: open, close, stat (access too), list, seek, \
-        lock, rename, delete, map, other. Times are summed over calls. By function: see Metrics by function; by error: \
+        rename, delete, map, other. Times are summed over calls. By function: see Metrics by function; by error: \
         Failures.";
     const FIELDS: &'static str = "\
-        a list, by `group` (`open`, `close`, `stat`, `list`, `seek`, `lock`, `rename`, `delete`, `map`, `other`): \
+        a list, by `group` (`open`, `close`, `stat`, `list`, `seek`, `rename`, `delete`, `map`, `other`): \
         `count`, `failed`, `time_ns`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/metadata.sql"));
 

@@ -12,7 +12,8 @@ impl Section for PastFiles {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Past files: calls on pipes, sockets and terminals, and calls that wait for others or for a time. None \
+        Past files: calls on pipes, sockets and terminals, and calls that wait for others or for a time, \
+        those for a lock on a file included. None \
         of it is I/O in any other figure. In summary mode such calls stand under Metrics by function.";
     const FIELDS: &'static str = "\
         a list, as `functions`";

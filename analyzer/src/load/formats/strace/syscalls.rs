@@ -104,6 +104,7 @@ const ROWS: &[(&str, &str, Syscall)] = &[
     ("fsync fdatasync syncfs fchdir fchmod flock ioctl close dup dup2 dup3", "", on(Descriptor(0))),
     ("fchown fchown32", "fchown", on(Descriptor(0))),
     ("fcntl fcntl64", "fcntl", on(Descriptor(0))),
+    ("fcntl_setlkw", "", on(Descriptor(0))),
     ("fstat fstat64", "fstat", on(Descriptor(0))),
     ("fstatfs fstatfs64", "fstatfs", on(Descriptor(0))),
     ("fgetxattr", "getxattr", on(Descriptor(0)).size(3)),
