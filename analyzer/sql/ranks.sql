@@ -1,5 +1,9 @@
 -- By rank: its program images, and what they did together. span_ns is that of the image it was longest in.
-with taking as (
+with beneath as (
+  -- What an MPI-IO call takes is taken by the calls beneath it, where these were seen.
+  select distinct proc, file_id from events where layer not in ('app', 'mpiio') and class in ('read', 'write') and bytes > 0
+),
+taking as (
   -- With a filter, those with events; without, all: hosts counts those that take part.
   select * from processes
   where events > 0 or (select sum(processes) from hosts) = (select count(*) from processes)
@@ -7,8 +11,8 @@ with taking as (
 each as (
   select p.proc, p.rank, p.host, p.pid, p.start_ts, p.events, p.bytes_read, p.bytes_written,
     count(*) filter (where e.ret < 0 and e.class <> 'wait') as failed,
-    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'read'), 0) as read_ns,
-    coalesce(sum(e.dur) filter (where e.on_file and e.class = 'write'), 0) as write_ns,
+    coalesce(sum(e.dur) filter (where e.on_file and not e.is_above and e.class = 'read'), 0) as read_ns,
+    coalesce(sum(e.dur) filter (where e.on_file and not e.is_above and e.class = 'write'), 0) as write_ns,
     coalesce(sum(e.dur) filter (where e.on_file and e.class = 'metadata'), 0) as metadata_ns,
     coalesce(sum(e.dur) filter (where e.on_file and e.class = 'sync'), 0) as sync_ns,
     coalesce(sum(e.dur) filter (where e.layer = 'app' and e.class = 'compute'), 0) as compute_ns,
@@ -16,7 +20,9 @@ each as (
     or e.class = 'wait' and e.name not like '%sleep'), 0) as wait_ns,
     coalesce(max(e.ts + e.dur) - min(e.ts), 0) as span_ns
   from taking p left join (
-    select *, layer <> 'app' and (file is null or file not like '<%') as on_file from events
+    select v.*, v.layer <> 'app' and (v.file is null or v.file not like '<%') as on_file,
+      v.layer = 'mpiio' and b.proc is not null as is_above
+    from events v left join beneath b on v.layer = 'mpiio' and b.proc = v.proc and b.file_id = v.file_id
   ) e on e.proc = p.proc
   where p.rank is not null
   group by p.proc, p.rank, p.host, p.pid, p.start_ts, p.events, p.bytes_read, p.bytes_written

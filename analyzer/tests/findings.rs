@@ -431,6 +431,26 @@ fn one_reader_that_does_all_the_work_is_slow_and_more_of_them_would_not_help() {
 }
 
 #[test]
+fn a_file_that_is_damaged_in_several_places_is_one() {
+    let mut process = Script::new(100, 1);
+    (0..5000).for_each(|at| {
+        process.load(&sample(0, at % 5), 4096 + at as i64, 100 + at % 7);
+    });
+    let trace = written("pieces", vec![process]);
+    let file = std::fs::read_dir(trace.path()).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&file).unwrap();
+    for part in 8..16 {
+        let at = bytes.len() / 16 * part;
+        bytes[at] ^= 0xff;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let report = report(&trace, &["--no-cache"]);
+    let (trust, pieces) = (finding(&report, "trust"), report["damage"].as_array().unwrap().len());
+    assert!(pieces > 1, "{}", report["damage"]);
+    assert!(trust["says"].as_str().unwrap().contains(&format!("1 file is damaged in {pieces} pieces")), "{trust}");
+}
+
+#[test]
 fn limits_are_changed_and_rules_left_out() {
     let trace = written("limits", slow_storage(&Loader::starved()));
     let rules = trace.path().join("mine.rules");

@@ -8,6 +8,7 @@ use dlio_analyzer::load::{Trace, inputs};
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::report::Summary;
+use dlio_analyzer::summary::report::functions::beneath;
 use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
@@ -225,6 +226,19 @@ fn bytes_that_two_layers_moved_count_once() {
     assert_eq!((a.use_.bytes_read, a.use_.events, summary.dataset.bytes_reached), (2300, 4, 2570));
     let ranks: Vec<_> = summary.ranks.iter().map(|rank| (rank.work.bytes_read, rank.work.bytes_written)).collect();
     assert_eq!(ranks, [(2000, 70), (300, 0)]);
+    // So does the time they took, and SQL says the same.
+    let ms = |ns: u64| ns / 1_000_000;
+    let ranks: Vec<_> = summary.ranks.iter().map(|rank| (ms(rank.work.read_ns), ms(rank.work.write_ns))).collect();
+    assert_eq!((ranks, ms(a.use_.time_ns)), (vec![(140, 100), (100, 0)], 240));
+    for sql in [include_str!("../sql/ranks.sql"), include_str!("../sql/processes.sql")] {
+        let of_section = sql.trim().trim_end_matches(';');
+        let sql = format!("select rank, read_ns / 1000000, write_ns / 1000000 from ({of_section}) order by rank");
+        assert_eq!(ask("dxt-layers.txt", text, &sql), ["0,140,100", "1,100,0"]);
+    }
+    let read = |cat: &str| summary.functions.iter().find(|row| row.name == "read" && row.cat == cat).unwrap();
+    assert_eq!(read("mpiio").named(&summary.functions), "read (mpiio)");
+    let beneath: Vec<_> = beneath(&summary.functions).map(|row| &*row.cat).collect();
+    assert_eq!(beneath, ["posix"]);
 }
 
 #[test]
@@ -269,10 +283,36 @@ fn strace_without_durations_is_remarked_upon_once() {
     let text = "7 1700000000.1 read(3</a>, \"x\"..., 10) = 10\n7 1700000000.2 read(3</a>,  <unfinished ...>\n\
         7 1700000000.5 <... read resumed>\"\", 10) = 0\n";
     let summary = read_text("durationless.txt", text);
-    assert_eq!(rows(&summary), [row("read", 2, 300_000_000, Some(10))]);
+    // One that another thread's line came between says no more of how long calls take.
+    assert_eq!(rows(&summary), [row("read", 2, 0, Some(10))]);
+    let verdict = summary.verdict.join(" ");
+    assert!(verdict.contains("No call in it has a duration") && !verdict.contains(" % "), "{verdict}");
+    assert!(summary.findings.iter().all(|finding| finding.worth_ns.is_none()), "{:?}", summary.findings);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
     assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
     assert!(dlio_analyzer::summary::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
+}
+
+#[test]
+fn ends_of_slices_that_began_before_the_trace_are_no_damage() {
+    let event = |ph: char, more: &str| format!(r#"{{"ph":"{ph}","name":"a","pid":1,"tid":1,{more}}}"#);
+    let events = [event('X', r#""ts":5,"dur":1"#), event('E', r#""ts":7"#), event('e', r#""ts":8,"id":3"#)];
+    let summary = read_text("cut-window.json", &format!("[{}]", events.join(",\n")));
+    assert_eq!(summary.allocation.events, 1);
+    let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+    assert!(remark.remark && remark.what.contains("whose beginning is not in it"), "{remark:?}");
+}
+
+#[test]
+fn dftracer_without_metadata_names_no_files_and_no_bytes() {
+    let call = |name: &str, ts: u32| {
+        format!(r#"{{"id":{ts},"name":"{name}","cat":"POSIX","pid":7,"tid":7,"ts":{ts},"dur":3,"ph":"X"}}"#)
+    };
+    let text = format!("[\n{}\n{}\n{}\n", call("open", 1), call("read", 5), call("close", 9));
+    let summary = read_text("no-metadata.pfw", &text);
+    let verdict = summary.verdict.join(" ");
+    assert!(verdict.contains("which files they were on and how much they moved is not in the trace"), "{verdict}");
+    assert!(!verdict.contains("0 files") && !verdict.contains("0 B"), "{verdict}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::limits::{ALL, Limits};
 use crate::summary::groups::training::{RankGroup, held, told};
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
-use crate::summary::report::functions::Function;
+use crate::summary::report::functions::{Function, beneath};
 use crate::summary::report::metadata::group;
 use crate::summary::report::steps::StepPart;
 use crate::summary::units::{grouped, time};
@@ -237,7 +237,7 @@ impl<'a> Case<'a> {
     }
 
     pub fn calls_on_files(&self) -> impl Iterator<Item = &'a Function> {
-        self.summary.functions.iter().filter(|function| function.is_io())
+        beneath(&self.summary.functions)
     }
 
     /// Functions that were asked for: how often, how long, and rows for evidence.

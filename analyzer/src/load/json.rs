@@ -115,6 +115,10 @@ const NAMED_PROCESSES: &str = "process ids that are no numbers, or of more than 
 /// The remark on events that do not say which process they are of.
 const NO_PROCESS: &str = "events without a process id: they count as those of process 0";
 
+/// The remark on ends of slices that began before the window that was cut from a profile.
+const BEGINLESS: &str =
+    "ends of slices whose beginning is not in it, as where it was cut out of a longer trace: they are left out";
+
 /// The remark of an export on what it was made from.
 const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
 
@@ -504,9 +508,11 @@ impl JsonParser {
         Some(())
     }
 
-    /// Slices that never ended become events up to the last moment; ends without a begin are damage.
+    /// Slices that never ended become events up to the last moment; ends without a begin are none.
     fn finish(&mut self, into: &mut Threads) {
-        into.broken += std::mem::take(&mut self.ended).len() as u64;
+        if !std::mem::take(&mut self.ended).is_empty() {
+            into.remarks(BEGINLESS);
+        }
         let open = std::mem::take(&mut self.open).into_values();
         let mut left: Vec<_> = open.flat_map(|begun| begun.into_iter().zip(0usize..)).collect();
         left.sort_by_key(|(begun, depth)| (begun.ts, *depth));
@@ -547,9 +553,11 @@ impl JsonParser {
     fn end(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
         let place = Self::place(event);
         let Some(begun) = self.open.get_mut(&place).and_then(Vec::pop) else {
-            let waits = matches!(event.ph, b'e' | b'F') && self.ended.len() < ENDED_MAX;
-            let end = event.ts.filter(|_| waits)?;
-            self.ended.insert(place, end);
+            let end = event.ts?;
+            match matches!(event.ph, b'e' | b'F') && self.ended.len() < ENDED_MAX {
+                true => drop(self.ended.insert(place, end)),
+                false => into.remarks(BEGINLESS),
+            }
             return Some(());
         };
         let open = &self.open[&place];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Passes, Timed};
 use super::blocks::name_hash;
-use super::counted::{Counted, ProcessCount, ThreadCount, lengthen, row};
+use super::counted::{Above, Counted, ProcessCount, ThreadCount, lengthen, row};
 use super::groups::lanes::{LanePart, Track};
 use super::groups::tree::LaneId;
 use super::intervals::{Interval, Lists, Set, unite};
@@ -250,7 +250,9 @@ impl Counter<'_> {
         process.last_ts = process.last_ts.max(end);
         // A wait whose time ran out did what it was asked for.
         process.failed += if traits.class == Class::Wait { 0 } else { failed };
-        process.time_ns[traits.class as usize] += if traits.call && stored { dur as u64 } else { 0 };
+        // What upper calls take is taken by those beneath them, where these were seen.
+        let is_above = traits.above && stored && matches!(traits.class, Class::Read | Class::Write);
+        process.time_ns[traits.class as usize] += if traits.call && stored && !is_above { dur as u64 } else { 0 };
         let whole = Interval { start: ts, end };
         let start = ts.max(self.window.0);
         let interval = Interval { start, end: end.min(self.window.1).max(start) };
@@ -292,7 +294,8 @@ impl Counter<'_> {
             _ => 0,
         };
         if traits.above {
-            self.counted.add_above((file as u64) << 32 | batch.proc as u64, (read, written));
+            let ns = directions(traits.class, if is_above { dur as u64 } else { 0 });
+            self.counted.add_above((file as u64) << 32 | batch.proc as u64, Above { bytes: (read, written), ns });
             (read, written) = (0, 0);
         }
         if stored {
@@ -398,7 +401,8 @@ impl Counter<'_> {
         count.events += 1;
         count.opens += opened as u64;
         // Starting a program is no I/O on its file.
-        count.time_ns += if traits.io { ns } else { 0 };
+        let is_above = traits.above && matches!(traits.class, Class::Read | Class::Write);
+        count.time_ns += if traits.io && !is_above { ns } else { 0 };
         count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
         count.bytes_read += moved.0;
         count.bytes_written += moved.1;

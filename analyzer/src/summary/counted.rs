@@ -275,8 +275,15 @@ pub struct Counted {
     /// The processes that moved bytes of a file by calls of the system or of the C library.
     #[serde(with = "pairs")]
     pub(super) movers: HashSet<u64, RandomState>,
-    /// Bytes read and written by calls that stand above those, likewise: they are the same bytes where there are both.
-    above: HashMap<u64, (u64, u64), RandomState>,
+    /// Bytes and times of reads and writes by calls that stand above those, likewise: they are the same where there are both.
+    above: HashMap<u64, Above, RandomState>,
+}
+
+/// What upper calls read and wrote, and how long they took for each.
+#[derive(Serialize, Deserialize, Clone, Copy, Default)]
+pub(super) struct Above {
+    pub(super) bytes: (u64, u64),
+    pub(super) ns: (u64, u64),
 }
 
 impl Counted {
@@ -363,14 +370,15 @@ impl Counted {
         self.access.finish();
     }
 
-    pub(super) fn add_above(&mut self, user: u64, moved: (u64, u64)) {
+    pub(super) fn add_above(&mut self, user: u64, more: Above) {
         let sum = self.above.entry(user).or_default();
-        *sum = (sum.0 + moved.0, sum.1 + moved.1);
+        let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
+        *sum = Above { bytes: add(sum.bytes, more.bytes), ns: add(sum.ns, more.ns) };
     }
 
-    /// Bytes of upper calls count where the calls beneath them were not seen.
+    /// Bytes and times of upper calls count where the calls beneath them were not seen.
     fn unite_layers(&mut self) {
-        for (user, (read, written)) in std::mem::take(&mut self.above) {
+        for (user, Above { bytes: (read, written), ns }) in std::mem::take(&mut self.above) {
             if self.movers.contains(&user) {
                 continue;
             }
@@ -379,6 +387,9 @@ impl Counted {
             file.bytes_written += written;
             process.bytes_read += read;
             process.bytes_written += written;
+            file.time_ns += ns.0 + ns.1;
+            process.time_ns[Class::Read as usize] += ns.0;
+            process.time_ns[Class::Write as usize] += ns.1;
         }
     }
 

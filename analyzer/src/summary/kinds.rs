@@ -64,7 +64,7 @@ impl KindTraits {
             next_batch: kind.origin == Origin::Span && is_next_batch(kind),
             in_vain: kind.origin == Origin::Span && finds_no_more(kind),
             idle: call && is_idle(kind),
-            above: call && *kind.cat == *"mpiio",
+            above: call && *kind.cat == *ABOVE,
             on_device: kind.origin == Origin::Span && is_on_device(&kind.cat),
             generates: kind.origin == Origin::Span && *kind.name == *GENERATE,
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
@@ -130,6 +130,9 @@ const SIZING: [&str; 3] = ["truncate", "ftruncate", "posix_fallocate"];
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)
 }
+
+/// The layer of calls whose bytes are moved by calls beneath.
+pub const ABOVE: &str = "mpiio";
 
 /// The category of requests to object stores.
 pub const OBJECT: &str = "object";

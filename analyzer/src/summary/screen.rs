@@ -143,7 +143,7 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     let whole = Part { name: "whole run".into(), ns: spent.total_ns, of: (spent.total_ns, String::new()) };
     let mut parts = vec![whole];
     parts.extend(trained(&summary.training, spent.total_ns));
-    parts.extend(summary.knows_calls().then(|| of_total("file I/O", spent.io_ns)));
+    parts.extend((summary.knows_calls() && summary.knows_times()).then(|| of_total("file I/O", spent.io_ns)));
     if summary.training.is_empty() {
         parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
         let saved = summary.checkpoints.span_ns as i64;
@@ -216,12 +216,18 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     for function in calls.iter().take(rows) {
         let failed = if function.failed == 0 { "-".into() } else { grouped(function.failed) };
         let moved = function.bytes.map_or("-".into(), |moved| bytes(moved as f64));
-        let (all, median) = (time(function.time_ns as f64), function.duration_ns.median_time());
-        grid.row(vec![function.name.clone(), grouped(function.count), failed, all, median, moved]);
+        let median = Some(function.duration_ns.median_time()).filter(|_| summary.knows_times());
+        let (all, median) = (took(summary, function.time_ns), median.unwrap_or("-".into()));
+        grid.row(vec![function.named(&summary.functions), grouped(function.count), failed, all, median, moved]);
     }
     grid.print_within(width, out);
     left_out(calls.len(), rows, "functions", out);
     apart(summary, out);
+}
+
+/// A time of calls, where they have any.
+fn took(summary: &Summary, ns: u64) -> String {
+    if summary.knows_times() { time(ns as f64) } else { "-".into() }
 }
 
 /// Calls that the table of calls does not have.
@@ -229,7 +235,7 @@ fn apart(summary: &Summary, out: &mut String) {
     let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
-        let (calls, ns) = (many(count, "call", "calls"), time(ns as f64));
+        let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
         let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns}, not above: --section past_files");
     }
 }
@@ -243,7 +249,7 @@ fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     for row in folded(&summary.directories, rows) {
         let [read, written] = [row.use_.bytes_read, row.use_.bytes_written].map(|moved| bytes(moved as f64));
         let (files, opens) = (grouped(row.files), grouped(row.use_.opens));
-        grid.row(vec![row.directory, files, opens, read, written, time(row.use_.time_ns as f64)]);
+        grid.row(vec![row.directory, files, opens, read, written, took(summary, row.use_.time_ns)]);
     }
     grid.print_within(width, out);
 }
@@ -258,8 +264,8 @@ fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
         let cells = [
             bytes(work.bytes_read as f64),
             bytes(work.bytes_written as f64),
-            time(work.io_ns() as f64),
-            time(work.wait_ns as f64),
+            took(summary, work.io_ns()),
+            took(summary, work.wait_ns),
         ];
         let head = [named(process), process.role.map_or("", Role::name).into()];
         grid.row(head.into_iter().chain(cells).chain([process.ended.clone()]).collect());

@@ -1,5 +1,7 @@
 //! The limits of trust: loss, damage, clocks.
 
+use std::collections::BTreeSet;
+
 use super::super::case::{Case, Judgement, part};
 use super::super::{Cost, Group, Rule};
 use crate::summary::report::findings::{Confidence, Severity};
@@ -33,18 +35,20 @@ fn judge(case: &Case) -> Judgement {
         share if share >= LACKS_SOME => Some(Severity::Warning),
         _ => None,
     };
-    let cut = summary.damage.iter().filter(|note| !note.remark).count() as u64;
+    let damaged = || summary.damage.iter().filter(|note| !note.remark);
+    let cut = damaged().map(|note| &note.path).collect::<BTreeSet<_>>().len() as u64;
+    let pieces = damaged().count() as u64;
+    let in_pieces = if pieces > cut { format!(" in {} pieces", grouped(pieces)) } else { String::new() };
     let step = summary.hosts.iter().map(|host| host.clock_spread_ns.abs()).max().unwrap_or(0);
     let late = summary.time.late;
     let all = [
         (lost > 0).then(|| format!("{} lost", many(lost, "event was", "events were"))),
-        (cut > 0).then(|| format!("{} damaged", many(cut, "file is", "files are"))),
+        (cut > 0).then(|| format!("{} damaged{in_pieces}", many(cut, "file is", "files are"))),
         (late > 0).then(|| format!("{} out of order", many(late, "event came", "events came"))),
         (step > 0).then(|| format!("a clock was stepped by {}", time(step as f64))),
     ];
     let lossy = summary.processes.iter().filter(|process| process.lost > 0);
     let rows = lossy.map(|process| format!("{} ({}): {} lost", process.called, process.pid, grouped(process.lost)));
-    let damaged = summary.damage.iter().filter(|note| !note.remark);
     Judgement {
         measures: vec![
             case.at_least("lost", Some(lost as f64)),
@@ -55,7 +59,7 @@ fn judge(case: &Case) -> Judgement {
         any: true,
         severity,
         says: all.into_iter().flatten().collect::<Vec<_>>().join("; "),
-        evidence: rows.chain(damaged.map(|note| format!("{}: {}", note.path, note.what))).collect(),
+        evidence: rows.chain(damaged().map(|note| format!("{}: {}", note.path, note.what))).collect(),
         ..Judgement::default()
     }
 }

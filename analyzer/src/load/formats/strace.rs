@@ -13,7 +13,8 @@
 //! ```
 //!
 //! With `-ff` each thread has a file of its own, whose name ends in its number; files of one run are read together, in the
-//! order of their times. Without `-T` no call has a duration, but for those that are shown in two lines.
+//! order of their times. Without `-T` no call has a duration: not those either that are shown in two lines, which are but
+//! the ones that another thread's line came between.
 //!
 //! An exec begins a new image of its process, unless the process has called nothing before.
 //!
@@ -203,7 +204,7 @@ impl Kind {
 }
 
 /// The remark on a trace without durations.
-const DURATIONLESS: &str =
+pub const DURATIONLESS: &str =
     "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
 
 /// A line's time as it stands there, in nanoseconds.
@@ -559,7 +560,8 @@ impl StraceParser {
         let call = Call::read(text)?;
         self.calls += 1;
         self.timed += call.result.dur.is_some() as u64;
-        let dur = call.result.dur.unwrap_or(shown_dur);
+        // Of some calls alone, times would be of no share in anything.
+        let dur = call.result.dur.unwrap_or(if self.timed > 0 { shown_dur } else { 0 });
         let kind = self.kind(operation(&call), into.catalog);
         let ended = Ended { tid, process: self.process_of(tid), ts, dur, call, kind };
         let file = self.event(&ended, into);

@@ -11,7 +11,7 @@ use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::counted::{KindCount, kind_of};
-use crate::summary::kinds::is_wait;
+use crate::summary::kinds::{ABOVE, is_wait};
 use crate::summary::layout::{dash, heading, more};
 use crate::summary::quantiles::{Counts, Quantiles, quantiles};
 use crate::summary::units::{bytes, grouped, time};
@@ -94,10 +94,27 @@ impl Part {
 }
 
 impl Function {
+    /// Its name; with its layer where calls of another one have the same.
+    pub fn named(&self, among: &[Function]) -> String {
+        match among.iter().any(|other| other.name == self.name && other.cat != self.cat) {
+            true => format!("{} ({})", self.name, self.cat),
+            false => self.name.clone(),
+        }
+    }
+
     /// True if its calls move or ask for data: others start processes, map memory, wait.
     pub fn is_io(&self) -> bool {
         ["read", "write", "metadata", "sync"].contains(&self.class.as_ref())
     }
+}
+
+/// Calls that move or ask for data: those that stand above others (MPI-IO) only where none of these moved any, since they take
+/// the same time.
+pub fn beneath(functions: &[Function]) -> impl Iterator<Item = &Function> {
+    let moves = |function: &Function| function.is_io() && function.cat != ABOVE && function.bytes.unwrap_or(0) > 0;
+    let both = functions.iter().any(moves);
+    let is_above = move |function: &Function| both && function.cat == ABOVE && function.bytes.is_some();
+    functions.iter().filter(move |function| function.is_io() && !is_above(function))
 }
 
 /// One row a kind of the part that is asked for, those with the most time first.
@@ -219,7 +236,7 @@ fn sizes(functions: &[Function], top: usize, out: &mut String) {
     for (function, size) in sized.iter().take(top) {
         let sum = function.bytes.unwrap_or(0) as f64;
         let rate = if function.time_ns > 0 { bytes(sum * 1e9 / function.time_ns as f64) } else { "-".into() };
-        grid.row([function.name.clone(), bytes(sum), rate].into_iter().chain(size.cells(bytes)).collect());
+        grid.row([function.named(functions), bytes(sum), rate].into_iter().chain(size.cells(bytes)).collect());
     }
     grid.print(out);
     let silent = functions.iter().filter(|function| function.size.is_none());

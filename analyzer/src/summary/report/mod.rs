@@ -212,6 +212,12 @@ impl Summary {
         self.calls() > 0 || self.spans.iter().any(|span| span.cat == OBJECT)
     }
 
+    /// False if no call has a duration: then nothing is known of how long anything took.
+    pub fn knows_times(&self) -> bool {
+        let mut calls = self.functions.iter().chain(&self.past_files).peekable();
+        calls.peek().is_none() || calls.any(|function| function.time_ns > 0)
+    }
+
     /// True if every quantile is that of the very values.
     pub fn is_exact(&self) -> bool {
         let functions = self.functions.iter().chain(&self.past_files).chain(&self.spans);

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use super::Summary;
 use super::dataset::Dataset;
 use super::findings::Unit;
+use super::functions::beneath;
 use super::processes::ProcessUse;
 use super::time::Time;
+use crate::load::formats::strace::DURATIONLESS;
 use crate::summary::groups::training::{RankGroup, held, told};
 use crate::summary::groups::tree;
 use crate::summary::units::{bytes, grouped, many, share, time};
@@ -54,6 +56,7 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
             sentences.extend(self::waits(pools).map(|waits| waits.for_workers()));
         }
     }
+    sentences.extend(timeless(summary));
     sentences.extend(cut_short(summary));
     sentences.extend(runs(summary));
     sentences.extend(dearest(summary));
@@ -300,6 +303,15 @@ fn volume(summary: &Summary) -> String {
             many(who.events, "span", "spans"),
         );
     }
+    if !names_files(summary) {
+        return format!(
+            "In {}, {} made {}; which files they were on and how much they moved is not in the trace (DFTracer writes it with \
+             DFTRACER_INC_METADATA=1).",
+            time(summary.time.total_ns as f64),
+            who.shown_processes(),
+            many(who.events, "event", "events"),
+        );
+    }
     format!(
         "In {}, {} made {} on {}{}, read {} and wrote {}{}.",
         time(summary.time.total_ns as f64),
@@ -311,6 +323,22 @@ fn volume(summary: &Summary) -> String {
         bytes(what.bytes_written as f64),
         elsewhere(what)
     )
+}
+
+/// False where calls that move data say neither of which file nor how much.
+fn names_files(summary: &Summary) -> bool {
+    let mut moving =
+        summary.functions.iter().filter(|function| ["read", "write"].contains(&function.class.as_ref())).peekable();
+    summary.dataset.files > 0 || moving.peek().is_none() || moving.any(|function| function.bytes.is_some())
+}
+
+/// What no share can be told of.
+fn timeless(summary: &Summary) -> Option<String> {
+    let remark = summary.damage.iter().any(|note| note.remark && note.what == DURATIONLESS);
+    let which = if summary.knows_times() { "Calls in a part of it have no" } else { "No call in it has a" };
+    remark.then(|| {
+        format!("{which} duration, so that how long I/O took is not known: strace -T says it (strace -f -ttt -T -y).")
+    })
 }
 
 /// Bytes that went past files, where they are most of what moved.
@@ -326,7 +354,7 @@ fn elsewhere(what: &Dataset) -> String {
 /// Where nothing tells of training: how much of the time I/O took.
 fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
     let spent = &summary.time;
-    if summary.calls() == 0 {
+    if summary.calls() == 0 || !summary.knows_times() {
         return None;
     }
     let going = format!("I/O was going on {} of the time", share(spent.io_ns, spent.total_ns));
@@ -380,15 +408,15 @@ fn hidden(spent: &Time) -> &'static str {
 
 /// The call most time on files went into.
 fn dearest(summary: &Summary) -> Option<String> {
-    let calls = || summary.functions.iter().filter(|function| function.is_io());
+    let calls = || beneath(&summary.functions);
     let all: u64 = calls().map(|function| function.time_ns).sum();
-    let first = calls().next()?;
+    let first = calls().next().filter(|_| summary.knows_times())?;
     // Counts by file and function do not tell pipes from files whose names were not kept.
     let among = if summary.tally.is_some() { "files, pipes and sockets together" } else { "files" };
     Some(format!(
         "Of the time in calls on {among}, {} went into {} ({}).",
         share(first.time_ns as i64, all as i64),
-        first.name,
+        first.named(&summary.functions),
         match first.count {
             1 => format!("once, {}", first.duration_ns.median_time()),
             count => format!("{} times, {} each in the median", grouped(count), first.duration_ns.median_time()),
