@@ -77,7 +77,12 @@ const ROWS: &[Row] = &[
         &[],
     ),
     row("copies", &["copy_file_range", "sendfile", "splice"], &["copy_file_range", "sendfile", "splice"], &[]),
-    row("fcntl", &["fcntl", "flock"], &["fcntl", "flock", "lockf", "fdopendir", "fdopendir"], &["fdopen"]),
+    row(
+        "fcntl",
+        &["fcntl", "flock"],
+        &["fcntl", "fcntl_setlkw", "flock", "lockf", "fdopendir", "fdopendir"],
+        &["fdopen"],
+    ),
     // Whether a file is a terminal is asked without a call we see.
     row("ioctl", &["ioctl"], &["ioctl"], &["open", "openat", "fopen"]),
     row("mmap", &["mmap"], &["mmap"], &[]),
