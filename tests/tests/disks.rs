@@ -106,10 +106,13 @@ fn a_program_that_closes_its_standard_error_loses_no_event_unsaid() {
     let left = scene.shell(
         "300k",
         "$dlio trace -o small/trace -- sh -c 'exec find /usr -maxdepth 4 2>&- > /dev/null' 2> message
+         $analyze small/trace --findings --no-cache > found
          $dlio trace -o none --include '/nothing/**' -- true 2> nothing",
     );
     assert_eq!(left.exit, "0", "{}", left.message);
     assert!(scene.file("message").contains("events are lost: dlio-analyze says of which"), "{}", scene.file("message"));
+    let found = scene.file("found").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(found.contains("events were lost ") && found.contains("room on the disk of the trace"), "{found}");
     let nothing = scene.file("nothing");
     assert!(nothing.contains("no file was of --include /nothing/**") && !nothing.contains("--all"), "{nothing}");
 }

@@ -16,12 +16,16 @@ pub const RULE: Rule = Rule {
     asks: "events were lost or came out of order, files are cut, or a clock was stepped by 1 ms or more",
     silences: &[],
     silences_rules: &[],
-    remedy: "record again what is missing: fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE), whole files, a steady clock",
+    remedy: "record again what is missing: whole files, a steady clock",
     torch: "",
     elsewhere: "",
     verify: "dlio-analyze TRACE --section damage,allocation,hosts",
     judge,
 };
+
+/// Events find no room where the trace does not.
+const MAKE_ROOM: &str = "record again what is missing: room on the disk of the trace (-o DIR: another one) and under the limits \
+    on file sizes and memory, or fewer calls (DLIO_TRACE_MIN_US, DLIO_TRACE_EXCLUDE)";
 
 /// From this part of the events lost on, some figures are wrong.
 const LACKS_SOME: f64 = 0.01;
@@ -42,23 +46,21 @@ fn judge(case: &Case) -> Judgement {
     let step = summary.hosts.iter().map(|host| host.clock_spread_ns.abs()).max().unwrap_or(0);
     let late = summary.time.late;
     let all = [
-        (lost > 0).then(|| format!("{} lost", many(lost, "event was", "events were"))),
-        (cut > 0).then(|| format!("{} damaged{in_pieces}", many(cut, "file is", "files are"))),
-        (late > 0).then(|| format!("{} out of order", many(late, "event came", "events came"))),
-        (step > 0).then(|| format!("a clock was stepped by {}", time(step as f64))),
+        (case.at_least("lost", Some(lost as f64)), format!("{} lost", many(lost, "event was", "events were"))),
+        (case.at_least("cut", Some(cut as f64)), format!("{} damaged{in_pieces}", many(cut, "file is", "files are"))),
+        (case.at_least("late", Some(late as f64)), format!("{} out of order", many(late, "event came", "events came"))),
+        (case.at_least("clock", Some(step as f64)), format!("a clock was stepped by {}", time(step as f64))),
     ];
+    let told = all.iter().filter(|(measure, _)| measure.holds() == Some(true)).map(|(_, text)| text.as_str());
+    let says = told.collect::<Vec<_>>().join("; ");
     let lossy = summary.processes.iter().filter(|process| process.lost > 0);
     let rows = lossy.map(|process| format!("{} ({}): {} lost", process.called, process.pid, grouped(process.lost)));
     Judgement {
-        measures: vec![
-            case.at_least("lost", Some(lost as f64)),
-            case.at_least("cut", Some(cut as f64)),
-            case.at_least("late", Some(late as f64)),
-            case.at_least("clock", Some(step as f64)),
-        ],
+        measures: all.into_iter().map(|(measure, _)| measure).collect(),
         any: true,
         severity,
-        says: all.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        says,
+        remedy: (lost > 0).then_some(MAKE_ROOM),
         evidence: rows.chain(damaged().map(|note| format!("{}: {}", note.path, note.what))).collect(),
         ..Judgement::default()
     }
