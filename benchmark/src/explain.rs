@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{locate, system, terminal};
+use crate::system::{self, Variables};
+use crate::{locate, terminal};
 
 /// The program, where it is installed.
 pub fn analyzer() -> Option<PathBuf> {
@@ -17,7 +18,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = system::run_in_front(&command) {
+    if let Err(error) = system::run_in_front(&mut command, &Variables::default()) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

@@ -103,22 +103,32 @@ extern "C" fn look_at_start() {
 
 extern "C" fn outlast(_: libc::c_int) {}
 
-/// The command as it would start without us: with our environment in its order and what the command adds behind it, with the
-/// standard descriptors that we were given, and with SIGPIPE as we were given it.
-fn unaltered(command: &Command) -> Command {
-    let mut plain = Command::new(command.get_program());
-    plain.args(command.get_args());
-    let changed: Vec<_> = command.get_envs().collect();
-    let changes = |name: &OsStr| changed.iter().any(|(changed, _)| *changed == name);
-    let kept = std::env::vars_os().filter(|(name, _)| !changes(name));
-    let added = changed.iter().filter_map(|(name, value)| Some((name.to_os_string(), value.as_ref()?.to_os_string())));
-    let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-    let entries: Vec<CString> = kept.chain(added).filter_map(|pair| CString::new(entry(pair)).ok()).collect();
+/// What a command finds in its environment beside what we found in ours.
+#[derive(Default)]
+pub struct Variables(Vec<(OsString, OsString)>);
+
+impl Variables {
+    pub fn set(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) {
+        self.0.push((name.as_ref().into(), value.as_ref().into()));
+    }
+
+    /// Our environment in its order, and these behind it.
+    fn entries(&self) -> Vec<CString> {
+        let kept = std::env::vars_os().filter(|(name, _)| !self.0.iter().any(|(set, _)| set == name));
+        let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        kept.chain(self.0.iter().cloned()).filter_map(|pair| CString::new(entry(pair)).ok()).collect()
+    }
+}
+
+/// Has a command start as it would without us: with the standard descriptors and with SIGPIPE as we were given them, and with
+/// an environment that is not sorted anew, as it is where the command is given variables itself.
+fn leave_as_found(command: &mut Command, variables: &Variables) {
+    let entries = variables.entries();
     let environment: Vec<usize> = entries.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect();
     // SAFETY: between fork and exec only system calls are made, nothing is allocated, and what the environment points to
     // belongs to the closure.
     unsafe {
-        plain.pre_exec(move || {
+        command.pre_exec(move || {
             let _held = &entries;
             libc::environ = environment.as_ptr().cast_mut().cast();
             for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) >> fd & 1 == 1) {
@@ -130,13 +140,12 @@ fn unaltered(command: &Command) -> Command {
             Ok(())
         });
     }
-    plain
 }
 
 /// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
 /// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us, and
-/// what else it would see (see [`unaltered`]). Returns its number and how it ended.
-pub fn run_in_front(command: &Command) -> io::Result<(u32, ExitStatus)> {
+/// what else it would see but for the variables. Returns its number and how it ended.
+pub fn run_in_front(command: &mut Command, variables: &Variables) -> io::Result<(u32, ExitStatus)> {
     let listen = |signal| {
         let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
@@ -146,7 +155,8 @@ pub fn run_in_front(command: &Command) -> io::Result<(u32, ExitStatus)> {
         // What we say afterwards may meet a log that can grow no more.
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
-    let mut child = unaltered(command).spawn()?;
+    leave_as_found(command, variables);
+    let mut child = command.spawn()?;
     // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
     HANDED_ON.into_iter().for_each(listen);
     let id = child.id() as libc::pid_t;

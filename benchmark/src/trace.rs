@@ -23,7 +23,8 @@ use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::{explain, locate, system, terminal};
+use crate::system::{self, Variables};
+use crate::{explain, locate, terminal};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -103,20 +104,24 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let before = images(&folder);
     let loading = loading(program);
     let mut command = Command::new(program);
-    command.args(arguments).env(env::DIR, &folder);
+    command.args(arguments);
+    let mut variables = Variables::default();
+    variables.set(env::DIR, &folder);
     if loading.is_harmless() {
-        command.env("LD_PRELOAD", locate::preload(&library));
+        variables.set("LD_PRELOAD", locate::preload(&library));
     }
     if let Some(reason) = obstacle(loading) {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
     }
-    options.pass_on(&mut command);
-    command.envs(environment::of_machine(folder.as_os_str().as_bytes()));
+    options.pass_on(&mut variables);
+    if let Some((name, value)) = environment::of_machine(folder.as_os_str().as_bytes()) {
+        variables.set(name, value);
+    }
     let converter = converter();
     if options.form().is_some() {
-        command.env(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
+        variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
-    let (pid, status) = match system::run_in_front(&command) {
+    let (pid, status) = match system::run_in_front(&mut command, &variables) {
         Ok(ended) => ended,
         Err(error) => return Ok(not_started(program, &error)),
     };
@@ -183,25 +188,25 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
 
 impl Options {
     /// Options become the variables they stand for.
-    fn pass_on(&self, command: &mut Command) {
+    fn pass_on(&self, variables: &mut Variables) {
         let max_mb = self.max_mb.map(|megabytes| megabytes.to_string());
         for (name, value) in [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb)] {
             if let Some(value) = value {
-                command.env(name, value);
+                variables.set(name, value);
             }
         }
         for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
             let asked = if globs.is_empty() { std::env::var_os(name) } else { Some(globs.join(":").into()) };
             // Where they count from is here, wherever a program that the command starts may run.
             if let Some(list) = asked {
-                command.env(name, environment::patterns_from_here(&list));
+                variables.set(name, environment::patterns_from_here(&list));
             }
         }
         if self.all {
-            command.env(env::ALL, "1");
+            variables.set(env::ALL, "1");
         }
         if self.share {
-            command.env(env::UMASK, format!("{SHARED:03o}"));
+            variables.set(env::UMASK, format!("{SHARED:03o}"));
         }
     }
 

@@ -7,7 +7,8 @@ use crate::bench::Run;
 use crate::communicator::{Communicator, Single};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::outputs::RunFolder;
-use crate::{explain, locate, results, system, terminal};
+use crate::system::{self, Variables};
+use crate::{explain, locate, results, terminal};
 use dlio_schemas::env;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -54,14 +55,16 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
     }
     // The time in its name would be another one in the child.
     command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
-    command.env("LD_PRELOAD", locate::preload(library)).env(env::DIR, trace);
+    let mut variables = Variables::default();
+    variables.set("LD_PRELOAD", locate::preload(library));
+    variables.set(env::DIR, trace);
     if std::env::var_os(env::FORMAT).is_none() {
         // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
-        command.env(env::FORMAT, "native");
+        variables.set(env::FORMAT, "native");
     }
     system::ends_with_us(&mut command);
     // A run that is stopped keeps what it has, and the summary of that comes afterwards.
-    Ok(system::run_in_front(&command).map_err(failed)?.1)
+    Ok(system::run_in_front(&mut command, &variables).map_err(failed)?.1)
 }
 
 /// Says of a run that was killed what it could not say itself, and notes it in its summary.
