@@ -163,20 +163,18 @@ const ALTERNATIVES_MAX: usize = 1000;
 fn alternatives(pattern: Vec<u8>) -> Vec<Vec<u8>> {
     let (mut open, mut done) = (vec![pattern], Vec::new());
     while let Some(pattern) = open.pop() {
-        match braces(&pattern).filter(|_| open.len() + done.len() < ALTERNATIVES_MAX) {
-            Some((before, words, behind)) => {
-                open.extend(words.into_iter().rev().map(|word| [before, word, behind].concat()));
-            }
+        match without_braces(&pattern).filter(|_| open.len() + done.len() < ALTERNATIVES_MAX) {
+            Some(patterns) => open.extend(patterns.into_iter().rev()),
             None => done.push(pattern),
         }
     }
     done
 }
 
-/// The first braces with a comma: what stands before them, the words in them, and what stands behind.
-fn braces(pattern: &[u8]) -> Option<(&[u8], Vec<&[u8]>, &[u8])> {
-    let is = |byte: u8| move |at: &usize| pattern[*at] == byte;
-    (0..pattern.len()).filter(is(b'{')).find_map(|open| {
+/// What the first braces with a comma stand for, if there are any.
+fn without_braces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut opens = (0..pattern.len()).filter(|at| pattern[*at] == b'{');
+    opens.find_map(|open| {
         let (mut depth, mut start, mut words) = (0, open + 1, Vec::new());
         for at in open + 1..pattern.len() {
             match pattern[at] {
@@ -184,7 +182,9 @@ fn braces(pattern: &[u8]) -> Option<(&[u8], Vec<&[u8]>, &[u8])> {
                 b'}' if depth > 0 => depth -= 1,
                 b'}' => {
                     words.push(&pattern[start..at]);
-                    return (words.len() > 1).then(|| (&pattern[..open], words, &pattern[at + 1..]));
+                    let (before, behind) = (&pattern[..open], &pattern[at + 1..]);
+                    let whole = |word: &[u8]| [before, word, behind].concat();
+                    return (words.len() > 1).then(|| words.into_iter().map(whole).collect());
                 }
                 b',' if depth == 0 => {
                     words.push(&pattern[start..at]);
