@@ -110,9 +110,15 @@ fn the_first_screen_says_what_to_change_within_its_size() {
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(screen.lines().count() < 40 && longest <= 80, "{screen}");
     let all = analyze(&trace, &["--findings"]);
-    for part in
-        ["measured: ", "(from 5.0 %)", "change:   ", "verify:   ", "Did not fire (", "metadata-bound", "FINDINGS.md"]
-    {
+    for part in [
+        "measured: ",
+        "(limit: at least 5.0 %)",
+        "change:   ",
+        "verify:   ",
+        "Did not fire (",
+        "metadata-bound",
+        "FINDINGS.md",
+    ] {
         assert!(all.contains(part), "{part}: {all}");
     }
     assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");

@@ -30,6 +30,7 @@ pub const LIMITS: &[Limit] = &[
     limit(ALL, "worth", 0.01, Share, "what can be won, of the wall clock"),
     limit(ALL, "warning", 0.05, Share, "a finding worth this much is a warning"),
     limit(ALL, "critical", 0.20, Share, "a finding worth this much is critical"),
+    limit(ALL, "short", 10_000_000.0, Ns, "a finding worth less than this is a note"),
     limit(ALL, "calls", 100.0, Count, "calls"),
     limit("input-bound", "wait", 0.05, Share, "waited for batches, of the training"),
     limit("compute-bound", "wait", 0.05, Share, "waited for batches, of the training"),

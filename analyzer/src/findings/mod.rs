@@ -234,7 +234,10 @@ fn severity(
     confidence: Confidence,
     limits: &Limits,
 ) -> Severity {
+    // The few milliseconds of a short run are nobody's trouble, whatever part of it they are.
+    let is_short = worth.is_some_and(|worth| (worth.ns as f64) < limits.of_all("short"));
     let by_worth = match share.unwrap_or(0.0) {
+        _ if is_short => Severity::Note,
         share if share >= limits.of_all("critical") => Severity::Critical,
         share if share >= limits.of_all("warning") => Severity::Warning,
         _ => Severity::Note,
@@ -312,7 +315,8 @@ mod tests {
     fn severity_is_what_can_be_won_and_how_sure_that_is() {
         let rule = |cost| Rule { cost, ..RULES[0] };
         let of = |cost, share, exposed, confidence| {
-            severity(&rule(cost), Some(Worth { ns: 1, exposed }), Some(share), confidence, &Limits::default())
+            let worth = Worth { ns: 1_000_000_000, exposed };
+            severity(&rule(cost), Some(worth), Some(share), confidence, &Limits::default())
         };
         let costly = |share| of(Cost::Worth, share, true, Confidence::Exact);
         assert_eq!(
@@ -322,6 +326,9 @@ mod tests {
         assert_eq!(of(Cost::Worth, 0.9, false, Confidence::Exact), Severity::Warning);
         assert_eq!(of(Cost::Worth, 0.9, true, Confidence::Guess), Severity::Note);
         assert_eq!(of(Cost::Good, 0.9, true, Confidence::Exact), Severity::Good);
+        let short = Some(Worth { ns: 9_000_000, exposed: true });
+        let of_short = severity(&rule(Cost::Worth), short, Some(0.9), Confidence::Exact, &Limits::default());
+        assert_eq!(of_short, Severity::Note);
     }
 
     #[test]

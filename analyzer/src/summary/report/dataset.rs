@@ -7,6 +7,7 @@ use crate::batch::ABSENT;
 use crate::catalog::is_stored;
 use crate::load::Trace;
 use crate::load::tally::OTHER_FILES;
+use crate::summary::access::Relation;
 use crate::summary::analysis::Analysis;
 use crate::summary::layout::{heading, pairs};
 use crate::summary::units::{bytes, grouped, many};
@@ -59,7 +60,7 @@ impl Section for Dataset {
         as positions are known. Bytes of an MPI-IO call count where no call beneath it moved bytes of that \
         file in that process. At least: in summary mode the files that found no row of their own are counted \
         together, and nobody knows how many they are. Read again: the bytes read of each file beyond the largest \
-        position reached in it, so at least as much. Opened only: files of which no byte was moved. Shared: files that \
+        position reached in it, less those of which nobody knows where they lay, so at least as much. Opened only: files of which no byte was moved. Shared: files that \
         two program images or more used.";
     const FIELDS: &'static str = "\
         `at_least` (whether `files*` and `bytes_reached` may be more: in summary mode further files are \
@@ -68,7 +69,8 @@ impl Section for Dataset {
         where none of those moved any), `bytes_reached` (sum of the largest position reached in each file), \
         `elsewhere_read`, `elsewhere_written` (bytes through pipes, sockets and terminals, which are no data \
         set), `files_shared` (used by two program images or more), `files_unused`, `opens_unused` (opened, and no byte \
-        moved), `bytes_reread` (bytes read of each file beyond the largest position reached: read again at least)";
+        moved), `bytes_reread` (bytes read of each file beyond the largest position reached, less those without a \
+        position: read again at least)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -92,6 +94,9 @@ impl Section for Dataset {
             dataset.bytes_reread += if count.size == ABSENT { 0 } else { again(count.size) };
             dataset.bytes_reached += if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
         }
+        let reads = analysis.counted.access.patterns.iter().step_by(2);
+        let unplaced: u64 = reads.map(|reads| reads.bytes[Relation::Unknown as usize]).sum();
+        dataset.bytes_reread = dataset.bytes_reread.saturating_sub(unplaced);
         let mut users = vec![0u32; paths.len()];
         analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
         let counts = paths.iter().zip(&analysis.counted.files).zip(users);

@@ -81,8 +81,8 @@ impl Measure {
 
     fn text(&self) -> String {
         let value = self.value.map_or("not measured".into(), |value| self.unit.text(value));
-        let limit = if self.below { "below" } else { "from" };
-        format!("{}: {value} ({limit} {})", self.what, self.unit.text(self.limit))
+        let limit = if self.below { "below" } else { "at least" };
+        format!("{}: {value} (limit: {limit} {})", self.what, self.unit.text(self.limit))
     }
 }
 
@@ -242,7 +242,8 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     for evidence in &finding.evidence {
         hung("      ", &shown(evidence), (8, width), out);
     }
-    for measure in &finding.measures {
+    // Of several of which one suffices, those that do.
+    for measure in finding.measures.iter().filter(|measure| measure.holds() != Some(false)) {
         hung("    measured: ", &measure.text(), (14, width), out);
     }
     if !finding.remedy.is_empty() {

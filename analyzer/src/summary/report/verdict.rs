@@ -419,7 +419,13 @@ fn dearest(summary: &Summary) -> Option<String> {
         first.named(&summary.functions),
         match first.count {
             1 => format!("once, {}", first.duration_ns.median_time()),
-            count => format!("{} times, {} each in the median", grouped(count), first.duration_ns.median_time()),
+            // A few that take long are all of the time, and none of the median.
+            count => format!(
+                "{} times, {} each in the mean, {} in the median",
+                grouped(count),
+                time(first.time_ns as f64 / count as f64),
+                first.duration_ns.median_time()
+            ),
         }
     ))
 }
