@@ -64,7 +64,10 @@ enum Verb {
     /// Print the completion script of a shell
     Completions { shell: clap_complete::Shell },
     /// Write the pages of the manual into a folder
-    Man { folder: PathBuf },
+    Man {
+        /// Made if it is not there, as man/man1 of a prefix is; the pages of dlio-analyze and dlio-top come from their own --man
+        folder: PathBuf,
+    },
 }
 
 // Without a word it would generate and read the gigabyte of the workload `default`: DLIO does.
