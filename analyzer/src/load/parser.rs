@@ -25,6 +25,10 @@ pub const COUNTS: Range<i64> = 0..1 << 48;
 /// The remark on events that end before they begin.
 pub const BACKWARD: &str = "durations below zero: they count as none";
 
+/// The remark on a trace without durations.
+pub const DURATIONLESS: &str =
+    "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
+
 /// Rows after which a thread's batch is handed on.
 const ROWS_MAX: usize = 8192;
 

@@ -43,7 +43,7 @@ use foldhash::fast::RandomState;
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE};
 use crate::load::arguments::SOURCE;
-use crate::load::parser::{BACKWARD, Parser, Threads, lines};
+use crate::load::parser::{BACKWARD, DURATIONLESS, Parser, Threads, lines};
 use crate::load::source::{Format, Opening, Recognised, Sources};
 use crate::load::store;
 use crate::load::stored;
@@ -202,10 +202,6 @@ impl Kind {
         self.call.and_then(|call| call.info)
     }
 }
-
-/// The remark on a trace without durations.
-pub const DURATIONLESS: &str =
-    "strace without -T: no call has a duration, and figures of time are zero; record with strace -f -ttt -T -y";
 
 /// A line's time as it stands there, in nanoseconds.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use super::findings::Unit;
 use super::functions::beneath;
 use super::processes::ProcessUse;
 use super::time::Time;
-use crate::load::formats::strace::DURATIONLESS;
+use crate::load::parser::DURATIONLESS;
 use crate::summary::groups::training::{RankGroup, held, told};
 use crate::summary::groups::tree;
 use crate::summary::units::{bytes, grouped, many, share, time};
