@@ -95,15 +95,34 @@ pub fn export_on(
     let mut damaged = 0;
     for block in &image.blocks {
         match decode(block, bytes, &mut opener, &mut events) {
-            Ok(()) => exporter.batch(process, block.header.tid, &events, clock, &image.names)?,
+            Ok(()) => {
+                forget_unnamed(&mut events, &image.names);
+                exporter.batch(process, block.header.tid, &events, clock, &image.names)?;
+            }
             Err(_) => damaged += 1,
         }
     }
     for leftover in &image.leftovers {
-        exporter.batch(process, leftover.tid, &leftover.events, clock, &image.names)?;
+        let mut events = leftover.events.clone();
+        forget_unnamed(&mut events, &image.names);
+        exporter.batch(process, leftover.tid, &events, clock, &image.names)?;
     }
     exporter.open_spans(process, &image.open_spans, image.last_tick(), clock, &image.names)?;
     Ok((process, damaged))
+}
+
+/// Gives a number without a name, because the name is lost, the number of no name: readers of the native form take it for that,
+/// and every form of a trace has the same files.
+pub fn forget_unnamed(events: &mut Events, names: &Names) {
+    let mut last = (0, true);
+    for file in &mut events.file {
+        if *file != last.0 {
+            last = (*file, names.get(*file).is_some());
+        }
+        if !last.1 {
+            *file = 0;
+        }
+    }
 }
 
 /// The fields of an image with what only its ring and its blocks together tell, and its command line as it may be shown.
@@ -270,4 +289,28 @@ pub(crate) fn example() -> Image {
     events.push(&Record { file: 2, fd: 0, a: f64::NAN.to_bits() as i64, ..record(Op::COUNTER, 5_000, 0, 0) });
     image.leftovers.push(Leftover { tid: 43, events, ..Leftover::default() });
     image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_name_is_lost_is_no_file_in_every_form() {
+        let mut image = example();
+        image.leftovers[0].events.file[0] = 77;
+        let mut written = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            written.extend_from_slice(bytes);
+            Ok(())
+        };
+        let options = crate::chrome::Options::default();
+        export(&image, &[], Box::new(crate::chrome::Writer::new(&mut sink, &options))).unwrap();
+        let text = String::from_utf8_lossy(&written);
+        assert!(text.contains("pread") && !text.contains("<unknown>"), "{text}");
+        let mut events = Events::default();
+        events.file = vec![1, 77, 2, 77, 0];
+        forget_unnamed(&mut events, &image.names);
+        assert_eq!(events.file, [1, 0, 2, 0, 0]);
+    }
 }

@@ -21,6 +21,8 @@ const STARTED: u32 = 1 << 31;
 /// [`STARTED`], so that one comparison tells both from all others.
 const CLOSED: u32 = 1 << 30;
 
+/// The mode once more: a forked child finds the one that every hook asks for zeroed, however it was forked.
+static MODE: AtomicU32 = AtomicU32::new(0);
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// Zero, or the thread that closes the image just now, or [`ENDED`].
 static ENDING: AtomicU32 = AtomicU32::new(0);
@@ -54,7 +56,7 @@ pub struct Done {
 /// Asked by every hook before the real call: `None` means "only pass it on".
 #[inline(always)]
 pub fn begin(layer: Layer) -> Option<Call> {
-    let mode = SWITCHES.mode.load(Relaxed);
+    let mode = image::mode().load(Relaxed);
     // SAFETY: the line is this thread's own.
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
         return begin_oddly(layer, mode);
@@ -72,15 +74,16 @@ fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
     recorded.then(|| Call::now(layer))
 }
 
-/// A call before the library's own constructor (another constructor's, or a program's that starts threads early), or one
-/// after the image was closed.
+/// A call before the library's own constructor (another constructor's, or a program's that starts threads early), one after
+/// the image was closed, or the first of a child that nobody announced.
 #[cold]
 fn begin_outside(layer: Layer, mode: u32) -> Option<Call> {
     match mode {
         CLOSED => await_end(),
+        _ if is_unannounced() => after_fork_in_child(),
         _ => start(),
     }
-    let recorded = SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0 && !is_passing();
+    let recorded = image::mode().load(Relaxed) & 1 << layer as u32 != 0 && !is_passing();
     recorded.then(|| Call::now(layer))
 }
 
@@ -217,6 +220,7 @@ fn start_with_room() {
         register();
         SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
     }
+    image::next_generation();
     set_mode(STARTED | if config.on { config.layers } else { 0 });
 }
 
@@ -225,11 +229,25 @@ fn set_mode(mode: u32) -> u32 {
     if mode != CLOSED {
         SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
     }
-    SWITCHES.mode.swap(mode, AcqRel)
+    MODE.store(mode, Release);
+    image::mode().swap(mode, AcqRel)
+}
+
+/// True in a child that was forked past the C library (`syscall(SYS_clone, ...)`, `_Fork`), until it is noticed.
+fn is_unannounced() -> bool {
+    image::mode().load(Relaxed) == 0 && MODE.load(Relaxed) != 0
+}
+
+/// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
+pub fn notice_child() {
+    if is_unannounced() {
+        after_fork_in_child();
+    }
 }
 
 /// The process is about to have a second thread.
 pub fn before_thread() {
+    notice_child();
     alone::ends();
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if records_anything() && !IS_SAID.swap(true, Relaxed) {
@@ -240,20 +258,25 @@ pub fn before_thread() {
 /// True if a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
-    let mode = SWITCHES.mode.load(Relaxed);
-    mode & 1 << layer as u32 != 0 || mode == CLOSED && records_again(layer)
+    let mode = image::mode().load(Relaxed);
+    mode & 1 << layer as u32 != 0 || mode < STARTED && records_again(layer, mode)
 }
 
-/// True if a layer is recorded once the image is no longer closed.
+/// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
 #[cold]
-fn records_again(layer: Layer) -> bool {
-    await_end();
-    SWITCHES.mode.load(Relaxed) & 1 << layer as u32 != 0
+fn records_again(layer: Layer, mode: u32) -> bool {
+    if mode == CLOSED {
+        await_end()
+    } else {
+        notice_child()
+    }
+    image::mode().load(Relaxed) & 1 << layer as u32 != 0
 }
 
 /// True if any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
-    SWITCHES.mode.load(Relaxed) & !(STARTED | CLOSED) != 0
+    notice_child();
+    MODE.load(Relaxed) & !(STARTED | CLOSED) != 0
 }
 
 /// The switch of spans, for span APIs.
@@ -328,10 +351,8 @@ pub extern "C" fn after_fork_in_child() {
     ENDING.store(0, Relaxed);
     OVERDUE.store(false, Relaxed);
     BEFORE_EXEC.store(0, Relaxed);
-    if is_closed() {
-        // Another thread of the parent closed its image while this one was forking.
-        set_mode(BEFORE_END.load(Relaxed));
-    }
+    // Another thread of the parent may have closed its image while this one was forking.
+    set_mode(if is_closed() { BEFORE_END.load(Relaxed) } else { MODE.load(Relaxed) });
     facts::note_fork();
     image::forget();
     folders::after_fork_in_child();
@@ -349,7 +370,7 @@ pub fn end(ending: Ending) {
     if borrows_memory() || !begin_end() {
         return;
     }
-    let mode = SWITCHES.mode.load(Relaxed);
+    let mode = MODE.load(Relaxed);
     if mode & !STARTED != 0 {
         BEFORE_END.store(mode, Relaxed);
         set_mode(CLOSED);
@@ -408,7 +429,7 @@ pub fn await_end() {
 
 /// True if calls of this thread wait for the end.
 pub fn is_closed() -> bool {
-    SWITCHES.mode.load(Acquire) == CLOSED
+    MODE.load(Acquire) == CLOSED
 }
 
 /// True if it is this thread's task to close the image.

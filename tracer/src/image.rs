@@ -24,11 +24,15 @@ use crate::{
     sys, tally, thread_end, thread_names, trouble, way,
 };
 
-/// A page that a forked child finds zeroed: where the ring's header page is, and the state of the first thread, most often the
-/// only one. It is there without a system call, but for the one that has it wiped.
+/// A page that a forked child finds zeroed: where the ring's header page is, the switches by which a child that nobody announced
+/// notices that it is one, and the state of the first thread, most often the only one. It is there without a system call, but
+/// for the one that has it wiped.
 #[repr(C, align(4096))]
 struct Wiped {
     ring: AtomicPtr<u8>,
+    /// What every hook looks at first: see [`engine::begin`].
+    mode: AtomicU32,
+    generation: AtomicU32,
     thread_is_taken: AtomicBool,
     thread: UnsafeCell<MaybeUninit<Thread>>,
 }
@@ -39,6 +43,8 @@ unsafe impl Sync for Wiped {}
 crate::large! {
     static WIPED: Wiped = Wiped {
         ring: AtomicPtr::new(std::ptr::null_mut()),
+        mode: AtomicU32::new(0),
+        generation: AtomicU32::new(0),
         thread_is_taken: AtomicBool::new(false),
         thread: UnsafeCell::new(MaybeUninit::zeroed()),
     };
@@ -50,8 +56,8 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 /// Until when nothing is tried again that failed for want of memory, on the kernel's coarse clock.
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Counts images, from one: numbers of names hold within one.
-static GENERATION: AtomicU32 = AtomicU32::new(1);
+/// Counts images: numbers of names hold within one.
+static GENERATIONS: AtomicU32 = AtomicU32::new(0);
 /// The time a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
 const PAUSE_NS: u64 = 100_000_000;
 
@@ -313,15 +319,26 @@ pub fn ensure() -> bool {
     !header_page::page().is_null() || !is_paused() && create(None)
 }
 
+/// Zero before the engine has started, and again in a child that has not noticed yet that it is one.
+#[inline(always)]
+pub fn mode() -> &'static AtomicU32 {
+    &WIPED.mode
+}
+
 /// The number of this image in the process's life.
 #[inline(always)]
 pub fn generation() -> u32 {
-    GENERATION.load(Relaxed)
+    WIPED.generation.load(Relaxed)
+}
+
+/// Numbers of names hold for one image more, from one on: zero is never a generation.
+pub fn next_generation() {
+    WIPED.generation.store(GENERATIONS.fetch_add(1, AcqRel) + 1, Release);
 }
 
 /// The counter of [`generation`], for span APIs.
 pub const fn generation_counter() -> *const AtomicU32 {
-    &raw const GENERATION
+    &raw const WIPED.generation
 }
 
 /// Notes a fact about the process that became known while it runs.
@@ -352,7 +369,7 @@ pub fn hold() {
 pub fn forget() {
     // SAFETY: states of the list were handed out here.
     thread_state::all().for_each(|thread| unsafe { Thread::retire(thread) });
-    GENERATION.fetch_add(1, AcqRel);
+    next_generation();
     forget_threads();
     LOCK.reset();
     header_page::publish(std::ptr::null_mut(), wiped_cell);

@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 #[repr(C, align(64))]
 pub struct Switches {
-    /// One bit for each layer that is recorded: see [`crate::engine`].
-    pub mode: AtomicU32,
     /// Not zero while spans are recorded: what span APIs of all languages look at.
     pub app: AtomicU32,
     /// True if times are readings of the TSC.
@@ -19,7 +17,6 @@ pub struct Switches {
 }
 
 pub static SWITCHES: Switches = Switches {
-    mode: AtomicU32::new(0),
     app: AtomicU32::new(0),
     tsc: AtomicBool::new(false),
     patched: AtomicBool::new(false),

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use dlio_schemas::export::forget_unnamed;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::{Fields, key};
 use dlio_schemas::native::ring::OpenSpan;
@@ -61,6 +62,7 @@ pub(super) fn events(
     process.each(&mut |tid, events| {
         selection.select(tid, events, &process.clock, &process.names, &mut selected);
         progress.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+        forget_unnamed(&mut selected, &process.names);
         take(tid, &selected)
     })
 }
