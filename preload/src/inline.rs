@@ -14,10 +14,10 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use dlio_tracer::calls::{leaves_out, on_file};
+use dlio_tracer::calls::on_file;
 use dlio_tracer::engine::{self, Inside};
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::{descriptors, paths};
+use dlio_tracer::paths;
 use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::{posix, process};
@@ -70,6 +70,8 @@ struct Patched {
     name: &'static CStr,
     instead: fn() -> *const (),
     original: &'static AtomicPtr<()>,
+    /// Not every C library has it.
+    is_optional: bool,
 }
 
 /// Patches everything in the list that is there.
@@ -83,9 +85,12 @@ pub fn start() {
         return engine::say(&[LIBRARY, b" is not beside libdliotrace.so: nothing is patched"]);
     };
     engine::patched();
-    for patched in PATCHED {
+    for patched in PATCHED.iter().chain([&QUIET_CLOSE]) {
         // SAFETY: a terminated name.
         let function = unsafe { libc::dlsym(libc, patched.name.as_ptr()) };
+        if function.is_null() && patched.is_optional {
+            continue;
+        }
         // SAFETY: the list pairs each name with a function of its signature.
         match unsafe { patcher.redirect(function, (patched.instead)()) } {
             Some(original) if !function.is_null() => patched.original.store(original.cast_mut(), Release),
@@ -101,6 +106,7 @@ macro_rules! patches {
             name: crate::c_name!($name),
             instead: || $name::instead as *const (),
             original: &$name::ORIGINAL,
+            is_optional: false,
         }),*];
         $(mod $name {
             use super::*;
@@ -110,14 +116,9 @@ macro_rules! patches {
             /// # Safety
             /// As the function it stands in the place of.
             pub unsafe extern "C" fn instead($($arg: $of),*) -> $ret {
-                // SAFETY: the way to a function of this signature; nobody comes here before it is known but a thread that
-                // ran before `main`, in the moment between both stores, and finds no other way on than to wait.
+                // SAFETY: the way to a function of this signature.
                 let original = unsafe {
-                    let mut way = ORIGINAL.load(Acquire);
-                    while way.is_null() {
-                        way = ORIGINAL.load(Acquire);
-                    }
-                    std::mem::transmute::<*mut (), unsafe extern "C" fn($($of),*) -> $ret>(way)
+                    std::mem::transmute::<*mut (), unsafe extern "C" fn($($of),*) -> $ret>(way_to(&ORIGINAL))
                 };
                 // SAFETY: the arguments go on as they came.
                 unsafe {
@@ -159,13 +160,49 @@ patches! {
     writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t: posix::writev, |_, _, _, _, _| {};
 }
 
-fn inner(done: engine::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
-    if !leaves_out(fd) {
-        on_file(done, op, descriptors::seen(fd), fd, a, b, ret);
+/// The way to what a function was. Nobody comes here before it is known but a thread that ran before `main`, in the moment between
+/// both stores, and finds no other way on than to wait.
+fn way_to(original: &AtomicPtr<()>) -> *mut () {
+    let mut way = original.load(Acquire);
+    while way.is_null() {
+        way = original.load(Acquire);
     }
+    way
+}
+
+/// How the C library closes the descriptor of a stream: a `close` that no thread is cancelled in, and not the one that has a name.
+/// What else it closes so it has also opened unseen, and may do so for the tracer.
+static QUIET_CLOSE: Patched = Patched {
+    name: c"__close_nocancel",
+    instead: || quiet_close as *const (),
+    original: &QUIETLY_CLOSED,
+    is_optional: true,
+};
+static QUIETLY_CLOSED: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// # Safety
+/// As `close`.
+unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
+    // SAFETY: the way to a function of this signature.
+    let original =
+        unsafe { std::mem::transmute::<*mut (), unsafe extern "C" fn(c_int) -> c_int>(way_to(&QUIETLY_CLOSED)) };
+    let is_streams = Inside::now() == Inside::Stream && Inside::changes(fd);
+    let call = if is_streams { engine::begin(Layer::Stdio) } else { None };
+    // SAFETY: the argument goes on as it came.
+    let ret = unsafe { original(fd) };
+    if let Some(call) = call {
+        inner(call.end(), Op::INNER_CLOSE, fd, 0, 0, ret as i64);
+    }
+    ret
+}
+
+fn inner(done: engine::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
+    on_file(done, op, Inside::file(fd), fd, a, b, ret);
 }
 
 fn inner_open(done: engine::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
     // SAFETY: the path the C library was given a moment ago.
-    on_file(done, Op::INNER_OPEN, unsafe { paths::of(path) }, fd, 0, flags as i64, fd as i64);
+    let file = unsafe { paths::of(path) };
+    Inside::note_changing(fd, file);
+    on_file(done, Op::INNER_OPEN, file, fd, 0, flags as i64, fd as i64);
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use dlio_tracer::calls::*;
 use dlio_tracer::descriptors;
-use dlio_tracer::engine::Done;
+use dlio_tracer::engine::{Done, Inside};
 use dlio_tracer::ops::Op;
 use dlio_tracer::{names, paths};
 use libc::{FILE, off_t, size_t, ssize_t};
@@ -78,11 +78,11 @@ rows! { Stdio
         |done, stream| on_descriptor(done, Op::FDOPEN, fd, 0, flags_of(mode), pointer_outcome(stream, fd as i64))
     }
     [freopen freopen64] (path: *const c_char, mode: *const c_char, old: *mut FILE) -> *mut FILE; {
-        with old_file = closing(of(old));
-        |done, stream| stream_opened(done, Op::FREOPEN, if path.is_null() { old_file } else { paths::of(path) }, mode, stream)
+        with gone = closing_stream(old);
+        |done, stream| stream_opened(done, Op::FREOPEN, if path.is_null() { gone.1 } else { paths::of(path) }, mode, stream)
     }
     [fclose] (stream: *mut FILE) -> c_int; {
-        with at = (of(stream), closing(of(stream)));
+        with at = closing_stream(stream);
         |done, ret| plain(done, Op::FCLOSE, at.1, at.0, ret as i64)
     }
     [tmpfile tmpfile64] () -> *mut FILE; {
@@ -114,6 +114,14 @@ rows! { Stdio
         unless leaves_out(of(stream));
         |done, _ret| on_descriptor(done, Op::SETVBUF, of(stream), libc::_IOLBF as i64, 0, 0)
     }
+}
+
+/// Before a stream is closed: its descriptor and its file.
+fn closing_stream(stream: *mut FILE) -> (c_int, u32) {
+    let fd = of(stream);
+    let file = closing(fd);
+    Inside::note_changing(fd, file);
+    (fd, file)
 }
 
 /// The older ways to give a stream a buffer, or to take it away.

@@ -2,7 +2,7 @@
  * where DLIO_TRACE_INLINE asks for it. */
 //= case: patched
 //= env: DLIO_TRACE_INLINE=1
-//= events: open=2 read=2 pread=1 close=2 fopen=2 fread=1 fwrite=1 fclose=2 __open=2 __read=1 __write=1
+//= events: open=2 read=2 pread=1 close=2 fopen=2 fread=1 fwrite=1 fclose=2 __open=2 __read=1 __write=1 __close=2
 //= bytes: read=17 pread=10 fread=50 fwrite=5
 //= positions read: 0 0
 //= case: as they are

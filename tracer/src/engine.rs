@@ -149,7 +149,36 @@ impl Inside {
     #[cold]
     pub fn leave() {
         // SAFETY: as above.
-        unsafe { (*local()).inside >>= 2 };
+        unsafe {
+            (*local()).inside >>= 2;
+            if (*local()).inside == 0 {
+                (*local()).changing = 0;
+            }
+        }
+    }
+
+    /// A stream is about to be closed, whose descriptor is forgotten already, or has just opened one that is not known yet: what
+    /// goes on inside is on this file.
+    pub fn note_changing(fd: i32, file: u32) {
+        if SWITCHES.patched.load(Relaxed) && fd >= 0 {
+            // SAFETY: as above.
+            unsafe { ((*local()).changing, (*local()).changing_file) = (fd + 1, file) };
+        }
+    }
+
+    /// The file of a descriptor inside the call of a stream.
+    pub fn file(fd: i32) -> u32 {
+        match descriptors::seen(fd) {
+            // SAFETY: as above.
+            names::NONE if Inside::changes(fd) => unsafe { (*local()).changing_file },
+            seen => seen,
+        }
+    }
+
+    /// True if the stream that this thread is inside a call of is being closed, or was just opened, on this descriptor.
+    pub fn changes(fd: i32) -> bool {
+        // SAFETY: as above.
+        fd >= 0 && unsafe { (*local()).changing } == fd + 1
     }
 }
 

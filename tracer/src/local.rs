@@ -33,6 +33,10 @@ pub struct Local {
     pub holds_signals: u32,
     /// Signals the program itself holds back, while all are.
     pub held_before: u64,
+    /// The descriptor, plus one, of the stream that is being closed or was just opened, and its file; zero is none. Known only
+    /// where the C library is patched: see [`crate::engine::Inside`].
+    pub changing: i32,
+    pub changing_file: u32,
 }
 
 const _: () = assert!(size_of::<Local>() == 64);
