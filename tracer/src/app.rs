@@ -79,6 +79,9 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
 /// Ends a span. One that never began is passed over, one of another thread counted as misuse.
 pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     let span = std::mem::replace(span, OpenSpan::NONE);
+    if span.is_open() && engine::is_strict() {
+        return header_page::count_lost(1);
+    }
     if !span.is_open() || span.generation != image::generation() {
         return if span.is_open() {
             engine::await_end()

@@ -3,7 +3,7 @@
 //! Two readings of the TSC cost half of what two of CLOCK_MONOTONIC do. Ticks become time only when a trace is read: an
 //! [`Anchor`] now and then says where the clocks stood.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
 
@@ -12,6 +12,9 @@ use crate::{machine, sys, vdso};
 
 /// The moment [`start`] ran, against which the rate is measured later.
 static STARTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Where ticks stood and how fast they came, a second, when the TSC was left: ticks, boot time, rate. Zeros before.
+static LEFT: [AtomicU64; 3] = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Chooses the clock. Before this, CLOCK_MONOTONIC would be read; nothing is recorded before this.
 pub fn start() {
@@ -29,16 +32,41 @@ pub fn ticks() -> u64 {
         // SAFETY: every x86-64 processor has this instruction; where it may not be used, the switch is off.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
-    monotonic()
+    without_tsc()
 }
 
 #[cold]
-fn monotonic() -> u64 {
-    sys::clock_ns(libc::CLOCK_MONOTONIC)
+fn without_tsc() -> u64 {
+    match LEFT.each_ref().map(|number| number.load(Relaxed)) {
+        [.., 0] => sys::clock_ns(libc::CLOCK_MONOTONIC),
+        [ticks, boot_ns, rate] => {
+            let gone_ns = sys::clock_ns(libc::CLOCK_BOOTTIME).saturating_sub(boot_ns);
+            ticks + (gone_ns as u128 * rate as u128 / 1_000_000_000) as u64
+        }
+    }
+}
+
+/// The program is about to forbid itself the TSC, which is a SIGSEGV from then on, in this thread and those it starts. All of them
+/// ask the kernel from now on, by a real call: what it maps into the process reads the TSC, too. Ticks go on at the rate they had,
+/// so that what comes before and after is on one clock; anchors keep it right.
+pub fn leave_tsc() {
+    if SWITCHES.tsc.load(Relaxed) {
+        let now = anchor();
+        for (place, number) in LEFT.iter().zip([now.ticks, now.boot_ns, rate_hz(&now)]) {
+            place.store(number, Relaxed);
+        }
+        SWITCHES.tsc.store(false, Release);
+    }
+    vdso::forget();
+}
+
+/// True if ticks are those of the TSC, or go on at its rate.
+fn counts_tsc() -> bool {
+    SWITCHES.tsc.load(Relaxed) || LEFT[2].load(Relaxed) != 0
 }
 
 pub fn name() -> &'static str {
-    if SWITCHES.tsc.load(Relaxed) { "tsc" } else { "monotonic" }
+    if counts_tsc() { "tsc" } else { "monotonic" }
 }
 
 /// The same moment on three clocks: ticks are read on both sides of the boot clock and their middle taken.
@@ -59,7 +87,7 @@ pub fn age_ns(now: &Anchor) -> u64 {
 pub fn rate_hz(now: &Anchor) -> u64 {
     let ticks = now.ticks.saturating_sub(STARTED[0].load(Relaxed));
     let ns = age_ns(now);
-    match SWITCHES.tsc.load(Relaxed) && ns > 0 {
+    match counts_tsc() && ns > 0 {
         true => (ticks as u128 * 1_000_000_000 / ns as u128) as u64,
         false => 1_000_000_000,
     }

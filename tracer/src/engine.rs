@@ -67,6 +67,10 @@ pub fn begin(layer: Layer) -> Option<Call> {
 /// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
 #[cold]
 fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
+    if is_strict() {
+        header_page::count_lost((mode & 1 << layer as u32 != 0) as u64);
+        return None;
+    }
     if mode < STARTED {
         return begin_outside(layer, mode);
     }
@@ -288,7 +292,7 @@ pub fn before_thread() {
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
     let mode = image::mode().load(Relaxed);
-    mode & 1 << layer as u32 != 0 || mode < STARTED && records_again(layer, mode)
+    (mode & 1 << layer as u32 != 0 || mode < STARTED && records_again(layer, mode)) && !is_strict()
 }
 
 /// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
@@ -304,6 +308,9 @@ fn records_again(layer: Layer, mode: u32) -> bool {
 
 /// True if any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
+    if is_strict() {
+        return false;
+    }
     notice_child();
     MODE.load(Relaxed) & !(STARTED | CLOSED) != 0
 }
@@ -334,7 +341,9 @@ fn register() {
         end(Ending::Exit(status));
     }
     extern "C" fn thread_ends(_: *mut libc::c_void) {
-        ring::end_thread();
+        if !is_strict() {
+            ring::end_thread();
+        }
     }
     // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
     // before the loader's, so ours run last, after every destructor.
@@ -512,7 +521,40 @@ pub fn pass(passing: bool) {
 pub fn is_passing() -> bool {
     // SAFETY: the line is this thread's own.
     let left = unsafe { (*local()).passing };
-    left != 0 && left != sys::process_id()
+    left != 0 && (left == STRICT || left != sys::process_id())
+}
+
+/// In the place of who left by vfork: the thread may read, write and end, and be killed for any other call of the kernel's
+/// (strict seccomp). It may not read the TSC either. What it does from then on is counted as lost, without any call.
+const STRICT: i32 = i32::MIN;
+
+/// True if this thread may call nothing of the kernel's.
+#[inline(always)]
+pub fn is_strict() -> bool {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing == STRICT }
+}
+
+/// This thread is about to confine itself to reading and writing.
+pub fn before_strict() {
+    if is_passing() {
+        return;
+    }
+    if records_anything() {
+        // Nobody could be told of what is lost otherwise.
+        stack::with_room(image::ensure);
+        header_page::refresh_anchor();
+    }
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing = STRICT };
+}
+
+/// It could not.
+pub fn strict_failed() {
+    if is_strict() {
+        // SAFETY: as above.
+        unsafe { (*local()).passing = 0 };
+    }
 }
 
 /// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,

@@ -86,6 +86,50 @@ fn finish_for_exec(path: &CStr) {
     engine::end(Ending::Exec);
 }
 
+/// A call that takes something away that the tracer uses: the time-stamp counter, or all calls but a few.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Confines {
+    Nothing,
+    Clock,
+    Calls,
+}
+
+const SECCOMP_STRICT: usize = 1;
+
+impl Confines {
+    /// Of `prctl`.
+    pub fn by_prctl(option: i32, argument: usize) -> Confines {
+        match (option, argument) {
+            (libc::PR_SET_TSC, argument) if argument as i32 == libc::PR_TSC_SIGSEGV => Confines::Clock,
+            (libc::PR_SET_SECCOMP, SECCOMP_STRICT) => Confines::Calls,
+            _ => Confines::Nothing,
+        }
+    }
+
+    /// Of any call of the kernel's by its number.
+    pub fn by_call(number: i64, first: usize, second: usize) -> Confines {
+        match number {
+            libc::SYS_prctl => Confines::by_prctl(first as i32, second),
+            libc::SYS_seccomp if first as u32 == libc::SECCOMP_SET_MODE_STRICT => Confines::Calls,
+            _ => Confines::Nothing,
+        }
+    }
+
+    /// Makes the call, and is ready for it before.
+    pub fn around<R: Copy>(self, call: impl FnOnce() -> R, failed: impl FnOnce(R) -> bool) -> R {
+        match self {
+            Confines::Nothing => {}
+            Confines::Clock => clock::leave_tsc(),
+            Confines::Calls => engine::before_strict(),
+        }
+        let result = call();
+        if self == Confines::Calls && failed(result) {
+            engine::strict_failed();
+        }
+        result
+    }
+}
+
 /// The program is about to change its root directory: paths may lead elsewhere from now on.
 pub fn loses_root() {
     loses_rights();

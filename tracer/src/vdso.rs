@@ -27,6 +27,11 @@ pub fn find() {
     FUNCTION.store(found.unwrap_or(std::ptr::null()).cast_mut(), Release);
 }
 
+/// From now on the kernel is called: the function reads the time-stamp counter, which the program has forbidden.
+pub fn forget() {
+    FUNCTION.store(std::ptr::null_mut(), Release);
+}
+
 /// Whether it was found.
 pub fn is_found() -> bool {
     !FUNCTION.load(Relaxed).is_null()
