@@ -9,7 +9,7 @@ use dlio_tracer::calls::*;
 use dlio_tracer::engine;
 use dlio_tracer::finish::Ending;
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::{descriptors, environment, folders, held, image, names, paths, process};
+use dlio_tracer::{bus, descriptors, environment, folders, held, image, names, paths, process};
 use libc::{FILE, pid_t};
 
 use crate::next::Missing;
@@ -309,6 +309,72 @@ unsafe extern "C" fn bare_syscall(
         "ret",
         errno = sym libc::__errno_location,
     )
+}
+
+// ---- what the program does at a SIGBUS, before which the tracer's handler stands -----------------------------------------
+
+/// No event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    real!(next: sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
+    // SAFETY: the arguments go on as they came, but for SIGBUS, whose actions are read and written as the C library would.
+    unsafe {
+        if signal != libc::SIGBUS || !bus::watches() {
+            return next(signal, new, old);
+        }
+        let before = bus::shown();
+        // The child of a vfork has actions of its own and its parent's memory.
+        let ret = if new.is_null() || engine::borrows_memory() {
+            next(signal, new, old)
+        } else {
+            let new = *new;
+            let ret = next(signal, &bus::in_place_of(&new), old);
+            if ret == 0 {
+                bus::note_set(&new);
+            }
+            ret
+        };
+        if ret == 0 && !old.is_null() && bus::is_own(&*old) {
+            *old = before;
+        }
+        ret
+    }
+}
+
+macro_rules! signals {
+    ($($name:ident $flags:expr;)*) => {$(
+        /// No event.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(signal: c_int, handler: usize) -> usize {
+            real!(next: $name(c_int, usize) -> usize);
+            // SAFETY: the arguments go on as they came, or as the C library itself would pass them on.
+            unsafe {
+                if signal != libc::SIGBUS || !bus::watches() || handler == libc::SIG_ERR {
+                    return next(signal, handler);
+                }
+                let (mut new, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+                (new.sa_sigaction, new.sa_flags) = (handler, $flags);
+                if $flags == libc::SA_RESTART {
+                    libc::sigaddset(&mut new.sa_mask, signal);
+                }
+                if sigaction(signal, &new, &mut old) == 0 { old.sa_sigaction } else { libc::SIG_ERR }
+            }
+        }
+    )*};
+}
+
+signals! {
+    signal libc::SA_RESTART;
+    bsd_signal libc::SA_RESTART;
+    ssignal libc::SA_RESTART;
+    sysv_signal libc::SA_RESETHAND | libc::SA_NODEFER;
+    __sysv_signal libc::SA_RESETHAND | libc::SA_NODEFER;
 }
 
 // ---- walks through folders, which change the working directory inside the C library --------------------------------------

@@ -12,7 +12,7 @@ use dlio_schemas::native::ring::header;
 
 use crate::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
 use crate::tail::Tail;
-use crate::{config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
+use crate::{bus, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
 
 /// True if the image is being closed: what is written now matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -155,6 +155,7 @@ fn make_room(needed: usize) -> bool {
     let fd = DLT_IDENTITY.open(dlt_path(), libc::O_RDWR);
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
+    bus::guard(mapped.cast_mut(), length, bus::READ);
     let made = !mapped.is_null() && {
         // SAFETY: the file is this image's own, and while it is closed nobody else shortens it.
         let bytes = unsafe { std::slice::from_raw_parts(mapped, length) };
@@ -168,6 +169,7 @@ fn make_room(needed: usize) -> bool {
             freed
         })
     };
+    bus::release(mapped);
     sys::unmap(mapped.cast_mut(), length);
     sys::close(fd);
     made

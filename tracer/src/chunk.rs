@@ -81,7 +81,9 @@ impl Chunk {
             }
             let place = self.memory.add(NAMES_HEAD + end - size);
             write_entry(kind, text, std::slice::from_raw_parts_mut(place, size));
-            Some(self.memory.cast::<u32>().read() + index)
+            // Zero where the file was cut: the numbers are gone, and those from zero on mean others.
+            let first = self.memory.cast::<u32>().read_volatile();
+            (first != 0).then(|| first + index)
         }
     }
 

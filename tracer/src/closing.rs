@@ -42,7 +42,7 @@ pub fn close(ended: &[u8], is_passed_on: bool) -> Option<Closed> {
 }
 
 fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed> {
-    if !stop_threads() {
+    if ring_file::is_cut() || !stop_threads() || ring_file::is_cut() {
         return None;
     }
     if ring_holds_all() && stay_in_ring(page, ended) {

@@ -16,9 +16,10 @@ use dlio_schemas::{chrome, perfetto};
 
 use crate::closing::Closed;
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
+use crate::files::ring_path;
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
-use crate::{blocks, chunk, closing, header_page, ring_file, stack, sys, trouble, way};
+use crate::{blocks, bus, chunk, closing, header_page, ring_file, stack, sys, trouble, way};
 
 /// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
 /// a thread. Measured: 2.3 MB for any number of events.
@@ -55,6 +56,9 @@ pub fn finish(ending: Ending) {
     };
     let config = config::get();
     let Some(closed) = closing::close(ended, config.format != Format::Native) else {
+        if ring_file::is_cut() {
+            sys::say(&[b"somebody has cut the file ", ring_path().to_bytes(), b"; the events it held are lost"]);
+        }
         return complain_of_nothing();
     };
     complain(&closed);
@@ -109,6 +113,7 @@ fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
     } else {
         way::unlink(part.as_c_str());
     }
+    bus::release(bytes.as_ptr());
     sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
 }
 
@@ -117,7 +122,8 @@ fn read(path: &CStr) -> Option<&'static [u8]> {
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
     sys::close(fd);
-    // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped.
+    bus::guard(mapped.cast_mut(), length, bus::READ);
+    // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped, and who cuts it leaves zeros.
     (!mapped.is_null()).then(|| unsafe { std::slice::from_raw_parts(mapped, length) })
 }
 

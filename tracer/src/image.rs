@@ -68,8 +68,12 @@ pub fn take_thread() -> *mut Thread {
     let pid = header_page::page().is_null().then(sys::process_id);
     pid.into_iter().for_each(|pid| local::note_process(pid as u32));
     let Some(_held) = LOCK.take() else { return none };
+    if ring_file::is_cut() && !engine::is_ending() && !succeed_cut() {
+        return none;
+    }
     // Whoever closes the image has seen all that have a ring before.
     let is_first = header_page::page().is_null();
+    let pid = if is_first { pid } else { None };
     if engine::is_ending() || is_paused() || is_first && !create(pid) {
         return none;
     }
@@ -288,6 +292,42 @@ fn new_thread() -> *mut Thread {
         thread_state::add(thread);
     }
     thread
+}
+
+/// The threads of this image record no more into it: each finds that out at its next event. Calls nothing.
+pub fn retire_threads() {
+    // SAFETY: states of the list were handed out here.
+    thread_state::all().for_each(|thread| unsafe { Thread::retire(thread) });
+}
+
+/// Rings that are cut one after another are somebody's intention: a process does not go on making them.
+const CUTS_MAX: u32 = 8;
+
+/// The ring of this image was cut: the next event makes another image, and a reader finds in what is left of this one that not all
+/// is there. Under the lock. `false` where there have been too many.
+fn succeed_cut() -> bool {
+    static CUTS: AtomicU32 = AtomicU32::new(0);
+    let ring = crate::files::ring_path().to_bytes();
+    let cuts = CUTS.fetch_add(1, Relaxed);
+    if cuts >= CUTS_MAX {
+        if cuts > CUTS_MAX {
+            return false;
+        }
+        engine::give_up(&[
+            b"the ring of this process was cut again and again, ",
+            ring,
+            b"; it runs untraced from now on",
+        ]);
+        return false;
+    }
+    sys::say(&[b"somebody has cut the file ", ring, b"; the events it held are lost, and another file is begun"]);
+    retire_threads();
+    next_generation();
+    header_page::publish(std::ptr::null_mut(), wiped_cell);
+    forget_threads();
+    descriptors::forget_files();
+    mappings::forget_files();
+    true
 }
 
 /// True if anything has been recorded in this image.

@@ -14,7 +14,7 @@
 //!
 //! `unsafe` stands in the modules that deal with the kernel ([`sys`], [`vdso`]), with the program's pointers ([`paths`],
 //! [`environment`], [`variables`]) and with memory shared with the future ([`ring`], [`image`], [`header_page`],
-//! [`ring_file`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`remembered`], [`alone`], [`descriptors`],
+//! [`ring_file`], [`bus`], [`blocks`], [`closing`], [`files`], [`spool`], [`names`], [`remembered`], [`alone`], [`descriptors`],
 //! [`mappings`], [`codec`], [`local`], [`slots`], [`chunk`], [`thread_state`], [`thread_end`], [`machine`], [`mod@large`],
 //! [`emptying`], [`spill`], [`stack`], [`checkers`], [`tally`], [`app`]), and where another engine is called ([`mod@span`],
 //! [`mod@io`], [`table`]) or looked for ([`engines`]).
@@ -57,6 +57,7 @@ pub mod stack;
 
 mod alone;
 mod blocks;
+pub mod bus;
 mod checkers;
 mod chunk;
 mod clock;

@@ -152,6 +152,11 @@ unsafe fn turn_over(thread: *mut Thread) {
         if (*thread).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
             return;
         }
+        if ring_file::is_cut() {
+            image::retire_threads();
+            (*thread).encoding.store(0, Release);
+            return;
+        }
         let full = (*thread).half;
         let other = next_half(thread, full);
         if blocks::is_forbidden() && taken(thread, other) > 0 {
@@ -219,7 +224,7 @@ impl Thread {
         stack::with_room(|| {
             // SAFETY: by the contract above; `encoding` keeps out the one that ends the process.
             unsafe {
-                if (*this).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
+                if ring_file::is_cut() || (*this).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
                     return false;
                 }
                 write_names(this);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering:
 use dlio_schemas::native::ring::{SEGMENT_HEADER, SEGMENTS_START, Shape, header};
 
 use crate::files::{LOCK, reopen_ring};
-use crate::{header_page, held, stack, sys, tally, trouble, way};
+use crate::{bus, header_page, held, image, stack, sys, tally, trouble, way};
 
 /// Segments in the file, and where the next one begins.
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
@@ -48,7 +48,12 @@ pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
         }
         sys::close(made);
     }
-    if mapped.is_null() { (sys::map_memory(FIRST_PART), false) } else { (mapped, true) }
+    if mapped.is_null() {
+        return (sys::map_memory(FIRST_PART), false);
+    }
+    bus::guard(mapped, FIRST_PART, image::generation());
+    bus::watch();
+    (mapped, true)
 }
 
 /// The file has its first part, which is filled in.
@@ -95,7 +100,21 @@ fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
 fn map_further(length: usize, at: usize) -> (*mut u8, bool) {
     // Where the first part is private memory there is no file, and nothing wrong with that: it would begin with a hole.
     let mapped = if IN_FILE.load(Relaxed) { map_reopened(length, at) } else { std::ptr::null_mut() };
-    if mapped.is_null() { (sys::map_memory(length), false) } else { (mapped, true) }
+    if mapped.is_null() {
+        return (sys::map_memory(length), false);
+    }
+    bus::guard(mapped, length, image::generation());
+    (mapped, true)
+}
+
+/// True if the ring was cut short by others: its beginning is gone, or a store into it has failed. What is cut and made long
+/// again holds zeros.
+pub fn is_cut() -> bool {
+    let is_gone = || header_page::bytes().is_some_and(|page| page[header::MAGIC..header::MAGIC + 8] == [0; 8]);
+    if is_in_file() && !bus::is_cut() && is_gone() {
+        bus::note_cut();
+    }
+    bus::is_cut()
 }
 
 fn map_reopened(length: usize, at: usize) -> *mut u8 {

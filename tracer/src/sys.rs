@@ -381,6 +381,13 @@ pub fn map_to_read(fd: c_int, length: usize) -> *const u8 {
     pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0))
 }
 
+/// Fresh zeroed memory in the place of what is mapped there. `false` where there is none.
+pub fn map_memory_over(start: *mut u8, length: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let mapped = kernel!(SYS_mmap, start, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0);
+    mapped == start as isize
+}
+
 fn pointer(mapped: isize) -> *mut u8 {
     // The last page of the address space is where the kernel's errors lie.
     if (-4095..0).contains(&mapped) { std::ptr::null_mut() } else { mapped as *mut u8 }
@@ -411,15 +418,26 @@ pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Sets what is done at a signal, as the kernel's own structure says it, and tells what was done before.
+pub fn set_action(signal: c_int, new: *const u8, before: *mut u8) {
+    kernel!(SYS_rt_sigaction, signal, new, before, 8);
+}
+
+/// Sends a signal to this very thread.
+pub fn raise(signal: c_int) {
+    kernel!(SYS_tgkill, process_id(), thread_id(), signal);
+}
+
 /// Takes away a signal that is held back, if it is there.
 pub fn take_signal(signal: c_int) {
     let (bit, at_once) = (1u64 << (signal - 1), [0u64; 2]);
     kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
 }
 
-/// Holds back every signal that can be; returns those that were held back before.
+/// Holds back every signal that can be; returns those that were held back before. Not the one that a store into a ring may be
+/// answered by.
 pub fn hold_signals() -> u64 {
-    let (all, mut before) = (u64::MAX, 0u64);
+    let (all, mut before) = (!(1u64 << (libc::SIGBUS - 1)), 0u64);
     kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const all, &raw mut before, 8);
     before
 }
