@@ -360,7 +360,7 @@ macro_rules! signals {
                 }
                 let (mut new, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
                 (new.sa_sigaction, new.sa_flags) = (handler, $flags);
-                if $flags == libc::SA_RESTART {
+                if $flags & libc::SA_NODEFER == 0 {
                     libc::sigaddset(&mut new.sa_mask, signal);
                 }
                 if sigaction(signal, &new, &mut old) == 0 { old.sa_sigaction } else { libc::SIG_ERR }
