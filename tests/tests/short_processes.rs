@@ -45,13 +45,13 @@ fn calls(sandbox: &Sandbox, library: &str, arguments: &[&str], convert: &str, ma
 
 /// Without an event: the end is one thread's, and the folder is looked at. With events: beside that a file is made, and the
 /// kernel is asked for what only it knows of a process; where nobody has told what machine this is, for that; and where no
-/// other form is made of the file, it gets another name.
+/// other form is made of the file, it gets another name. A handler is set for the case that somebody cuts the file.
 const WITHOUT_EVENTS: usize = 2;
-const WITH_EVENTS: usize = 20;
-const WITH_EVENTS_NATIVE: usize = 21;
+const WITH_EVENTS: usize = 21;
+const WITH_EVENTS_NATIVE: usize = 22;
 /// The same of a program that another one of the run, or `dlio trace`, has told.
 const TOLD_WITHOUT_EVENTS: usize = 1;
-const TOLD_WITH_EVENTS: usize = 12;
+const TOLD_WITH_EVENTS: usize = 13;
 /// Where the kernel's clock is slow to read it is asked what that clock is.
 const CLOCK: usize = 3;
 
