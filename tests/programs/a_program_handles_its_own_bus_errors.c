@@ -39,6 +39,9 @@ static void with_facts(int signal, siginfo_t *info, void *context) {
     siglongjmp(back, 1);
 }
 
+typedef void (*Handler)(int);
+Handler bsd_signal(int, Handler), ssignal(int, Handler), sysv_signal(int, Handler), __sysv_signal(int, Handler);
+
 static void plain(int signal) { seen += signal == SIGBUS; }
 
 int main(int argc, char **argv) {
@@ -58,6 +61,9 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "sent") == 0) {
         EXPECT(signal(SIGBUS, plain) == SIG_DFL && signal(SIGBUS, plain) == plain);
         EXPECT(raise(SIGBUS) == 0 && raise(SIGBUS) == 0 && seen == 2);
+        EXPECT(bsd_signal(SIGBUS, SIG_DFL) == plain && ssignal(SIGBUS, plain) == SIG_DFL);
+        EXPECT(sysv_signal(SIGBUS, plain) == plain && raise(SIGBUS) == 0 && seen == 3);
+        EXPECT(__sysv_signal(SIGBUS, plain) == SIG_DFL && raise(SIGBUS) == 0 && seen == 4);
         return PASSED;
     }
     memset(&action, 0, sizeof action);

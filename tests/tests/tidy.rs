@@ -169,6 +169,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/remembered.rs",
     "tracer/src/requests.rs",
     "tracer/src/ring.rs",
+    "tracer/src/bus.rs",
     "tracer/src/ring_file.rs",
     "tracer/src/slots.rs",
     "tracer/src/span.rs",

@@ -155,7 +155,7 @@ fn make_room(needed: usize) -> bool {
     let fd = DLT_IDENTITY.open(dlt_path(), libc::O_RDWR);
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
-    bus::guard(mapped.cast_mut(), length, bus::READ);
+    bus::guard_reading(mapped.cast_mut(), length);
     let made = !mapped.is_null() && {
         // SAFETY: the file is this image's own, and while it is closed nobody else shortens it.
         let bytes = unsafe { std::slice::from_raw_parts(mapped, length) };

@@ -11,13 +11,13 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
-use crate::{image, sys};
+use crate::{sys, thread_state};
 
-/// Memory that lies in a file, and the image it belongs to.
+/// Memory that lies in a file, and the ring it is of.
 struct Range {
     start: AtomicUsize,
     length: AtomicUsize,
-    generation: AtomicU32,
+    ring: AtomicU32,
 }
 
 /// As many parts of rings as there are threads at a time in large programs; what goes beyond is not guarded.
@@ -25,12 +25,14 @@ const RANGES: usize = 4096;
 
 crate::large! {
     static GUARDED: [Range; RANGES] = [const {
-        Range { start: AtomicUsize::new(0), length: AtomicUsize::new(0), generation: AtomicU32::new(0) }
+        Range { start: AtomicUsize::new(0), length: AtomicUsize::new(0), ring: AtomicU32::new(0) }
     }; RANGES];
 }
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The image whose ring was cut; zero for none.
+/// Rings so far, which is the number of the one in use.
+static RING: AtomicU32 = AtomicU32::new(0);
+/// The ring that was cut; zero for none.
 static CUT: AtomicU32 = AtomicU32::new(0);
 /// True while the kernel calls the handler of this module.
 static WATCHES: AtomicBool = AtomicBool::new(false);
@@ -44,20 +46,32 @@ static PROGRAMS: Action = Action(UnsafeCell::new(MaybeUninit::zeroed()));
 static HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
 
-/// Guards a part of a file that is mapped for good, for the image that is being made or in use.
-pub fn guard(start: *mut u8, length: usize, generation: u32) {
+/// Guards the first part of another ring, which takes the place of the one before.
+pub fn guard_first(start: *mut u8, length: usize) {
+    RING.fetch_add(1, AcqRel);
+    guard_part(start, length);
+}
+
+/// Guards a further part of the ring.
+pub fn guard_part(start: *mut u8, length: usize) {
+    guard(start, length, RING.load(Acquire));
+}
+
+/// Guards a file that is mapped for a while, to be read.
+pub fn guard_reading(start: *mut u8, length: usize) {
+    guard(start, length, 0);
+}
+
+fn guard(start: *mut u8, length: usize, ring: u32) {
     if start.is_null() {
         return;
     }
     let place = USED.fetch_add(1, AcqRel);
     let Some(range) = GUARDED.get(place) else { return USED.store(RANGES, Release) };
     range.length.store(length, Relaxed);
-    range.generation.store(generation, Relaxed);
+    range.ring.store(ring, Relaxed);
     range.start.store(start.addr(), Release);
 }
-
-/// Of no image: what is mapped for a while, to be read.
-pub const READ: u32 = 0;
 
 /// Something guarded is about to be unmapped.
 pub fn release(start: *const u8) {
@@ -66,14 +80,15 @@ pub fn release(start: *const u8) {
     found.into_iter().for_each(|range| range.start.store(0, Release));
 }
 
-/// True if the ring of the current image was cut.
+/// True if the ring in use was cut.
 pub fn is_cut() -> bool {
-    CUT.load(Acquire) == image::generation()
+    let cut = CUT.load(Acquire);
+    cut != 0 && cut == RING.load(Acquire)
 }
 
-/// The ring of the current image turns out to have been cut.
+/// The ring in use turns out to have been cut.
 pub fn note_cut() {
-    CUT.store(image::generation(), Release);
+    CUT.store(RING.load(Acquire), Release);
 }
 
 /// True if the handler of this module is in its place.
@@ -145,7 +160,9 @@ fn keep(action: &libc::sigaction) {
 /// What the program is shown of its action for SIGBUS, while the handler of this module is in its place.
 pub fn shown() -> libc::sigaction {
     // SAFETY: a struct of integers, zeroed or written as a whole.
-    unsafe { (*PROGRAMS.0.get()).assume_init() }
+    let action = unsafe { (*PROGRAMS.0.get()).assume_init() };
+    // One that was meant for one signal may have had it.
+    libc::sigaction { sa_sigaction: HANDLER.load(Acquire), ..action }
 }
 
 /// The program sets its action for SIGBUS: what goes to the kernel in its place. Afterwards [`note_set`].
@@ -252,10 +269,10 @@ fn mend(address: usize) -> bool {
     if !sys::map_memory_over(range.start.load(Relaxed) as *mut u8, range.length.load(Relaxed)) {
         return false;
     }
-    let generation = range.generation.load(Relaxed);
-    if generation == image::generation() {
-        CUT.store(generation, Release);
-        image::retire_threads();
+    let ring = range.ring.load(Relaxed);
+    if ring != 0 && ring == RING.load(Acquire) {
+        CUT.store(ring, Release);
+        thread_state::retire_all();
     }
     true
 }

@@ -122,7 +122,7 @@ fn read(path: &CStr) -> Option<&'static [u8]> {
     let length = sys::size(fd).max(0) as usize;
     let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
     sys::close(fd);
-    bus::guard(mapped.cast_mut(), length, bus::READ);
+    bus::guard_reading(mapped.cast_mut(), length);
     // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped, and who cuts it leaves zeros.
     (!mapped.is_null()).then(|| unsafe { std::slice::from_raw_parts(mapped, length) })
 }

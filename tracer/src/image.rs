@@ -294,12 +294,6 @@ fn new_thread() -> *mut Thread {
     thread
 }
 
-/// The threads of this image record no more into it: each finds that out at its next event. Calls nothing.
-pub fn retire_threads() {
-    // SAFETY: states of the list were handed out here.
-    thread_state::all().for_each(|thread| unsafe { Thread::retire(thread) });
-}
-
 /// Rings that are cut one after another are somebody's intention: a process does not go on making them.
 const CUTS_MAX: u32 = 8;
 
@@ -321,7 +315,7 @@ fn succeed_cut() -> bool {
         return false;
     }
     sys::say(&[b"somebody has cut the file ", ring, b"; the events it held are lost, and another file is begun"]);
-    retire_threads();
+    thread_state::retire_all();
     next_generation();
     header_page::publish(std::ptr::null_mut(), wiped_cell);
     forget_threads();
@@ -407,8 +401,7 @@ pub fn hold() {
 /// Forgets the image: the process is another one now (a forked child), or its image has been closed. Threads that still
 /// have a place in it find that out by themselves.
 pub fn forget() {
-    // SAFETY: states of the list were handed out here.
-    thread_state::all().for_each(|thread| unsafe { Thread::retire(thread) });
+    thread_state::retire_all();
     next_generation();
     forget_threads();
     LOCK.reset();

@@ -14,7 +14,7 @@ use crate::chunk::Chunk;
 use crate::emptying::{empty, write_names};
 use crate::local::{Local, local, own_id};
 use crate::slots::{Half, fill, take_slot};
-use crate::thread_state::{Thread, halves_of, page_of, slots, taken};
+use crate::thread_state::{self, Thread, halves_of, page_of, slots, taken};
 use crate::{blocks, clock, engine, header_page, image, ring_file, spill, stack, thread_names};
 
 /// The number of records after which a long-lived half refreshes the ring's anchor: a killed process's times are then good
@@ -153,7 +153,7 @@ unsafe fn turn_over(thread: *mut Thread) {
             return;
         }
         if ring_file::is_cut() {
-            image::retire_threads();
+            thread_state::retire_all();
             (*thread).encoding.store(0, Release);
             return;
         }

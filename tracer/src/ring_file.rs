@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering:
 use dlio_schemas::native::ring::{SEGMENT_HEADER, SEGMENTS_START, Shape, header};
 
 use crate::files::{LOCK, reopen_ring};
-use crate::{bus, header_page, held, image, stack, sys, tally, trouble, way};
+use crate::{bus, header_page, held, stack, sys, tally, trouble, way};
 
 /// Segments in the file, and where the next one begins.
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
@@ -51,7 +51,7 @@ pub fn map_first(path: &CStr, made: i32) -> (*mut u8, bool) {
     if mapped.is_null() {
         return (sys::map_memory(FIRST_PART), false);
     }
-    bus::guard(mapped, FIRST_PART, image::generation());
+    bus::guard_first(mapped, FIRST_PART);
     bus::watch();
     (mapped, true)
 }
@@ -103,7 +103,7 @@ fn map_further(length: usize, at: usize) -> (*mut u8, bool) {
     if mapped.is_null() {
         return (sys::map_memory(length), false);
     }
-    bus::guard(mapped, length, image::generation());
+    bus::guard_part(mapped, length);
     (mapped, true)
 }
 
@@ -114,7 +114,7 @@ pub fn is_cut() -> bool {
     if is_in_file() && !bus::is_cut() && is_gone() {
         bus::note_cut();
     }
-    bus::is_cut()
+    bus::is_cut() && !header_page::page().is_null()
 }
 
 fn map_reopened(length: usize, at: usize) -> *mut u8 {

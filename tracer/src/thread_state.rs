@@ -282,6 +282,12 @@ pub unsafe fn add(thread: *mut Thread) {
     LAST.store(thread, Release);
 }
 
+/// The threads of this image record no more into it: each finds that out at its next event. Calls nothing.
+pub fn retire_all() {
+    // SAFETY: states of the list were handed out by `image`.
+    all().for_each(|thread| unsafe { Thread::retire(thread) });
+}
+
 /// The image is gone, and its states with it.
 pub fn forget() {
     LAST.store(std::ptr::null_mut(), Release);
