@@ -1,112 +1,284 @@
 //! Command lines as they may be shown: what looks like a password or a key is not in them.
 //!
 //! A trace is read by more people than may read a process's arguments. Arguments are masked when they are recorded, and
-//! once more where a command line is shown, because a trace may come from elsewhere. It is told by names (`--password=x`,
-//! `--token x`, `PGPASSWORD=x`, `?sig=x`), by places (`https://user:x@host`, `Authorization: x`, `mysql -px`) and by the marks
-//! that tokens themselves bear (`ghp_x`). A secret without any of these is not known for one.
+//! once more where a command line is shown, because a trace may come from elsewhere. A secret is recognized by
+//!
+//! * the name before it: `--password x`, `PGPASSWORD=x`, `?sig=x`, `{"token": "x"}`, `Cookie: x`,
+//! * the program: `mysql -px`, `sshpass -p x`, `curl -u me:x`,
+//! * its place: `https://me:x@host`, `me:x@host`, `hooks.slack.com/services/x`,
+//! * its own shape: `ghp_x`, `AKIAx`, a private key in PEM.
+//!
+//! A secret without any of these is not recognized. Nothing here allocates: it runs inside traced programs.
 
 /// The text in the place of a secret.
 pub const MASK: &[u8] = b"***";
 
-/// The last word of a name that says: what follows is secret.
+/// Whether the value of a name is secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Secrecy {
+    Open,
+    /// Only if the value looks random: `key=x` is an API key in an address and anything elsewhere.
+    Random,
+    /// Unless the value is plainly something else: `--key k.pem`, `--auth none`.
+    Doubtful,
+    /// The part after the colon of `user:x`.
+    Pair,
+    Secret,
+}
+
+use Secrecy::{Doubtful, Open, Pair, Random, Secret};
+
+/// The last word of a name whose value is secret.
 const SECRET_WORDS: &[&str] = &[
-    "password",
-    "passwd",
     "passphrase",
     "passwort",
-    "pass",
     "passin",
     "passout",
-    "pwd",
     "pw",
     "secret",
     "secrets",
-    "token",
-    "apikey",
-    "apitoken",
-    "authtoken",
-    "accesstoken",
     "bearer",
+    "cred",
+    "creds",
     "credential",
     "credentials",
     "authorization",
     "signature",
     "sig",
     "cookie",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "accountkey",
-    "pgpassword",
+    "cookies",
+    "sessionid",
+    "jwt",
+    "otp",
 ];
 
-/// `api_key`, `access-key`: the word before a key.
+/// How the last word of such a name ends, written together with the word before: `sshpass`, `dbpwd`, `hftoken`.
+const SECRET_ENDS: &[&str] =
+    &["pass", "password", "passwd", "pwd", "token", "apikey", "accesskey", "secretkey", "privatekey", "accountkey"];
+const HARMLESS_WORDS_ENDING_SO: &[&str] =
+    &["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "multipass"];
+
+/// `api_key`, `access-key`: the word before a key that is secret whatever its value looks like.
 const KEYS_OF: &[&str] =
     &["api", "access", "secret", "private", "account", "auth", "encryption", "signing", "master", "shared", "storage"];
 
-/// A name that ends so speaks of a secret and does not hold one; nor does one with such a word in it.
-const HARMLESS_ENDS: &[&str] = &["file", "path", "dir", "folder", "length", "len", "type", "policy", "prompt", "store"];
-const HARMLESS_WORDS: &[&str] = &["no", "ask", "without", "prompt", "max", "num"];
-
-/// Tokens by how they begin; behind that come many letters and digits.
-const MARKS: &[&str] = &[
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "hf_",
-    "sk-",
-    "sk_live_",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "ASIA",
-    "eyJ",
-    "AIza",
-    "npm_",
-    "pypi-",
-    "dop_v1_",
+/// `sort-key`, `primary_key`: the word before a key that names a column or a field.
+const HARMLESS_KEYS: &[&str] = &[
+    "answer",
+    "any",
+    "batch",
+    "bucket",
+    "by",
+    "cache",
+    "column",
+    "composite",
+    "config",
+    "data",
+    "dedup",
+    "dict",
+    "feature",
+    "field",
+    "foreign",
+    "group",
+    "hash",
+    "hot",
+    "image",
+    "index",
+    "input",
+    "join",
+    "json",
+    "label",
+    "log",
+    "lookup",
+    "loss",
+    "map",
+    "merge",
+    "metadata",
+    "metric",
+    "monitor",
+    "object",
+    "order",
+    "output",
+    "param",
+    "partition",
+    "primary",
+    "prompt",
+    "public",
+    "question",
+    "range",
+    "reward",
+    "route",
+    "routing",
+    "row",
+    "sample",
+    "score",
+    "sort",
+    "state",
+    "target",
+    "text",
+    "unique",
 ];
-const MARKED_MIN: usize = 16;
 
-/// Options that only these programs use so: alone before the secret, or joined with it.
-const OPTIONS_OF: &[(&str, &str)] = &[
-    ("mysql", "-p"),
-    ("mysqldump", "-p"),
-    ("mysqladmin", "-p"),
-    ("mariadb", "-p"),
-    ("mariadb-dump", "-p"),
-    ("mariadb-admin", "-p"),
-    ("sshpass", "-p"),
-    ("redis-cli", "-a"),
-    ("curl", "-u"),
-    ("curl", "--user"),
-    ("wget", "--user"),
-    ("ldapsearch", "-w"),
+/// A name that ends so mentions a secret and does not contain one; nor does a name with one of the words below in it.
+const HARMLESS_ENDS: &[&str] = &[
+    "arn", "class", "command", "cmd", "count", "dir", "endpoint", "env", "expiry", "fd", "file", "folder", "helper",
+    "index", "len", "length", "limit", "manager", "name", "names", "path", "policy", "prompt", "provider", "size",
+    "stdin", "store", "timeout", "ttl", "type", "uri", "url", "var", "version",
 ];
+const HARMLESS_WORDS: &[&str] = &["no", "ask", "without", "prompt", "max", "min", "num"];
+
+/// Values that are no secret where the name leaves that open.
+const HARMLESS_VALUES: &[&str] = &[
+    "none",
+    "null",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "auto",
+    "default",
+    "basic",
+    "digest",
+    "ntlm",
+    "negotiate",
+    "kerberos",
+    "gssapi",
+    "oauth",
+    "oauth2",
+    "oidc",
+    "ldap",
+    "saml",
+    "tls",
+    "ssl",
+    "mtls",
+    "iam",
+    "id",
+    "name",
+    "key",
+    "plain",
+];
+const HARMLESS_EXTENSIONS: &[&str] =
+    &[".pem", ".key", ".crt", ".cer", ".der", ".pub", ".json", ".yaml", ".yml", ".txt", ".toml", ".py", ".sh", ".gpg"];
+
+/// Tokens by how they begin, and how many letters and digits follow at least.
+const MARKS: &[(&str, usize)] = &[
+    ("ghp_", 8),
+    ("gho_", 8),
+    ("ghs_", 8),
+    ("ghu_", 8),
+    ("ghr_", 8),
+    ("github_pat_", 8),
+    ("glpat-", 8),
+    ("hf_", 16),
+    ("sk-", 16),
+    ("sk_live_", 8),
+    ("sk_test_", 8),
+    ("rk_live_", 8),
+    ("xoxa-", 8),
+    ("xoxb-", 8),
+    ("xoxp-", 8),
+    ("xoxr-", 8),
+    ("xoxs-", 8),
+    ("xapp-", 8),
+    ("AKIA", 12),
+    ("ASIA", 12),
+    ("eyJ", 16),
+    ("AIza", 16),
+    ("ya29.", 8),
+    ("npm_", 16),
+    ("pypi-", 16),
+    ("dop_v1_", 8),
+    ("nvapi-", 8),
+    ("SG.", 16),
+    ("hvs.", 8),
+    ("dapi", 32),
+];
+
+/// Addresses whose end is the secret.
+const WEBHOOKS: &[&str] = &[
+    "hooks.slack.com/services/",
+    "hooks.slack.com/workflows/",
+    "hooks.slack.com/triggers/",
+    "discord.com/api/webhooks/",
+    "discordapp.com/api/webhooks/",
+    "webhook.office.com/",
+    "outlook.office.com/webhook/",
+    "hooks.zapier.com/hooks/",
+    "maker.ifttt.com/use/",
+    "api.telegram.org/bot",
+    "oapi.dingtalk.com/robot/",
+    "open.feishu.cn/open-apis/bot/v2/hook/",
+];
+
+/// Options that only these programs use so: the option, what its value is, and whether the value may be the next argument.
+/// Joined with the option it is always the value.
+const OPTIONS_OF: &[(&str, &str, Secrecy, bool)] = &[
+    ("mysql", "-p", Secret, false),
+    ("mysqldump", "-p", Secret, false),
+    ("mysqladmin", "-p", Secret, false),
+    ("mysqlimport", "-p", Secret, false),
+    ("mariadb", "-p", Secret, false),
+    ("mariadb-dump", "-p", Secret, false),
+    ("mariadb-admin", "-p", Secret, false),
+    ("7z", "-p", Secret, false),
+    ("7za", "-p", Secret, false),
+    ("sshpass", "-p", Secret, true),
+    ("mongo", "-p", Secret, true),
+    ("mongosh", "-p", Secret, true),
+    ("mongodump", "-p", Secret, true),
+    ("docker", "-p", Doubtful, true),
+    ("podman", "-p", Doubtful, true),
+    ("zip", "-P", Secret, true),
+    ("unzip", "-P", Secret, true),
+    ("sqlcmd", "-P", Secret, true),
+    ("redis-cli", "-a", Secret, true),
+    ("curl", "-u", Secret, true),
+    ("curl", "--user", Secret, true),
+    ("wget", "--user", Secret, true),
+    ("lftp", "-u", Secret, true),
+    ("ldapsearch", "-w", Secret, true),
+    ("ldapmodify", "-w", Secret, true),
+];
+
+/// The program whose options come next, once an option has had its value: behind `sshpass -p x` is another command line.
+fn still(program: &'static str) -> &'static str {
+    if program == "sshpass" { "" } else { program }
+}
 
 /// Hands on a list of arguments, separated by zeros, without what looks like a secret.
 pub fn mask(arguments: &[u8], put: &mut dyn FnMut(&[u8])) {
     let mut list = arguments.split(|&byte| byte == 0);
-    let program = list.next().unwrap_or_default();
-    let name = program.rsplit(|&byte| byte == b'/').next().unwrap_or(program);
-    in_argument(program, put);
-    let mut follows = false;
+    let first = list.next().unwrap_or_default();
+    let mut program = program_of(first).unwrap_or_default();
+    in_argument(first, put);
+    let mut next = announced(first);
     for argument in list {
         put(b"\0");
-        let option = option_of(name, argument);
-        match option {
-            _ if follows && !argument.starts_with(b"-") => put(MASK),
-            Some(option) if argument.len() > option.len() => {
-                put(option.as_bytes());
-                put(MASK);
-            }
-            _ => in_argument(argument, put),
+        if next != Open && !is_option(argument) {
+            put_value(next, argument, put);
+            next = if next == Secret && is_scheme(argument) { Secret } else { Open };
+            continue;
         }
-        follows = option.is_some_and(|option| option.len() == argument.len() && option != "-p" || name == b"sshpass")
-            || announces(argument);
+        program = program_of(argument).unwrap_or(program);
+        next = match option_of(program, argument) {
+            Some((option, secrecy, _)) if argument.len() > option.len() => {
+                program = still(program);
+                put(option.as_bytes());
+                put_value(secrecy, &argument[option.len()..], put);
+                Open
+            }
+            Some((_, secrecy, true)) => {
+                program = still(program);
+                put(argument);
+                secrecy
+            }
+            _ => {
+                in_argument(argument, put);
+                announced(argument)
+            }
+        };
     }
 }
 
@@ -128,76 +300,350 @@ pub fn masked_text(arguments: &str) -> String {
     String::from_utf8_lossy(&masked).into_owned()
 }
 
-fn option_of(program: &[u8], argument: &[u8]) -> Option<&'static str> {
-    let of_program = |(name, _): &&(&str, &str)| name.as_bytes() == program;
-    let (_, option) = OPTIONS_OF.iter().filter(of_program).find(|(_, option)| {
-        let short = option.len() == 2;
-        argument == option.as_bytes() || short && argument.starts_with(option.as_bytes())
-    })?;
-    Some(option)
-}
-
-/// True if an option without a value of its own says that the next argument is secret.
-fn announces(argument: &[u8]) -> bool {
-    argument.starts_with(b"-") && !argument.contains(&b'=') && is_secret(argument)
-}
-
-/// One argument, which may be a command line or an address itself.
-fn in_argument(argument: &[u8], put: &mut dyn FnMut(&[u8])) {
-    // `--password=...` to its end, whatever is in it.
-    if let Some(at) = argument.iter().position(|&byte| byte == b'=')
-        && argument[..at].iter().all(|&byte| is_of_name(byte) || b"+/@".contains(&byte))
-        && is_secret(&argument[..at])
-    {
-        put(&argument[..=at]);
-        return put(MASK);
+/// A message without the user names and passwords in its addresses: `https://***@host`. Everything else stays, so it is for
+/// errors, which quote what was typed.
+pub fn without_logins(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("://") {
+        let start = at + 3;
+        let end =
+            rest[start..].find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).map_or(rest.len(), |at| start + at);
+        out.push_str(&rest[..start]);
+        let from = match login_of(&rest.as_bytes()[start..end]) {
+            Some(length) => {
+                out.push_str("***");
+                start + length
+            }
+            None => start,
+        };
+        rest = &rest[from..];
     }
-    let mut rest = argument;
-    // Whether the next word is secret, and the quote that it stands in.
-    let (mut follows, mut quote) = (false, None);
-    while !rest.is_empty() {
-        let ends = |&byte: &u8| if follows && quote.is_some() { Some(byte) == quote } else { is_separator(byte) };
-        let length = rest.iter().position(ends).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(length);
-        match word {
-            b"" => {}
-            _ if follows && (quote.is_some() || !word.starts_with(b"-")) => put(MASK),
-            _ => in_word(word, put),
+    out + rest
+}
+
+/// The length of `user:password` before the `@` of an authority. A password may contain a slash although it should not.
+fn login_of(address: &[u8]) -> Option<usize> {
+    let authority = address.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(address.len());
+    if let Some(at) = address[..authority].iter().rposition(|&byte| byte == b'@') {
+        return Some(at);
+    }
+    let colon = address[..authority].iter().position(|&byte| byte == b':')?;
+    let is_port = address[colon + 1..authority].iter().all(u8::is_ascii_digit);
+    if is_port { None } else { address.iter().rposition(|&byte| byte == b'@') }
+}
+
+/// The name of a program whose options are known.
+fn program_of(argument: &[u8]) -> Option<&'static str> {
+    let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);
+    OPTIONS_OF.iter().map(|(program, ..)| *program).find(|program| program.as_bytes() == name)
+}
+
+fn option_of(program: &str, argument: &[u8]) -> Option<(&'static str, Secrecy, bool)> {
+    let is_meant =
+        |option: &str| argument == option.as_bytes() || option.len() == 2 && argument.starts_with(option.as_bytes());
+    let row = OPTIONS_OF.iter().find(|(name, option, ..)| *name == program && is_meant(option))?;
+    Some((row.1, row.2, row.3))
+}
+
+/// Returns `true` if an argument cannot be the value of the option before it.
+fn is_option(argument: &[u8]) -> bool {
+    matches!(argument, [b'-', b'-', third, ..] if third.is_ascii_alphabetic())
+        || matches!(argument, [b'-', second, ..] if second.is_ascii_alphabetic())
+}
+
+/// What an option or a header name says of the next argument.
+fn announced(argument: &[u8]) -> Secrecy {
+    if argument.starts_with(b"-") && argument.iter().all(|&byte| is_of_name(byte)) {
+        return secrecy(argument);
+    }
+    match argument.strip_suffix(b":") {
+        Some(name) if name.iter().all(|&byte| is_of_name(byte)) => secrecy(name),
+        _ if argument.eq_ignore_ascii_case(b"bearer") => Secret,
+        _ => Open,
+    }
+}
+
+/// A value by what its name says of it.
+fn put_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
+    let is_masked = match secrecy {
+        Open => false,
+        Secret => true,
+        Doubtful => !is_harmless(value),
+        Random => is_random(value),
+        Pair => {
+            if let Some(length) = user_of_pair(value) {
+                put(&value[..=length]);
+                return put(MASK);
+            }
+            false
         }
-        follows = if word.is_empty() { follows } else { leads_to_secret(word) };
+    };
+    if is_masked { put(MASK) } else { in_argument(value, put) }
+}
+
+/// Values that a doubtful name has and that are no secrets: files, small numbers, ports, words of a choice, variables.
+fn is_harmless(value: &[u8]) -> bool {
+    let starts = |start: &&[u8]| value.starts_with(start);
+    let is_file = [&b"/"[..], b"./", b"../", b"~", b"$", b"%", b"@"].iter().any(starts)
+        || value.windows(3).any(|window| window == b"://")
+        || HARMLESS_EXTENSIONS.iter().any(|end| value.ends_with(end.as_bytes()));
+    let is_number = value.len() <= 3 && value.iter().all(u8::is_ascii_digit);
+    let is_port = value.contains(&b':') && value.iter().all(|byte| byte.is_ascii_digit() || b":.-/".contains(byte));
+    is_file || is_number || is_port || HARMLESS_VALUES.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+fn is_random(value: &[u8]) -> bool {
+    const LEAST: usize = 16;
+    value.len() >= LEAST
+        && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-+/=".contains(byte))
+        && value.iter().any(u8::is_ascii_digit)
+        && value.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// The length of the user in `user:password`; none in `1000:1000` and in paths.
+fn user_of_pair(value: &[u8]) -> Option<usize> {
+    let at = value.iter().position(|byte| b":%".contains(byte))?;
+    let is_login = value[..at].iter().any(u8::is_ascii_alphabetic) && !value[..at].contains(&b'/');
+    let password = &value[at + 1..];
+    (is_login && !password.is_empty() && !password.starts_with(b"/") && !password.starts_with(b"\\")).then_some(at)
+}
+
+/// One argument, which may be a command line, an address or a document itself.
+fn in_argument(argument: &[u8], put: &mut dyn FnMut(&[u8])) {
+    let mut rest = argument;
+    while let Some((from, to)) = private_key(rest) {
+        in_line(&rest[..from], put);
+        put(MASK);
+        rest = &rest[to..];
+    }
+    in_line(rest, put);
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+/// The place of a private key in PEM, to its last line or to the end of the text.
+fn private_key(text: &[u8]) -> Option<(usize, usize)> {
+    const BEGIN: &[u8] = b"-----BEGIN ";
+    let title = find(text, b"PRIVATE KEY-----")?;
+    let from = text[..title].windows(BEGIN.len()).rposition(|window| window == BEGIN)?;
+    let Some(end) = find(&text[title..], b"-----END ").map(|at| title + at + BEGIN.len()) else {
+        return Some((from, text.len()));
+    };
+    let to = find(&text[end.min(text.len())..], b"-----").map_or(text.len(), |at| end + at + 5);
+    Some((from, to))
+}
+
+/// Text without private keys.
+fn in_line(line: &[u8], put: &mut dyn FnMut(&[u8])) {
+    // `--password=...` to its end, whatever is in it.
+    if let Some(at) = line.iter().position(|&byte| byte == b'=')
+        && line[..at].iter().all(|&byte| is_of_name(byte) || b"+/@".contains(&byte))
+        && let secrecy @ (Secret | Doubtful | Pair) = secrecy(&line[..at])
+    {
+        put(&line[..=at]);
+        let value = &line[at + 1..];
+        match (secrecy, user_of_pair(value)) {
+            (Secret, _) => return put(MASK),
+            (Doubtful, _) if !is_harmless(value) => return put(MASK),
+            (Pair, Some(user)) => {
+                put(&value[..=user]);
+                return put(MASK);
+            }
+            _ => return in_words(value, put),
+        }
+    }
+    in_words(line, put);
+}
+
+/// What the words so far say of the next.
+struct Reading {
+    /// The next word is a value.
+    next: Secrecy,
+    /// The last word was a name, which a colon or an equals sign may follow: `"password": "x"`.
+    named: Secrecy,
+    /// The quote right before the next word, and whether a backslash is before it.
+    quote: Option<(u8, bool)>,
+    program: &'static str,
+}
+
+fn in_words(line: &[u8], put: &mut dyn FnMut(&[u8])) {
+    let mut rest = line;
+    let mut reading = Reading { next: Open, named: Open, quote: None, program: "" };
+    while !rest.is_empty() {
+        let used = in_next_word(rest, &mut reading, put);
+        let after = &rest[used..];
         let space = after.iter().position(|&byte| !is_separator(byte)).unwrap_or(after.len());
-        quote = after[..space].last().copied().filter(|byte| b"\"'".contains(byte));
-        put(&after[..space]);
+        let between = &after[..space];
+        reading.quote = match between {
+            [.., before, quote @ (b'"' | b'\'')] => Some((*quote, *before == b'\\')),
+            [quote @ (b'"' | b'\'')] => Some((*quote, false)),
+            _ => None,
+        };
+        if between.iter().any(|byte| b";|&\n".contains(byte)) {
+            reading.program = "";
+        }
+        put(between);
         rest = &after[space..];
     }
 }
 
-/// `--password x` in a line of shell, `PASSWORD='x'`, `Authorization: x`; the scheme before a token is no secret itself.
-fn leads_to_secret(word: &[u8]) -> bool {
-    let scheme = word.eq_ignore_ascii_case(b"bearer") || word.eq_ignore_ascii_case(b"basic");
-    let named = word.strip_suffix(b":").or(word.strip_suffix(b"=")).is_some_and(is_secret);
-    scheme || named || announces(word)
+/// Hands on the first word of a text, and returns how much of the text that was.
+fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) -> usize {
+    let end = |at: &dyn Fn(usize) -> bool| (0..rest.len()).find(|&i| at(i)).unwrap_or(rest.len());
+    let quoted =
+        |(quote, escaped): (u8, bool)| end(&|i| rest[i] == quote && (escaped || i == 0 || rest[i - 1] != b'\\'));
+    let length = match reading.quote {
+        Some(quote) if reading.next != Open => quoted(quote),
+        _ => end(&|i| is_separator(rest[i])),
+    };
+    let word = &rest[..length];
+    if word.is_empty() {
+        return 0;
+    }
+    let (next, named) = (reading.next, std::mem::replace(&mut reading.named, Open));
+    if next != Open && (reading.quote.is_some() || !is_option(word)) {
+        put_word_value(next, word, put);
+        reading.next = if next == Secret && is_scheme(word) { Secret } else { Open };
+        return length;
+    }
+    reading.next = Open;
+    if named != Open && matches!(word, b":" | b"=" | b"=>" | b":=" | b"==") {
+        put(word);
+        reading.next = named;
+        return length;
+    }
+    if named != Open && matches!(word, [b':' | b'=', ..]) {
+        put(&word[..1]);
+        put_word_value(named, &word[1..], put);
+        return length;
+    }
+    if let Some(name) = header_of(word) {
+        let end = match reading.quote {
+            Some(quote) => quoted(quote),
+            None => end(&|i| rest[i] == b'\n'),
+        };
+        let blank = rest[name..end].iter().take_while(|byte| **byte == b' ').count();
+        put(&rest[..name + blank]);
+        if name + blank < end {
+            put(MASK);
+        }
+        return end;
+    }
+    if let Some(start) = find(word, b"://").map(|at| at + 3) {
+        // A password may contain what ends a word elsewhere.
+        let address = end(&|i| rest[i].is_ascii_whitespace() || b"\"'`".contains(&rest[i]));
+        if names_secret(&word[..start - 3]).is_none()
+            && let Some((from, to)) = password_of(&rest[start..address])
+        {
+            put(&rest[..start + from]);
+            put(MASK);
+            return start + to;
+        }
+    }
+    if let Some((option, secrecy, alone)) = option_of(reading.program, word) {
+        reading.program = still(reading.program);
+        if word.len() > option.len() {
+            put(option.as_bytes());
+            put_word_value(secrecy, &word[option.len()..], put);
+            return length;
+        } else if alone {
+            put(word);
+            reading.next = secrecy;
+            return length;
+        }
+    }
+    reading.program = program_of(word).unwrap_or(reading.program);
+    in_word(word, put);
+    reading.next = leads_to(word);
+    reading.named = if word.iter().all(|&byte| is_of_name(byte)) { secrecy(word) } else { Open };
+    if reading.named == Pair {
+        reading.named = Open;
+    }
+    length
+}
+
+/// The length of the name and the colon of a header whose whole line is secret: its words say nothing of their own.
+fn header_of(word: &[u8]) -> Option<usize> {
+    const HEADERS: &[&str] = &["authorization", "proxy-authorization", "cookie", "set-cookie"];
+    let at = word.iter().position(|&byte| byte == b':')?;
+    let name = word[..at].rsplit(|&byte| byte == b'=').next()?;
+    HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header.as_bytes())).then_some(at + 1)
+}
+
+fn is_scheme(word: &[u8]) -> bool {
+    [&b"bearer"[..], b"basic", b"token", b"digest"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
+}
+
+/// `--password x` in a line of shell, `PASSWORD='x'`, `password: x`; the scheme before a token is no secret itself.
+fn leads_to(word: &[u8]) -> Secrecy {
+    if word.eq_ignore_ascii_case(b"bearer") || word == b"Basic" {
+        return Secret;
+    }
+    match word.strip_suffix(b":").or(word.strip_suffix(b"=")) {
+        Some(name) => secrecy(name.rsplit(|byte| b"=:".contains(byte)).next().unwrap_or(name)),
+        None if word.starts_with(b"-") && !word.contains(&b'=') => secrecy(word),
+        None => Open,
+    }
 }
 
 fn is_separator(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || b"\"'&;,?".contains(&byte)
+    byte.is_ascii_whitespace() || b"\"'&;,?{}[]()|<>`\\".contains(&byte)
+}
+
+/// The value of a name within a line.
+fn put_word_value(secrecy: Secrecy, value: &[u8], put: &mut dyn FnMut(&[u8])) {
+    match (secrecy, user_of_pair(value)) {
+        (Secret, _) => put(MASK),
+        (Doubtful, _) if !is_harmless(value) => put(MASK),
+        (Random, _) if is_random(value) => put(MASK),
+        (Pair, Some(user)) => {
+            put(&value[..=user]);
+            put(MASK);
+        }
+        _ => in_word(value, put),
+    }
+}
+
+/// The place behind the name in a word, if its value is secret: `a=b:password=` is 13.
+fn names_secret(word: &[u8]) -> Option<(usize, Secrecy)> {
+    let mut start = 0;
+    for (at, &byte) in word.iter().enumerate() {
+        if byte != b'=' && byte != b':' {
+            continue;
+        }
+        let name = &word[start..at];
+        let is_part = byte == b':'
+            && (word[at..].starts_with(b"::")
+                || word[at..].starts_with(b"://")
+                || name.contains(&b'/')
+                || name.is_empty());
+        let is_last = at + 1 == word.len();
+        match secrecy(name) {
+            found if !is_part && !is_last && found != Open => return Some((at + 1, found)),
+            _ => start = at + 1,
+        }
+    }
+    None
 }
 
 /// A word without blanks.
 fn in_word(word: &[u8], put: &mut dyn FnMut(&[u8])) {
-    let value = word.iter().position(|&byte| byte == b'=' || byte == b':');
-    if let Some(at) = value.filter(|&at| at + 1 < word.len() && !word[at..].starts_with(b"://"))
-        && is_secret(&word[..at])
-    {
-        put(&word[..=at]);
-        return put(MASK);
+    if let Some((at, secrecy)) = names_secret(word) {
+        let value = &word[at..];
+        let user = user_of_pair(value).filter(|_| secrecy == Pair);
+        if secrecy == Secret
+            || secrecy == Doubtful && !is_harmless(value)
+            || secrecy == Random && is_random(value)
+            || user.is_some()
+        {
+            put(&word[..at + user.map_or(0, |user| user + 1)]);
+            return put(MASK);
+        }
     }
-    if let Some((from, to)) = password_of_address(word) {
-        put(&word[..from]);
-        put(MASK);
-        return put(&word[to..]);
-    }
-    match marked(word) {
+    match password_of_login(word).or_else(|| webhook(word)).or_else(|| marked(word)) {
         Some((from, to)) => {
             put(&word[..from]);
             put(MASK);
@@ -207,23 +653,42 @@ fn in_word(word: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The place of the password in `scheme://user:password@host`.
-fn password_of_address(word: &[u8]) -> Option<(usize, usize)> {
-    let start = word.windows(3).position(|window| window == b"://")? + 3;
-    let end = word[start..].iter().position(|&byte| byte == b'/').map_or(word.len(), |at| start + at);
-    let host = start + word[start..end].iter().rposition(|&byte| byte == b'@')?;
-    let password = start + word[start..host].iter().position(|&byte| byte == b':')? + 1;
-    (password < host).then_some((password, host))
+/// The place of the password in `user:password@host`, behind a scheme.
+fn password_of(address: &[u8]) -> Option<(usize, usize)> {
+    let end = login_of(address)?;
+    match address[..end].iter().position(|&byte| byte == b':') {
+        Some(at) if at + 1 < end => Some((at + 1, end)),
+        // A token in the place of a user.
+        None if is_random(&address[..end]) => Some((0, end)),
+        _ => None,
+    }
+}
+
+/// The place of the password in `user:password@host` without a scheme. An image's digest is none.
+fn password_of_login(word: &[u8]) -> Option<(usize, usize)> {
+    let colon = word.iter().position(|&byte| byte == b':')?;
+    let start = word[..colon].iter().rposition(|&byte| byte == b'=').map_or(0, |at| at + 1);
+    let at = word.iter().rposition(|&byte| byte == b'@')?;
+    let is_user = word[start..colon].iter().any(u8::is_ascii_alphabetic) && !word[start..colon].contains(&b'/');
+    let host = word.get(at + 1..)?;
+    let is_host = host.first().is_some_and(u8::is_ascii_alphanumeric) && !host.starts_with(b"sha256:");
+    let is_password = colon + 1 < at && !word[colon + 1..].starts_with(b"/");
+    (is_user && is_host && is_password && !word[start..colon].contains(&b'@')).then_some((colon + 1, at))
+}
+
+fn webhook(word: &[u8]) -> Option<(usize, usize)> {
+    let end = WEBHOOKS.iter().find_map(|hook| Some(find(word, hook.as_bytes())? + hook.len()))?;
+    (end < word.len()).then_some((end, word.len()))
 }
 
 /// A token that bears a mark.
 fn marked(word: &[u8]) -> Option<(usize, usize)> {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
-    MARKS.iter().find_map(|mark| {
-        let at = word.windows(mark.len()).position(|window| window == mark.as_bytes())?;
+    MARKS.iter().find_map(|(mark, least)| {
+        let at = find(word, mark.as_bytes())?;
         let begins = at == 0 || !is_token(&word[at - 1]);
         let length = word[at..].iter().take_while(|byte| is_token(byte)).count();
-        (begins && length >= mark.len() + MARKED_MIN).then_some((at, at + length))
+        (begins && length >= mark.len() + least).then_some((at, at + length))
     })
 }
 
@@ -231,13 +696,16 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
 }
 
-/// True if a name says that its value is secret. `max_tokens` and `tokenizer` do not, `HF_TOKEN` and `dbPassword` do.
-fn is_secret(name: &[u8]) -> bool {
+/// What a name says of its value. `max_tokens` and `tokenizer` say nothing, `HF_TOKEN` and `dbPassword` do.
+fn secrecy(name: &[u8]) -> Secrecy {
     const WORDS_MAX: usize = 16;
+    if [&b"-u"[..], b"-U", b"-a"].contains(&name) {
+        return Pair;
+    }
     let mut words = [""; WORDS_MAX];
     let mut folded = [0u8; 96];
     if name.len() > folded.len() || name.eq_ignore_ascii_case(b"PWD") || name.eq_ignore_ascii_case(b"OLDPWD") {
-        return false;
+        return Open;
     }
     let mut starts = [0usize; WORDS_MAX + 1];
     let (mut count, mut inside) = (0, false);
@@ -247,7 +715,7 @@ fn is_secret(name: &[u8]) -> bool {
         let hump = letter && byte.is_ascii_uppercase() && i > 0 && name[i - 1].is_ascii_lowercase();
         if letter && (!inside || hump) {
             if count == WORDS_MAX {
-                return false;
+                return Open;
             }
             starts[count] = i;
             count += 1;
@@ -261,16 +729,25 @@ fn is_secret(name: &[u8]) -> bool {
         words[i] = std::str::from_utf8(&text[..length]).unwrap_or_default();
     }
     let words = &words[..count];
-    let Some(last) = words.last() else { return false };
+    let Some(last) = words.last() else { return Open };
     if HARMLESS_ENDS.contains(last) || words.iter().any(|word| HARMLESS_WORDS.contains(word)) {
-        return false;
+        return Open;
     }
     let before = words.len().checked_sub(2).map_or("", |at| words[at]);
-    SECRET_WORDS.contains(last)
-        || *last == "key" && KEYS_OF.contains(&before)
-        || words
-            .iter()
-            .any(|word| ["password", "passwd", "passphrase", "secret"].iter().any(|part| word.contains(part)))
+    let ends = || SECRET_ENDS.iter().any(|end| last.ends_with(end)) && !HARMLESS_WORDS_ENDING_SO.contains(last);
+    let mentions = |word: &&str| ["password", "passwd", "passphrase", "secret"].iter().any(|part| word.contains(part));
+    match *last {
+        // `ffmpeg -pass 1`
+        "pass" | "auth" => Doubtful,
+        "key" if KEYS_OF.contains(&before) => Secret,
+        "key" if HARMLESS_KEYS.contains(&before) => Open,
+        "key" if before.is_empty() && !name.starts_with(b"-") => Random,
+        "key" => Doubtful,
+        "id" if before == "key" && words.len() > 2 => Secret,
+        "user" | "login" | "userpass" => Pair,
+        last if SECRET_WORDS.contains(&last) || ends() || words.iter().any(mentions) => Secret,
+        _ => Open,
+    }
 }
 
 #[cfg(test)]
@@ -293,7 +770,7 @@ mod tests {
             (&["java", "-Ddb.password=x", "-DdbPassword=y"], "java -Ddb.password=*** -DdbPassword=***"),
             (&["app", "++reader.api_key=x", "--access-key", "y"], "app ++reader.api_key=*** --access-key ***"),
             (&["curl", "https://me:hunter2@host/a@b"], "curl https://me:***@host/a@b"),
-            (&["curl", "-H", "Authorization: Bearer abc.def"], "curl -H Authorization: *** ***"),
+            (&["curl", "-H", "Authorization: Bearer abc.def"], "curl -H Authorization: ***"),
             (&["curl", "-H", "X-Api-Key: abc"], "curl -H X-Api-Key: ***"),
             (&["curl", "https://host/a?x=1&sig=abc&y=2"], "curl https://host/a?x=1&sig=***&y=2"),
             (&["curl", "-u", "me:x", "-ume:x"], "curl -u *** -u***"),
@@ -315,7 +792,7 @@ mod tests {
             &["train.py", "--tokenizer=bert", "--max_tokens", "512", "--lr=1e-3", "++reader.batch_size=4"][..],
             &["ssh", "-p", "22", "host"],
             &["app", "--password-file", "/run/x", "--no-password", "a", "PWD=/home/u"],
-            &["cp", "/data/secret.npz", "/data/token", "s3://bucket/key?x=1", "a:b@c"],
+            &["cp", "/data/secret.npz", "/data/token", "s3://bucket/key?x=1"],
             &["python3", "-m", "pass", "key=value", "--key", "k.pem", "sk-learn", "-"],
         ] {
             assert_eq!(shown(arguments), arguments.join(" "));
