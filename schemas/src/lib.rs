@@ -7,7 +7,7 @@
 //! traced process leaves), [`export`] with [`perfetto`], [`chrome`] and [`dftracer`] (the files people look
 //! at), [`tables`] (the columns people query), [`mod@env`] (the
 //! variables people set), [`secrets`] (what command lines are shown without), [`process_stat`] (the kernel's line about a
-//! process), [`words`] (words that were meant).
+//! process), [`words`] (words that were meant), [`visible`] (text for terminals).
 #![forbid(unsafe_code)]
 
 pub mod chrome;
@@ -26,4 +26,5 @@ pub mod readable;
 pub mod record;
 pub mod secrets;
 pub mod tables;
+pub mod visible;
 pub mod words;
