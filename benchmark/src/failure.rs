@@ -9,6 +9,7 @@
 //! | 5 | samples were unreadable or damaged: the first ended the run, or with `--on-error skip` it finished without them |
 //! | 130 | stopped by Ctrl-C or a termination signal; what was measured so far is on disk |
 
+use dlio_schemas::secrets::without_logins;
 use std::fmt;
 use std::path::Path;
 
@@ -36,7 +37,7 @@ const FREE_SPACE: &str = "free space there";
 
 impl Failure {
     pub fn new(kind: Kind, what: impl Into<String>) -> Failure {
-        Failure { kind, what: what.into(), remedy: String::new() }
+        Failure { kind, what: without_logins(&what.into()), remedy: String::new() }
     }
 
     pub fn refused(what: impl Into<String>) -> Failure {

@@ -296,10 +296,13 @@ fn main() -> ExitCode {
     let own_name =
         arguments.first().map(PathBuf::from).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let outcome = if own_name.as_deref() == Some("dlio_benchmark") {
-        run(&Original::parse_from(spelt_out(arguments, 1)).options, true)
+        let typed = spelt_out(arguments, 1);
+        let original = Original::try_parse_from(&typed).unwrap_or_else(|error| terminal::refuse(error, &typed));
+        run(&original.options, true)
     } else {
         run_other_program(&arguments);
-        act(Dlio::parse_from(plain(arguments)).verb)
+        let typed = plain(arguments);
+        act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| terminal::refuse(error, &typed)).verb)
     };
     ExitCode::from(code_of(outcome) as u8)
 }

@@ -9,13 +9,16 @@
 //! ```
 
 use crate::failure::{Failure, Kind, Outcome};
+use dlio_schemas::secrets::without_logins;
+use dlio_schemas::visible::{Visible, visible};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The answer a command was called for, on standard output.
 pub fn answer(text: &str) -> Outcome<()> {
-    written(&mut io::stdout().lock(), text)
+    written(&mut stdout(), text)
 }
 
 fn written(out: &mut impl Write, text: &str) -> Outcome<()> {
@@ -30,7 +33,7 @@ fn written(out: &mut impl Write, text: &str) -> Outcome<()> {
 /// A text beside the work, on standard output.
 pub fn say(text: impl Display) {
     static NOTED: AtomicBool = AtomicBool::new(false);
-    if let Err(failure) = written(&mut io::stdout().lock(), &text.to_string())
+    if let Err(failure) = written(&mut stdout(), &without_logins(&text.to_string()))
         && !NOTED.swap(true, Ordering::Relaxed)
     {
         warn(format_args!("warning: {failure}; the run goes on"));
@@ -44,7 +47,25 @@ pub fn line(text: impl Display) {
 
 /// A line on standard error. If that is gone too there is nobody left to tell.
 pub fn warn(text: impl Display) {
-    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(visible(&without_logins(&format!("{text}\n"))).as_bytes());
+}
+
+/// Standard output, where a terminal gets nothing that it would obey.
+fn stdout() -> Visible<Stdout> {
+    let stdout = io::stdout();
+    let is_terminal = stdout.is_terminal();
+    Visible::new(stdout, is_terminal)
+}
+
+/// Ends the program over its command line. Arguments that a terminal would obey are printed without colours.
+pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
+    let plain =
+        |word: &OsString| word.to_str().is_some_and(|word| visible(word) == word && without_logins(word) == word);
+    if !error.use_stderr() || typed.iter().all(plain) {
+        error.exit();
+    }
+    warn(error.to_string().trim_end());
+    std::process::exit(error.exit_code())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::http::{Patience, Server};
 use super::sign::Credentials;
 use crate::failure::Failure;
 use crate::value::Value;
+use dlio_schemas::secrets::without_logins;
 use dlio_schemas::words::nearest;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,6 +93,7 @@ pub fn without_secrets(tree: &Value) -> Value {
             };
             Value::Map(entries.iter().map(entry).collect())
         }
+        Value::Text(text) => Value::Text(without_logins(text)),
         other => other.clone(),
     }
 }
@@ -101,7 +103,7 @@ pub fn masked(typed: &str) -> String {
     match typed.split_once('=') {
         Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
         Some((key, value)) if SECRETS.iter().any(|secret| value.contains(secret)) => format!("{key}={HIDDEN}"),
-        _ => typed.to_string(),
+        _ => without_logins(typed),
     }
 }
 
@@ -388,6 +390,15 @@ mod tests {
         }
         assert!(text(settings("{endpoint_url: 'localhost:9000'}", "b", KEYS)).contains("is no URL"));
         assert!(settings("{aws: true}", "b", KEYS).unwrap().virtual_hosts);
+    }
+
+    #[test]
+    fn logins_of_endpoints_are_in_no_complaint() {
+        let url = "https://me:hush@host";
+        let complaints = settings(&format!("{{endpoint_url: '{url}'}}"), "b", KEYS).unwrap_err();
+        let words = complaints.iter().map(ToString::to_string).collect::<String>();
+        assert!(words.contains("https://***@host") && !words.contains("hush"), "{words}");
+        assert!(!masked(&format!("++workload.storage.storage_options.endpoint_url={url}")).contains("hush"));
     }
 
     #[test]
