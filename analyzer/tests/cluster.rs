@@ -212,6 +212,10 @@ fn workers_that_cannot_answer_say_why_in_a_sentence() {
     let said = refusal(&[trace, "--workers", "node1:7070"]);
     assert!(said.contains("want a token") && said.contains("openssl rand"), "{said}");
     std::fs::write(&token, "short").unwrap();
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let said = refusal(&[trace, "--workers", &other.address, "--token", token.to_str().unwrap()]);
+    assert!(said.contains("chmod 600"), "{said}");
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let said = refusal(&[trace, "--workers", &other.address, "--token", token.to_str().unwrap()]);
     assert!(said.contains("5 characters"), "{said}");
     let said = refusal(&[trace, "--workers", "slurm"]);

@@ -78,6 +78,9 @@ fn machines_with_the_token_answer_and_a_cut_wire_costs_no_event() {
     let (token, wrong) = (folder.path().join("token"), folder.path().join("wrong"));
     std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
     std::fs::write(&wrong, "0123456789abcdef0123456789abcdee\n").unwrap();
+    for file in [&token, &wrong] {
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
     let workers = [one.worker(folder.path(), &token), other.worker(folder.path(), &token)];
     let listed = format!("{},{}", one.address, other.address);
     let ask = |token: &Path| {

@@ -4,7 +4,9 @@
 //! certificates round, and whoever listens on a worker's port without the token learns nothing and is believed nothing.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The variable that holds a token.
@@ -41,8 +43,12 @@ impl Token {
 
     /// The token in a file.
     pub fn read(path: &Path) -> Result<Token, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: the token cannot be read ({error})", path.display()))?;
+        let unread = |error| format!("{}: the token cannot be read ({error})", path.display());
+        let mut file = std::fs::File::open(path).map_err(unread)?;
+        let facts = file.metadata().map_err(unread)?;
+        refused(path, &facts, own_user()?)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(unread)?;
         Token::new(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
@@ -74,6 +80,31 @@ impl Token {
     }
 }
 
+/// A secret that others can read or replace is none. Pipes (`<(pass show token)`) have no such rights.
+fn refused(path: &Path, facts: &Metadata, user: u32) -> Result<(), String> {
+    const OTHERS: u32 = 0o077;
+    if !facts.is_file() {
+        return Ok(());
+    }
+    let path = path.display();
+    match facts.uid() {
+        owner if owner != user && owner != 0 => Err(format!(
+            "{path}: cannot use this token: the file belongs to user {owner}; copy it and run chmod 600 on the copy"
+        )),
+        _ if facts.mode() & OTHERS != 0 => {
+            let mode = facts.mode() & 0o7777;
+            Err(format!("{path}: cannot use this token: others may read it (mode {mode:04o}); run: chmod 600 {path}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The user whose rights this process has.
+fn own_user() -> Result<u32, String> {
+    let facts = std::fs::metadata("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
+    Ok(facts.uid())
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(***)")
@@ -83,6 +114,27 @@ impl fmt::Debug for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_others_can_read_holds_no_token() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("dlio-token-{}", std::process::id()));
+        std::fs::write(&path, "0123456789abcdef0123456789abcdef\n").unwrap();
+        let read = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Token::read(&path).map(drop)
+        };
+        assert_eq!((read(0o600), read(0o400)), (Ok(()), Ok(())));
+        for mode in [0o640, 0o604, 0o644, 0o620, 0o666] {
+            let why = read(mode).unwrap_err();
+            assert!(why.contains("chmod 600"), "{mode:o}: {why}");
+        }
+        read(0o600).unwrap();
+        let facts = std::fs::metadata(&path).unwrap();
+        let stranger = refused(&path, &facts, facts.uid() + 1);
+        assert_eq!(stranger.is_err(), facts.uid() != 0, "root's own files are believed");
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_token_is_long_and_shown_to_nobody() {
