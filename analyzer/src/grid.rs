@@ -1,5 +1,7 @@
 //! Tables for terminals: columns as wide as their widest cell, numbers to the right.
 
+pub use dlio_schemas::visible::is_obeyed;
+
 /// The side of a column on which its cells stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -110,13 +112,6 @@ const GAP: usize = 2;
 
 /// The least width of a first column.
 const FIRST_MIN: usize = 12;
-
-/// True if a terminal does something else with a character than show it: characters that turn the direction of what
-/// follows make a name look like another.
-pub fn is_obeyed(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
-}
 
 /// Text as Markdown shows it unchanged.
 pub fn without_markup(text: &str) -> String {

@@ -13,7 +13,7 @@
 /// A line on standard error, beside the work. That nobody listens ends nothing, as it does with `eprintln`.
 macro_rules! notice {
     ($($text:tt)*) => {
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
+        $crate::terminal::warn(format_args!($($text)*))
     };
 }
 
@@ -38,6 +38,7 @@ pub mod schema;
 pub mod similarity;
 pub mod summary;
 pub mod tables;
+pub mod terminal;
 pub mod top;
 pub mod unit;
 pub mod viewer;

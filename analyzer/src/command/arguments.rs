@@ -309,8 +309,10 @@ impl Arguments {
 
     /// Parses a command line; which side of a comparison was typed first is known from the order alone.
     pub fn parse_in_order(typed: Vec<OsString>) -> Arguments {
-        let matches = Arguments::command().get_matches_from(typed);
-        let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let matches = Arguments::command().try_get_matches_from(&typed);
+        let matches = matches.unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
+        let mut arguments =
+            Arguments::from_arg_matches(&matches).unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
         let first = |name: &str| matches.indices_of(name).and_then(|mut indices| indices.next());
         arguments.compared_first = first("compare").is_some_and(|at| first("traces").is_none_or(|traces| at < traces));
         arguments

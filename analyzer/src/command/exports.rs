@@ -102,7 +102,7 @@ pub fn view(arguments: &Arguments, trace: &Trace, server: Server) -> Result<(), 
     })?;
     say_more(&written, form);
     let (url, port) = (server.url(), server.port());
-    writeln!(std::io::stdout(), "{url}").map_err(Failure::Write)?;
+    writeln!(crate::terminal::stdout(), "{url}").map_err(Failure::Write)?;
     let until = if arguments.ui_is_served() { "until Ctrl-C" } else { "until the viewer has fetched them" };
     let events = HumanCount(written.events);
     notice!("dlio-analyze: {events} events are served on 127.0.0.1:{port} {until}");

@@ -63,7 +63,7 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
 fn print_completions(shell: clap_complete::Shell) -> Result<(), failure::Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "dlio-analyze", &mut script);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     out.write_all(&script).and_then(|()| out.flush()).map_err(failure::Failure::Write)
 }
 

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use dlio_schemas::visible::visible;
 use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
@@ -198,7 +199,7 @@ fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<
 /// Standard output or a file, opened before the long work.
 fn output(arguments: &Arguments) -> Result<Output, Failure> {
     let path = arguments.output.as_deref();
-    Output::to(path, WatchedStdout(std::io::stdout()))
+    Output::to(path, WatchedStdout(crate::terminal::stdout()))
         .map_err(|error| Failure::Output(path.unwrap_or(Path::new("-")).to_path_buf(), error))
 }
 
@@ -287,7 +288,7 @@ fn print_summary(
     let mut printed = match arguments.format {
         Format::Json => serde_json::to_string_pretty(&asked(arguments, summary)).expect("plain values") + "\n",
         Format::Csv => flat::csv(&asked(arguments, summary)),
-        _ => report(arguments, summary),
+        _ => visible(&report(arguments, summary)),
     };
     if remembered && arguments.format == Format::Text {
         printed.push_str("Counted earlier, and no file has changed since; --no-cache counts again.\n");

@@ -1,6 +1,8 @@
 //! Standard output, which takes note of nobody reading it any more.
 
 use std::io::{self, Stdout, Write};
+
+use dlio_schemas::visible::Visible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::error::ArrowError;
@@ -11,7 +13,7 @@ use crate::draft::system_error;
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// See the module.
-pub struct WatchedStdout(pub Stdout);
+pub struct WatchedStdout(pub Visible<Stdout>);
 
 impl Write for WatchedStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -64,7 +64,8 @@ pub fn is_meant(typed: &[OsString]) -> bool {
 }
 
 pub fn main(typed: &[OsString]) -> ExitCode {
-    let arguments = Arguments::parse_from(&typed[1..]);
+    let arguments =
+        Arguments::try_parse_from(&typed[1..]).unwrap_or_else(|error| crate::terminal::refuse(error, typed));
     match serve(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -113,7 +114,7 @@ fn resolved(typed: &str) -> Result<SocketAddr, String> {
 fn announce(address: SocketAddr) -> std::io::Result<()> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.filter(|_| address.ip().is_unspecified());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     match name {
         Some(name) => writeln!(out, "{LISTENING}{}:{}", name.trim(), address.port())?,
         None => writeln!(out, "{LISTENING}{address}")?,

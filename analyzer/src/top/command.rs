@@ -81,7 +81,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(plain(std::env::args_os().collect()));
+    let typed = plain(std::env::args_os().collect());
+    let arguments = Arguments::try_parse_from(&typed).unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
     if let Some(shell) = arguments.completions {
         return ended(print_completions(shell));
     }
@@ -117,7 +118,7 @@ fn plain(mut typed: Vec<OsString>) -> Vec<OsString> {
 fn print_completions(shell: clap_complete::Shell) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "dlio-top", &mut script);
-    let mut out = io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     out.write_all(&script).and_then(|()| out.flush())
 }
 
@@ -151,11 +152,11 @@ fn print_once(arguments: &Arguments) -> io::Result<()> {
     }
     snapshot.sort(arguments.sort);
     let printed = match arguments.format {
-        Format::Text => text::print(&snapshot),
+        Format::Text => dlio_schemas::visible::visible(&text::print(&snapshot)),
         Format::Json => serde_json::to_string_pretty(&snapshot)? + "\n",
         Format::Openmetrics => openmetrics::print(&snapshot),
     };
-    let mut out = io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     out.write_all(printed.as_bytes())?;
     out.flush()
 }

@@ -29,7 +29,7 @@ fn columns(heads: &[(&'static str, usize)]) -> Vec<Column> {
 
 /// Names come from the traced machine: what would move a terminal's cursor is shown and not obeyed.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if crate::grid::is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Rates of an interval.

@@ -18,6 +18,8 @@ use ratatui::layout::{Position, Size};
 use ratatui::style::Modifier;
 use terminal_size::terminal_size_of;
 
+use crate::grid::is_obeyed;
+
 /// The size of a terminal that does not say how large it is.
 const USUAL: Size = Size::new(80, 24);
 
@@ -162,7 +164,8 @@ impl Backend for Screen {
                 self.style(cell.modifier);
                 modifier = Some(cell.modifier);
             }
-            self.out.extend(cell.symbol().as_bytes());
+            let shown = |c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c };
+            self.out.extend(cell.symbol().chars().map(shown).collect::<String>().as_bytes());
             next = Some((x + 1, y));
         }
         self.style(Modifier::empty());
