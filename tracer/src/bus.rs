@@ -57,6 +57,21 @@ pub fn guard_part(start: *mut u8, length: usize) {
     guard(start, length, RING.load(Acquire));
 }
 
+/// The tracer itself is about to cut the ring in use: what it holds stays as it is, sealed as it is, in private memory. Threads whose
+/// calls have just returned look there whether they may still record.
+pub fn leave_file() {
+    let ring = RING.load(Acquire);
+    for range in GUARDED[..USED.load(Acquire).min(RANGES)].iter().filter(|range| range.ring.load(Relaxed) == ring) {
+        let (start, length) = (range.start.load(Acquire) as *mut u8, range.length.load(Relaxed));
+        let copy = sys::map_memory(length);
+        if !copy.is_null() {
+            // SAFETY: both are mapped, and as long as that; others change nothing of a sealed ring but counters.
+            unsafe { copy.copy_from_nonoverlapping(start, length) };
+            sys::move_memory(copy, length, start);
+        }
+    }
+}
+
 /// Guards a file that is mapped for a while, to be read.
 pub fn guard_reading(start: *mut u8, length: usize) {
     guard(start, length, 0);

@@ -16,7 +16,9 @@ use crate::files::{LOCK, dlt_path, ring_path};
 use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
-use crate::{clock, config, emptying, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
+use crate::{
+    bus, clock, config, emptying, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way,
+};
 
 /// The remains of [`close`].
 pub struct Closed {
@@ -252,6 +254,7 @@ fn add_facts(page: *mut u8, facts: &[u8]) -> bool {
 fn remove_ring() {
     let held = held::held(held::RING);
     if way::unlink(ring_path()) != 0 && held >= 0 {
+        bus::leave_file();
         sys::truncate(held, 0);
     }
 }

@@ -388,6 +388,11 @@ pub fn map_memory_over(start: *mut u8, length: usize) -> bool {
     mapped == start as isize
 }
 
+/// Puts memory in the place of what is mapped at `to`, at once.
+pub fn move_memory(from: *mut u8, length: usize, to: *mut u8) {
+    kernel!(SYS_mremap, from, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to);
+}
+
 fn pointer(mapped: isize) -> *mut u8 {
     // The last page of the address space is where the kernel's errors lie.
     if (-4095..0).contains(&mapped) { std::ptr::null_mut() } else { mapped as *mut u8 }
