@@ -35,8 +35,8 @@ pub fn put(record: Record) {
     // SAFETY: the line is this thread's own; `thread` and `half` are null or point to memory that is never unmapped.
     unsafe {
         let thread = (*local()).thread;
-        if !thread.is_null() && !(*thread).half.is_null() {
-            let half = (*thread).half;
+        let half = if thread.is_null() { std::ptr::null_mut() } else { Thread::half(thread) };
+        if !half.is_null() {
             let slot = take_slot(&raw mut (*half).next);
             if slot < (*thread).slots {
                 fill(half, slot, &record);
@@ -102,13 +102,16 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
     unsafe {
         // A thread, then a fresh half: more than two rounds mean that the process is ending.
         for _ in 0..3 {
-            if (*line).thread.is_null() || (*(*line).thread).half.is_null() {
+            if (*line).thread.is_null() || Thread::half((*line).thread).is_null() {
                 (*line).thread = image::take_thread();
                 if (*line).thread.is_null() {
                     break;
                 }
             }
-            let half = (*(*line).thread).half;
+            let half = Thread::half((*line).thread);
+            if half.is_null() {
+                continue;
+            }
             let slot = take_slot(&raw mut (*half).next);
             if slot < (*(*line).thread).slots {
                 fill(half, slot, record);
@@ -131,8 +134,9 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
 unsafe fn give_back_slot(thread: *mut Thread) {
     // SAFETY: as in `put`; the number is aligned.
     unsafe {
-        if !thread.is_null() && !(*thread).half.is_null() {
-            let next = AtomicU32::from_ptr(&raw mut (*(*thread).half).next);
+        let half = if thread.is_null() { std::ptr::null_mut() } else { Thread::half(thread) };
+        if !half.is_null() {
+            let next = AtomicU32::from_ptr(&raw mut (*half).next);
             let number = next.load(Relaxed);
             // Not where it has been written in between, and counts from zero again.
             if number > HALF_SEALED {
@@ -152,12 +156,12 @@ unsafe fn turn_over(thread: *mut Thread) {
         if (*thread).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
             return;
         }
-        if ring_file::is_cut() {
+        let full = Thread::half(thread);
+        if full.is_null() || ring_file::is_cut() {
             thread_state::retire_all();
             (*thread).encoding.store(0, Release);
             return;
         }
-        let full = (*thread).half;
         let other = next_half(thread, full);
         if blocks::is_forbidden() && taken(thread, other) > 0 {
             // What came first stays. The numbers given out beyond the slots go back, long before they could be a seal.
@@ -169,8 +173,8 @@ unsafe fn turn_over(thread: *mut Thread) {
             empty(thread, (*thread).pending, true);
             (*thread).pending = std::ptr::null_mut();
         }
-        // In this order: the next half is never smaller.
-        (*thread).half = other;
+        // In this order: the next half is never smaller. Not where the ring was taken away meanwhile.
+        Thread::turn(thread, full, other);
         compiler_fence(SeqCst);
         (*thread).slots = slots(thread, other);
         // A slot below us on the stack may be taken and not filled: then this half waits for its next turn.

@@ -196,6 +196,26 @@ impl Thread {
         !self.half.is_null()
     }
 
+    /// The active half, or null where the ring was taken away, which another thread may do at any time when its file is cut: to be
+    /// asked once.
+    ///
+    /// # Safety
+    /// `this` is a state handed out by `image`.
+    #[inline(always)]
+    pub unsafe fn half(this: *mut Thread) -> *mut Half {
+        // SAFETY: by the contract above.
+        unsafe { (&raw const (*this).half).read_volatile() }
+    }
+
+    /// Another half is active from now on, unless the ring was taken away.
+    ///
+    /// # Safety
+    /// As of [`Thread::half`].
+    pub unsafe fn turn(this: *mut Thread, from: *mut Half, to: *mut Half) {
+        // SAFETY: by the contract above; the pointer is aligned.
+        let _ = unsafe { AtomicPtr::from_ptr(&raw mut (*this).half) }.compare_exchange(from, to, AcqRel, Relaxed);
+    }
+
     /// Takes the ring away: the thread that uses this state asks for another one at its next event.
     ///
     /// # Safety
