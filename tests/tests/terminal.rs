@@ -21,3 +21,14 @@ fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
     std::fs::remove_dir_all(&home).unwrap();
     assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stderr));
 }
+
+/// Names of files, processes, threads and spans, arguments, and every form of output.
+#[test]
+fn no_name_is_obeyed_by_the_terminal() {
+    let typed = Command::new("python3")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("terminal/hostile.py"))
+        .arg(artefacts::command("dlio-analyze").unwrap())
+        .output()
+        .expect("python3; `make setup-test` installs it");
+    assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stderr));
+}

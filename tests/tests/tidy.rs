@@ -345,3 +345,23 @@ fn every_hook_is_called_by_a_program() {
         hooks.iter().filter(|name| !called.contains(*name) && !NOT_CALLED.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "no program of tests/programs calls {missing:?}");
 }
+
+/// The files that write to a terminal themselves: the edge of each program, and the screen of `dlio top`.
+const EDGES: &[&str] = &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/terminal.rs"];
+
+#[test]
+fn nothing_is_printed_past_the_writer_for_terminals() {
+    for (path, text) in sources(&[".rs"]) {
+        let name = path.to_str().expect("a name in UTF-8");
+        let ours = ["analyzer/src/", "benchmark/src/", "cluster/src/"].iter().any(|start| name.starts_with(start));
+        if !ours || EDGES.contains(&name) {
+            continue;
+        }
+        for line in text.lines().map(|line| line.split("//").next().unwrap_or_default()) {
+            let asks = line.contains("is_terminal()") || line.contains("terminal_size_of(");
+            let writes =
+                ["println!(", "print!(", "io::stdout()", "io::stderr()"].iter().any(|call| line.contains(call));
+            assert!(!writes || asks, "{name}: {line}");
+        }
+    }
+}
