@@ -1,102 +1,185 @@
 /* Functions that moved between libraries, or came, after glibc 2.17: under their own names, for this library alone, so that
- * it loads on every system since. Where glibc keeps them in libraries of their own a program may not have loaded these:
- * then there are no threads to be told of, and libdl is loaded for dlsym, without which nothing can be hooked. */
+ * it loads on every system since.
+ *
+ * None of them is a symbol of this library that the loader has to find. Before 2.30 it binds one to a version and to the
+ * library that had it where we were built, and ends the program where another library has it, be the reference weak. So they
+ * are looked up here: in the C library, where they all are since 2.34, or in the library that had them before. A program may
+ * not have loaded that: then there are no threads to be told of, and libdl is loaded for dlsym, without which nothing can be
+ * hooked. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-#if defined(__x86_64__)
-#define OLDEST "GLIBC_2.2.5"
-#elif defined(__aarch64__)
-#define OLDEST "GLIBC_2.17"
-#endif
-
-/* The function as it was called from the beginning, or null. */
-#define OLD(result, name, ...) \
-    extern result old_##name(__VA_ARGS__) __attribute__((weak)); \
-    __asm__(".symver old_" #name ", " #name "@" OLDEST)
-
 struct aiocb;
 typedef unsigned pthread_key_t;
 
-OLD(void *, dlsym, void *, const char *);
-OLD(void *, dlvsym, void *, const char *, const char *);
-OLD(void *, dlopen, const char *, int);
-OLD(int, dlclose, void *);
-OLD(int, dladdr, const void *, Dl_info *);
-OLD(int, pthread_key_create, pthread_key_t *, void (*)(void *));
-OLD(int, pthread_key_delete, pthread_key_t);
-OLD(int, pthread_setspecific, pthread_key_t, const void *);
-OLD(int, aio_error, const struct aiocb *);
+/* Libraries are known by what their paths end with. */
+#define LIBC "/libc.so.6"
+#define LIBDL "/libdl.so.2"
+#define LIBPTHREAD "/libpthread.so.0"
+#define LIBRT "/librt.so.1"
 
-/* What the C library itself loads libraries with, before 2.34. */
-extern void *__libc_dlopen_mode(const char *, int) __attribute__((weak));
-extern void *__libc_dlsym(void *, const char *) __attribute__((weak));
-#define INTERNAL_MODE (RTLD_LAZY | (int)0x80000000)
+struct wanted {
+    const char *name;
+    const char *library;
+    void *found;
+};
 
-static void *of_libdl(const char *name) {
-    static void *libdl;
-    if (__libc_dlopen_mode == NULL || __libc_dlsym == NULL) return NULL;
-    if (libdl == NULL) libdl = __libc_dlopen_mode("libdl.so.2", INTERNAL_MODE);
-    return libdl == NULL ? NULL : __libc_dlsym(libdl, name);
+/* The loader has added the base to the addresses of a dynamic section, except where that cannot be written to. */
+static const void *at(ElfW(Addr) base, ElfW(Addr) address) {
+    return (const void *)(address < base ? address + base : address);
 }
+
+static unsigned hash_of(const char *name) {
+    unsigned hash = 5381;
+    for (; *name != 0; name++) hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+/* A function that an object defines, in its GNU hash table, which each glibc has; or null. */
+static void *defined(const struct dl_phdr_info *object, const char *name) {
+    const ElfW(Sym) *symbols = NULL;
+    const char *names = NULL;
+    const unsigned *table = NULL;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        if (object->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+        const ElfW(Dyn) *entry = (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+        for (; entry->d_tag != DT_NULL; entry++) {
+            const void *place = at(object->dlpi_addr, entry->d_un.d_ptr);
+            if (entry->d_tag == DT_SYMTAB) symbols = place;
+            if (entry->d_tag == DT_STRTAB) names = place;
+            if (entry->d_tag == DT_GNU_HASH) table = place;
+        }
+    }
+    if (symbols == NULL || names == NULL || table == NULL || table[0] == 0) return NULL;
+    unsigned hash = hash_of(name), first = table[1];
+    const unsigned *buckets = (const unsigned *)((const ElfW(Addr) *)(const void *)(table + 4) + table[2]);
+    const unsigned *chains = buckets + table[0];
+    unsigned number = buckets[hash % table[0]];
+    if (number < first) return NULL;
+    for (;; number++) {
+        unsigned own = chains[number - first];
+        const ElfW(Sym) *symbol = symbols + number;
+        int is_it = (own | 1) == (hash | 1) && strcmp(names + symbol->st_name, name) == 0;
+        if (is_it && symbol->st_shndx != SHN_UNDEF && (symbol->st_info & 0xf) == STT_FUNC) {
+            return (void *)(object->dlpi_addr + symbol->st_value);
+        }
+        if (own & 1) return NULL;
+    }
+}
+
+static int ends_with(const char *path, const char *ending) {
+    size_t length = strlen(path), of_ending = strlen(ending);
+    return length >= of_ending && strcmp(path + length - of_ending, ending) == 0;
+}
+
+static int look(struct dl_phdr_info *object, size_t size, void *data) {
+    struct wanted *wanted = data;
+    (void)size;
+    if (object->dlpi_name == NULL || !ends_with(object->dlpi_name, wanted->library)) return 0;
+    wanted->found = defined(object, wanted->name);
+    return wanted->found != NULL;
+}
+
+static void *of_library(const char *library, const char *name) {
+    struct wanted wanted = {name, library, NULL};
+    dl_iterate_phdr(look, &wanted);
+    return wanted.found;
+}
+
+/* In the C library, or where it was before. */
+static void *old(const char *name, const char *library) {
+    void *found = of_library(LIBC, name);
+    return found == NULL ? of_library(library, name) : found;
+}
+
+/* libdl is loaded where it is not there, by what the C library itself loads libraries with before 2.34. */
+static void *of_libdl(const char *name) {
+    void *found = old(name, LIBDL);
+    if (found != NULL) return found;
+    void *(*load)(const char *, int);
+    *(void **)&load = of_library(LIBC, "__libc_dlopen_mode");
+    if (load == NULL || load("libdl.so.2", RTLD_LAZY | (int)0x80000000) == NULL) return NULL;
+    return of_library(LIBDL, name);
+}
+
+/* Two threads that look one up at once find the same. */
+#define FOUND(function, search) \
+    if (__atomic_load_n(&function, __ATOMIC_RELAXED) == NULL) { \
+        void *place = search; \
+        __atomic_store((void **)&function, &place, __ATOMIC_RELAXED); \
+    }
 
 /* RTLD_NEXT counts from where it is called: tail calls would not do, but any place in this library is as good. */
 HIDDEN void *dlsym(void *library, const char *name) {
     static void *(*function)(void *, const char *);
-    if (function == NULL) function = old_dlsym;
-    if (function == NULL) *(void **)&function = of_libdl("dlsym");
+    FOUND(function, of_libdl("dlsym"))
     void *volatile found = function == NULL ? NULL : function(library, name);
     return found;
 }
 
 HIDDEN void *dlvsym(void *library, const char *name, const char *version) {
-    void *(*function)(void *, const char *, const char *) = old_dlvsym;
-    if (function == NULL) *(void **)&function = of_libdl("dlvsym");
+    static void *(*function)(void *, const char *, const char *);
+    FOUND(function, of_libdl("dlvsym"))
     void *volatile found = function == NULL ? NULL : function(library, name, version);
     return found;
 }
 
 HIDDEN void *dlopen(const char *name, int mode) {
-    void *(*function)(const char *, int) = old_dlopen;
-    if (function == NULL) *(void **)&function = of_libdl("dlopen");
+    static void *(*function)(const char *, int);
+    FOUND(function, of_libdl("dlopen"))
     void *volatile opened = function == NULL ? NULL : function(name, mode);
     return opened;
 }
 
 HIDDEN int dlclose(void *library) {
-    int (*function)(void *) = old_dlclose;
-    if (function == NULL) *(void **)&function = of_libdl("dlclose");
+    static int (*function)(void *);
+    FOUND(function, of_libdl("dlclose"))
     return function == NULL ? 0 : function(library);
 }
 
+HIDDEN char *dlerror(void) {
+    static char *(*function)(void);
+    FOUND(function, of_libdl("dlerror"))
+    return function == NULL ? NULL : function();
+}
+
 HIDDEN int dladdr(const void *address, Dl_info *found) {
-    int (*function)(const void *, Dl_info *) = old_dladdr;
-    if (function == NULL) *(void **)&function = of_libdl("dladdr");
+    static int (*function)(const void *, Dl_info *);
+    FOUND(function, of_libdl("dladdr"))
     return function == NULL ? 0 : function(address, found);
 }
 
 HIDDEN int pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
-    return old_pthread_key_create == NULL ? EAGAIN : old_pthread_key_create(key, destructor);
+    static int (*function)(pthread_key_t *, void (*)(void *));
+    FOUND(function, old("pthread_key_create", LIBPTHREAD))
+    return function == NULL ? EAGAIN : function(key, destructor);
 }
 
 HIDDEN int pthread_key_delete(pthread_key_t key) {
-    return old_pthread_key_delete == NULL ? EINVAL : old_pthread_key_delete(key);
+    static int (*function)(pthread_key_t);
+    FOUND(function, old("pthread_key_delete", LIBPTHREAD))
+    return function == NULL ? EINVAL : function(key);
 }
 
 HIDDEN int pthread_setspecific(pthread_key_t key, const void *value) {
-    return old_pthread_setspecific == NULL ? EINVAL : old_pthread_setspecific(key, value);
+    static int (*function)(pthread_key_t, const void *);
+    FOUND(function, old("pthread_setspecific", LIBPTHREAD))
+    return function == NULL ? EINVAL : function(key, value);
 }
 
 /* Asked by those alone who have called one of its kin. */
 HIDDEN int aio_error(const struct aiocb *request) {
-    int (*function)(const struct aiocb *) = old_aio_error;
-    if (function == NULL) *(void **)&function = dlsym(RTLD_DEFAULT, "aio_error");
+    static int (*function)(const struct aiocb *);
+    FOUND(function, old("aio_error", LIBRT))
     return function == NULL ? ENOSYS : function(request);
 }
 
