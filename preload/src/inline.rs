@@ -32,14 +32,19 @@ type Redirect = unsafe extern "C" fn(*mut c_void, *const c_void) -> *const c_voi
 const LIBRARY: &[u8] = b"libdliotrace_inline.so";
 
 impl Patcher {
-    /// Loads it; `None` where it is not there.
-    fn load() -> Option<Patcher> {
-        let path = beside_this_library(LIBRARY)?;
-        // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature.
+    /// Loads it; where that fails, what the loader says of it: it is not there, or wants a newer C library.
+    fn load() -> Result<Patcher, &'static CStr> {
+        let path = beside_this_library(LIBRARY).ok_or(c"the folder of libdliotrace.so is not known")?;
+        // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature. What the
+        // loader says stays until it is asked for something else, which nobody does before it is shown.
         unsafe {
             let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             let found = if library.is_null() { library } else { libc::dlsym(library, c"dlio_redirect_v1".as_ptr()) };
-            (!found.is_null()).then(|| Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found) })
+            if found.is_null() {
+                let said = libc::dlerror();
+                return Err(if said.is_null() { c"the loader does not say why" } else { CStr::from_ptr(said) });
+            }
+            Ok(Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found) })
         }
     }
 
@@ -81,8 +86,9 @@ pub fn start() {
     if libc.is_null() {
         return engine::say(&[b"libc.so.6 is not there: nothing is patched"]);
     }
-    let Some(patcher) = Patcher::load() else {
-        return engine::say(&[LIBRARY, b" is not beside libdliotrace.so: nothing is patched"]);
+    let patcher = match Patcher::load() {
+        Ok(patcher) => patcher,
+        Err(why) => return engine::say(&[b"cannot load ", LIBRARY, b": ", why.to_bytes(), b"; nothing is patched"]),
     };
     engine::patched();
     for patched in PATCHED.iter().chain([&QUIET_CLOSE]) {
