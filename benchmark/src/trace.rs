@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
     };
-    let library = locate::library().ok_or_else(missing_library)?;
+    let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
     let analyzer = options.report.is_some().then(|| explain::analyzer().ok_or_else(missing_analyzer)).transpose()?;
     let folder = usable_folder(&options.output, options.umask())?;
     let before = images(&folder);
@@ -108,7 +108,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let mut variables = Variables::default();
     variables.set(env::DIR, &folder);
     if loading.is_harmless() {
-        variables.set("LD_PRELOAD", locate::preload(&library));
+        variables.set("LD_PRELOAD", &preload.value);
     }
     if let Some(reason) = obstacle(loading) {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));

@@ -56,7 +56,8 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
     // The time in its name would be another one in the child.
     command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
     let mut variables = Variables::default();
-    variables.set("LD_PRELOAD", locate::preload(library));
+    let preload = locate::preload(library)?;
+    variables.set("LD_PRELOAD", &preload.value);
     variables.set(env::DIR, trace);
     if std::env::var_os(env::FORMAT).is_none() {
         // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
