@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/.dlio-cache                    of a folder
 //! DIR/.NAME.dlio-cache               of a file
-//! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   of several, and where the folder cannot be written
+//! $XDG_CACHE_HOME/dlio/NUMBER.dlio-cache   of several, and where the folder is not the user's
 //! PLACE-blocks                       beside any of these: the index of blocks, `load::index`
 //!
 //! magic  version  |  length  files  |  length  summary  |  length  units        each part zstd of MessagePack
@@ -22,12 +22,13 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::draft::Draft;
-use crate::kept::{PART_MAX, packed, relative, trusted, unpacked};
+use crate::kept::{self, PART_MAX, packed, relative, trusted, unpacked, unpacked_below};
 use crate::load::facts::Facts;
 use crate::load::index::Index;
 use crate::load::inputs::CACHE_NAME;
 use crate::load::stored;
 use crate::load::{Trace, bucket};
+use crate::owner;
 use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::unit::{Categories, Seen};
@@ -113,14 +114,14 @@ impl Cache {
     }
 
     fn load_from(&self, place: &Path) -> Option<Remembered> {
-        let mut file = trusted(place, &self.root)?;
+        let mut file = trusted(place)?;
         let mut head = [0; 12];
         file.read_exact(&mut head).ok()?;
         if head != header() {
             return None;
         }
         let mut part = || read_part(&mut file);
-        let about: About = unpacked(&part()?)?;
+        let about: About = unpacked_below(&part()?, self.about_max())?;
         let same = about.program == program() && about.key == self.key && about.files == self.files;
         let (summary, units) = (part()?, part()?);
         same.then(|| Remembered { summary, units, same_words: about.given == self.given })
@@ -128,7 +129,7 @@ impl Cache {
 
     /// The index of blocks that is kept of these files, or an empty one. Files that came or changed since are not in it.
     pub fn index(&self) -> Index {
-        Index::of(self.index_places().find_map(|place| trusted(&place, &self.root)), &self.root)
+        Index::of(self.index_places().find_map(|place| trusted(&place)), &self.root)
     }
 
     /// Keeps an index, if a file was walked that it did not hold.
@@ -157,6 +158,13 @@ impl Cache {
         }
         let parts = self.parts(trace, analysis, summary);
         parts.is_some_and(|parts| self.places.iter().any(|place| write(place, &parts).is_ok()))
+    }
+
+    /// The bytes of the first part, were it of these files, and room for what was typed. Of others it is not of use.
+    fn about_max(&self) -> u64 {
+        const NUMBERS: u64 = 256;
+        const TYPED: u64 = 1 << 20;
+        self.files.iter().map(|file| file.path.len() as u64 + NUMBERS).sum::<u64>() + self.key.len() as u64 + TYPED
     }
 
     fn is_file(&self) -> bool {
@@ -224,11 +232,16 @@ fn places(root: &Path, given: &[String]) -> Vec<PathBuf> {
         Some(name) => Some(root.with_file_name(format!(".{}{CACHE_NAME}", name.to_string_lossy()))),
         None => None,
     };
+    let whole = std::fs::canonicalize(root).map_or_else(|_| spelled(given), |path| path.to_string_lossy().into_owned());
+    let own = own_folder().map(|folder| folder.join(format!(".{:016x}{CACHE_NAME}", number(&whole))));
+    beside.into_iter().chain(own).collect()
+}
+
+/// The user's own folder of caches.
+fn own_folder() -> Option<PathBuf> {
     let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let whole = std::fs::canonicalize(root).map_or_else(|_| spelled(given), |path| path.to_string_lossy().into_owned());
-    let own = home.map(|home| home.join("dlio").join(format!(".{:016x}{CACHE_NAME}", number(&whole))));
-    beside.into_iter().chain(own).collect()
+    home.map(|home| home.join("dlio"))
 }
 
 /// FNV-1a: the same number in every version of this program.
@@ -246,20 +259,40 @@ fn read_part(file: &mut File) -> Option<Vec<u8>> {
 }
 
 fn write_index(place: &Path, index: &Index) -> std::io::Result<()> {
-    std::fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))?;
-    let mut draft = BufWriter::new(Draft::private(place)?);
-    index.write(&mut draft)?;
-    draft.into_inner().map_err(IntoInnerError::into_error)?.commit()
+    keep(place, |draft| {
+        let mut out = BufWriter::new(draft);
+        index.write(&mut out)?;
+        out.into_inner().map_err(IntoInnerError::into_error).map(drop)
+    })
+}
+
+/// Makes a file in a folder that is the user's, whole or not at all. Others' folders get none: what lies there under this
+/// name may be a link, and what is written there may be exchanged.
+fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> std::io::Result<()> {
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_own = own_folder().is_some_and(|own| own == folder);
+    if is_own {
+        kept::make_own(folder)?;
+    }
+    if !owner::keeps_files(folder) {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    let mut draft = Draft::private(place)?;
+    write(&mut draft)?;
+    draft.commit()?;
+    if is_own {
+        kept::prune(folder);
+    }
+    Ok(())
 }
 
 /// Whole or not at all, whoever else writes at the same time.
 fn write(place: &Path, parts: &[Vec<u8>]) -> std::io::Result<()> {
-    std::fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))?;
-    let mut draft = Draft::private(place)?;
-    draft.write_all(&header())?;
-    for part in parts {
-        draft.write_all(&(part.len() as u64).to_le_bytes())?;
-        draft.write_all(part)?;
-    }
-    draft.commit()
+    keep(place, |draft| {
+        draft.write_all(&header())?;
+        parts.iter().try_for_each(|part| {
+            draft.write_all(&(part.len() as u64).to_le_bytes())?;
+            draft.write_all(part)
+        })
+    })
 }

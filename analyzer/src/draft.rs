@@ -1,14 +1,23 @@
-//! A file in the making: written under a name nobody can foresee, which becomes its own when it is complete.
+//! A file in the making: it has no name until it is complete.
 //!
-//! Until then what lay there stays: a full disk or Ctrl-C costs the new file and never the old one. A link that somebody
-//! put there is replaced and not followed. A device or a pipe (`/dev/stdout`) is written to as it is.
+//! Until then what lay there stays: a full disk costs the new file and never the old one, and a kill or Ctrl-C leaves
+//! nothing. Where the file system has no files without names, the draft has one that nobody can foresee, which a signal
+//! takes away. A link to a file is replaced and not followed. A device or a pipe (`/dev/stdout`) is written to as it is, if it
+//! is not somebody else's trap.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::linkat;
 use tempfile::NamedTempFile;
+
+use crate::owner;
+use crate::unfinished::{Unfinished, unless_finished};
 
 /// See the module. Dropped before [`Draft::commit`], it leaves nothing.
 pub struct Draft {
@@ -16,7 +25,8 @@ pub struct Draft {
 }
 
 enum Target {
-    Named(NamedTempFile, PathBuf),
+    Unnamed(File, PathBuf),
+    Named(NamedTempFile, PathBuf, Unfinished),
     /// No regular file, or one in a folder where none can be made.
     Open(File),
 }
@@ -25,31 +35,39 @@ impl Draft {
     /// For a file that the user named: with the rights that files of theirs have.
     pub fn new(path: &Path) -> io::Result<Draft> {
         const AS_THE_MASK_SAYS: u32 = 0o666;
-        Draft::with_mode(path, AS_THE_MASK_SAYS)
+        if let Some(there) = special(path)? {
+            return Ok(Draft { target: Target::Open(there) });
+        }
+        match Draft::with_mode(path, AS_THE_MASK_SAYS) {
+            // The file may be theirs where the folder is not.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let file = emptied(path).map_err(|_| error)?;
+                Ok(Draft { target: Target::Open(file) })
+            }
+            made => made,
+        }
     }
 
-    /// For a file that is nobody else's affair.
+    /// For a file that is nobody else's affair and that nobody named: it is new, or there is none.
     pub fn private(path: &Path) -> io::Result<Draft> {
         const OWN: u32 = 0o600;
         Draft::with_mode(path, OWN)
     }
 
     fn with_mode(path: &Path, mode: u32) -> io::Result<Draft> {
-        let there = std::fs::metadata(path).ok();
-        if there.as_ref().is_some_and(|facts| !facts.is_file()) {
-            return Ok(Draft { target: Target::Open(OpenOptions::new().write(true).open(path)?) });
-        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Some(file) = unnamed(folder, mode) {
+            return Ok(Draft { target: Target::Unnamed(file, path.to_path_buf()) });
+        }
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(path.file_name().unwrap_or_default());
         let mut maker = tempfile::Builder::new();
         maker.prefix(&prefix).suffix(".part").permissions(Permissions::from_mode(mode));
         match maker.tempfile_in(folder) {
-            Ok(file) => Ok(Draft { target: Target::Named(file, path.to_path_buf()) }),
-            // The file may be theirs where the folder is not.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && there.is_some() => {
-                let file = OpenOptions::new().write(true).truncate(true).open(path)?;
-                Ok(Draft { target: Target::Open(file) })
+            Ok(file) => {
+                let left = file.path().to_path_buf();
+                let unfinished = unless_finished(move || drop(std::fs::remove_file(&left)));
+                Ok(Draft { target: Target::Named(file, path.to_path_buf(), unfinished) })
             }
             // Without the name of a draft, which nobody has heard of.
             Err(error) => Err(system_error(&error.to_string()).unwrap_or(error)),
@@ -58,18 +76,90 @@ impl Draft {
 
     pub fn file(&self) -> &File {
         match &self.target {
-            Target::Named(file, _) => file.as_file(),
-            Target::Open(file) => file,
+            Target::Named(file, ..) => file.as_file(),
+            Target::Unnamed(file, _) | Target::Open(file) => file,
         }
     }
 
     /// The file is complete and takes its name.
     pub fn commit(self) -> io::Result<()> {
         match self.target {
-            Target::Named(file, path) => file.persist(path).map(drop).map_err(|error| error.error),
+            Target::Unnamed(file, path) => name(&file, &path),
+            Target::Named(file, path, _unfinished) => file.persist(path).map(drop).map_err(|error| error.error),
             Target::Open(_) => Ok(()),
         }
     }
+}
+
+/// The path by which a process reaches an open file of its own.
+fn open_name(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// A file without a name, where the file system has such and one can be named later.
+fn unnamed(folder: &Path, mode: u32) -> Option<File> {
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(mode).open(folder).ok()?;
+    std::fs::symlink_metadata(open_name(&file)).is_ok().then_some(file)
+}
+
+/// Names a file that has no name: the one it is to have, or where there is something, another first.
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let link = |path: &Path| -> io::Result<()> {
+        Ok(linkat(AT_FDCWD, &open_name(file), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW)?)
+    };
+    match link(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        linked => return linked,
+    }
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    hidden.push(format!(".{:016x}.part", RandomState::new().build_hasher().finish()));
+    let hidden = path.with_file_name(hidden);
+    let left = hidden.clone();
+    let _unfinished = unless_finished(move || drop(std::fs::remove_file(&left)));
+    link(&hidden)?;
+    std::fs::rename(&hidden, path).inspect_err(|_| drop(std::fs::remove_file(&hidden)))
+}
+
+/// The device or pipe at a path, opened; `None` where a file is to be made.
+///
+/// A link to one is followed where the user made it, or the system (`/dev/stdout`); in a folder that all may write to
+/// anybody's link could lead anywhere. A pipe that somebody else put there has that one at its other end.
+fn special(path: &Path) -> io::Result<Option<File>> {
+    let Ok(itself) = std::fs::symlink_metadata(path) else { return Ok(None) };
+    if itself.is_symlink() && !owner::is_believed(&itself) {
+        return Ok(None);
+    }
+    let Ok(there) = std::fs::metadata(path) else { return Ok(None) };
+    if there.is_file() {
+        return Ok(None);
+    }
+    if !itself.is_symlink()
+        && (itself.file_type().is_fifo() || itself.file_type().is_socket())
+        && !owner::is_believed(&itself)
+    {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a pipe of another user"));
+    }
+    let no_follow = if itself.is_symlink() { 0 } else { libc::O_NOFOLLOW };
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY | no_follow).open(path)?;
+    let is_same = |now: &Metadata| (now.dev(), now.ino()) == (there.dev(), there.ino());
+    match is_same(&file.metadata()?) {
+        true => Ok(Some(file)),
+        false => Err(io::Error::other("it was exchanged meanwhile")),
+    }
+}
+
+/// The user's own file in a folder that refuses another, emptied. A link is not followed, and what has a second name is
+/// somebody's trap: the file would be emptied under both.
+fn emptied(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() || facts.nlink() != 1 || !owner::is_own(&facts) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// The destination of results: standard output, or a file that takes its name when all of them are in it.
@@ -190,6 +280,34 @@ mod tests {
         let path = folder.path().join("kept");
         Draft::private(&path).unwrap().commit().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_draft_has_no_name_before_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report");
+        let mut draft = Draft::new(&path).unwrap();
+        draft.write_all(b"half").unwrap();
+        match &draft.target {
+            Target::Unnamed(..) => assert_eq!(names(folder.path()), Vec::<String>::new()),
+            _ => eprintln!("this file system has no files without names"),
+        }
+        draft.commit().unwrap();
+        assert_eq!(names(folder.path()), ["report"]);
+    }
+
+    #[test]
+    fn a_file_with_a_second_name_is_not_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim, link) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("c"));
+        std::fs::write(&victim, "theirs").unwrap();
+        std::fs::hard_link(&victim, &path).unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(emptied(&path).is_err() && emptied(&link).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(emptied(&link).is_err());
+        assert_eq!(std::fs::read(&victim).unwrap(), b"theirs");
+        assert!(emptied(&victim).is_ok() && std::fs::read(&victim).unwrap().is_empty());
     }
 
     #[test]

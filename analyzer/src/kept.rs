@@ -1,28 +1,49 @@
 //! What files that are kept beside a trace have in common: their parts, and whose file is believed.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::owner;
+
 /// Larger parts are damage: those of a billion events and 100,000 files stay far below.
 pub const PART_MAX: u64 = 512 << 20;
+
+/// What parts pack to is a tenth, seldom a fiftieth. What unpacks to more was made to fill memory.
+const UNPACKED_RATIO: u64 = 100;
+
+/// The most that any part may unpack to, however small.
+const UNPACKED_LEAST: u64 = 1 << 20;
+
+fn unpacked_max(packed: usize) -> u64 {
+    UNPACKED_LEAST.max(packed as u64 * UNPACKED_RATIO).min(PART_MAX)
+}
 
 pub fn packed(part: &impl Serialize) -> Option<Vec<u8>> {
     let plain = rmp_serde::to_vec_named(part).ok()?;
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
     encoder.include_checksum(true).ok()?;
     encoder.write_all(&plain).ok()?;
-    encoder.finish().ok()
+    encoder.finish().ok().filter(|packed| plain.len() as u64 <= unpacked_max(packed.len()))
 }
 
 pub fn unpacked<T: DeserializeOwned>(part: &[u8]) -> Option<T> {
+    unpacked_below(part, PART_MAX)
+}
+
+/// The same of a part of which is known how long it can be.
+pub fn unpacked_below<T: DeserializeOwned>(part: &[u8], most: u64) -> Option<T> {
+    let most = most.min(unpacked_max(part.len()));
     let mut plain = Vec::new();
     let decoder = zstd::stream::read::Decoder::new(part).ok()?;
-    decoder.take(PART_MAX).read_to_end(&mut plain).ok()?;
+    decoder.take(most + 1).read_to_end(&mut plain).ok()?;
+    if plain.len() as u64 > most {
+        return None;
+    }
     rmp_serde::from_slice(&plain).ok()
 }
 
@@ -42,12 +63,76 @@ pub fn relative(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// What lies at a place where others may be able to put something: a file of this user's, or of whose the trace is. A pipe
-/// is not waited for, a link not followed.
-pub fn trusted(place: &Path, root: &Path) -> Option<File> {
+/// What lies at a place where others may be able to put something: a file that only this user or root can have written. Who
+/// else has a trace may not say what is in it. A pipe is not waited for, a link not followed.
+pub fn trusted(place: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(place).ok()?;
     let facts = file.metadata().ok()?;
-    let owns = |path: &Path| std::fs::metadata(path).is_ok_and(|owner| owner.uid() == facts.uid());
-    (facts.is_file() && (owns(Path::new("/proc/self")) || owns(root))).then_some(file)
+    (facts.is_file() && owner::is_closed(&facts)).then_some(file)
+}
+
+/// Bytes that may lie in the user's own folder of caches; beyond it the oldest go.
+const OWN_MAX: u64 = 1 << 30;
+
+/// Makes the folder that something is kept in, if that is the user's own.
+pub fn make_own(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Removes the oldest of a folder of caches, until the others fit.
+pub fn prune(folder: &Path) {
+    prune_to(folder, OWN_MAX);
+}
+
+fn prune_to(folder: &Path, most: u64) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| {
+        let facts = entry.metadata().ok().filter(Metadata::is_file)?;
+        Some(((facts.mtime(), facts.mtime_nsec()), facts.len(), entry.path()))
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort_by(|a, b| b.cmp(a));
+    let mut held = 0;
+    for (_, size, path) in files {
+        held += size;
+        if held > most {
+            // Who else removes it does what is wanted.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_unpacks_to_far_more_than_it_is_is_not_unpacked() {
+        let bomb = zstd::stream::encode_all(io::repeat(0xc0).take(64 << 20), 19).unwrap();
+        assert!(bomb.len() < 16 << 10, "{}", bomb.len());
+        let rows = [&[0xdd, 0, 0x10, 0, 0][..], &[0xc0; 1 << 20]].concat();
+        assert!(unpacked::<Vec<Option<u8>>>(&zstd::stream::encode_all(&rows[..], 3).unwrap()).is_none());
+        assert!(unpacked::<Vec<Option<u8>>>(&bomb).is_none());
+        // One that fits comes back, unless it is said to be shorter.
+        let words: Vec<u32> = (0..1000).collect();
+        let packed = packed(&words).unwrap();
+        assert_eq!(unpacked::<Vec<u32>>(&packed), Some(words));
+        assert!(unpacked_below::<Vec<u32>>(&packed, 1000).is_none());
+    }
+
+    #[test]
+    fn the_oldest_go_where_there_is_too_much() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, age) in [("old", 30), ("older", 60), ("new", 1)] {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_len(100).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
+        }
+        prune_to(folder.path(), 250);
+        let there = |name: &str| folder.path().join(name).exists();
+        assert_eq!(["new", "old", "older"].map(there), [true, true, false]);
+        prune_to(folder.path(), 250);
+        assert!(there("old"));
+    }
 }

@@ -263,6 +263,10 @@ fn packed(image: &Image, sum: u32) -> Option<Kept> {
 
 /// The image, if its blocks lie in a file of that size.
 fn unpacked(kept: Kept, size: u64) -> Option<Image> {
+    // Of each block there is a header in the file: more are damage, not a reason to allocate.
+    if [&kept.anchors, &kept.names, &kept.events].iter().any(|columns| columns.rows() > size / HEADER_SIZE as u64 + 1) {
+        return None;
+    }
     let mut at = Anchor::default();
     let anchors = kept.anchors.things(|[ticks, boot, real]: [i64; 3]| [ticks, boot, real.wrapping_add(boot)])?;
     let anchors = anchors.into_iter().map(|[ticks, boot, real]| {

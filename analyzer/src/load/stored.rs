@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +25,15 @@ pub fn exists(path: &Path) -> bool {
     if bucket::is_object(path) { bucket::object(path).is_ok() } else { path.exists() }
 }
 
+/// A regular file, opened. A pipe that somebody put into its place meanwhile is not waited for.
+fn regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file")),
+    }
+}
+
 /// An open file; it may be read by several threads.
 #[derive(Clone)]
 pub enum StoredFile {
@@ -36,7 +45,7 @@ impl StoredFile {
     pub fn open(path: &Path) -> io::Result<StoredFile> {
         match bucket::is_object(path) {
             true => bucket::object(path).map(StoredFile::Object),
-            false => File::open(path).map(|file| StoredFile::Local(Arc::new(file))),
+            false => regular(path).map(|file| StoredFile::Local(Arc::new(file))),
         }
     }
 

@@ -60,6 +60,10 @@ impl Columns {
         Columns { rows: things.len() as u64, packed: packed.into() }
     }
 
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// The things that `thing` makes of each row; `None` of what no columns were packed into.
     pub fn things<T, const N: usize>(&self, thing: impl Fn([i64; N]) -> T) -> Option<Vec<T>> {
         // Of each row there is a byte, at least: more rows are damage, not a reason to allocate.
