@@ -10,6 +10,8 @@ use std::sync::mpsc;
 use dlio_cluster::guard::Guard;
 use dlio_cluster::token::{self, Token};
 
+use crate::unfinished::with_signals;
+
 /// What was typed after `--workers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workers {
@@ -157,7 +159,8 @@ impl Fleet {
         if let Some(token) = &self.token {
             command.env(token::VARIABLE, token.text());
         }
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let spawned = with_signals(|| command.spawn());
         let mut child = spawned.map_err(|error| format!("{program}: cannot be started ({error})"))?;
         let stdin = child.stdin.take();
         self.started.push(Started { child, stdin });

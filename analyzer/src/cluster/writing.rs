@@ -22,6 +22,7 @@ use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::tables::export::{write_counted, write_portion};
 use crate::tables::part::Numbers;
+use crate::unfinished::unless_finished;
 
 /// Files of such names are no tables yet.
 const DRAFT: &str = ".part-";
@@ -152,6 +153,8 @@ pub fn write(
     let (folder, own) = (asked.folder.path(), some_number());
     let name = |thread: usize| folder.join(format!("{DRAFT}{:03}-{own:016x}-{thread}", asked.number));
     let numbers = Arc::new(Numbers::of(&asked.files));
+    let left = folder.clone();
+    let _unfinished = unless_finished(move || forget(&left, own));
     let written = write_portion(trace, filter, (&asked.portion, &numbers), limits, progress, name);
     let whole = match progress.stopped.load(Ordering::Relaxed) {
         true => Err("nobody wants it any more".into()),

@@ -24,6 +24,8 @@ pub enum Failure {
     Write(std::io::Error),
     /// The folder for Parquet holds something already.
     NotEmpty(PathBuf),
+    /// Another program writes Parquet there.
+    BeingWritten(PathBuf),
     Parquet(PathBuf, ArrowError),
     /// An export would replace a file.
     Exists(PathBuf),
@@ -90,6 +92,9 @@ impl std::fmt::Display for Failure {
             Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
             Failure::NotEmpty(path) => {
                 write!(f, "{}: not empty; give --parquet a new folder, or remove this one", path.display())
+            }
+            Failure::BeingWritten(path) => {
+                write!(f, "{}: another dlio-analyze writes there; give --parquet another folder", path.display())
             }
             Failure::Exists(path) => {
                 write!(f, "{}: exists; --force replaces it", path.display())

@@ -30,20 +30,31 @@ use crate::summary::screen::Page;
 use crate::summary::tally::unrecorded;
 use crate::summary::units::many;
 use crate::summary::{analyse, flat, screen, text};
-use crate::tables::export;
+use crate::tables::export::{self, Before};
 use crate::tables::output::Format;
+use crate::unfinished;
 
 /// The trace that is meant where none is named.
 const DEFAULT_TRACE: &str = "dlio-trace";
 
 /// Runs the command.
 pub fn run(typed: &Arguments) -> Result<Outcome, Failure> {
+    if writes_files(typed) {
+        // In the shell Ctrl-C ends a query and nothing else.
+        unfinished::watch(!typed.shell).map_err(Failure::Write)?;
+    }
     perform(typed).map_err(|failure| match (failure, &typed.output) {
         (Failure::Write(error), Some(path)) if error.kind() != ErrorKind::BrokenPipe => {
             Failure::Output(path.clone(), error)
         }
         (failure, _) => failure,
     })
+}
+
+/// True if there may be something to take away when a signal comes.
+fn writes_files(arguments: &Arguments) -> bool {
+    let named = [&arguments.output, &arguments.parquet, &arguments.perfetto, &arguments.chrome, &arguments.html];
+    named.iter().any(|path| path.is_some()) || arguments.export.is_some() || arguments.workload.is_some()
 }
 
 fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
@@ -79,8 +90,8 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     }
     let queries = queries(arguments)?;
     let limits = limits::asked(arguments)?;
-    if let Some(folder) = arguments.parquet.as_ref().filter(|folder| holds_something(folder)) {
-        return Err(Failure::NotEmpty(folder.clone()));
+    if let Some(folder) = &arguments.parquet {
+        must_be_empty(folder)?;
     }
     let exports = exports::asked(arguments)?;
     html::asked(arguments)?;
@@ -163,8 +174,17 @@ fn say_unrecorded(arguments: &Arguments, trace: &Trace) {
     }
 }
 
-fn holds_something(folder: &std::path::Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+/// Refuses a folder that holds something, but for half an export of a writer that was killed.
+fn must_be_empty(folder: &Path) -> Result<(), Failure> {
+    match export::before(folder).map_err(|error| Failure::Output(folder.to_path_buf(), error))? {
+        Before::Nothing => Ok(()),
+        Before::Half => {
+            notice!("dlio-analyze: {}: held half an export, whose writer was killed; it is replaced", folder.display());
+            Ok(())
+        }
+        Before::Written => Err(Failure::BeingWritten(folder.to_path_buf())),
+        Before::Other => Err(Failure::NotEmpty(folder.to_path_buf())),
+    }
 }
 
 /// Has workers write Parquet, if there are any. They count first: the numbers of files are those of the count.

@@ -15,6 +15,7 @@ use dlio_cluster::token::{self, Token};
 use crate::cluster::fleet::LISTENING;
 use crate::cluster::version;
 use crate::cluster::worker::{Worker, Works};
+use crate::unfinished;
 
 /// Do the reading and counting for a `dlio-analyze --workers` on another machine
 #[derive(Parser, Debug)]
@@ -76,6 +77,7 @@ pub fn main(typed: &[OsString]) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), String> {
+    unfinished::watch(true).map_err(|error| format!("no threads can be started ({error})"))?;
     let address = resolved(&arguments.listen)?;
     let token = match &arguments.token {
         Some(file) => Some(Token::read(file)?),

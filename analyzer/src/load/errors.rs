@@ -22,6 +22,8 @@ pub enum LoadError {
     Bucket(String, String),
     /// A pipe, socket or device.
     NoFile(PathBuf),
+    /// A folder of Parquet whose writer has not ended, or was killed.
+    Unfinished(PathBuf),
     Empty(PathBuf),
     /// With the names of the formats that are read.
     NoTrace(PathBuf, String),
@@ -49,6 +51,11 @@ impl std::fmt::Display for LoadError {
                 f,
                 "{}: no file but a pipe or device, and a trace is read more than once; write it to a file first: cat {} > FILE",
                 path.display(),
+                path.display()
+            ),
+            LoadError::Unfinished(path) => write!(
+                f,
+                "{}: an unfinished export; wait for the dlio-analyze --parquet that writes it, or if that was killed, run it again",
                 path.display()
             ),
             LoadError::Empty(path) => write!(

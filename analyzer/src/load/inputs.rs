@@ -26,6 +26,9 @@ const HEAD: usize = 4096;
 /// The ending of the files in which this program keeps what it counted: see [`crate::cache`].
 pub const CACHE_NAME: &str = ".dlio-cache";
 
+/// In a folder of Parquet that is being written: see [`crate::tables::export`].
+pub const UNFINISHED: &str = ".dlio-unfinished";
+
 /// The files that were found.
 #[derive(Default, Debug)]
 pub struct Found {
@@ -259,6 +262,9 @@ fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<()
 /// Kinds of entries come with their names: a folder of 100,000 files is searched without asking about each.
 fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
     let unreadable = |error| LoadError::Unreadable(path.into(), error);
+    if std::fs::symlink_metadata(path.join(UNFINISHED)).is_ok() {
+        return Err(LoadError::Unfinished(path.into()));
+    }
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let kind = entry.file_type().map_err(unreadable)?;

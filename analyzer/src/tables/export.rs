@@ -3,11 +3,14 @@
 //! ```text
 //! DIR/events/part-000.parquet ...   one a thread; row groups of a million rows with their smallest and largest ts
 //! DIR/files.parquet  processes.parquet  hosts.parquet  summary.parquet
+//! DIR/.dlio-unfinished              while it is written: half of a trace is not taken for all of it
 //! ```
 //!
 //! The events are counted while they are written, so that one pass makes all of it.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +31,7 @@ use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
 use crate::load::Trace;
+use crate::load::inputs::UNFINISHED;
 use crate::scan::{Consumer, Progress, scan, scan_some};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::Counter;
@@ -36,6 +40,7 @@ use crate::summary::flat::figures;
 use crate::summary::report::Summary;
 use crate::summary::shared_sweep::SharedSweep;
 use crate::summary::tally::Tallies;
+use crate::unfinished::unless_finished;
 use crate::unit::Unit;
 
 /// Rows of a page, and rows that are handed to a column at once: each costs a little of its own.
@@ -81,19 +86,94 @@ pub fn write_counted<E: From<ArrowError>>(
     })
 }
 
-/// Fills the folder, and leaves nothing in it where that fails.
+/// Fills the folder, and leaves nothing in it where that fails or a signal ends it. What a kill leaves has a mark in it.
 fn whole_or_not<T, E: From<ArrowError>>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
     let (is_new, events) = (!folder.exists(), folder.join(EVENTS));
-    let made = std::fs::create_dir_all(&events).map_err(|error| E::from(ArrowError::from(error)));
-    let filled = made.and_then(|()| fill(&events));
+    let left = folder.to_path_buf();
+    let unfinished = unless_finished(move || empty(&left, is_new));
+    let failed = |error| E::from(ArrowError::from(error));
+    let made = std::fs::create_dir_all(folder).and_then(|()| {
+        let mark = File::create_new(folder.join(UNFINISHED))?;
+        // Where the file system has no locks, two at once are told apart by nothing.
+        let _ = mark.try_lock();
+        std::fs::create_dir(&events).map(|()| mark)
+    });
+    let filled = made.map_err(failed).and_then(|mark| fill(&events).map(|filled| (filled, mark)));
+    let filled = filled.and_then(|(filled, mark)| {
+        std::fs::remove_file(folder.join(UNFINISHED)).map_err(failed)?;
+        drop(mark);
+        Ok(filled)
+    });
     if filled.is_err() {
-        drop(std::fs::remove_dir_all(&events));
-        TABLES.iter().for_each(|table| drop(std::fs::remove_file(folder.join(table))));
-        if is_new {
-            drop(std::fs::remove_dir(folder));
+        empty(folder, is_new);
+    }
+    drop(unfinished);
+    filled
+}
+
+/// Takes away what was written into the folder, and the folder if it was made for that; the mark last.
+fn empty(folder: &Path, is_new: bool) {
+    let events = folder.join(EVENTS);
+    // Threads may still put files there.
+    while std::fs::remove_dir_all(&events).is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {}
+    TABLES.iter().for_each(|table| drop(std::fs::remove_file(folder.join(table))));
+    drop(std::fs::remove_file(folder.join(UNFINISHED)));
+    if is_new {
+        drop(std::fs::remove_dir(folder));
+    }
+}
+
+/// What there is where a folder of Parquet is to be written.
+#[derive(Debug, PartialEq)]
+pub enum Before {
+    Nothing,
+    /// Half of an export of ours, whose writer was killed; it has been removed.
+    Half,
+    /// Another one writes there.
+    Written,
+    Other,
+}
+
+/// Looks at the folder, and removes half an export from it.
+pub fn before(folder: &Path) -> std::io::Result<Before> {
+    if !std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Ok(Before::Nothing);
+    }
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let Ok(mark) = File::options().read(true).custom_flags(flags).open(folder.join(UNFINISHED)) else {
+        return Ok(Before::Other);
+    };
+    if let Err(TryLockError::WouldBlock) = mark.try_lock() {
+        return Ok(Before::Written);
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
+        let is_ours = match name.to_str() {
+            Some(EVENTS) => is_folder && only_parts(&entry.path())?,
+            Some(name) => !is_folder && (name == UNFINISHED || TABLES.contains(&name)),
+            None => false,
+        };
+        if !is_ours {
+            return Ok(Before::Other);
         }
     }
-    filled
+    empty(folder, false);
+    Ok(Before::Half)
+}
+
+/// True if there is nothing in the folder of events but what is written there.
+fn only_parts(events: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(events)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_part = ["part-", ".part-", ".same-"].iter().any(|start| name.starts_with(start));
+        if !is_part || entry.file_type()?.is_dir() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn write_events(

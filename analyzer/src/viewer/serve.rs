@@ -22,6 +22,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Once};
 
 use super::request::{Method, PATIENCE, Request, read_request, stranger};
+use crate::unfinished::with_signals;
 
 /// The only port the viewer's policy lets it fetch from.
 pub const PORT: u16 = 9001;
@@ -263,7 +264,8 @@ pub fn open(url: &str) -> bool {
     let on_screen = set("DISPLAY").or(set("WAYLAND_DISPLAY")).map(|_| "xdg-open".into());
     let Some(browser) = set("BROWSER").or(on_screen) else { return false };
     let mut command = Command::new(browser);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    with_signals(|| command.spawn()).is_ok()
 }
 
 #[cfg(test)]
