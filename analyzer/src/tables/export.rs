@@ -89,16 +89,16 @@ pub fn write_counted<E: From<ArrowError>>(
 /// Fills the folder, and leaves nothing in it where that fails or a signal ends it. What a kill leaves has a mark in it.
 fn whole_or_not<T, E: From<ArrowError>>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
     let (is_new, events) = (!folder.exists(), folder.join(EVENTS));
+    let failed = |error| E::from(ArrowError::from(error));
+    // Whoever's mark lies there already, the rest is theirs too.
+    let mark = std::fs::create_dir_all(folder).and_then(|()| File::create_new(folder.join(UNFINISHED)));
+    let mark = mark.map_err(failed)?;
+    // Where the file system has no locks, two at once are told apart by the mark alone.
+    let _ = mark.try_lock();
     let left = folder.to_path_buf();
     let unfinished = unless_finished(move || empty(&left, is_new));
-    let failed = |error| E::from(ArrowError::from(error));
-    let made = std::fs::create_dir_all(folder).and_then(|()| {
-        let mark = File::create_new(folder.join(UNFINISHED))?;
-        // Where the file system has no locks, two at once are told apart by nothing.
-        let _ = mark.try_lock();
-        std::fs::create_dir(&events).map(|()| mark)
-    });
-    let filled = made.map_err(failed).and_then(|mark| fill(&events).map(|filled| (filled, mark)));
+    let made = std::fs::create_dir(&events).map_err(failed);
+    let filled = made.and_then(|()| fill(&events)).map(|filled| (filled, mark));
     let filled = filled.and_then(|(filled, mark)| {
         std::fs::remove_file(folder.join(UNFINISHED)).map_err(failed)?;
         drop(mark);
