@@ -105,7 +105,7 @@ bench-programs: setup-test wheel
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- --deny warnings
-	@mpi=$$(command -v mpicc >/dev/null && echo benchmark/mpi || echo "benchmark/mpi: without mpicc not looked at" >&2); \
+	@mpi=$$(tests/builds-mpi.sh && echo benchmark/mpi); \
 	for crate in python tests/bench/micro $$mpi; do echo "$$crate: fmt, clippy"; \
 		cargo fmt --manifest-path $$crate/Cargo.toml --check && cargo clippy --quiet --release --locked \
 		--target-dir $(CARGO_TARGET_DIR)/$$(basename $$crate) --manifest-path $$crate/Cargo.toml --all-targets -- --deny warnings \

@@ -1,6 +1,7 @@
 //! `make build` where the build folder was kept somewhere and came back in part, as caches of CI services do.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -106,4 +107,22 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
     // A fault of the sources stays one.
     write(&project.join("linker/src/lib.rs"), "no Rust");
     assert!(!build(&project, &target).status.success());
+}
+
+#[test]
+fn an_mpicc_alone_is_no_mpi_to_build_with() {
+    let sandbox = Sandbox::new("building.mpicc").unwrap();
+    let probe = Path::new(env!("CARGO_MANIFEST_DIR")).join("builds-mpi.sh");
+    let said = |body: &str| {
+        let mpicc = sandbox.root().join("mpicc");
+        fs::write(&mpicc, body).unwrap();
+        fs::set_permissions(&mpicc, fs::Permissions::from_mode(0o755)).unwrap();
+        let output = Command::new(&probe).env("MPICC", &mpicc).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // Debian's openmpi-bin without the headers: mpicc is there and cannot compile.
+    assert!(said("#!/bin/sh\necho 'mpi.h: No such file' >&2; exit 1\n").contains("mpicc finds no mpi.h"));
+    let output = Command::new(&probe).env("MPICC", sandbox.root().join("gone")).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no mpicc"), "{output:?}");
 }
