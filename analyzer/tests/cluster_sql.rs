@@ -18,6 +18,8 @@ use dlio_analyzer::unit::Unit;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::{Plan, generate};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use support::Folder;
 use support::exported::exported;
 use support::program::{analyze, begun, printed, text};
@@ -331,19 +333,26 @@ fn children(of: u32) -> Vec<u32> {
 fn an_interrupted_question_leaves_no_workers() {
     let folder = Folder::new("cluster-sql-interrupted");
     let trace = long(&folder);
-    let asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
+    let mut asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
+    let asker = Pid::from_raw(asking.id() as i32);
     let by = loop {
         let by = children(asking.id());
-        let has_read = |pid: &u32| {
-            let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-            let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
-            read.is_some_and(|read| read > 1 << 20)
-        };
-        if by.len() == 2 && by.iter().all(has_read) {
+        if by.len() == 2 {
             break by;
         }
+        assert!(asking.try_wait().unwrap().is_none(), "the question has ended");
     };
-    assert!(Command::new("kill").args(["-INT", &asking.id().to_string()]).status().unwrap().success());
+    let has_read = |pid: &u32| {
+        let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
+        read.is_some_and(|read| read > 1 << 20)
+    };
+    // In the midst of their work. Nothing is started between the look and the signal: a fast machine would have the answer then.
+    while !by.iter().all(has_read) {
+        assert!(asking.try_wait().unwrap().is_none(), "the question has ended");
+        std::thread::yield_now();
+    }
+    kill(asker, Signal::SIGINT).unwrap();
     let output = asking.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty());
     let began = Instant::now();
