@@ -70,6 +70,7 @@ const IN_LIBC_SINCE_2012: &[&str] = &[
     "on_exit GLIBC_2.2.5",
     "realpath GLIBC_2.3",
     "setenv GLIBC_2.2.5",
+    "sigaddset GLIBC_2.2.5",
     "stdin GLIBC_2.2.5",
     "stdout GLIBC_2.2.5",
     "strcmp GLIBC_2.2.5",
