@@ -232,12 +232,15 @@ fn workers_that_cannot_answer_say_why_in_a_sentence() {
 
 #[test]
 fn a_token_is_asked_for_where_one_was_given() {
+    use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new("cluster-token");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
-    std::fs::write(&one, "0123456789abcdef0123456789abcdef").unwrap();
-    std::fs::write(&other, "0123456789abcdef0123456789abcdee").unwrap();
+    for (file, text) in [(&one, "0123456789abcdef0123456789abcdef"), (&other, "0123456789abcdef0123456789abcdee")] {
+        std::fs::write(file, text).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
     command.args(["worker", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--token"]).arg(&one);
     let worker = Worker::started(command.arg("--root").arg(folder.path()));
