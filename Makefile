@@ -28,12 +28,15 @@ help:
 demo: setup-demo build
 	@examples/demo.sh
 
+# Signals do what they always do: under `nohup make test &`, or where a service runs it, some are ignored.
+AS_USUAL := $(shell env --default-signal true 2>/dev/null && echo env --default-signal)
+
 test: say-test setup-test lint build doc
-	cargo test --release --workspace --exclude dlio-preload
-	examples/run-tests.sh
-	python/run-tests.sh
-	tests/bench/run-tests.sh
-	tests/run-ui.sh
+	$(AS_USUAL) cargo test --release --workspace --exclude dlio-preload
+	$(AS_USUAL) examples/run-tests.sh
+	$(AS_USUAL) python/run-tests.sh
+	$(AS_USUAL) tests/bench/run-tests.sh
+	$(AS_USUAL) tests/run-ui.sh
 
 # Ranks under mpirun, by its MPI. `make test` runs these tests too where mpirun is.
 test-mpi: setup-mpi build build-mpi

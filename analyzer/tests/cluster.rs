@@ -97,7 +97,7 @@ fn traces_of_other_forms_are_counted_alike() {
 
 #[test]
 fn samples_of_other_tools_are_counted_alike() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let samples = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/samples");
     let by = workers(3, &samples);
     for name in
         ["dftracer.pfw", "dftracer-fork", "dftracer-ns", "strace.txt", "dxt.txt", "torch.json.gz", "chrome-array.json"]

@@ -149,7 +149,7 @@ fn traces_of_other_forms_give_workers_the_same_rows() {
 
 #[test]
 fn samples_of_other_tools_give_workers_the_same_rows() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let samples = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/samples");
     let by = workers(3, &samples);
     for name in ["dftracer.pfw", "strace.txt", "dxt.txt", "torch.json.gz"] {
         assert_same(&samples.join(name), (&by, &[3]), &all_queries(), &[]);
@@ -347,12 +347,17 @@ fn an_interrupted_question_leaves_no_workers() {
         let read = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
         read.is_some_and(|read| read > 1 << 20)
     };
-    // In the midst of their work. Nothing is started between the look and the signal: a fast machine would have the answer then.
-    while !by.iter().all(has_read) {
+    // In the midst of their work, where one is held up, so that no machine is fast enough to have the answer before the signal.
+    let held = Pid::from_raw(by[1] as i32);
+    while !has_read(&by[1]) {
         assert!(asking.try_wait().unwrap().is_none(), "the question has ended");
         std::thread::yield_now();
     }
+    kill(held, Signal::SIGSTOP).unwrap();
     kill(asker, Signal::SIGINT).unwrap();
+    asking.wait().unwrap();
+    // It may be gone already.
+    let _ = kill(held, Signal::SIGCONT);
     let output = asking.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty());
     let began = Instant::now();

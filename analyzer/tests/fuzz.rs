@@ -22,17 +22,17 @@ use std::path::Path;
 use support::Folder;
 
 fn sample(name: &str) -> Vec<u8> {
-    std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/").to_string() + name).unwrap()
+    std::fs::read(std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/samples/" + name).unwrap()
 }
 
 fn stored(name: &str) -> Vec<u8> {
-    std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/formats/").to_string() + name).unwrap()
+    std::fs::read(std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/../tests/formats/" + name).unwrap()
 }
 
 /// The beginning of a text, which may be packed, up to the end of a line.
 fn beginning(name: &str) -> Vec<u8> {
     let mut text = Vec::new();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/").to_string() + name;
+    let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/samples/" + name;
     unpacked(Path::new(&path)).unwrap().read_to_end(&mut text).unwrap();
     let end = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').take(40).last().map_or(0, |(at, _)| at + 1);
     text[..end].to_vec()

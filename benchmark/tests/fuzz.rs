@@ -41,7 +41,7 @@ fn samples(entry: &str) -> Vec<Vec<u8>> {
         ]),
         "yaml" | "workload" => ["unet3d_h100", "llama_7b", "dlrm", "default"]
             .map(|name| {
-                let path = format!("{}/workloads/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+                let path = format!("{}/workloads/{name}.yaml", std::env::var("CARGO_MANIFEST_DIR").unwrap());
                 std::fs::read(path).unwrap()
             })
             .into_iter()

@@ -627,7 +627,7 @@ fn faults_that_stay_are_told_with_the_object() {
 #[test]
 fn a_store_that_encrypts_is_known_by_its_certificate() {
     let (store, folder) = (Store::start_with_tls(), Folder::new("objects-tls"));
-    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/tls/authority.pem");
+    let authority = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/store/tls/authority.pem";
     let option = format!("++workload.storage.storage_options.ca_bundle={authority}");
     ran(&store, &folder, &[GENERATE, &option, "--verify"]);
     let size = store.object("data/train/img_0_of_8.npz").unwrap().len() as u64;

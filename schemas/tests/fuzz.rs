@@ -17,7 +17,7 @@ use dlio_schemas::perfetto::write::{Options, Writer};
 use dlio_schemas::record::{Record, word};
 
 fn stored(name: &str) -> Vec<u8> {
-    std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/formats/").to_string() + name).unwrap()
+    std::fs::read(std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/../tests/formats/" + name).unwrap()
 }
 
 fn exported(compression: Compression) -> Vec<u8> {

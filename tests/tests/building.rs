@@ -112,7 +112,7 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
 #[test]
 fn an_mpicc_alone_is_no_mpi_to_build_with() {
     let sandbox = Sandbox::new("building.mpicc").unwrap();
-    let probe = Path::new(env!("CARGO_MANIFEST_DIR")).join("builds-mpi.sh");
+    let probe = dlio_tests::home().join("builds-mpi.sh");
     let said = |body: &str| {
         let mpicc = sandbox.root().join("mpicc");
         fs::write(&mpicc, body).unwrap();

@@ -1,14 +1,13 @@
 //! Commands at a terminal: `tests/terminal` has what is typed and what must be shown.
 
-use std::path::Path;
 use std::process::Command;
 
-use dlio_tests::artefacts;
+use dlio_tests::{artefacts, home};
 
 /// A query that makes rows without end and one that makes none, interrupted at once and while they work.
 #[test]
 fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = home();
     let home = std::env::temp_dir().join(format!("dlio-terminal-{}", std::process::id()));
     std::fs::create_dir_all(&home).unwrap();
     let typed = Command::new("python3")
@@ -26,7 +25,7 @@ fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
 #[test]
 fn no_name_is_obeyed_by_the_terminal() {
     let typed = Command::new("python3")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("terminal/hostile.py"))
+        .arg(home().join("terminal/hostile.py"))
         .arg(artefacts::command("dlio-analyze").unwrap())
         .output()
         .expect("python3; `make setup-test` installs it");

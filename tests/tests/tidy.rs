@@ -297,6 +297,15 @@ fn no_file_names_a_developers_machine() {
     }
 }
 
+/// Cargo does not build a test again for another clone that shares its target folder.
+#[test]
+fn no_test_keeps_the_clone_that_it_was_built_in() {
+    let kept = concat!("env!(\"CARGO_", "MANIFEST_DIR\")");
+    let found: Vec<_> =
+        sources(&[".rs"]).into_iter().filter(|(_, text)| text.contains(kept)).map(|(path, _)| path).collect();
+    assert!(found.is_empty(), "std::env::var says it when the test runs: {found:?}");
+}
+
 #[test]
 fn names_say_what_a_thing_is() {
     let vague = ["utils", "util", "common", "manager", "helpers", "misc"];
