@@ -26,7 +26,8 @@ fn an_interrupted_query_says_so_frees_its_threads_and_leaves_the_shell() {
 fn no_name_is_obeyed_by_the_terminal() {
     let typed = Command::new("python3")
         .arg(home().join("terminal/hostile.py"))
-        .arg(artefacts::command("dlio-analyze").unwrap())
+        .arg(artefacts::command("dlio-analyze").unwrap().parent().unwrap())
+        .arg(home().join("../analyzer/tests/samples"))
         .output()
         .expect("python3; `make setup-test` installs it");
     assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stderr));
