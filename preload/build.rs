@@ -33,7 +33,9 @@ fn map_less() {
     let linker = Path::new(&sysroot).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld");
     if is_usual && linker.exists() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
-        let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("src/first.ld");
+        // A copy in the build folder, which another clone may use when this one is gone.
+        let script = Path::new(&variable("OUT_DIR")).join("first.ld");
+        fs::copy(FIRST, &script).expect("a linker script in the folder of the build");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
     }
 }
