@@ -2,14 +2,15 @@
 
 # Outside the clone, so that dependencies are built once for all clones: DataFusion takes most of half an hour.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-target
-export DLIO_DIST := $(CARGO_TARGET_DIR)/dist
+# What is built of this clone.
+export DLIO_DIST ?= $(CURDIR)/target/dist
 # The Python that reads what we write, made by tests/setup.sh.
 export DLIO_TEST_PYTHON ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dlio-venv/bin/python
 export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help demo test fuzz test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
+.PHONY: help own demo test fuzz test-torch test-stores test-mpi test-mlpstorage build build-mpi wheel bench bench-quick bench-readme bench-peers bench-objects bench-programs install clean setup-demo setup-test setup-torch setup-stores setup-mpi say-test doc lint
 
 help:
 	@echo "make demo      build, trace a small benchmark run, print the summary"
@@ -21,7 +22,7 @@ help:
 	@echo "make fuzz      random processes that end in every way: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS say how many"
 	@echo "make build     the programs and the library, into $(DLIO_DIST); build-mpi adds libdlio_mpi.so for an MPI"
 	@echo "make wheel     the Python package, into $(DLIO_DIST)/wheel"
-	@echo "make install   the same into PREFIX=$(PREFIX), and the pages of the manual"
+	@echo "make install   what was built into PREFIX=$(PREFIX), and the pages of the manual"
 	@echo "make bench     beside everyone else, up to 40 minutes; bench-quick a few, bench-peers installs the others,"
 	@echo "               bench-readme puts the last full run into BENCHMARKS.md"
 
@@ -56,6 +57,9 @@ test-stores: setup-stores build
 test-mlpstorage: build
 	@tests/run-mlpstorage.py $(MLPSTORAGE)
 
+own:
+	@examples/own.sh
+
 # Before anything else, so that nobody waits for they know not what.
 say-test:
 	@echo "make test: about half an hour on two cores, after a first build of about as long."
@@ -63,7 +67,7 @@ say-test:
 	@echo "  time), the examples, the Python package, instructions a call, the Perfetto UI in a browser. It stops at the"
 	@echo "  first that fails. What it needs is installed first; nothing outside the build and cache folders is changed."
 
-doc:
+doc: own
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" cargo doc --quiet --release --workspace --exclude dlio-preload --no-deps --document-private-items
 
 # FUZZ_RUNS runs from FUZZ_SEED on, until FUZZ_SECONDS are over; FUZZ_KEEP names a folder for their traces.
@@ -105,7 +109,7 @@ bench-objects: build
 bench-programs: setup-test wheel
 	@cargo build --quiet --release --workspace --exclude dlio-preload --bins --examples
 
-lint:
+lint: own
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- --deny warnings
 	@mpi=$$(tests/builds-mpi.sh && echo benchmark/mpi); \
@@ -114,7 +118,11 @@ lint:
 		--target-dir $(CARGO_TARGET_DIR)/$$(basename $$crate) --manifest-path $$crate/Cargo.toml --all-targets -- --deny warnings \
 		|| exit 1; done
 
-install: build
+# What was built, whoever runs it: under sudo there may be no Rust, and another home.
+install:
+	@[ -e $(DLIO_DIST)/built ] || { echo "make install: nothing is built in $(DLIO_DIST); run \`make build\` first" >&2; exit 1; }
+	@[ -z "$$(find analyzer benchmark cluster preload schemas tracer -name '*.rs' -newer $(DLIO_DIST)/built)" ] || \
+		echo "make install: some sources are newer than what is installed; \`make build\` builds them" >&2
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(DLIO_DIST)/bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
 	@[ ! -e $(DLIO_DIST)/lib/libdlio_mpi.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdlio_mpi.so
@@ -141,4 +149,4 @@ setup-mpi:
 	@tests/setup.sh mpi
 
 clean:
-	rm -rf $(CARGO_TARGET_DIR)
+	rm -rf $(CARGO_TARGET_DIR) $(DLIO_DIST)

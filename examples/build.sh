@@ -29,6 +29,7 @@ rebuild() {
     done
 }
 
+"$(dirname "$0")/own.sh"
 build release --release --workspace --exclude dlio-preload --bins
 build preload --profile preload --package dlio-preload --package dlio-inline
 "$(dirname "$0")/dist.sh"

@@ -19,3 +19,4 @@ ln -sf dlio "$dist/bin/dlio_benchmark"
 for library in libdliotrace.so libdliotrace_inline.so; do
     place "$target/preload/$library" "$dist/lib/$library"
 done
+: > "$dist/built"

@@ -3,7 +3,7 @@
 # from DLIO_DIST (bin/ and lib/), or the programs from DLIO_BIN_DIR.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
-dist="${DLIO_DIST:-${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}/dist}"
+dist="${DLIO_DIST:-$here/../target/dist}"
 analyze="${DLIO_BIN_DIR:-$dist/bin}/dlio-analyze"
 library="$dist/lib/libdliotrace.so"
 folder="$(mktemp -d "${TMPDIR:-/tmp}/dlio-examples.XXXXXX")"

@@ -3,7 +3,7 @@
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-target}"
-export DLIO_DIST="${DLIO_DIST:-$CARGO_TARGET_DIR/dist}"
+export DLIO_DIST="${DLIO_DIST:-$here/../target/dist}"
 folder="${1:-$DLIO_DIST/wheel}"
 mkdir -p "$folder"
 cd "$here"

@@ -6,7 +6,7 @@ set -eu
 
 here="$(cd "$(dirname "$0")" && pwd)"
 target="${CARGO_TARGET_DIR:-$here/../target}"
-dist="${DLIO_DIST:-$target/dist}"
+dist="${DLIO_DIST:-$here/../target/dist}"
 library="$dist/lib/libdliotrace.so"
 analyze="${DLIO_BIN_DIR:-$dist/bin}/dlio-analyze"
 [ -f "$library" ] || library="$target/preload/libdliotrace.so"

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 CLIENTS = os.path.join(os.environ.get("DLIO_STORES_VENV", os.path.join(CACHE, "dlio-stores-venv")), "bin", "python")
 TORCH = os.path.join(os.environ.get("DLIO_TORCH_VENV", os.path.join(CACHE, "dlio-torch-venv")), "bin", "python")
-BINARIES = os.environ.get("DLIO_BIN_DIR", os.path.join(CACHE, "dlio-target", "dist", "bin"))
+BINARIES = os.environ.get("DLIO_BIN_DIR", os.path.join(HERE, "../../target/dist/bin"))
 # Name, objects, bytes of a sample, samples a batch, passes of the fast clients and of Python's.
 SETS = [("big", 12, 64 << 20, 1, 4, 2), ("small", 2000, 63 * 63, 100, 10, 1)]
 CONFIGURATION = """daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 2; events {{}}

@@ -32,7 +32,7 @@ def target():
 
 def programs():
     """Programs by their names in the list; what is not built is told where a case asks for it."""
-    dist = Path(os.environ.get("DLIO_DIST") or target() / "dist")
+    dist = Path(os.environ.get("DLIO_DIST") or HERE.parents[1] / "target/dist")
     release = target() / "release"
     return {
         "dlio": dist / "bin/dlio",

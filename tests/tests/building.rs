@@ -71,16 +71,14 @@ fn build(project: &Path, target: &Path) -> Output {
     Command::new(script)
         .current_dir(project)
         .env("CARGO_TARGET_DIR", target)
-        .env("DLIO_DIST", target.join("dist"))
+        .env("DLIO_DIST", project.join("target/dist"))
         .env("CARGO_NET_OFFLINE", "true")
         .output()
         .unwrap()
 }
 
-#[test]
-fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
-    let sandbox = Sandbox::new("building.lost").unwrap();
-    let (project, target) = (sandbox.work().join("project"), sandbox.work().join("target"));
+/// A workspace of those crates.
+fn clone(project: &Path) {
     let members: Vec<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
     let workspace = "[profile.preload]\ninherits = \"release\"";
     write(&project.join("Cargo.toml"), &format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n{workspace}\n"));
@@ -91,6 +89,13 @@ fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
             write(&project.join(name).join(path), text);
         }
     }
+}
+
+#[test]
+fn a_library_that_is_gone_from_the_build_folder_is_made_again() {
+    let sandbox = Sandbox::new("building.lost").unwrap();
+    let (project, target) = (sandbox.work().join("project"), sandbox.work().join("target"));
+    clone(&project);
     let first = build(&project, &target);
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
 
@@ -125,4 +130,64 @@ fn an_mpicc_alone_is_no_mpi_to_build_with() {
     assert!(said("#!/bin/sh\necho 'mpi.h: No such file' >&2; exit 1\n").contains("mpicc finds no mpi.h"));
     let output = Command::new(&probe).env("MPICC", sandbox.root().join("gone")).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("no mpicc"), "{output:?}");
+}
+
+/// What the crate whose programs all clones build has in this clone.
+fn programs_of(clone: &Path) -> std::path::PathBuf {
+    clone.join("dlio-programs")
+}
+
+#[test]
+fn each_clone_has_what_it_built_itself() {
+    let sandbox = Sandbox::new("building.clones").unwrap();
+    let target = sandbox.work().join("target");
+    let clones = ["older", "newer"].map(|name| sandbox.work().join(name));
+    for (project, says) in clones.iter().zip(["the older clone", "the newer clone"]) {
+        clone(project);
+        // Crates of ours bear such names; the build folder tells them from others by these.
+        fs::rename(project.join("programs"), programs_of(project)).unwrap();
+        let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+        fs::write(project.join("Cargo.toml"), manifest.replace("\"programs\"", "\"dlio-programs\"")).unwrap();
+        let manifest = programs_of(project).join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap().replace("name = \"programs\"", "name = \"dlio-programs\"");
+        fs::write(&manifest, text).unwrap();
+        let source = programs_of(project).join("src/bin/dlio.rs");
+        fs::write(&source, format!("use linker as _; fn main() {{ println!({says:?}) }}")).unwrap();
+        // Older than anything that is built here.
+        let file = fs::File::options().write(true).open(&source).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
+    }
+    let says = |project: &Path| {
+        let output = Command::new(project.join("target/dist/bin/dlio")).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    for project in [&clones[1], &clones[0]] {
+        let built = build(project, &target);
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
+    assert_eq!(clones.each_ref().map(|project| says(project)), ["the older clone", "the newer clone"]);
+}
+
+#[test]
+fn what_was_built_is_installed_without_building() {
+    let sandbox = Sandbox::new("building.install").unwrap();
+    let root = dlio_tests::home().parent().unwrap().to_path_buf();
+    let install = |dist: &Path| {
+        let mut command = Command::new("make");
+        command.arg("-C").arg(&root).arg("install").arg(format!("DESTDIR={}", sandbox.work().display()));
+        command.arg("PREFIX=/opt/dlio").env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
+        command.env("DLIO_DIST", dist).output().unwrap()
+    };
+    let refused = install(&sandbox.work().join("nothing"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("run `make build` first"), "{said}");
+    let Some(dist) = std::env::var_os("DLIO_DIST") else {
+        println!("left out: DLIO_DIST names nothing that `make build` made");
+        return;
+    };
+    let done = install(Path::new(&dist));
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for name in ["bin/dlio", "bin/dlio-analyze", "lib/libdliotrace.so", "share/man/man1/dlio.1"] {
+        assert!(sandbox.work().join("opt/dlio").join(name).is_file(), "{name}");
+    }
 }
