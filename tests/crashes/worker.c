@@ -36,6 +36,8 @@ static struct plan {
     long ending;       /* see `leave` */
     long drop;         /* rights: 1 user, 2 root folder, 3 both, 4 group and capabilities */
     long late;         /* threads that begin after that */
+    long damaged;      /* others do something to the trace, which is waited for */
+    long raw;          /* children are made by the kernel's call alone */
     long fill;         /* bytes taken from the disk of the trace for a while */
 } plan;
 
@@ -144,7 +146,12 @@ static uint64_t made(void) {
     return sum;
 }
 
+static void await_damage(void) {
+    while (syscall(SYS_access, getenv("FUZZ_DAMAGED"), F_OK)) nap(500);
+}
+
 static void *fate(void *unused) {
+    if (plan.damaged) await_damage();
     if (plan.fill) {
         nap(plan.after_us / 4);
         fill(plan.fill, plan.after_us / 4);
@@ -182,13 +189,26 @@ static void *leave_from_a_thread(void *unused) {
 
 static void run(long depth);
 
+/* A child of which no function of the C library knows. */
+static pid_t raw_fork(void) {
+#ifdef __x86_64__
+    long result;
+    register long fifth __asm__("r8") = 0, fourth __asm__("r10") = 0;
+    __asm__ volatile("syscall" : "=a"(result)
+                     : "a"(SYS_clone), "D"(SIGCHLD), "S"(0), "d"(0), "r"(fourth), "r"(fifth) : "rcx", "r11", "memory");
+    return result;
+#else
+    return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
+
 static void have_children(long depth) {
     pid_t children[16];
     for (long i = 0; i < plan.forks; i++) {
-        counters->slots[slot].begun++;
-        children[i] = fork();
+        if (!plan.raw) counters->slots[slot].begun++;
+        children[i] = plan.raw ? raw_fork() : fork();
         if (children[i] != 0) {
-            counters->slots[slot].done++;
+            if (!plan.raw) counters->slots[slot].done++;
         } else {
             seed = seed * 31 + i + 1;
             take_slot(1000 + i);
@@ -240,6 +260,7 @@ int main(int argc, char **argv) {
         {"threads", &plan.threads}, {"calls", &plan.calls}, {"forks", &plan.forks}, {"depth", &plan.depth},
         {"files", &plan.files}, {"linger", &plan.linger}, {"after_us", &plan.after_us}, {"least", &plan.least}, {"kill", &plan.kill},
         {"ending", &plan.ending}, {"drop", &plan.drop}, {"late", &plan.late}, {"fill", &plan.fill},
+        {"damaged", &plan.damaged}, {"raw", &plan.raw},
     };
     for (int i = 4; i < argc; i++)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {

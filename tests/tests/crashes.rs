@@ -1,6 +1,7 @@
 //! Every call is recorded or counted as lost, however processes end and whatever room their traces have.
 //!
-//! Runs are made of random numbers: threads, forks, forms, limits, small disks, rights that are given up, endings. The
+//! Runs are made of random numbers: threads, forks, forms, limits, small disks, rights that are given up, endings, and what
+//! others do to the files meanwhile. The
 //! truth is kept by the program in memory that outlives it (`tests/crashes/worker.c`). What a run does follows from its
 //! seed; when it does is up to the machine.
 //!
@@ -61,6 +62,9 @@ struct Plan {
     arguments: Vec<(&'static str, u64)>,
 }
 
+/// See `tests/crashes/run.sh`.
+const DAMAGE: [&str; 7] = ["blocks", "files", "folder", "made_again", "renamed", "cut", "cut_rings"];
+
 const RETURN: u64 = 0;
 const EXEC: u64 = 6;
 const LAST_THREAD: u64 = 7;
@@ -101,7 +105,7 @@ impl Plan {
         let threads = r.one_of(&[1, 1, 2, 3, 4, 8, 16]);
         let forks = r.one_of(&[0, 0, 0, 1, 2, 4]);
         let drop = if is_root && forks == 0 && ending != EXEC && r.in_one_of(5) { 1 + r.below(4) } else { 0 };
-        let arguments = vec![
+        let mut arguments = vec![
             ("threads", threads),
             ("calls", r.one_of(&[1, 100, 3000, 20_000, 60_000])),
             ("forks", forks),
@@ -115,6 +119,15 @@ impl Plan {
             ("late", if drop > 0 { r.below(8) } else { 0 }),
             ("fill", if disk > 0 && r.in_one_of(3) { disk } else { 0 }),
         ];
+        arguments.push(("raw", (forks > 0 && r.in_one_of(3)) as u64));
+        // Of a process whose files were taken away after its end nobody knows anything: one that works is looked at.
+        if forks == 0 && drop == 0 && linger == 0 && r.in_one_of(3) {
+            variables.push(("FUZZ_DAMAGE", r.one_of(&DAMAGE).into()));
+            variables.push(("FUZZ_DAMAGE_AFTER", format!("0.{:03}", r.below(60))));
+            variables.push(("FUZZ_DAMAGE_SIZE", r.one_of(&[0, 1000, 4096, 5000, 16_384, 100_000]).to_string()));
+            arguments.iter_mut().filter(|(name, _)| *name == "calls").for_each(|(_, calls)| *calls = 1 << 30);
+            arguments.push(("damaged", 1));
+        }
         Plan { seed, disk, variables, arguments }
     }
 

@@ -12,7 +12,7 @@ use dlio_schemas::native::ring::header;
 
 use crate::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
 use crate::tail::Tail;
-use crate::{bus, config, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
+use crate::{bus, config, files, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way};
 
 /// True if the image is being closed: what is written now matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -58,6 +58,7 @@ pub fn append(block: &[u8]) -> bool {
     let events = block::events_of(block) as u64;
     if written && events > 0 {
         EVENTS.fetch_add(events, Relaxed);
+        header_page::count(header::WRITTEN, events);
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {
             stop_recording();
@@ -128,7 +129,11 @@ fn begin_dlt() -> bool {
 
 fn write<const N: usize>(flags: i32, parts: [&[u8]; N]) -> bool {
     let held = held::open_for_blocks();
-    let fd = if held >= 0 { held } else { DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | flags) };
+    let open = || DLT_IDENTITY.open(dlt_path(), libc::O_WRONLY | flags);
+    let fd = match held {
+        0.. => held,
+        _ => Some(open()).filter(|fd| *fd != -libc::ENOENT || !files::follow()).unwrap_or_else(open),
+    };
     if fd < 0 {
         // Files themselves refuse with another error.
         FORBIDDEN.fetch_or([libc::EPERM, libc::ENOSYS].contains(&-fd), Relaxed);
@@ -165,6 +170,9 @@ fn make_room(needed: usize) -> bool {
             if freed {
                 header_page::count_lost(events);
                 EVENTS.fetch_sub(events, Relaxed);
+                if let Some(all) = header_page::counter(header::WRITTEN) {
+                    all.fetch_sub(events, Relaxed);
+                }
             }
             freed
         })
@@ -173,6 +181,22 @@ fn make_room(needed: usize) -> bool {
     sys::unmap(mapped.cast_mut(), length);
     sys::close(fd);
     made
+}
+
+/// True if there are blocks, and others took them away: what was written is in no file that has a name.
+pub fn are_gone() -> bool {
+    is_begun()
+        && match held::held(held::DLT) {
+            held if held >= 0 => sys::found(held).is_some_and(|found| found.links == 0),
+            _ => files::is_gone(DLT_IDENTITY.open(dlt_path(), libc::O_RDONLY)),
+        }
+}
+
+/// Counts as lost what such blocks held.
+pub fn lose() {
+    trouble::note(libc::ENOENT);
+    header_page::counter(header::WRITTEN).into_iter().for_each(|all| all.store(0, Relaxed));
+    header_page::count_lost(EVENTS.swap(0, Relaxed));
 }
 
 /// Opens the `.dlt` for all blocks of this thread that are still to come: it closes the image. Hooks keep the descriptor

@@ -12,12 +12,12 @@ use dlio_schemas::native::file::LOST_IN_NAME;
 use dlio_schemas::native::ring::{self, header};
 
 use crate::blocks::{self, CLOSING, FACTS_MAX};
-use crate::files::{LOCK, dlt_path, ring_path};
+use crate::files::{LOCK, dlt_path, is_ring_gone, ring_path};
 use crate::local::own_id;
 use crate::path_buffer::PathBuffer;
 use crate::thread_state::{self, Thread};
 use crate::{
-    bus, clock, config, emptying, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way,
+    bus, clock, config, emptying, files, header_page, held, ring_file, stack, sys, tally, thread_names, trouble, way,
 };
 
 /// The remains of [`close`].
@@ -59,13 +59,23 @@ fn close_open(page: *mut u8, ended: &[u8], is_passed_on: bool) -> Option<Closed>
 
 /// Writes everything into the `.dlt`. Where that cannot be the ring stays, with what is left.
 fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
+    if ring_file::is_in_file() && !way::exists(ring_path()) {
+        files::follow();
+    }
     write_threads();
     CLOSING.store(true, Relaxed);
     // SAFETY: all threads are stopped.
     thread_state::all().for_each(|thread| unsafe { Thread::close_names(thread) });
     // What may not be written lies in the ring, and so does the ending then.
-    let written = write_table() && emptying::left() == 0 && append_ending(ended);
+    let written = write_table() && emptying::left() == 0 && append_ending(ended) && !blocks::are_gone();
+    let has_ring = ring_file::is_in_file() && (written || !is_ring_gone());
     if !written {
+        if blocks::are_gone() {
+            blocks::lose();
+        }
+        if ring_file::is_in_file() && !has_ring {
+            lose_ring();
+        }
         // Without an ending what the blocks hold of a table counts as pieces of one.
         lose_private_table();
     }
@@ -80,7 +90,7 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
             remove_ring();
             dlt_path()
         }
-        false if ring_file::is_in_file() => {
+        false if has_ring => {
             leave_ending(page, ended, blocks::events() + emptying::left());
             ring_path()
         }
@@ -89,8 +99,15 @@ fn write_all(page: *mut u8, ended: &[u8]) -> Closed {
             dlt_path()
         }
     };
-    let is_ring = !written && ring_file::is_in_file();
+    let is_ring = !written && has_ring;
     Closed { path, is_ring, written, lost, trouble: trouble::first() }
+}
+
+/// Others took the ring away, which was to keep what could not be written.
+fn lose_ring() {
+    trouble::note(libc::ENOENT);
+    let counted = if tally::is_on() && ring_file::has_table_in_file() { tally::take_events() } else { 0 };
+    header_page::count_lost(counted + emptying::left());
 }
 
 /// Whether a reader finds everything in the ring, which lies where the trace belongs.
@@ -201,6 +218,9 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     if tally::is_on() {
         writer.number(key::COUNTED, tally::events() as i64);
     }
+    if trouble::first() != 0 {
+        writer.number(key::TROUBLE, trouble::first() as i64);
+    }
     for (key, at) in [
         (key::LOST, header::LOST),
         (key::FILTERED, header::FILTERED),
@@ -264,6 +284,9 @@ fn leave_name(lost: u64) {
     let (mut name, mut digits) = (PathBuffer::new(), [0; 20]);
     let stem = dlt_path().to_bytes().strip_suffix(b".dlt").unwrap_or_default();
     name.push(stem).push(LOST_IN_NAME.as_bytes()).push(decimal(lost as i64, &mut digits));
+    if trouble::first() != 0 {
+        name.push(b"-").push(decimal(trouble::first() as i64, &mut digits));
+    }
     name.push(b".ring");
     if way::rename(ring_path(), name.as_c_str()) != 0 {
         way::make_empty(name.as_c_str());

@@ -16,7 +16,7 @@ use dlio_schemas::{chrome, perfetto};
 
 use crate::closing::Closed;
 use crate::config::{self, AUTO_EVENTS_MAX, Format};
-use crate::files::ring_path;
+use crate::files::{dlt_path, ring_path};
 use crate::memory::Reserve;
 use crate::path_buffer::PathBuffer;
 use crate::{blocks, bus, chunk, closing, header_page, ring_file, stack, sys, trouble, way};
@@ -148,6 +148,9 @@ pub(crate) fn write(
 /// Says once what was lost, and why.
 fn complain(closed: &Closed) {
     if closed.lost == 0 {
+        if !closed.written && closed.is_ring && config::get().has_spool() {
+            complain_of_room(closed);
+        }
         return;
     }
     let (mut lost, mut errno) = ([0; 20], [0; 20]);
@@ -158,7 +161,41 @@ fn complain(closed: &Closed) {
         true => (b"); the trace is ", closed.path.to_bytes()),
         false => (b"); there is no trace of this process", b""),
     };
-    sys::say(&[count, b" events are lost (", trouble::reason(closed.trouble, &mut errno), is, path]);
+    let mut digits = [0; 20];
+    let [colon, file, of, owner] = planted(closed.trouble, &mut digits);
+    sys::say(&[
+        count,
+        b" events are lost (",
+        trouble::reason(closed.trouble, &mut errno),
+        colon,
+        file,
+        of,
+        owner,
+        is,
+        path,
+    ]);
+}
+
+/// Whose the file is that stands in the place of ours, and its name.
+fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
+    let found = [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::found_at(dlt_path())).flatten();
+    match found {
+        Some(found) => [b": ", dlt_path().to_bytes(), b", of user ", decimal(found.owner as i64, digits)],
+        None => [b""; 4],
+    }
+}
+
+/// Nothing is lost, but it is not where it belongs.
+fn complain_of_room(closed: &Closed) {
+    let mut errno = [0; 20];
+    let reason = trouble::reason(closed.trouble, &mut errno);
+    sys::say(&[
+        b"the trace could not be written (",
+        reason,
+        b"); what was recorded is in ",
+        closed.path.to_bytes(),
+        b", and the next traced program brings it home once there is room",
+    ]);
 }
 
 /// Prints that no image could be made at all: nothing but this sentence tells of it.

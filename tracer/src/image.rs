@@ -172,6 +172,7 @@ fn create(pid: Option<i32>) -> bool {
     blocks::begin();
     let published = header_page::publish(mapped, wiped_cell);
     header_page::count_early_losses();
+    trouble::show();
     if published && config::get().counts {
         ring_file::count_from_now();
     }

@@ -103,6 +103,8 @@ pub struct Found {
     /// Rights of the owner, the group and the others.
     pub mode: u32,
     pub size: u64,
+    /// Names that lead to it.
+    pub links: u64,
     /// Device and number: no two files share it.
     pub identity: [u64; 2],
 }
@@ -130,6 +132,7 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
         owner: stat.st_uid,
         mode: stat.st_mode & 0o7777,
         size: stat.st_size as u64,
+        links: stat.st_nlink as u64,
         identity: [stat.st_dev, stat.st_ino],
     })
 }

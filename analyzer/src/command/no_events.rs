@@ -16,7 +16,8 @@ use crate::load::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::analyse;
 use crate::summary::counted::kind_of;
-use crate::summary::report::verdict::all_lost;
+use crate::summary::report::damage::DamageNote;
+use crate::summary::report::verdict::{UNKNOWN, all_lost, unknown};
 use crate::summary::units::{many, moment, time};
 
 /// Of longer lists the beginning is shown.
@@ -101,9 +102,11 @@ fn all(arguments: &Arguments, trace: &Trace) -> Result<All, Failure> {
 
 /// Why a trace holds no events at all.
 pub fn of_an_empty_trace(trace: &Trace) -> String {
+    let notes: Vec<_> = trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
     match lost(trace) {
+        0 if unknown(&notes) => UNKNOWN.into(),
         0 => "The trace holds no events: nothing that is traced happened.".into(),
-        lost => all_lost(lost),
+        lost => all_lost(lost, &notes),
     }
 }
 

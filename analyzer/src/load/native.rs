@@ -16,10 +16,11 @@ use dlio_schemas::native::Damage;
 use dlio_schemas::native::block::{HEADER_SIZE, Header, MAGIC, Opener};
 use dlio_schemas::native::columns::Asked;
 use dlio_schemas::native::fields::{Ending, Fields, key};
-use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_some, is_of_the_writer, learn};
+use dlio_schemas::native::file::{EventBlock, Image, Leftover, decode_some, is_of_the_writer, learn, trouble_in_name};
 use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::{OpenSpan, Ring};
 use dlio_schemas::native::tally::Tallied;
+use dlio_schemas::native::trouble;
 use dlio_schemas::ops::Op;
 use dlio_schemas::process_stat::ProcessStat;
 use dlio_schemas::secrets::masked_text;
@@ -79,6 +80,7 @@ pub fn open_all(
     for opened in &opened {
         duplicates.add_image(&opened.image.fields, &opened.path);
         notes.extend(damage_of(opened));
+        notes.extend(cause_of(opened));
     }
     let hosts = hosts(&opened, catalog);
     let sources = opened.into_iter().zip(hosts).map(|(opened, host)| {
@@ -120,18 +122,26 @@ fn damage_of(opened: &Opened) -> Vec<Note> {
     let missing = opened.image.missing();
     let ending = ending(&opened.image.fields);
     let known = missing.is_some() || ending == Ending::Running;
-    let note = |what| Note { path: opened.path.clone(), what, events_max: missing.map(|_| 0) };
+    let most = missing.map(|_| 0).or_else(|| opened.image.missing_most());
+    let note = |what| Note { path: opened.path.clone(), what, events_max: most };
     let counts = |what: &&Damage| !(known && is_of_the_writer(what));
     let notes: Vec<_> = opened.image.damage.iter().map(|(_, what)| what).filter(counts).cloned().map(note).collect();
     match missing {
         _ if !notes.is_empty() || ending == Ending::Running => notes,
         Some(0) => notes,
-        Some(_) => vec![note(Damage::Broken("it lacks blocks that its end speaks of"))],
+        Some(_) if opened.image.has_ended() => vec![note(Damage::Broken("it lacks blocks that its end speaks of"))],
+        Some(_) => vec![note(Damage::Broken("it lacks blocks that its ring speaks of: they were cut off or removed"))],
         None if opened.has_ring => {
             vec![note(Damage::Broken("its process was killed, and its ring had no room for all"))]
         }
         None => vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"))],
     }
+}
+
+/// Why events were lost, where its process knew.
+fn cause_of(opened: &Opened) -> Option<Note> {
+    let trouble = opened.image.trouble.filter(|_| opened.image.lost > 0)?;
+    Some(Note { path: opened.path.clone(), what: Damage::Remark(trouble::remark(trouble)), events_max: Some(0) })
 }
 
 /// True if nobody writes to an image: its process has ended, here or as it said itself. Of a ring left on another machine
@@ -243,6 +253,9 @@ fn open_files(files: &NativeFiles, index: &Index) -> Result<(Opened, Vec<Note>),
     if let Some((path, lost)) = &files.lost {
         notes.push(Note { path: path.clone(), what: Damage::NoRoom, events_max: Some(0) });
         image.get_or_insert_with(|| (path, named_image(path))).1.add_lost(*lost);
+        if let Some((_, image)) = &mut image {
+            image.trouble = trouble_in_name(&path.file_name().unwrap_or_default().to_string_lossy()).or(image.trouble);
+        }
     }
     let Some((path, mut image)) = image else { return Err(notes) };
     let clock = image.clock().unwrap_or_else(|| {
@@ -550,7 +563,7 @@ impl Source for NativeSource {
 fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) -> Process {
     let last = clock.boot_ns(image.last_tick()) as i64;
     Process {
-        lost: image.lost + image.missing().unwrap_or(0),
+        lost: image.lost_in_all(),
         filtered: image.filtered,
         names_lost: image.names_lost,
         misused_spans: image.misused_spans,

@@ -51,6 +51,8 @@ pub mod key {
     pub const END_BOOT_NS: &str = "end_boot_ns";
     pub const EVENTS: &str = "events";
     pub const LOST: &str = "lost";
+    /// The number of the first error on the way of a loss: see [`super::super::trouble`].
+    pub const TROUBLE: &str = "trouble";
     /// Why nobody knows how many more events are missing: stands in exports of such a trace.
     pub const INCOMPLETE: &str = "incomplete";
     /// Events in the table of counts; zero where the table could not be written.

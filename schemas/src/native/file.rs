@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
-use super::columns::{Asked, Events};
+use super::columns::{Asked, EVENTS_MAX, Events};
 use super::fields::{Fields, key};
 use super::names::Names;
 use super::ring::{self, OpenSpan, Ring};
@@ -26,7 +26,17 @@ pub const LOST_IN_NAME: &str = ".lost-";
 
 /// The number of lost events in a file's name.
 pub fn lost_in_name(name: &str) -> Option<u64> {
-    name.strip_suffix(".ring")?.rsplit_once(LOST_IN_NAME)?.1.parse().ok()
+    numbers_in_name(name)?.0.parse().ok()
+}
+
+/// The error behind the loss in a file's name: see [`super::trouble`].
+pub fn trouble_in_name(name: &str) -> Option<i32> {
+    numbers_in_name(name)?.1?.parse().ok()
+}
+
+fn numbers_in_name(name: &str) -> Option<(&str, Option<&str>)> {
+    let numbers = name.strip_suffix(".ring")?.rsplit_once(LOST_IN_NAME)?.1;
+    Some(numbers.split_once('-').map_or((numbers, None), |(lost, trouble)| (lost, Some(trouble))))
 }
 
 /// The bytes that are searched at a time for the next whole block after damage.
@@ -97,9 +107,17 @@ pub struct Image {
     pub names_lost: u64,
     /// Pieces that could not be used, with their place in the file.
     pub damage: Vec<(usize, Damage)>,
+    /// The first error on the way of a loss.
+    pub trouble: Option<i32>,
     pub(crate) has_ring: bool,
-    /// True if the ring held less than its process had in it.
-    pub(crate) ring_lacks: bool,
+    /// True if the ring's file is shorter than it says.
+    pub(crate) ring_is_cut: bool,
+    /// Segments of the ring that are gone with their process.
+    pub(crate) unsaved: u64,
+    /// Events that the ring says went into blocks.
+    pub(crate) written: u64,
+    /// Events in a table of counts that was not written whole.
+    pub(crate) torn_table: u64,
 }
 
 impl Image {
@@ -142,8 +160,11 @@ impl Image {
         let mut table = Vec::new();
         image.walk(store, &mut opener, &mut table);
         image.counters();
-        if !table.is_empty() && image.fields.number(key::COUNTED) != Some(0) {
-            image.take_tally(Tallied::from_bytes(&table));
+        match image.fields.number::<u64>(key::COUNTED) {
+            Some(1..) if !table.is_empty() => image.take_tally(Tallied::from_bytes(&table)),
+            // Without an ending these are pieces of a table: its events happened, and what they were is not known.
+            None if !table.is_empty() => image.torn_table = Tallied::from_bytes(&table).map_or(0, |tally| tally.events),
+            _ => {}
         }
         Ok(image)
     }
@@ -247,7 +268,9 @@ impl Image {
         if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
         }
-        self.ring_lacks = ring.cut || ring.unsaved > 0;
+        self.ring_is_cut = ring.cut;
+        (self.unsaved, self.written) = (ring.unsaved, ring.written);
+        self.trouble = Some(ring.trouble).filter(|trouble| *trouble != 0).or(self.trouble);
         self.lost += ring.lost;
         self.filtered = self.filtered.max(ring.filtered);
         self.misused_spans = self.misused_spans.max(ring.misused_spans);
@@ -278,8 +301,29 @@ impl Image {
                 .map(|counted| counted.saturating_sub(self.events()))
                 .or_else(|| self.damage.is_empty().then_some(0));
         }
-        let sound = self.damage.iter().all(|(_, damage)| is_of_the_writer(damage));
-        (self.has_ring && !self.ring_lacks && sound).then_some(0)
+        (self.unsaved == 0).then(|| self.missing_most()).flatten()
+    }
+
+    /// The same, or a bound where the number is not known: what lay in private memory is gone with a kill, and that was no
+    /// more than the halves of its segments hold.
+    pub fn missing_most(&self) -> Option<u64> {
+        if self.has_ended() {
+            return self.missing();
+        }
+        let sound = self.written > 0 || self.damage.iter().all(|(_, damage)| is_of_the_writer(damage));
+        let in_memory = self.unsaved.saturating_mul(2 * EVENTS_MAX as u64);
+        (self.has_ring && !self.ring_is_cut && sound).then(|| self.missing_blocks().saturating_add(in_memory))
+    }
+
+    /// Events that happened and are nowhere, as far as that is known.
+    pub fn lost_in_all(&self) -> u64 {
+        let torn = if self.has_ring { 0 } else { self.torn_table };
+        self.lost + torn + self.missing().unwrap_or_else(|| self.missing_blocks())
+    }
+
+    /// Events that went into blocks, and are in none: others cut the file, or took it away.
+    fn missing_blocks(&self) -> u64 {
+        self.written.saturating_sub(self.blocks.iter().map(|block| block.header.count as u64).sum())
     }
 
     /// The process's clock; `None` where not one anchor was found.
@@ -343,6 +387,7 @@ impl Image {
 
     fn counters(&mut self) {
         self.lost = self.fields.number(key::LOST).unwrap_or(0);
+        self.trouble = self.fields.number(key::TROUBLE);
         self.filtered = self.fields.number(key::FILTERED).unwrap_or(0);
         self.misused_spans = self.fields.number(key::MISUSED_SPANS).unwrap_or(0);
         self.names_lost = self.fields.number(key::NAMES_LOST).unwrap_or(0);

@@ -16,6 +16,7 @@ pub mod live;
 pub mod names;
 pub mod ring;
 pub mod tally;
+pub mod trouble;
 
 /// Raise this when bytes change their meaning; new keys and new operations need no new version. A reader takes every version up
 /// to its own and says of a newer one that a newer dlio is needed; files of every version ever written lie in `tests/formats`
@@ -57,7 +58,7 @@ impl std::fmt::Display for Damage {
             Damage::Empty => write!(f, "empty: its process left nothing, or had no room"),
             Damage::Cut => write!(f, "the file ends in the middle of a block"),
             Damage::Incomplete => write!(f, "what it was made from was damaged"),
-            Damage::NoRoom => write!(f, "its process had no room to write anything: only its name says what is lost"),
+            Damage::NoRoom => write!(f, "nothing its process wrote is there: only its name says what is lost"),
             Damage::Torn => write!(f, "a block that was not written whole"),
             Damage::Useless(what) | Damage::Remark(what) => write!(f, "{what}"),
             Damage::Broken(what) => write!(f, "damaged: {what}"),

@@ -58,6 +58,10 @@ pub mod header {
     pub const TALLY_UNSAVED: usize = 128;
     /// Events that have gone into the table of counts, of halves that are through with it.
     pub const TALLIED: usize = 136;
+    /// Events in the blocks of the `.dlt`: what is not found there was taken away by others.
+    pub const WRITTEN: usize = 144;
+    /// The first error on the way of a loss: see [`super::super::trouble`].
+    pub const TROUBLE: usize = 152;
     pub const FIELDS: usize = 256;
     pub const FIELDS_MAX: usize = super::HEADER_SIZE - FIELDS;
 }
@@ -184,6 +188,9 @@ pub struct Ring {
     pub cut: bool,
     /// Segments whose events are gone, as many as they were.
     pub unsaved: u64,
+    /// Events that went into blocks.
+    pub written: u64,
+    pub trouble: i32,
 }
 
 #[derive(Debug, Default)]
@@ -248,6 +255,8 @@ impl Ring {
             names: Vec::new(),
             cut: false,
             unsaved: u64_at(bytes, header::SEGMENTS_UNSAVED),
+            written: u64_at(bytes, header::WRITTEN),
+            trouble: u64_at(bytes, header::TROUBLE) as i32,
         };
         match version {
             1 => first_version::read(bytes, &mut ring)?,

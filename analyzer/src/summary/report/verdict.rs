@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use dlio_schemas::native::trouble;
+
 use super::Summary;
+use super::damage::DamageNote;
 use super::dataset::Dataset;
 use super::findings::Unit;
 use super::functions::beneath;
@@ -33,7 +36,8 @@ pub const LACKS: f64 = 0.1;
 pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     if summary.allocation.events == 0 {
         return vec![match summary.allocation.lacks_events() {
-            true => all_lost(summary.allocation.lost),
+            true => all_lost(summary.allocation.lost, &summary.damage),
+            false if unknown(&summary.damage) => UNKNOWN.into(),
             false => {
                 "The trace holds no events: nothing that is traced happened, or filters left all of it out.".into()
             }
@@ -65,13 +69,25 @@ pub fn verdict(summary: &Summary, pools: &[RankGroup]) -> Vec<String> {
     sentences
 }
 
-/// The sentence on a trace of whose events not one could be kept.
-pub fn all_lost(lost: u64) -> String {
+/// The sentence on a trace of whose events not one could be kept. Its processes have noted why, unless they are of an older
+/// tracer.
+pub fn all_lost(lost: u64, notes: &[DamageNote]) -> String {
     let happened = many(lost, "event happened and is lost", "events happened and are lost");
-    format!(
-        "The trace holds no events: {happened}. Not one could be written: the disk of the trace folder was full, or a limit \
-         on files or memory was reached. Make room, or trace into another folder (-o DIR), and run again."
-    )
+    let cause = notes.iter().filter(|note| note.remark).find_map(|note| note.what.strip_prefix(trouble::LOST));
+    let cause = cause.unwrap_or(
+        "the disk of the trace folder was full, or a limit on files or memory was reached. Make room, or trace into another \
+         folder (-o DIR), and run again",
+    );
+    format!("The trace holds no events: {happened}. Not one is there: {cause}.")
+}
+
+/// The sentence on a trace that is damaged, and in which nothing is left.
+pub const UNKNOWN: &str = "The trace holds no events: its files are damaged, and how many events that cost is not known. \
+                           --section damage names them.";
+
+/// True if damage may have cost events that nobody has counted.
+pub fn unknown(notes: &[DamageNote]) -> bool {
+    notes.iter().any(|note| !note.remark && note.events_max != Some(0))
 }
 
 /// The waits of a run's trainers: sums over them.
