@@ -23,10 +23,49 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Reads its own file as often as the first argument says. After a third of that it makes a file `ready` and waits for one named
+/// `go`; with a second argument it kills itself at its end. What it does beside reading is said to the kernel.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    int fd = open(argv[0], O_RDONLY), reads = atoi(argv[1]);
+    struct timespec nap = {0, 1000000};
+    for (int i = 0; i < reads; i++) {
+        if (i == reads / 3) {
+            syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, "ready", O_CREAT | O_WRONLY, 0600));
+            while (syscall(SYS_access, "go", F_OK)) syscall(SYS_nanosleep, &nap, 0);
+        }
+        if (pread(fd, &byte, 1, i % 1000) != 1) return 1;
+    }
+    if (argc > 2) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+    return 0;
+}
+"#;
+
+/// Runs that program in the background until it waits, lets others do something, and waits for its end.
+const MEANWHILE: &str = r#"
+export DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
+rm -f ready go
+{ LD_PRELOAD=$library $waits $reads_made $kill; } 2> message & child=$!
+while [ ! -e ready ]; do kill -0 $child || exit 90; sleep 0.005; done
+eval "$meanwhile"
+: > go; wait $child
+$analyze small --no-cache --format json > report 2> complaint
+$analyze small --no-cache > text 2>&1
+exit 0"#;
+
 /// A folder with a program to be traced and a place for a small disk.
 struct Scene {
     sandbox: Sandbox,
     program: PathBuf,
+    waits: PathBuf,
 }
 
 /// The remains of a line of shell.
@@ -41,8 +80,11 @@ impl Scene {
         let (source, program) = (sandbox.root().join("reads.c"), sandbox.root().join("reads"));
         fs::write(&source, READS).unwrap();
         compile(&source, &program, &[]).unwrap();
+        let (source, waits) = (sandbox.root().join("waits.c"), sandbox.root().join("waits"));
+        fs::write(&source, WAITS).unwrap();
+        compile(&source, &waits, &[]).unwrap();
         fs::create_dir(sandbox.work().join("small")).unwrap();
-        Scene { sandbox, program }
+        Scene { sandbox, program, waits }
     }
 
     /// Runs a line of shell with a disk of `size` at `small`. It finds `$reads`, `$dlio`, `$analyze` and `$library`.
@@ -57,6 +99,26 @@ impl Scene {
         let run = self.sandbox.run(&mut command, true).unwrap();
         let message = [run.output, run.errors].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         Left { exit: run.exit, message }
+    }
+
+    /// Runs the program that waits; see [`MEANWHILE`].
+    fn meanwhile(&self, size: &str, reads: u64, is_killed: bool, meanwhile: &str) -> Left {
+        let kill = if is_killed { "kill" } else { "" };
+        let set = format!("waits={} reads_made={reads} kill={kill} meanwhile='{meanwhile}'", self.waits.display());
+        let left = self.shell(size, &format!("{set}\n{MEANWHILE}"));
+        assert_eq!(left.exit, "0", "{meanwhile}: {}", left.message);
+        left
+    }
+
+    /// Events and losses of the report that the last program left.
+    fn counted(&self) -> (u64, u64) {
+        let report = self.file("report");
+        let allocation = report.split_once("\"allocation\":").map_or("", |(_, rest)| rest);
+        let number = |key: &str| {
+            let rest = allocation.split_once(&format!("\"{key}\": ")).map_or("", |(_, rest)| rest);
+            rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(0)].parse().unwrap_or(0)
+        };
+        (number("events"), number("lost"))
     }
 
     fn file(&self, name: &str) -> String {
@@ -259,5 +321,106 @@ fn a_conversion_at_the_end_that_finds_no_room_keeps_what_it_was_made_from() {
         let report = scene.file("report");
         assert!(report.contains("\"events\": 60002") && report.contains("\"lost\": 0"), "{form}: {report}");
         assert_eq!(scene.file("strict").trim(), "0", "{form}: {}", scene.file("complaint"));
+    }
+}
+
+/// Calls of the program that waits: those that read, and one that opens.
+const READS_MADE: u64 = 60_000;
+const CALLS: u64 = READS_MADE + 1;
+
+#[test]
+fn what_was_written_to_files_that_are_removed_counts_as_lost() {
+    let scene = Scene::new("removed");
+    for (meanwhile, names_ring) in
+        [("rm small/trace/*.dlt", true), ("rm small/trace/*", false), ("rm -r small/trace; mkdir small/trace", false)]
+    {
+        scene.meanwhile("64m", READS_MADE, false, meanwhile);
+        assert_eq!(scene.counted(), (0, CALLS), "{meanwhile}: {}", scene.file("message"));
+        let message = scene.file("message");
+        assert!(message.contains(&format!("{CALLS} events are lost (the files of the trace or their folder are gone")));
+        assert_eq!(message.contains(".ring"), names_ring, "{meanwhile}: {message}");
+        let text = scene.file("text").replace('\n', " ");
+        assert!(text.contains("60,001 events happened and are lost") && text.contains("removed or renamed"), "{text}");
+        assert!(!text.contains("disk of the trace folder was full"), "{text}");
+    }
+}
+
+#[test]
+fn a_killed_process_whose_blocks_others_took_away_lost_them() {
+    let scene = Scene::new("removed.killed");
+    for meanwhile in ["rm small/trace/*.dlt", "truncate -s 3000 small/trace/*.dlt", "truncate -s 16 small/trace/*.dlt"]
+    {
+        scene.meanwhile("64m", READS_MADE, true, meanwhile);
+        let (events, lost) = scene.counted();
+        assert_eq!(events + lost, CALLS, "{meanwhile}: {events} and {lost}; {}", scene.file("complaint"));
+        assert!(lost > CALLS / 4 && scene.file("complaint").contains("no event is missing beyond the lost ones"));
+        assert!(!scene.file("text").contains("nothing that is traced happened"), "{}", scene.file("text"));
+    }
+}
+
+#[test]
+fn a_folder_that_is_renamed_is_followed_and_named() {
+    let scene = Scene::new("renamed");
+    for is_killed in [false, true] {
+        scene.meanwhile("64m", READS_MADE, is_killed, "mv small/trace small/elsewhere");
+        assert_eq!(scene.counted(), (CALLS, 0), "{}", scene.file("complaint"));
+        let message = scene.file("message");
+        assert!(message.contains("renamed") && message.contains("/small/elsewhere/"), "{message}");
+        assert!(!message.contains("no trace of this process"), "{message}");
+    }
+}
+
+#[test]
+fn a_kill_on_a_full_disk_costs_no_more_than_is_said() {
+    let scene = Scene::new("killed");
+    for size in ["16k", "64k"] {
+        scene.meanwhile(size, 300_000, true, ":");
+        let (events, lost) = scene.counted();
+        assert!(events + lost <= 300_001 && events + lost + 4096 >= 300_001, "{size}: {events} and {lost}");
+        assert!(scene.file("complaint").contains("at most 4,096 events lost"), "{size}: {}", scene.file("complaint"));
+        let remark = "events were lost: the disk of the trace folder was full";
+        assert!(scene.file("report").contains(remark), "{size}: {}", scene.file("report"));
+    }
+}
+
+#[test]
+fn counts_that_find_no_room_at_home_are_lost_until_they_come() {
+    let scene = Scene::new("counts");
+    let left = scene.shell(
+        "4k",
+        "export DLIO_TRACE_SPOOL=$PWD/spool DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
+         LD_PRELOAD=$library DLIO_TRACE_MODE=summary $reads 58280 2> message
+         $analyze small/trace --no-cache --format json > report 2> complaint || exit 1
+         mount -o remount,size=8m small
+         LD_PRELOAD=$library $reads 10
+         $analyze small/trace --no-cache --format json > later 2> complaint || exit 2",
+    );
+    assert_eq!(left.exit, "0", "{}", left.message);
+    assert_eq!(scene.counted(), (0, 58_282), "{}", scene.file("complaint"));
+    let message = scene.file("message");
+    assert!(message.contains("could not be written (no space left)") && message.contains("/spool/"), "{message}");
+    assert!(scene.file("later").contains(&format!("\"events\": {}", 58_282 + 12)), "{}", scene.file("later"));
+}
+
+#[test]
+fn a_report_gives_the_reason_that_was_met() {
+    let scene = Scene::new("reasons");
+    // Of the four descriptors that are allowed the shell's redirections take three, and the program the last one.
+    for (limit, said, remark) in [
+        ("-n 4", "no descriptor left", "no descriptor was left"),
+        ("-f 16", "the file size limit", "the file size limit was reached"),
+    ] {
+        let left = scene.shell(
+            "8m",
+            &format!(
+                "export DLIO_TRACE_DIR=$PWD/small/trace DLIO_TRACE_FORMAT=native
+                 sh -c 'exec 2> message; ulimit {limit}; LD_PRELOAD=$library exec $reads 100000'
+                 $analyze small/trace --no-cache --section damage > damage 2>&1; exit 0"
+            ),
+        );
+        assert_eq!(left.exit, "0", "{}", left.message);
+        let (message, damage) = (scene.file("message"), scene.file("damage").replace('\n', " "));
+        assert!(message.contains(said), "{limit}: {message}");
+        assert!(damage.contains(remark) && !damage.contains("was full"), "{limit}: {damage}");
     }
 }

@@ -17,7 +17,7 @@ const ATTACKER: u32 = 61_002;
 /// A program that was made to wait for nothing ends long before.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Reads a file 5,000 times; with one argument waits for a file of that name, then does it again.
+/// Reads a file 5,000 times; with an argument waits for a file of that name, then does it again. With two the first time is short.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ const PROGRAM: &str = r#"
 int main(int argc, char **argv) {
     char byte;
     int fd = open(argv[0], O_RDONLY);
-    for (int i = 0; i < 5000; i++) if (pread(fd, &byte, 1, i) != 1) return 1;
-    if (argc == 2) {
+    for (int i = 0; i < (argc == 3 ? 10 : 5000); i++) if (pread(fd, &byte, 1, i) != 1) return 1;
+    if (argc == 2 || argc == 3) {
         puts("ready");
         fflush(stdout);
         while (access(argv[1], F_OK) != 0) usleep(1000);
@@ -224,6 +224,31 @@ fn files_of_others_under_the_traces_name_are_not_written_to() {
             assert_eq!(fs::read_to_string(&dlt).unwrap(), "theirs");
         }
     }
+}
+
+#[test]
+fn a_file_that_others_put_in_the_traces_place_is_the_reason_that_is_given() {
+    let scene = Scene::new("planted");
+    let trace = scene.make("trace", 0o777, VICTIM);
+    let mut child = scene.traced(&["go", "short"], &[("DLIO_TRACE_DIR", &trace)]).spawn().unwrap();
+    wait_until_ready(&mut child);
+    let planted = files(&trace)[0].with_extension("dlt");
+    fs::write(&planted, "theirs").unwrap();
+    scene.rights(&planted, 0o644, ATTACKER);
+    fs::write(scene.at("work/go"), "").unwrap();
+    let (status, message) = ended(child);
+    assert_eq!(status.code(), Some(42), "{message}");
+    let owner = if is_root() { format!("of user {ATTACKER}") } else { "of user".into() };
+    for part in ["another file has its name", &planted.display().to_string(), &owner] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(fs::read_to_string(&planted).unwrap(), "theirs");
+    let analyze = scene.at("dlio-analyze");
+    fs::copy(artefacts::command("dlio-analyze").unwrap(), &analyze).unwrap();
+    let report = scene.command(&analyze, VICTIM).arg(&trace).env("HOME", scene.at("work")).output().unwrap();
+    let text = String::from_utf8_lossy(&report.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("another file had the name of a file of the trace"), "{text}");
+    assert!(!text.contains("disk of the trace folder was full"), "{text}");
 }
 
 #[test]

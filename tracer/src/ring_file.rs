@@ -93,7 +93,11 @@ pub fn has_table_in_file() -> bool {
 fn map_part(fd: i32, length: usize, at: usize) -> *mut u8 {
     let reserve = if length > FIRST_PART { sys::reserve } else { sys::fill };
     let reserved = stack::without_signal(libc::SIGXFSZ, libc::EFBIG, || reserve(fd, at, length));
-    if reserved == 0 { sys::map_file(fd, at, length) } else { std::ptr::null_mut() }
+    if reserved != 0 {
+        trouble::note(-reserved as i32);
+        return std::ptr::null_mut();
+    }
+    sys::map_file(fd, at, length)
 }
 
 /// A later part, or private memory in its place, whose contents then do not outlive a kill; says whether it is of the file.

@@ -81,6 +81,7 @@ pub fn open_all(
         duplicates.add_image(&opened.image.fields, &opened.path);
         notes.extend(damage_of(opened));
         notes.extend(cause_of(opened));
+        notes.extend(twice_in(opened));
     }
     let hosts = hosts(&opened, catalog);
     let sources = opened.into_iter().zip(hosts).map(|(opened, host)| {
@@ -136,6 +137,13 @@ fn damage_of(opened: &Opened) -> Vec<Note> {
         }
         None => vec![note(Damage::Broken("its end is missing, and no ring beside it holds that"))],
     }
+}
+
+/// Of a process that was killed while it added calls to its table some may be in there and beside it.
+fn twice_in(opened: &Opened) -> Option<Note> {
+    const TWICE: &str = "its process was killed while it counted: at most 64 calls may count twice";
+    let may_be = opened.image.twice_most > 0 && ending(&opened.image.fields) == Ending::Killed;
+    may_be.then(|| Note { path: opened.path.clone(), what: Damage::Remark(TWICE), events_max: Some(0) })
 }
 
 /// Why events were lost, where its process knew.

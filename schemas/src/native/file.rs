@@ -116,6 +116,8 @@ pub struct Image {
     pub(crate) unsaved: u64,
     /// Events that the ring says went into blocks.
     pub(crate) written: u64,
+    /// Calls that may be in the table of counts and beside it, because their process was killed while it added them.
+    pub twice_most: u64,
     /// Events in a table of counts that was not written whole.
     pub(crate) torn_table: u64,
 }
@@ -267,6 +269,9 @@ impl Image {
         self.tally = None;
         if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
+            let halves = ring.segments.iter().flat_map(|segment| &segment.halves);
+            let added = halves.filter(|half| half.is_full).map(|half| half.records.len()).max();
+            self.twice_most = added.unwrap_or(0).min(tally::TOGETHER_MAX) as u64;
         }
         self.ring_is_cut = ring.cut;
         (self.unsaved, self.written) = (ring.unsaved, ring.written);

@@ -18,6 +18,8 @@
 
 mod alike;
 
+pub use alike::TOGETHER_MAX;
+
 use super::Damage;
 use crate::ops::{Arg, Class, Layer, Op, OpInfo};
 use crate::record::{POS_UNKNOWN, Record};

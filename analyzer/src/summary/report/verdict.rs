@@ -294,6 +294,9 @@ impl Waits<'_> {
 fn cut_short(summary: &Summary) -> Option<String> {
     let ended = || summary.processes.iter().filter(|process| process.ended != "exec");
     (ended().next().is_some() && ended().all(|process| process.ended == "killed")).then(|| {
+        if summary.damage.iter().any(|note| !note.remark) {
+            return "How it ended is not known: a signal ended it, or its files were cut.".into();
+        }
         "A signal ended it: the call that it was in then, and how long it had been in it, is in no figure.".into()
     })
 }

@@ -7,7 +7,7 @@ use super::*;
 
 /// Events added at once: enough to share what one addition takes, and few enough that a kill in the middle of one, which
 /// leaves them counted in part, spoils little.
-const TOGETHER_MAX: usize = 64;
+pub const TOGETHER_MAX: usize = 64;
 
 impl Tally<'_> {
     /// Counts events of a thread, and tells after each addition how many of them it was.
