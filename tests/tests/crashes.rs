@@ -96,15 +96,18 @@ impl Plan {
             _ => (4096 << r.below(11)) + 4096 * r.below(8),
         };
         let kill = r.one_of(&[0, 0, 0, SIGKILL, SIGKILL, SIGTERM]);
-        let linger = r.in_one_of(3) as u64;
+        // Of a process whose files were taken away after its end nobody knows anything: one that works is looked at.
+        let is_damaged = r.in_one_of(3);
+        let linger = (r.in_one_of(3) && !is_damaged) as u64;
         let ending = match r.below(OTHER_THREAD + 1) {
             // Threads that never stop would keep the process.
             LAST_THREAD if linger == 1 && kill == 0 => RETURN,
             ending => ending,
         };
         let threads = r.one_of(&[1, 1, 2, 3, 4, 8, 16]);
-        let forks = r.one_of(&[0, 0, 0, 1, 2, 4]);
-        let drop = if is_root && forks == 0 && ending != EXEC && r.in_one_of(5) { 1 + r.below(4) } else { 0 };
+        let forks = if is_damaged { 0 } else { r.one_of(&[0, 0, 1, 2, 4]) };
+        let drop =
+            if is_root && !is_damaged && forks == 0 && ending != EXEC && r.in_one_of(5) { 1 + r.below(4) } else { 0 };
         let mut arguments = vec![
             ("threads", threads),
             ("calls", r.one_of(&[1, 100, 3000, 20_000, 60_000])),
@@ -120,8 +123,7 @@ impl Plan {
             ("fill", if disk > 0 && r.in_one_of(3) { disk } else { 0 }),
         ];
         arguments.push(("raw", (forks > 0 && r.in_one_of(3)) as u64));
-        // Of a process whose files were taken away after its end nobody knows anything: one that works is looked at.
-        if forks == 0 && drop == 0 && linger == 0 && r.in_one_of(3) {
+        if is_damaged {
             variables.push(("FUZZ_DAMAGE", r.one_of(&DAMAGE).into()));
             variables.push(("FUZZ_DAMAGE_AFTER", format!("0.{:03}", r.below(60))));
             variables.push(("FUZZ_DAMAGE_SIZE", r.one_of(&[0, 1000, 4096, 5000, 16_384, 100_000]).to_string()));

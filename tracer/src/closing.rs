@@ -289,7 +289,10 @@ fn leave_name(lost: u64) {
     }
     name.push(b".ring");
     if way::rename(ring_path(), name.as_c_str()) != 0 {
-        way::make_empty(name.as_c_str());
+        // A folder that is gone is made again for it: the next image of the process does so anyway, and looks whole.
+        if way::make_empty(name.as_c_str()) != 0 && !way::is_lost() && config::get().make_dirs().is_ok() {
+            way::make_empty(name.as_c_str());
+        }
         way::unlink(ring_path());
     }
 }
