@@ -59,6 +59,18 @@ class Guard:
 
     def count_all(self):
         """Instructions for each thing that is guarded, by its name."""
+        tasks = self.tasks()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
+            return {name: count.result() for name, count in running.items()}
+
+    def count_again(self, name):
+        """One thing, with nothing beside it. Times between calls take more bytes where two programs share the processors, and
+        a call then more instructions."""
+        task, mode = self.tasks()[name]
+        return task(mode)
+
+    def tasks(self):
         tasks = {name: (self.traced, mode) for name, mode in TRACED.items()}
         tasks |= {f"{name}, filtered": (self.filtered, mode) for name, mode in FILTERED.items()}
         tasks |= {"fread, only counted": (self.counted, "fread")}
@@ -66,10 +78,7 @@ class Guard:
         tasks |= {"pread, only counted": (self.counted, "pread"), "pread, made a .pftrace": (self.exported, "pread")}
         tasks |= {"open and close, made a .pftrace": (self.exported, "openclose")}
         tasks |= {SUMMARISED: (self.decoded, "")}
-        tasks |= {name: (self.short, command) for name, command in SHORT.items()}
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            running = {name: pool.submit(task, mode) for name, (task, mode) in tasks.items()}
-            return {name: count.result() for name, count in running.items()}
+        return tasks | {name: (self.short, command) for name, command in SHORT.items()}
 
     def traced(self, mode, form="native"):
         return self.slope(CALLS, lambda calls: self.loop_instructions(mode, calls, form))
@@ -128,14 +137,18 @@ def callgrind(command, environment):
     return int(found[1])
 
 
+def has_grown(name, count, baseline):
+    return count > baseline[name] * (1 + (GROWTH_OF_THE_ANALYZER if name == SUMMARISED else GROWTH_MAX))
+
+
 def grown(counted, baseline):
     """A sentence for each count that is too large, or that nothing is known of."""
     sentences = []
     for name, count in counted.items():
-        known = baseline.get(name)
-        if known is None:
+        if name not in baseline:
             sentences.append(f"{name}: {count:.1f} instructions, and baseline.toml does not know it")
-        elif count > known * (1 + (GROWTH_OF_THE_ANALYZER if name == SUMMARISED else GROWTH_MAX)):
+        elif has_grown(name, count, baseline):
+            known = baseline[name]
             sentences.append(f"{name}: {count:.1f} instructions, {count / known - 1:.0%} more than the {known} of baseline.toml")
     return sentences
 
@@ -151,12 +164,16 @@ def renewed(counted):
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="dlio-guard.") as folder:
-        counted = Guard(folder).count_all()
-    if sys.argv[1:] == ["--renew"]:
-        BASELINE.write_text(renewed(counted))
-        return
     baseline = tomllib.loads(BASELINE.read_text())["instructions"]
+    with tempfile.TemporaryDirectory(prefix="dlio-guard.") as folder:
+        guard = Guard(folder)
+        counted = guard.count_all()
+        if sys.argv[1:] == ["--renew"]:
+            BASELINE.write_text(renewed(counted))
+            return
+        for name, count in counted.items():
+            if name in baseline and has_grown(name, count, baseline):
+                counted[name] = min(count, guard.count_again(name))
     for name, count in counted.items():
         print(f"{name:<30} {count:8.1f} instructions, baseline {baseline.get(name, '-')}")
     if sentences := grown(counted, baseline):
