@@ -2,7 +2,7 @@
 //! A header that is there is passed over.
 //! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
 
-use super::zip::{self, Member, Method};
+use super::zip::{self, EXPANSION_MAX, Member, Method};
 use super::{Format, Output, Reader, content_of, other, packed_with};
 use crate::buffer::AlignedBuffer;
 use crate::config::{Dataset, Element};
@@ -275,15 +275,18 @@ impl Reader for CsvReader {
 
 /// None if the text is stored as it is.
 fn unpacked(path: &Path, compression: &str, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
-    let damaged = |_| Failure::damaged(path, format!("no complete {compression} stream"));
+    let damaged = |_: std::io::Error| Failure::damaged(path, format!("no complete {compression} stream"));
     let mut text = Vec::new();
     match compression {
         "gzip" => {
             // The last four bytes of a gzip member are its length.
             let size = bytes.last_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
+            if u64::from(size) > (bytes.len() as u64).saturating_mul(EXPANSION_MAX) {
+                return Err(damaged(std::io::ErrorKind::InvalidData.into()));
+            }
             text.resize(size as usize, 0);
             let result = libdeflater::Decompressor::new().gzip_decompress(bytes, &mut text);
-            result.map_err(|_| Failure::damaged(path, "no complete gzip stream"))?;
+            result.map_err(|_| damaged(std::io::ErrorKind::InvalidData.into()))?;
         }
         "bz2" => drop(bzip2::read::BzDecoder::new(bytes).read_to_end(&mut text).map_err(damaged)?),
         "xz" => drop(lzma_rust2::XzReader::new(bytes, true).read_to_end(&mut text).map_err(damaged)?),

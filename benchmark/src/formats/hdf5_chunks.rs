@@ -13,6 +13,7 @@
 //! that may grow without end, and filters other than the ones below.
 
 use super::hdf5_head::{self, Fields, Message, UNDEFINED, checked};
+use super::zip::EXPANSION_MAX;
 use crate::input::ReadAt;
 
 const DATASPACE: u8 = 0x01;
@@ -132,7 +133,7 @@ impl Chunked {
         if self.last.0 == chunk.address {
             return Some(0);
         }
-        let whole = self.chunk.iter().product::<u64>() * self.element;
+        let whole = self.chunk.iter().try_fold(self.element, |bytes, length| bytes.checked_mul(*length))?;
         let end = chunk.address.checked_add(chunk.packed)?;
         if end > file.length().ok()? {
             return None;
@@ -319,12 +320,13 @@ impl Filter {
         match self {
             Filter::Deflate => {
                 // A checksum may have been packed with the chunk.
-                let mut out = vec![0; whole + 4];
+                let most = bytes.len().saturating_mul(EXPANSION_MAX as usize);
+                let mut out = vec![0; whole.checked_add(4)?.min(most)];
                 let length = libdeflater::Decompressor::new().zlib_decompress(&bytes, &mut out).ok()?;
                 out.truncate(length);
                 Some(out)
             }
-            Filter::Lzf => lzf(&bytes, whole + 4),
+            Filter::Lzf => lzf(&bytes, whole.checked_add(4)?),
             // The checksum is of the packed bytes; what is packed has one of its own.
             Filter::Fletcher32 => Some(bytes[..bytes.len().checked_sub(4)?].to_vec()),
             Filter::Shuffle => Some(unshuffled(&bytes, element)),
@@ -346,7 +348,8 @@ fn unshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
 
 /// LZF: a byte below 32 begins a run of literals, others a copy of what was written up to 8 KiB before.
 fn lzf(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
-    let mut out: Vec<u8> = Vec::with_capacity(most);
+    // Three bytes become 264 at most.
+    let mut out: Vec<u8> = Vec::with_capacity(most.min(bytes.len().saturating_mul(88)));
     let mut fields = Fields(bytes);
     while !fields.0.is_empty() {
         let control = fields.number(1)? as usize;

@@ -308,7 +308,18 @@ pub fn deflated(bytes: &[u8], level: u32) -> Vec<u8> {
     packed
 }
 
+/// The most that deflate can make of one byte: a run of 258 bytes takes two bits.
+pub const EXPANSION_MAX: u64 = 1032;
+
+/// Returns `size` unpacked bytes. Refuses a size that the packed bytes cannot reach before it allocates any memory.
 pub fn inflated(path: &Path, packed: &[u8], size: u64) -> Outcome<Vec<u8>> {
+    if size > (packed.len() as u64 + 1).saturating_mul(EXPANSION_MAX) {
+        let bytes = packed.len();
+        return Err(Failure::damaged(
+            path,
+            format!("the header promises {size} bytes, too many for {bytes} compressed ones"),
+        ));
+    }
     let mut bytes = vec![0; size as usize];
     let result = libdeflater::Decompressor::new().deflate_decompress(packed, &mut bytes);
     match result {
@@ -324,6 +335,19 @@ mod tests {
     fn member(name: &str, data: &[u8], at: u64) -> Member {
         let size = data.len() as u64;
         Member { name: name.into(), method: Method::Stored, crc: crc32fast::hash(data), packed: size, size, at }
+    }
+
+    #[test]
+    fn rejects_a_size_that_the_packed_bytes_cannot_reach() {
+        let data = vec![0; 1 << 20];
+        let packed = deflated(&data, 6);
+        let path = Path::new("a.npz");
+        assert!(inflated(path, &packed, 1 << 20).is_ok_and(|bytes| bytes == data));
+        let refused = |size| inflated(path, &packed, size).unwrap_err().to_string();
+        assert!(refused((1 << 20) + 1).contains("damaged"), "{}", refused((1 << 20) + 1));
+        for size in [4 << 30, u64::MAX] {
+            assert!(refused(size).contains("too many for"), "{}", refused(size));
+        }
     }
 
     #[test]
