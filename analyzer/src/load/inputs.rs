@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dlio_schemas::native::{Damage, file, ring};
+use glob::{MatchOptions, Pattern, PatternError};
 
 use super::bucket;
 use super::copies::Copies;
@@ -239,12 +240,46 @@ pub fn expand(given: &[String]) -> Result<Vec<(PathBuf, bool)>, LoadError> {
 }
 
 fn matches(pattern: &str, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
-    let paths = glob::glob(pattern).map_err(|error| LoadError::BadPattern(pattern.into(), error.to_string()))?;
+    let bad = |error: PatternError| LoadError::BadPattern(pattern.into(), error.to_string());
+    let paths = glob::glob(pattern).map_err(bad)?;
     let before = files.len();
-    for path in paths.flatten() {
-        walk(&path, false, files)?;
+    match pattern.split_once("**") {
+        Some((above, _)) => walk_below(above, &Pattern::new(pattern).map_err(bad)?, files)?,
+        None => paths.flatten().try_for_each(|path| walk(&path, false, files))?,
     }
     if files.len() == before { Err(LoadError::NoMatch(pattern.into())) } else { Ok(()) }
+}
+
+/// Adds what matches a pattern that begins with `above` and goes on with `**`, starting where its first wildcard is.
+fn walk_below(above: &str, pattern: &Pattern, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
+    let fixed = &above[..above.find(['*', '?', '[']).unwrap_or(above.len())];
+    let start = fixed.rfind('/').map(|slash| &fixed[..slash + 1]);
+    let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+    let is_match = |path: &Path| {
+        let path = if start.is_none() { path.strip_prefix("./").unwrap_or(path) } else { path };
+        pattern.matches_path_with(path, options)
+    };
+    walk_matches(Path::new(start.unwrap_or("./")), &is_match, files)
+}
+
+/// Adds the files below a directory whose path, or that of a directory above them, matches. Unlike `glob`, it follows no link to
+/// a directory: a few links to a directory above make paths without end.
+fn walk_matches(
+    folder: &Path,
+    is_match: &dyn Fn(&Path) -> bool,
+    files: &mut Vec<(PathBuf, bool)>,
+) -> Result<(), LoadError> {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match is_match(&path) {
+            true if is_folder => walk_folder(&path, files)?,
+            true if path.is_file() && !is_cache(&path) && !is_unfinished(&path) => files.push((path, false)),
+            false if is_folder => walk_matches(&path, is_match, files)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn walk(path: &Path, named: bool, files: &mut Vec<(PathBuf, bool)>) -> Result<(), LoadError> {
@@ -425,5 +460,30 @@ mod tests {
             assert!(matches!(content_of(head), Content::Useless(why) if why.contains(program)), "{program}");
         }
         assert_eq!(content_of(b""), Content::Unknown);
+    }
+
+    #[test]
+    fn patterns_for_all_levels_follow_no_link_to_a_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("runs/one/trace");
+        std::fs::create_dir_all(&inner).unwrap();
+        for file in ["runs/one/trace/a.dlt", "runs/b.dlt"] {
+            std::fs::write(folder.path().join(file), "trace").unwrap();
+        }
+        for link in ["x", "y", "z"] {
+            std::os::unix::fs::symlink(folder.path(), inner.join(link)).unwrap();
+        }
+        let found = |pattern: &str| {
+            let mut files = Vec::new();
+            matches(&format!("{}/{pattern}", folder.path().display()), &mut files).unwrap();
+            files.sort();
+            let names = files.iter().map(|(path, _)| path.strip_prefix(folder.path()).unwrap().display().to_string());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(found("**/*.dlt"), ["runs/b.dlt", "runs/one/trace/a.dlt"]);
+        assert_eq!(found("**"), ["runs/b.dlt", "runs/one/trace/a.dlt"]);
+        assert_eq!(found("ru*/**/trace"), ["runs/one/trace/a.dlt"]);
+        assert_eq!(found("runs/**/one/*"), ["runs/one/trace/a.dlt"]);
+        assert_eq!(found("runs/*/*/*.dlt"), ["runs/one/trace/a.dlt"]);
     }
 }
