@@ -17,8 +17,8 @@
 //! | annotation name | up to [`ANNOTATION_NAMES`] a [`Key`], above it the name id |
 //! | annotation text | the name id |
 
-use super::super::native::fields::{Fields, key};
-use crate::ops::{Arg, Layer, OP_MAX};
+use crate::event::ops::{Arg, Layer, OP_MAX};
+use crate::native::fields::{Fields, key};
 
 /// Raise this when a reader of the old rules would misread; stands in each process's attributes.
 pub const LAYOUT: u64 = 1;

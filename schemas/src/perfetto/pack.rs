@@ -10,7 +10,7 @@
 use std::io;
 
 use super::proto::{Message, field};
-use crate::deflate::{Deflate, REACH};
+use crate::deflate::compressor::{Deflate, REACH};
 
 /// Packets gathered before they are compressed. Larger ones gain less than 1 % and cost memory in the traced process.
 pub const GATHERED: usize = 256 << 10;

@@ -1,17 +1,17 @@
 //! The owners of events: processes, threads and their tracks, as a trace describes them.
 
-use super::super::clocks::Clocks;
-use super::super::interned::Interned;
-use super::super::layout::{
-    self, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
-};
-use super::super::proto::{Walk, field};
+use super::clocks::Clocks;
 use super::events::Open;
+use super::interned::Interned;
 use super::{Batch, Process, Reader, name_id};
 use crate::native::Damage;
 use crate::native::columns::Events;
 use crate::native::fields::key;
 use crate::native::names::{NameKind, Names};
+use crate::perfetto::layout::{
+    self, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
+};
+use crate::perfetto::proto::{Walk, field};
 
 #[derive(Clone, Default)]
 pub(super) struct Sequence {

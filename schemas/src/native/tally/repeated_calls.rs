@@ -342,7 +342,7 @@ fn count_alike(records: &[Record]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::word;
+    use crate::event::record::word;
 
     /// Events in an order that is anything but random to the table: the same for a while, then others; in bins far apart,
     /// before one another, failed, without a position, of no length.

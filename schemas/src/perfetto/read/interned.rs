@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key, layer_index};
-use super::proto::{Walk, field};
-use crate::ops::{Layer, Op};
+use crate::event::ops::{Layer, Op};
+use crate::perfetto::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key, layer_index};
+use crate::perfetto::proto::{Walk, field};
 
 /// Values by number. Numbers that lie close together, which is what writers give, are found without a search; others cost
 /// one, so that a hostile number costs no memory.

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use crate::clock::Clock;
-use crate::export::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
-use crate::json::{List, Output};
+use crate::event::clock::Clock;
+use crate::event::ops::{Arg, Layer, Op};
+use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
+use crate::export::json::{List, Output};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::ops::{Arg, Layer, Op};
 use crate::perfetto::layout::hash;
 use crate::perfetto::pack::Sink;
 
@@ -192,7 +192,7 @@ fn put_arguments(out: &mut Output, call: &Call, names: &Names, file: Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::{example, export};
+    use crate::export::exporter::{example, export};
 
     #[test]
     fn dftracer_lines_name_files_by_hash() {

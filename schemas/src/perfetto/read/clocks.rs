@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::proto::{Walk, field, value};
+use crate::perfetto::proto::{Walk, field, value};
 
 /// A clock of one sequence, or of the whole trace (sequence 0).
 type Id = (u64, u64);
@@ -136,8 +136,8 @@ fn one_clock(message: &[u8]) -> (u64, Relation) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proto::Message;
     use super::*;
+    use crate::perfetto::proto::Message;
 
     fn snapshot(clocks: &[(u64, u64, bool, u64)]) -> Vec<u8> {
         let mut out = Message::default();

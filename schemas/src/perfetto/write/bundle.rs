@@ -9,8 +9,8 @@
 //! Boot clocks of hosts have nothing to do with each other; a viewer aligns files by the wall clock of their snapshots,
 //! which it does only for machines it can tell apart. Older viewers open the tar and take all hosts for one.
 
-use super::layout::machine_id;
 use crate::native::fields::{Fields, key};
+use crate::perfetto::layout::machine_id;
 
 /// Members are stored in pieces of this size.
 const RECORD: usize = 512;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::lanes::{Lanes, Place};
-use super::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid, layer_index};
-use super::owner::{Head, Process, SNAPSHOT_NS, put_packet};
-use super::pack::Packer;
-use super::proto::{Message, field, value};
+use super::process_packets::{Head, Process, SNAPSHOT_NS, put_packet};
 use super::template::{Part, Parts, Shape, Short, Templates, Width};
-use crate::export::{Call, Meta};
+use crate::event::ops::{Arg, Layer, OpInfo, Ret};
+use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
+use crate::export::exporter::{Call, Meta};
+use crate::export::lanes::{Lanes, Place};
 use crate::native::names::Names;
-use crate::ops::{Arg, Layer, OpInfo, Ret};
-use crate::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
+use crate::perfetto::layout::{
+    ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid, layer_index,
+};
+use crate::perfetto::pack::Packer;
+use crate::perfetto::proto::{Message, field, value};
 
 /// A thread being written.
 pub(super) struct Thread {

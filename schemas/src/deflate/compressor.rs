@@ -10,7 +10,7 @@
 //! zlib stream       head, blocks of up to 16 Ki symbols with codes of their own, Adler-32
 //! ```
 
-use crate::huffman::{Code, LENGTH_MAX};
+use crate::deflate::huffman::{Code, LENGTH_MAX};
 
 /// As far back as a copy may reach.
 pub const REACH: usize = 32 << 10;

@@ -6,10 +6,10 @@
 //!    word = op (10 bits) | depth (5) | position known (1) | duration in ticks (48)
 //! ```
 //!
-//! Times are ticks of the process's clock (see [`crate::clock`]). `word` is written last and a slot is zeroed when it is
+//! Times are ticks of the process's clock (see [`crate::event::clock`]). `word` is written last and a slot is zeroed when it is
 //! recycled, so a slot whose word is not zero is a complete event even after a kill.
 
-use crate::ops::Op;
+use crate::event::ops::Op;
 
 /// Size of a record, pinned by a test: raise [`crate::native::VERSION`] when it changes.
 pub const RECORD_SIZE: usize = 48;

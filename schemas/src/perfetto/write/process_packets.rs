@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::activity::{Activity, Counter, FileCall};
-use super::layout::{
-    ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid, hash,
-};
-use super::proto::{Message, field, value};
+use crate::event::ops::{Layer, Op, OpInfo, Ret};
 use crate::native::fields::{Ending, Fields, key};
 use crate::native::names::{NameKind, Names};
-use crate::ops::{Layer, Op, OpInfo, Ret};
+use crate::perfetto::layout::{
+    ATTRIBUTE_CHAPTER, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid,
+    hash,
+};
+use crate::perfetto::proto::{Message, field, value};
 
 /// A process being written.
 pub(super) struct Process {
@@ -168,7 +169,7 @@ pub(super) fn put_attribute(attributes: &mut Message, key: &str, number: u64) {
 }
 
 pub(super) fn put_chapter(attributes: &mut Message) {
-    put_attribute(attributes, super::layout::ATTRIBUTE_CHAPTER, 1);
+    put_attribute(attributes, ATTRIBUTE_CHAPTER, 1);
 }
 
 /// Everything known of the process, so that a reader can rebuild its row.

@@ -4,14 +4,14 @@
 
 use std::io;
 
-use crate::export::{Call, Meta};
+use crate::event::ops::Layer;
+use crate::event::record::{MetaKind, STEP_NONE, unpack_steps};
+use crate::export::exporter::{Call, Meta};
 use crate::native::fields::decimal;
 use crate::native::names::Names;
-use crate::ops::Layer;
 use crate::perfetto::layout::Key;
 use crate::perfetto::pack::Sink;
-use crate::readable::readable;
-use crate::record::{MetaKind, STEP_NONE, unpack_steps};
+use crate::text::readable::readable;
 
 /// Text gathered before it is compressed and handed over; one member of a gzip file each.
 const GATHERED: usize = 256 << 10;

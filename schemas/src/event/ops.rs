@@ -45,7 +45,7 @@ pub enum Class {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     None,
-    /// Byte position in the file; [`crate::record::POS_UNKNOWN`] where it could not be known.
+    /// Byte position in the file; [`crate::event::record::POS_UNKNOWN`] where it could not be known.
     Position,
     /// Bytes asked for.
     Size,
@@ -67,7 +67,7 @@ pub enum Arg {
     Command,
     /// A number without a column of its own: entries of a list, seconds, owners.
     Count,
-    /// Packed `epoch` and `step` of a span: see [`crate::record::pack_steps`].
+    /// Packed `epoch` and `step` of a span: see [`crate::event::record::pack_steps`].
     Steps,
     /// The value of a counter, as the bits of an `f64`.
     Value,

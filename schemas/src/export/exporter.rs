@@ -1,6 +1,7 @@
 //! Exporting what was recorded to a form that other programs read: what all forms share.
 //!
-//! A form is an [`Exporter`] in a file of its own: [`crate::perfetto::write`], [`crate::chrome`], [`crate::dftracer`].
+//! A form is an [`Exporter`] in a file of its own: [`crate::perfetto::write`], [`crate::export::chrome`],
+//! [`crate::export::dftracer`].
 //! Processes are announced to it, then come batches of events of one thread, in any order of threads, then spans that never
 //! ended. What has to be the same in every form is done here: ticks become boot time, metadata joins the span it was recorded
 //! before, and a span without an end becomes a call up to the last tick.
@@ -9,15 +10,15 @@
 
 use std::io;
 
-use crate::clock::Clock;
+use crate::event::clock::Clock;
+use crate::event::ops::{Op, OpInfo};
 use crate::native::block::Opener;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::file::{Image, decode};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::ops::{Op, OpInfo};
-use crate::secrets::masked_text;
+use crate::text::secrets::masked_text;
 
 /// Metadata kept for one span; more is left out and counted.
 const META_MAX: usize = 256;
@@ -262,10 +263,10 @@ pub(crate) fn unfinished(
 /// An image of one thread: a call with a hostile path, one that fails, a span and a counter without a value.
 #[cfg(test)]
 pub(crate) fn example() -> Image {
-    use crate::clock::Anchor;
+    use crate::event::clock::Anchor;
+    use crate::event::record::{Record, pack_steps, word};
     use crate::native::file::Leftover;
     use crate::native::names::NameKind;
-    use crate::record::{Record, pack_steps, word};
 
     let mut image = Image::default();
     image.names.push(NameKind::Path, b"/a \"b\"\n\x01\\\xff");
@@ -304,8 +305,8 @@ mod tests {
             written.extend_from_slice(bytes);
             Ok(())
         };
-        let options = crate::chrome::Options::default();
-        export(&image, &[], Box::new(crate::chrome::Writer::new(&mut sink, &options))).unwrap();
+        let options = crate::export::chrome::Options::default();
+        export(&image, &[], Box::new(crate::export::chrome::Writer::new(&mut sink, &options))).unwrap();
         let text = String::from_utf8_lossy(&written);
         assert!(text.contains("pread") && !text.contains("<unknown>"), "{text}");
         let mut events = Events::default();

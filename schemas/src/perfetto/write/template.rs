@@ -6,10 +6,10 @@
 //!
 //! Whoever compresses is told which bytes are others, so that nothing has to be searched for: see [`crate::deflate`].
 
-use super::pack::{Origin, Packer};
-use super::proto::Message;
-use crate::export::Call;
-use crate::ops::{Arg, Ret};
+use crate::event::ops::{Arg, Ret};
+use crate::export::exporter::Call;
+use crate::perfetto::pack::{Origin, Packer};
+use crate::perfetto::proto::{Message, VARINT};
 
 /// A number of a call that stands at a place of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub(super) struct Wide {
 impl Width for Wide {
     fn put(&mut self, message: &mut Message, field: u32, part: Part, _: u64) {
         let width = WIDTHS[part as usize];
-        message.tag(field, super::proto::VARINT);
+        message.tag(field, VARINT);
         // All of the number's bits, and none of those that say it goes on.
         let bits = 0x7f7f_7f7f_7f7f_7f7f & ((1 << (8 * width)) - 1);
         self.slots[self.used] = Slot { number: 0, bits, part: part as u8, at: message.0.len() as u8 };

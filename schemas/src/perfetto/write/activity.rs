@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ops::{Class, Op, OpInfo, Ret};
+use crate::event::ops::{Class, Op, OpInfo, Ret};
 
 /// About one bin a pixel.
 pub const BINS: usize = 1000;

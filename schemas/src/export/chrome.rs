@@ -13,15 +13,15 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::clock::Clock;
-use crate::export::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
-use crate::json::{List, Output};
+use crate::event::clock::Clock;
+use crate::event::ops::{Layer, Op, Ret};
+use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
+use crate::export::json::{List, Output};
+use crate::export::lanes::{Lanes, Place};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::ops::{Layer, Op, Ret};
-use crate::perfetto::lanes::{Lanes, Place};
 use crate::perfetto::layout::Key;
 use crate::perfetto::pack::Sink;
 
@@ -307,7 +307,7 @@ fn put_numbers(list: &mut List, call: &Call, names: &Names) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::{example, export};
+    use crate::export::exporter::{example, export};
 
     fn exported(options: &Options) -> Vec<u8> {
         let mut out = Vec::new();

@@ -19,21 +19,21 @@ use std::io;
 
 use super::activity::{Activity, FileCall};
 use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
-use super::lanes::Lanes;
-use super::layout::{ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
-use super::owner::{
+use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
     put_moment, put_packet, put_process_track, thread_names,
 };
-use super::pack::{Compression, GATHERED, Packer, Sink};
-use super::proto::field;
-use crate::clock::Clock;
-use crate::export::{Call, Calls, Exporter, ProcessId, Summary, unfinished};
+use crate::event::clock::Clock;
+use crate::event::ops::Op;
+use crate::export::exporter::{Call, Calls, Exporter, ProcessId, Summary, unfinished};
+use crate::export::lanes::Lanes;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::ops::Op;
+use crate::perfetto::layout::{ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
+use crate::perfetto::pack::{Compression, GATHERED, Packer, Sink};
+use crate::perfetto::proto::field;
 
 /// Packed packets between two places a reader can begin at: enough that introducing threads anew costs nothing.
 const CHAPTER: u64 = 64 * GATHERED as u64;
@@ -293,11 +293,11 @@ impl<'a> Writer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Anchor;
-    use crate::export::{complete_fields, export};
+    use crate::event::clock::Anchor;
+    use crate::event::record::{Record, word};
+    use crate::export::exporter::{complete_fields, export};
     use crate::native::file::{Image, Leftover};
     use crate::perfetto::proto::{Value, Walk, value};
-    use crate::record::{Record, word};
 
     fn image(events: u64) -> Image {
         let mut leftover = Leftover { tid: 7, ..Leftover::default() };
