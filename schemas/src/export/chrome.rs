@@ -15,15 +15,14 @@ use std::io;
 
 use crate::event::clock::Clock;
 use crate::event::ops::{Layer, Op, Ret};
-use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
+use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
+use crate::export::key::Key;
 use crate::export::lanes::{Lanes, Place};
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::perfetto::layout::Key;
-use crate::perfetto::pack::Sink;
 
 /// The metadata event that says how many events of a process are lost.
 pub const LOSS: &str = "process_loss";

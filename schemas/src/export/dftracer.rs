@@ -6,14 +6,13 @@ use std::io;
 
 use crate::event::clock::Clock;
 use crate::event::ops::{Arg, Layer, Op};
-use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Summary, unfinished};
+use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
+use crate::export::key::hash;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::perfetto::layout::hash;
-use crate::perfetto::pack::Sink;
 
 /// See the module.
 pub struct Writer<'a> {

@@ -20,6 +20,9 @@ use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
 use crate::text::secrets::masked_text;
 
+/// Takes bytes; returns an error that ends the export.
+pub type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
 /// Metadata kept for one span; more is left out and counted.
 const META_MAX: usize = 256;
 

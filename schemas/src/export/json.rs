@@ -6,11 +6,10 @@ use std::io;
 
 use crate::event::ops::Layer;
 use crate::event::record::{MetaKind, STEP_NONE, unpack_steps};
-use crate::export::exporter::{Call, Meta};
+use crate::export::exporter::{Call, Meta, Sink};
+use crate::export::key::Key;
 use crate::native::fields::decimal;
 use crate::native::names::Names;
-use crate::perfetto::layout::Key;
-use crate::perfetto::pack::Sink;
 use crate::text::readable::readable;
 
 /// Text gathered before it is compressed and handed over; one member of a gzip file each.

@@ -3,7 +3,7 @@
 use super::interned::AnnotationName;
 use crate::event::ops::{Op, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
-use crate::perfetto::layout::Key;
+use crate::export::key::Key;
 
 /// The annotations of one event: those our writer knows by their key, others in turn.
 #[derive(Default)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::event::ops::{Layer, Op};
-use crate::perfetto::layout::{ANNOTATION_NAMES, DEPTH_BITS, Key, layer_index};
+use crate::export::key::Key;
+use crate::perfetto::layout::{ANNOTATION_NAMES, DEPTH_BITS, layer_index};
 use crate::perfetto::proto::{Walk, field};
 
 /// Values by number. Numbers that lie close together, which is what writers give, are found without a search; others cost

@@ -4,12 +4,13 @@ use super::clocks::Clocks;
 use super::events::Open;
 use super::interned::Interned;
 use super::{Batch, Process, Reader, name_id};
+use crate::export::key::hash;
 use crate::native::Damage;
 use crate::native::columns::Events;
 use crate::native::fields::key;
 use crate::native::names::{NameKind, Names};
 use crate::perfetto::layout::{
-    self, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
+    ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
 };
 use crate::perfetto::proto::{Walk, field};
 
@@ -122,7 +123,7 @@ impl Reader {
         if let Some(&at) = self.pids.get(&pid) {
             return at;
         }
-        let at = self.process(layout::hash(&[b"pid", &pid.to_le_bytes()]));
+        let at = self.process(hash(&[b"pid", &pid.to_le_bytes()]));
         self.processes[at].fields.set(key::PID, pid);
         self.pids.insert(pid, at);
         at

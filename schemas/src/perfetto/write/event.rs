@@ -7,11 +7,10 @@ use super::template::{Part, Parts, Shape, Short, Templates, Width};
 use crate::event::ops::{Arg, Layer, OpInfo, Ret};
 use crate::event::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
 use crate::export::exporter::{Call, Meta};
+use crate::export::key::Key;
 use crate::export::lanes::{Lanes, Place};
 use crate::native::names::Names;
-use crate::perfetto::layout::{
-    ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, Key, child_uuid, layer_index,
-};
+use crate::perfetto::layout::{ANNOTATION_NAMES, CATEGORY_NAMES, DEPTH_BITS, EVENT_NAMES, child_uuid, layer_index};
 use crate::perfetto::pack::Packer;
 use crate::perfetto::proto::{Message, field, value};
 

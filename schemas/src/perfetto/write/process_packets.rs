@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::activity::{Activity, Counter, FileCall};
 use crate::event::ops::{Layer, Op, OpInfo, Ret};
+use crate::export::key::hash;
 use crate::native::fields::{Ending, Fields, key};
 use crate::native::names::{NameKind, Names};
 use crate::perfetto::layout::{
     ATTRIBUTE_CHAPTER, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid,
-    hash,
 };
 use crate::perfetto::proto::{Message, field, value};
 

@@ -25,14 +25,15 @@ use super::process_packets::{
 };
 use crate::event::clock::Clock;
 use crate::event::ops::Op;
-use crate::export::exporter::{Call, Calls, Exporter, ProcessId, Summary, unfinished};
+use crate::export::exporter::{Call, Calls, Exporter, ProcessId, Sink, Summary, unfinished};
+use crate::export::key::hash;
 use crate::export::lanes::Lanes;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
-use crate::perfetto::layout::{ID_STRIDE, child_uuid, hash, machine_id, process_uuid};
-use crate::perfetto::pack::{Compression, GATHERED, Packer, Sink};
+use crate::perfetto::layout::{ID_STRIDE, child_uuid, machine_id, process_uuid};
+use crate::perfetto::pack::{Compression, GATHERED, Packer};
 use crate::perfetto::proto::field;
 
 /// Packed packets between two places a reader can begin at: enough that introducing threads anew costs nothing.
