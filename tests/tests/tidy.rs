@@ -134,6 +134,38 @@ fn files_of_a_crate_make_no_large_circles() {
     }
 }
 
+/// The folders of a source folder, from the ground up; the empty name stands for the files beside them. A file may import
+/// from its own folder and from those listed before it.
+const FLOORS: &[(&str, &[&str])] =
+    &[("schemas/src/", &["event", "text", "deflate", "native", "export", "perfetto", ""])];
+
+/// Returns the number of the floor that a file is on: the longest folder of the list that it lies in.
+fn floor(place: &str, rooms: &[&str], file: &str) -> Option<usize> {
+    let folder = file.strip_prefix(place)?.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let contains = |room: &str| folder == room || folder.strip_prefix(room).is_some_and(|rest| rest.starts_with('/'));
+    (0..rooms.len()).filter(|at| contains(rooms[*at])).max_by_key(|at| rooms[*at].len())
+}
+
+#[test]
+fn folders_import_only_from_folders_below_them() {
+    let sources = sources(&[".rs"]);
+    for (place, rooms) in FLOORS {
+        let below = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with(place));
+        for (path, _) in sources.iter().filter(|(path, _)| below(path)) {
+            let file = path.to_str().expect("a name in UTF-8");
+            assert!(floor(place, rooms, file).is_some(), "{file}: its folder is not in the list of {place}");
+        }
+        let all = sources.iter().map(|(path, text)| (path.to_str().expect("a name in UTF-8"), text.as_str()));
+        let source = place.find("src/").map_or(*place, |at| &place[..at + "src/".len()]);
+        let imports = Imports::of(source, all);
+        let arrows = imports.arrows();
+        let is_up = |(from, to): &&(&str, &str)| floor(place, rooms, from) < floor(place, rooms, to);
+        let inside = |(from, to): &&(&str, &str)| from.starts_with(place) && to.starts_with(place);
+        let up: Vec<_> = arrows.iter().filter(inside).filter(is_up).collect();
+        assert!(up.is_empty(), "{place}: imports from a folder above: {up:#?}");
+    }
+}
+
 /// The files in which `unsafe` may stand: see the module documentation of `dlio-tracer` and of the benchmark's buffers.
 const UNSAFE: &[&str] = &[
     "preload/src/",
