@@ -5,11 +5,11 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
-use dlio_tracer::calls::*;
-use dlio_tracer::descriptors;
-use dlio_tracer::engine::{Done, Inside};
+use dlio_tracer::calls::meaning::*;
+use dlio_tracer::known::descriptors;
+use dlio_tracer::life::lifecycle::{Done, Inside};
+use dlio_tracer::naming::{names, paths};
 use dlio_tracer::ops::Op;
-use dlio_tracer::{names, paths};
 use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::rows;

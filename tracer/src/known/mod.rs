@@ -1,0 +1,8 @@
+//! Tables of what this process was seen to use, by descriptor, address or hash.
+//!
+//! Reading order: [`descriptors`], [`folders`], [`mappings`], [`name_cache`].
+
+pub mod descriptors;
+pub mod folders;
+pub mod mappings;
+pub(crate) mod name_cache;

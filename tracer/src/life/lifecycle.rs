@@ -1,0 +1,568 @@
+//! The life of the tracer in a process: start, fork, exec, end; and the question every hook asks first.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+use dlio_schemas::native::fields::decimal;
+use dlio_schemas::ops::Layer;
+use dlio_schemas::record::{DEPTH_MAX, Record, word};
+
+use crate::kernel::switches::SWITCHES;
+use crate::kernel::{clock, single_thread_atomics, sys, thread_end, vdso};
+use crate::known::{descriptors, folders, mappings};
+use crate::life::finish::Ending;
+use crate::life::{environment, finish};
+use crate::naming::names;
+use crate::ops::Op;
+use crate::process::{config, process_info};
+use crate::recording::{image, ring};
+use crate::thread::local::{self, forget_own_id, local, own_id};
+use crate::thread::stack;
+use crate::trace::{header_page, spool};
+
+/// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
+const STARTED: u32 = 1 << 31;
+/// The mode while the image is being closed and afterwards: calls wait, see [`await_end`]. Like zero it is less than
+/// [`STARTED`], so that one comparison tells both from all others.
+const CLOSED: u32 = 1 << 30;
+
+/// The mode once more: a forked child finds the one that every hook asks for zeroed, however it was forked.
+static MODE: AtomicU32 = AtomicU32::new(0);
+static STARTING: AtomicBool = AtomicBool::new(false);
+/// Zero, or the thread that closes the image just now, or [`ENDED`].
+static ENDING: AtomicU32 = AtomicU32::new(0);
+const ENDED: u32 = u32::MAX;
+/// The thread that closes the image or has closed it.
+static ENDER: AtomicU32 = AtomicU32::new(0);
+/// True if the process lives on long after its image was closed: nobody waits for its end any more.
+static OVERDUE: AtomicBool = AtomicBool::new(false);
+
+/// How long after its image was closed a process is gone at the latest. Only a thread that waits with a lock which the
+/// exit needs can make it last longer.
+const END_LASTS_NS: u64 = 1_000_000_000;
+/// The mode before the image was closed.
+static BEFORE_END: AtomicU32 = AtomicU32::new(0);
+/// The same while the image is closed for an exec that has not succeeded yet; else zero.
+static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
+
+/// A traced call that has begun.
+#[derive(Clone, Copy)]
+pub struct Call {
+    start: u64,
+}
+
+/// A traced call that has returned.
+#[derive(Clone, Copy)]
+pub struct Done {
+    pub start: u64,
+    pub duration: u64,
+}
+
+/// Asked by every hook before the real call: `None` means "only pass it on".
+#[inline(always)]
+pub fn begin(layer: Layer) -> Option<Call> {
+    let mode = image::mode().load(Relaxed);
+    // SAFETY: the line is this thread's own.
+    if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
+        return begin_oddly(layer, mode);
+    }
+    Some(Call::now(layer))
+}
+
+/// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
+#[cold]
+fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
+    if is_strict() {
+        header_page::count_lost((mode & 1 << layer as u32 != 0) as u64);
+        return None;
+    }
+    if mode < STARTED {
+        return begin_outside(layer, mode);
+    }
+    let recorded = mode & 1 << layer as u32 != 0 && !is_passing();
+    recorded.then(|| Call::now(layer))
+}
+
+/// A call before the library's own constructor (another constructor's, or a program's that starts threads early), one after
+/// the image was closed, or the first of a child that nobody announced.
+#[cold]
+fn begin_outside(layer: Layer, mode: u32) -> Option<Call> {
+    match mode {
+        CLOSED => await_end(),
+        _ if is_unannounced() => after_fork_in_child(),
+        _ => start(),
+    }
+    let recorded = image::mode().load(Relaxed) & 1 << layer as u32 != 0 && !is_passing();
+    recorded.then(|| Call::now(layer))
+}
+
+impl Call {
+    #[inline(always)]
+    fn now(layer: Layer) -> Call {
+        if SWITCHES.patched.load(Relaxed) {
+            Inside::enter(layer);
+        }
+        Call { start: clock::ticks() }
+    }
+
+    /// A call that began at a moment taken before.
+    pub fn since(start: u64) -> Call {
+        Call { start }
+    }
+
+    /// To be said right after the real call, before anything is looked up.
+    #[inline(always)]
+    pub fn end(self) -> Done {
+        let duration = clock::ticks().wrapping_sub(self.start);
+        if SWITCHES.patched.load(Relaxed) {
+            Inside::leave();
+        }
+        Done { start: self.start, duration }
+    }
+}
+
+/// The caller of a function of the C library, where these are patched themselves. Known only there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inside {
+    /// The program, past all hooks.
+    Nothing,
+    /// A hook that records what goes on as one event.
+    Call,
+    /// The hook of a stream.
+    Stream,
+}
+
+impl Inside {
+    /// The function this thread is inside of.
+    pub fn now() -> Inside {
+        // SAFETY: the line is this thread's own.
+        match unsafe { (*local()).inside } & 3 {
+            0 => Inside::Nothing,
+            1 => Inside::Call,
+            _ => Inside::Stream,
+        }
+    }
+
+    #[cold]
+    pub fn enter(layer: Layer) {
+        // Nothing that is patched goes on inside a wait, but for what a handler does there.
+        let kind = match layer {
+            Layer::Wait => 0,
+            Layer::Stdio => 2,
+            _ => 1,
+        };
+        // SAFETY: the line is this thread's own.
+        unsafe { (*local()).inside = (*local()).inside << 2 | kind };
+    }
+
+    #[cold]
+    pub fn leave() {
+        // SAFETY: as above.
+        unsafe {
+            (*local()).inside >>= 2;
+            if (*local()).inside == 0 {
+                (*local()).changing = 0;
+            }
+        }
+    }
+
+    /// A stream is about to be closed, whose descriptor is forgotten already, or has just opened one that is not known yet: what
+    /// goes on inside is on this file.
+    pub fn note_changing(fd: i32, file: u32) {
+        if SWITCHES.patched.load(Relaxed) && fd >= 0 {
+            // SAFETY: as above.
+            unsafe { ((*local()).changing, (*local()).changing_file) = (fd + 1, file) };
+        }
+    }
+
+    /// The file of a descriptor inside the call of a stream.
+    pub fn file(fd: i32) -> u32 {
+        match descriptors::seen(fd) {
+            // SAFETY: as above.
+            names::NONE if Inside::changes(fd) => unsafe { (*local()).changing_file },
+            seen => seen,
+        }
+    }
+
+    /// True if the stream that this thread is inside a call of is being closed, or was just opened, on this descriptor.
+    pub fn changes(fd: i32) -> bool {
+        // SAFETY: as above.
+        fd >= 0 && unsafe { (*local()).changing } == fd + 1
+    }
+}
+
+/// A sentence for the user.
+pub fn say(parts: &[&[u8]]) {
+    sys::say(parts);
+}
+
+/// A fault of ours says where it is and no more: a backtrace takes memory and locks that the program may not leave us.
+pub fn say_fault(file: &str, line: u32) {
+    let mut digits = [0; 20];
+    say(&[b"a fault of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
+}
+
+/// The functions of the C library are patched from now on.
+pub fn patched() {
+    SWITCHES.patched.store(true, Release);
+}
+
+/// True if the environment asks for that.
+pub fn wants_patches() -> bool {
+    records_anything() && config::get().inline
+}
+
+impl Done {
+    /// Records the event, unless a filter turns out to leave its file out: a descriptor nobody was seen opening is named
+    /// only now. `known` says that `a` holds what the operation's row promises.
+    #[inline(always)]
+    pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
+        if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == names::FILTERED {
+            return header_page::count_filtered();
+        }
+        // SAFETY: the line is this thread's own.
+        let depth = unsafe { (*local()).depth }.min(DEPTH_MAX as u32) as u8;
+        ring::put(Record { word: word(op, depth, known, self.duration), start: self.start, file, fd, a, b, ret });
+    }
+}
+
+/// The loader has told what the program was called with, on the process's first thread.
+///
+/// # Safety
+/// `arguments` are `count` strings that live as long as the process.
+pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
+    local::note_first_thread();
+    // SAFETY: by the contract above.
+    unsafe { process_info::note_command(count, arguments) };
+}
+
+/// Reads the configuration and registers for the process's end. Later calls do nothing.
+pub fn start() {
+    if !STARTING.swap(true, AcqRel) {
+        // The first thread to come may have a small stack.
+        stack::with_some_room(start_with_room);
+    }
+}
+
+fn start_with_room() {
+    vdso::find();
+    process_info::note_start();
+    process_info::find_command();
+    clock::start();
+    let config = config::load();
+    if config.on {
+        environment::remember(config);
+        if config.has_spool() {
+            spool::bring_home(config.dir_path());
+        }
+        register();
+        SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
+    }
+    image::next_generation();
+    set_mode(STARTED | if config.on { config.layers } else { 0 });
+}
+
+/// Span APIs look at a switch of their own. It stays as it is while the image is closed, so that spans wait as calls do.
+fn set_mode(mode: u32) -> u32 {
+    if mode != CLOSED {
+        SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
+    }
+    MODE.store(mode, Release);
+    image::mode().swap(mode, AcqRel)
+}
+
+/// True in a child that was forked past the C library (`syscall(SYS_clone, ...)`, `_Fork`), until it is noticed.
+fn is_unannounced() -> bool {
+    image::mode().load(Relaxed) == 0 && MODE.load(Relaxed) != 0
+}
+
+/// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
+pub fn notice_child() {
+    if is_unannounced() {
+        after_fork_in_child();
+    }
+}
+
+/// The process is about to have a second thread.
+pub fn before_thread() {
+    notice_child();
+    single_thread_atomics::ends();
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if records_anything() && !IS_SAID.swap(true, Relaxed) {
+        sys::allow_barriers();
+    }
+}
+
+/// True if a layer is recorded. Never starts the engine.
+#[inline(always)]
+pub fn records(layer: Layer) -> bool {
+    let mode = image::mode().load(Relaxed);
+    (mode & 1 << layer as u32 != 0 || mode < STARTED && records_again(layer, mode)) && !is_strict()
+}
+
+/// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
+#[cold]
+fn records_again(layer: Layer, mode: u32) -> bool {
+    if mode == CLOSED {
+        await_end()
+    } else {
+        notice_child()
+    }
+    image::mode().load(Relaxed) & 1 << layer as u32 != 0
+}
+
+/// True if any layer is recorded. Never starts the engine.
+pub fn records_anything() -> bool {
+    if is_strict() {
+        return false;
+    }
+    notice_child();
+    MODE.load(Relaxed) & !(STARTED | CLOSED) != 0
+}
+
+/// The switch of spans, for span APIs.
+pub const fn app_switch() -> *const AtomicU32 {
+    &raw const SWITCHES.app
+}
+
+/// Needs a rate at once, which a process without a shortest duration never has to measure.
+fn ticks_of_us(us: u64) -> u64 {
+    const MEASURED_NS: u64 = 2_000_000;
+    if us == 0 {
+        return 0;
+    }
+    let until = sys::clock_ns(libc::CLOCK_BOOTTIME) + MEASURED_NS;
+    while sys::clock_ns(libc::CLOCK_BOOTTIME) < until {
+        std::hint::spin_loop();
+    }
+    (us as u128 * clock::rate_hz(&clock::anchor()) as u128 / 1_000_000) as u64
+}
+
+fn register() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
+    }
+    extern "C" fn at_exit(status: i32, _: *mut libc::c_void) {
+        end(Ending::Exit(status));
+    }
+    extern "C" fn thread_ends(_: *mut libc::c_void) {
+        if !is_strict() {
+            ring::end_thread();
+        }
+    }
+    // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
+    // before the loader's, so ours run last, after every destructor.
+    unsafe {
+        on_exit(at_exit, std::ptr::null_mut());
+        on_fork(after_fork_in_child);
+    }
+    thread_end::register(thread_ends);
+}
+
+/// Has the child of each fork call a function that lives as long as the process. What `pthread_atfork` does, whose few
+/// instructions every library has its own of, on a page that nothing else is needed from.
+///
+/// # Safety
+/// The function may be called in a child of any thread.
+pub unsafe fn on_fork(child: extern "C" fn()) {
+    type Handler = Option<extern "C" fn()>;
+    unsafe extern "C" {
+        fn __register_atfork(prepare: Handler, parent: Handler, child: Handler, library: *const libc::c_void) -> i32;
+    }
+    // SAFETY: by the contract above; without a library it is never taken back.
+    unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
+}
+
+/// Something makes tracing impossible: one sentence, and the program runs on untraced.
+pub fn give_up(parts: &[&[u8]]) {
+    set_mode(STARTED);
+    sys::say(parts);
+}
+
+/// The child of a fork starts an image of its own at its first event.
+pub extern "C" fn after_fork_in_child() {
+    let line = local();
+    // SAFETY: the line is this thread's own, and there is no other thread.
+    unsafe {
+        (*line).thread = std::ptr::null_mut();
+        (*line).busy = 0;
+        (*line).passing = 0;
+        (*line).depth = 0;
+        (*line).inside = 0;
+    }
+    forget_own_id();
+    ENDING.store(0, Relaxed);
+    OVERDUE.store(false, Relaxed);
+    BEFORE_EXEC.store(0, Relaxed);
+    // Another thread of the parent may have closed its image while this one was forking.
+    set_mode(if is_closed() { BEFORE_END.load(Relaxed) } else { MODE.load(Relaxed) });
+    process_info::note_fork();
+    image::forget();
+    folders::after_fork_in_child();
+    descriptors::forget_files();
+    mappings::forget_files();
+    descriptors::shared_with_child();
+}
+
+/// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
+/// nothing is done: what was recorded lies in the ring, where a reader finds it.
+///
+/// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
+/// what was asked for would be time in which they did more, and none of it would be in the trace.
+pub fn end(ending: Ending) {
+    if borrows_memory() || !begin_end() {
+        return;
+    }
+    let mode = MODE.load(Relaxed);
+    if mode & !STARTED != 0 {
+        BEFORE_END.store(mode, Relaxed);
+        set_mode(CLOSED);
+        // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
+        if finish::is_needed() {
+            stack::with_some_room(|| finish::finish(ending));
+            image::forget();
+            descriptors::forget_files();
+            mappings::forget_files();
+        }
+    }
+    match ending {
+        Ending::Exit(_) => ENDING.store(ENDED, Release),
+        // Other threads wait on until the kernel takes them away, or the program that was to be executed could not be.
+        Ending::Exec => BEFORE_EXEC.store(mode, Release),
+        Ending::Detach => resume(mode),
+    }
+}
+
+/// The exec this thread has closed the image for has failed: the program goes on, and so do we.
+pub fn exec_failed() {
+    if BEFORE_EXEC.load(Acquire) != 0 && ENDING.load(Acquire) == own_id() {
+        resume(BEFORE_EXEC.swap(0, AcqRel));
+    }
+}
+
+fn resume(mode: u32) {
+    set_mode(mode);
+    ENDING.store(0, Release);
+    sys::wake_all(&ENDING);
+}
+
+/// Waits while another thread closes the image, and until the process has ended or become another program. Returns where
+/// the image was not closed for good, or where that thread itself asks.
+#[cold]
+pub fn await_end() {
+    let me = sys::thread_id();
+    let mut late_at = 0;
+    loop {
+        let (state, ender) = (ENDING.load(Acquire), ENDER.load(Acquire));
+        // A process made by the kernel's call alone has this memory and not that thread.
+        if state == 0 || ender == me || OVERDUE.load(Relaxed) || is_passing() || !sys::thread_exists(ender) {
+            return;
+        }
+        if state == ENDED || BEFORE_EXEC.load(Acquire) != 0 {
+            let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
+            late_at = if late_at == 0 { now + END_LASTS_NS } else { late_at };
+            if now > late_at {
+                OVERDUE.store(true, Relaxed);
+                return;
+            }
+        }
+        sys::wait_on(&ENDING, state, END_LASTS_NS / 10);
+    }
+}
+
+/// True if calls of this thread wait for the end.
+pub fn is_closed() -> bool {
+    MODE.load(Acquire) == CLOSED
+}
+
+/// True if it is this thread's task to close the image.
+fn begin_end() -> bool {
+    let me = own_id();
+    while ENDING.compare_exchange(0, me, AcqRel, Acquire).is_err() {
+        if !another_is_ending(me) {
+            return false;
+        }
+        sys::yield_now();
+    }
+    ENDER.store(me, Release);
+    true
+}
+
+/// Another thread closes the image just now; the caller is about to take the process away from under it, and waits.
+pub fn let_another_end() {
+    let me = if ENDING.load(Acquire) == 0 { 0 } else { own_id() };
+    while another_is_ending(me) {
+        sys::yield_now();
+    }
+}
+
+fn another_is_ending(me: u32) -> bool {
+    let owner = ENDING.load(Acquire);
+    ![0, ENDED, me].contains(&owner) && sys::thread_exists(owner)
+}
+
+/// True if the image is being closed, or has been for good.
+pub fn is_ending() -> bool {
+    ENDING.load(Acquire) != 0
+}
+
+/// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace. Who
+/// comes back says so, and only the process that left: its child may vfork too.
+pub fn pass(passing: bool) {
+    let me = sys::process_id();
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        match passing {
+            true if !is_passing() => (*line).passing = me,
+            false if (*line).passing == me => (*line).passing = 0,
+            _ => {}
+        }
+    }
+}
+
+/// True if this is a vfork child, on the memory and in the name of a thread of its parent. That thread itself runs again
+/// only when the child is gone.
+pub fn is_passing() -> bool {
+    // SAFETY: the line is this thread's own.
+    let left = unsafe { (*local()).passing };
+    left != 0 && (left == STRICT || left != sys::process_id())
+}
+
+/// In the place of who left by vfork: the thread may read, write and end, and be killed for any other call of the kernel's
+/// (strict seccomp). It may not read the TSC either. What it does from then on is counted as lost, without any call.
+const STRICT: i32 = i32::MIN;
+
+/// True if this thread may call nothing of the kernel's.
+#[inline(always)]
+pub fn is_strict() -> bool {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing == STRICT }
+}
+
+/// This thread is about to confine itself to reading and writing.
+pub fn before_strict() {
+    if is_passing() {
+        return;
+    }
+    if records_anything() {
+        // Nobody could be told of what is lost otherwise.
+        stack::with_room(image::ensure);
+        header_page::refresh_anchor();
+    }
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).passing = STRICT };
+}
+
+/// It could not.
+pub fn strict_failed() {
+    if is_strict() {
+        // SAFETY: as above.
+        unsafe { (*local()).passing = 0 };
+    }
+}
+
+/// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,
+/// or of a clone that shares memory. The image of a child with memory of its own is on pages that the kernel has wiped.
+pub fn borrows_memory() -> bool {
+    is_passing() || image::is_anothers()
+}
