@@ -516,7 +516,7 @@ fn is_memory(address: *mut c_void, size: size_t) -> bool {
 }
 
 fn mapped_file(address: *mut c_void, size: size_t) -> u32 {
-    mappings::file(address as usize, size).unwrap_or(dlio_tracer::naming::names::NONE)
+    mappings::file(address as usize, size).unwrap_or(dlio_tracer::known::number::NONE)
 }
 
 fn mapped_outcome(mapped: *mut c_void) -> i64 {
@@ -525,7 +525,7 @@ fn mapped_outcome(mapped: *mut c_void) -> i64 {
 
 /// A second path as an argument.
 fn second(file: u32) -> i64 {
-    if file == dlio_tracer::naming::names::FILTERED { 0 } else { file as i64 }
+    if file == dlio_tracer::known::number::FILTERED { 0 } else { file as i64 }
 }
 
 /// The descriptor of an open folder, or -1.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI32, Ordering::*};
 
 use dlio_tracer::calls::meaning::*;
 use dlio_tracer::calls::processes;
-use dlio_tracer::known::{descriptors, folders};
+use dlio_tracer::known::{descriptors, folders, number};
 use dlio_tracer::life::environment;
 use dlio_tracer::life::finish::Ending;
 use dlio_tracer::life::lifecycle;
-use dlio_tracer::naming::{names, paths};
+use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
 use dlio_tracer::recording::image;
 use dlio_tracer::thread::reserved_fds;
@@ -605,7 +605,7 @@ unsafe fn spawn(
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
             let named = error != libc::EFAULT || paths::is_readable(path);
-            let file = if named { paths::of(path) } else { names::NONE };
+            let file = if named { paths::of(path) } else { number::NONE };
             processes::spawned(done, file, result);
             error
         })

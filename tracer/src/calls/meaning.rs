@@ -7,9 +7,8 @@ use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
-use crate::known::descriptors;
+use crate::known::{descriptors, number};
 use crate::life::lifecycle::Done;
-use crate::naming::names;
 use crate::trace::header_page;
 
 /// An argument that says nothing.
@@ -72,7 +71,7 @@ pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
 /// Bytes went from one descriptor to another.
 pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
     let source = descriptors::file(from);
-    done.record(op, descriptors::file(to), to, (source as i64, source != names::FILTERED), requested, outcome(ret));
+    done.record(op, descriptors::file(to), to, (source as i64, source != number::FILTERED), requested, outcome(ret));
 }
 
 /// A call on a file that has been looked up: by path, or before its descriptor went away.
@@ -89,7 +88,7 @@ pub fn on_path(done: Done, op: Op, file: u32, a: i64, b: i64, ret: i64) {
 
 /// A call that concerns no file.
 pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
-    done.record(op, names::NONE, -1, (a, true), b, outcome(ret));
+    done.record(op, number::NONE, -1, (a, true), b, outcome(ret));
 }
 
 /// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in: it is called
@@ -99,7 +98,7 @@ pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
     let file = if nameless && fd >= 0 { crate::naming::paths::of_descriptor(fd) } else { file };
     descriptors::opened(fd, file, flags);
-    if file == names::FILTERED {
+    if file == number::FILTERED {
         return header_page::count_filtered();
     }
     let makes = nameless || flags & libc::O_CREAT != 0;
@@ -115,7 +114,7 @@ pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
 
 /// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.
 pub fn uring_made(done: Done, entries: u32, ret: i32) {
-    let file = if ret < 0 { names::NONE } else { crate::naming::paths::object(URING.as_bytes()) };
+    let file = if ret < 0 { number::NONE } else { crate::naming::paths::object(URING.as_bytes()) };
     done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
 }
 

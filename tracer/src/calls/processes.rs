@@ -30,7 +30,7 @@ pub fn after_vfork(result: i64, began: u64) -> i32 {
     lifecycle::pass(false);
     descriptors::shared_with_child();
     if began != 0 {
-        Call::since(began).end().record(Op::VFORK, crate::naming::names::NONE, -1, (0, true), 0, result);
+        Call::since(began).end().record(Op::VFORK, crate::known::number::NONE, -1, (0, true), 0, result);
     }
     if result >= 0 {
         return result as i32;
@@ -64,7 +64,7 @@ pub fn after_shared(waits: bool) {
 
 /// A child was spawned, or could not be.
 pub fn spawned(done: Done, file: u32, result: i64) {
-    let file = if file == crate::naming::names::FILTERED { crate::naming::names::NONE } else { file };
+    let file = if file == crate::known::number::FILTERED { crate::known::number::NONE } else { file };
     done.record(Op::POSIX_SPAWN, file, -1, (0, true), 0, result);
 }
 

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
 use dlio_schemas::ops::Op;
 
 use crate::kernel::{clock, sys};
-use crate::known::descriptors;
+use crate::known::{descriptors, number};
 use crate::life::lifecycle::Done;
-use crate::naming::names;
 use crate::recording::image;
 use crate::trace::{header_page, write_errors};
 
@@ -284,7 +283,7 @@ pub unsafe fn fetched(events: *const Event, ret: i32) {
 /// # Safety
 /// `event` is one, if `ret` is zero.
 pub unsafe fn cancelled(done: Done, event: *const Event, ret: i32) {
-    done.record(Op::AIO_CANCEL, names::NONE, -1, (0, true), 0, ret as i64);
+    done.record(Op::AIO_CANCEL, number::NONE, -1, (0, true), 0, ret as i64);
     // SAFETY: by the contract above.
     unsafe { fetched(event, if ret == 0 { 1 } else { 0 }) };
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use dlio_schemas::ops::Op;
 
 use crate::kernel::clock;
+use crate::known::number;
 use crate::life::lifecycle::Done;
-use crate::naming::names;
 use crate::process::config;
 use crate::trace::header_page;
 
@@ -28,7 +28,7 @@ pub fn waited(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     if is_short(done.duration) {
         return header_page::count_filtered();
     }
-    done.record(op, names::NONE, fd, (a, true), b, outcome);
+    done.record(op, number::NONE, fd, (a, true), b, outcome);
 }
 
 fn is_short(ticks: u64) -> bool {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::kernel::{single_thread_atomics, sys};
-use crate::known::folders;
-use crate::naming::{names, paths};
+use crate::known::number;
+use crate::naming::paths;
 
 const CHUNK: usize = 1024;
 /// Descriptors that are followed; behind them lie spare descriptions.
@@ -123,11 +123,11 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 
 const APPENDS: u32 = 1;
 
-/// The file a descriptor refers to, found out now if it was never seen; [`names::NONE`] where it refers to nothing.
+/// The file a descriptor refers to, found out now if it was never seen; [`number::NONE`] where it refers to nothing.
 #[inline(always)]
 pub fn file(fd: i32) -> u32 {
     match entry(fd) {
-        Some(entry) if entry as u32 != names::NONE => entry as u32,
+        Some(entry) if entry as u32 != number::NONE => entry as u32,
         _ => first_sight(fd),
     }
 }
@@ -135,19 +135,19 @@ pub fn file(fd: i32) -> u32 {
 /// The file a descriptor refers to as far as it was seen; the kernel is not asked.
 #[inline(always)]
 pub fn seen(fd: i32) -> u32 {
-    entry(fd).map_or(names::NONE, |entry| entry as u32)
+    entry(fd).map_or(number::NONE, |entry| entry as u32)
 }
 
 /// True if a filter leaves this descriptor's file out. Never looks for a name.
 #[inline(always)]
 pub fn is_filtered(fd: i32) -> bool {
-    entry(fd).is_some_and(|entry| entry as u32 == names::FILTERED)
+    entry(fd).is_some_and(|entry| entry as u32 == number::FILTERED)
 }
 
 #[cold]
 fn first_sight(fd: i32) -> u32 {
     if fd < 0 {
-        return names::NONE;
+        return number::NONE;
     }
     let id = paths::of_descriptor(fd);
     if let Some(slot) = place_made(fd) {
@@ -160,15 +160,15 @@ fn first_sight(fd: i32) -> u32 {
 /// A descriptor that a call has just opened.
 pub fn opened(fd: i32, file: u32, flags: i32) {
     let Some(slot) = place_made(fd) else { return };
-    let description = if file == names::FILTERED { 0 } else { take_description(fd, slot, flags) };
-    slot.folder.store(folders::UNKNOWN, Relaxed);
+    let description = if file == number::FILTERED { 0 } else { take_description(fd, slot, flags) };
+    slot.folder.store(number::UNKNOWN, Relaxed);
     release(single_thread_atomics::swap(&slot.descriptor, file as u64 | (description as u64) << 32));
 }
 
 /// The hash of a folder's path, as far as it is known.
 #[inline(always)]
 pub fn folder(fd: i32) -> u64 {
-    place(fd).map_or(folders::UNKNOWN, |slot| slot.folder.load(Relaxed))
+    place(fd).map_or(number::UNKNOWN, |slot| slot.folder.load(Relaxed))
 }
 
 /// A folder's path has become known, or is not known any more.
@@ -181,8 +181,8 @@ pub fn set_folder(fd: i32, hash: u64) {
 /// No folder's path is known any more.
 pub fn forget_folders() {
     TABLE.for_each(|slot| {
-        if slot.folder.load(Relaxed) != folders::UNKNOWN {
-            slot.folder.store(folders::UNKNOWN, Relaxed);
+        if slot.folder.load(Relaxed) != number::UNKNOWN {
+            slot.folder.store(number::UNKNOWN, Relaxed);
         }
     });
 }
@@ -207,7 +207,7 @@ pub fn duplicated(from: i32, to: i32) {
 #[inline]
 pub fn closed(fd: i32) {
     if let Some(slot) = place(fd) {
-        slot.folder.store(folders::UNKNOWN, Relaxed);
+        slot.folder.store(number::UNKNOWN, Relaxed);
         release(single_thread_atomics::swap(&slot.descriptor, 0));
     }
 }
@@ -322,7 +322,7 @@ pub fn written(fd: i32, moved: i64) -> (u32, i64) {
 fn file_and_description(fd: i32) -> (u32, Option<&'static Description>) {
     let Some(slot) = place(fd) else { return (file(fd), None) };
     let entry = slot.descriptor.load(Relaxed);
-    let file = if entry as u32 == names::NONE { first_sight(fd) } else { entry as u32 };
+    let file = if entry as u32 == number::NONE { first_sight(fd) } else { entry as u32 };
     // As a rule the descriptor's own.
     let is_own = entry >> 32 == fd as u64 + 1;
     (file, if is_own { Some(&slot.description) } else { description_of(entry) })
@@ -373,7 +373,7 @@ pub fn forget_files() {
     TABLE.for_each(|slot| {
         let seen = slot.descriptor.load(Relaxed);
         // A forked child shares the pages that it does not write to.
-        if seen as u32 != names::FILTERED && seen as u32 != names::NONE {
+        if seen as u32 != number::FILTERED && seen as u32 != number::NONE {
             slot.descriptor.store(seen & !0xffff_ffff, Relaxed);
         }
     });

@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};
 use crate::kernel::{hash, sys};
 use crate::known::descriptors;
-
-/// A folder nothing is known of.
-pub const UNKNOWN: u64 = 0;
+use crate::known::number::UNKNOWN;
 
 /// Longest path of a folder that is remembered.
 pub const LENGTH_MAX: usize = 248;

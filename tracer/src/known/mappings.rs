@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 use crate::kernel::sys;
-use crate::naming::names;
+use crate::known::number;
 use crate::thread::lock::Lock;
 
 /// Mappings remembered at once: 24 bytes each, in memory that is not touched before the first.
@@ -54,7 +54,7 @@ pub fn remove(start: usize, size: usize) {
 /// File numbers have lost their meaning; that these are files has not.
 pub fn forget_files() {
     LOCK.reset();
-    places().iter().for_each(|place| place.file.store(names::NONE, Relaxed));
+    places().iter().for_each(|place| place.file.store(number::NONE, Relaxed));
 }
 
 fn places() -> &'static [Mapping] {

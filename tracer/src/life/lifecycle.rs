@@ -8,10 +8,9 @@ use dlio_schemas::record::{DEPTH_MAX, Record, word};
 
 use crate::kernel::switches::SWITCHES;
 use crate::kernel::{clock, single_thread_atomics, sys, thread_end, vdso};
-use crate::known::{descriptors, folders, mappings};
+use crate::known::{descriptors, folders, mappings, number};
 use crate::life::finish::Ending;
 use crate::life::{environment, finish};
-use crate::naming::names;
 use crate::ops::Op;
 use crate::process::{config, process_info};
 use crate::recording::{image, ring};
@@ -178,7 +177,7 @@ impl Inside {
     pub fn file(fd: i32) -> u32 {
         match descriptors::seen(fd) {
             // SAFETY: as above.
-            names::NONE if Inside::changes(fd) => unsafe { (*local()).changing_file },
+            number::NONE if Inside::changes(fd) => unsafe { (*local()).changing_file },
             seen => seen,
         }
     }
@@ -216,7 +215,7 @@ impl Done {
     /// only now. `known` says that `a` holds what the operation's row promises.
     #[inline(always)]
     pub fn record(self, op: Op, file: u32, fd: i32, (a, known): (i64, bool), b: i64, ret: i64) {
-        if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == names::FILTERED {
+        if self.duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
             return header_page::count_filtered();
         }
         // SAFETY: the line is this thread's own.

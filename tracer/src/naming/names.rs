@@ -14,16 +14,12 @@ use dlio_schemas::native::names::{NAME_MAX, NameKind};
 
 use crate::kernel::hash;
 use crate::known::name_cache;
+use crate::known::number::NONE;
 use crate::recording::ring;
 use crate::thread::chunk::Kept;
 use crate::thread::local::{Local, local};
 use crate::thread::thread_state::Thread;
 use crate::trace::{header_page, tally};
-
-/// No name: not known, or no room.
-pub const NONE: u32 = 0;
-/// A name that filters leave out.
-pub const FILTERED: u32 = u32::MAX;
 
 /// A process that opens much and reads little still notes the time now and then, in names.
 const ANCHOR_EVERY: u32 = 64;

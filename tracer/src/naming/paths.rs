@@ -11,7 +11,7 @@ use dlio_schemas::native::names::{NameKind, URING};
 
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
 use crate::kernel::{hash, sys};
-use crate::known::{descriptors, folders};
+use crate::known::{descriptors, folders, number};
 use crate::naming::names;
 use crate::process::config;
 use crate::thread::stack;
@@ -47,12 +47,12 @@ pub unsafe fn of(path: *const c_char) -> u32 {
 #[inline]
 pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     if path.is_null() || leads_nowhere(path) {
-        return names::NONE;
+        return number::NONE;
     }
     // SAFETY: by the contract above.
     let text = unsafe { CStr::from_ptr(path) }.to_bytes();
     if text.is_empty() {
-        return if dir >= 0 { descriptors::file(dir) } else { names::NONE };
+        return if dir >= 0 { descriptors::file(dir) } else { number::NONE };
     }
     if text[0] == b'/' {
         let hash = hash::of(text, ABSOLUTE);
@@ -61,7 +61,7 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     let folder = folders::known(dir);
     let hash = hash::of(text, folder);
     match names::find(hash) {
-        Some(id) if folder != folders::UNKNOWN => id,
+        Some(id) if folder != number::UNKNOWN => id,
         _ => new_relative(dir, text),
     }
 }
@@ -149,13 +149,13 @@ fn is_of_kernel(path: &[u8]) -> bool {
     path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/")
 }
 
-/// The number of an absolute path whose hash is not remembered, or [`names::FILTERED`].
+/// The number of an absolute path whose hash is not remembered, or [`number::FILTERED`].
 fn new_name(path: &[u8], hash: u64) -> u32 {
     let is_unknown = path.starts_with(UNKNOWN_FOLDER);
     let left_out = if is_unknown { leaves_out_unknown(path) } else { config::get().filter().leaves_out(path) };
     if left_out {
-        names::remember(hash, names::FILTERED);
-        return names::FILTERED;
+        names::remember(hash, number::FILTERED);
+        return number::FILTERED;
     }
     names::add(NameKind::Path, path, hash)
 }
@@ -181,14 +181,14 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
         // The end of a name says most.
         let room = PATH_MAX - 1 - path.as_bytes().len();
         path.push(&text[text.len().saturating_sub(room)..]);
-        let is_known = text[0] == b'/' || folder != folders::UNKNOWN;
+        let is_known = text[0] == b'/' || folder != number::UNKNOWN;
         return if is_known { new_name(path.as_bytes(), hash::of(text, folder)) } else { intern_path(path.as_bytes()) };
     };
     if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
     {
-        return parse(number).map_or(names::NONE, descriptors::file);
+        return parse(number).map_or(number::NONE, descriptors::file);
     }
-    if text[0] != b'/' && folder == folders::UNKNOWN {
+    if text[0] != b'/' && folder == number::UNKNOWN {
         return intern_path(path.as_bytes());
     }
     // The same path may have been spelled better before: what is still below its folder, from there.
@@ -198,7 +198,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     let (better, seed) = if is_below { (below, folder) } else { (whole, ABSOLUTE) };
     let hash = hash::of(better, seed);
     let id = names::find(hash).unwrap_or_else(|| new_name(whole, hash));
-    if better != text && id != names::NONE && !whole.starts_with(b"/dev/std") {
+    if better != text && id != number::NONE && !whole.starts_with(b"/dev/std") {
         names::remember(hash::of(text, folder), id);
     }
     id
@@ -208,7 +208,7 @@ fn parse(number: &[u8]) -> Option<i32> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The number of an absolute path or a URL, or [`names::FILTERED`].
+/// The number of an absolute path or a URL, or [`number::FILTERED`].
 fn intern_path(path: &[u8]) -> u32 {
     let hash = hash::of(path, ABSOLUTE);
     names::find(hash).unwrap_or_else(|| new_name(path, hash))
@@ -323,15 +323,15 @@ fn read_name(fd: i32) -> u32 {
     let text = sys::read_link(sys::descriptor_link(fd, &mut [0; 32]), &mut buffer);
     match kind_of(text) {
         Some(kind) => object(kind),
-        None if text.is_empty() => names::NONE,
+        None if text.is_empty() => number::NONE,
         None => intern_path(folders::without_mark(text)),
     }
 }
 
-/// The number of something that is named by a URL, as an object of a store; or [`names::FILTERED`].
+/// The number of something that is named by a URL, as an object of a store; or [`number::FILTERED`].
 pub fn of_url(url: &[u8]) -> u32 {
     match url {
-        [] => names::NONE,
+        [] => number::NONE,
         _ => intern_path(&url[..url.len().min(PATH_MAX)]),
     }
 }

@@ -8,8 +8,9 @@ use dlio_schemas::ops::{Layer, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, pack_steps};
 
 use crate::kernel::clock;
+use crate::known::number;
 use crate::life::lifecycle::{self, Done};
-use crate::naming::{names, paths};
+use crate::naming::paths;
 use crate::recording::{image, ring};
 use crate::thread::local::local;
 use crate::thread::thread_state::Thread;
@@ -159,7 +160,7 @@ pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
         return;
     }
     let file = paths::of_url(name);
-    if file == names::FILTERED {
+    if file == number::FILTERED {
         return header_page::count_filtered();
     }
     put_meta(meta, io.start);

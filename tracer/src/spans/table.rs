@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use dlio_schemas::native::names::NameKind;
 
 use crate::kernel::hash;
+use crate::known::number;
 use crate::life::lifecycle;
 use crate::naming::names;
 use crate::recording::image;
@@ -114,7 +115,7 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     // SAFETY: the caller passes a string with its length.
     let text = unsafe { bytes(text, length) };
     if lifecycle::is_strict() {
-        return names::NONE;
+        return number::NONE;
     }
     lifecycle::notice_child();
     let text = &text[..text.len().min(dlio_schemas::native::names::NAME_MAX)];
