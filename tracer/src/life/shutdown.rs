@@ -152,11 +152,12 @@ fn stop_threads() -> bool {
     }
     // SAFETY: states of the list are equipped, and sealed before they are closed.
     unsafe {
-        if !thread_state::all().all(|thread| Thread::seal(thread)) {
+        let me = own_id();
+        if !thread_state::all().all(|thread| Thread::seal(thread, me)) {
             return false;
         }
         // Where the only thread that ever recorded is the caller, nobody else is just taking a slot.
-        let alone = thread_state::all().all(|thread| Thread::tid(thread) == own_id());
+        let alone = thread_state::all().all(|thread| Thread::tid(thread) == me);
         loop {
             if !alone {
                 sys::barrier_for_all();

@@ -41,7 +41,7 @@ impl Thread {
     pub unsafe fn drain(this: *mut Thread) -> bool {
         // SAFETY: `encoding` makes this the only one at work on the halves.
         unsafe {
-            match Thread::take_encoding(this) {
+            match Thread::take_encoding(this, own_id()) {
                 Taken::Mine => {
                     empty_all(this);
                     (*this).encoding.store(0, Release);

@@ -9,7 +9,6 @@ use dlio_schemas::native::ring::{HALF_SEALED, SEGMENT_HEADER, Shape, segment};
 use crate::kernel::sys;
 use crate::thread::chunk::Chunk;
 use crate::thread::codec::BlockMaker;
-use crate::thread::local::own_id;
 use crate::thread::slots::Half;
 
 /// A thread's recording state, in memory that a forked child finds zeroed. Outlives its thread: the next thread takes it.
@@ -225,13 +224,12 @@ impl Thread {
         unsafe { (&raw mut (*this).half).write_volatile(std::ptr::null_mut()) }
     }
 
-    /// Waits for a thread that is encoding right now.
+    /// Waits for a thread that is encoding right now. `me` is the calling thread's number.
     ///
     /// # Safety
     /// `this` is equipped.
-    pub unsafe fn take_encoding(this: *mut Thread) -> Taken {
+    pub unsafe fn take_encoding(this: *mut Thread, me: u32) -> Taken {
         const PATIENCE: u32 = 1000;
-        let me = own_id();
         let mut waited = 0u32;
         // SAFETY: the caller's state is equipped.
         let encoding = unsafe { &(*this).encoding };
@@ -252,14 +250,14 @@ impl Thread {
     }
 
     /// First step of closing: nobody else encodes, and no slot is given out any more. `false` if this call interrupted an
-    /// encoding.
+    /// encoding. `me` is the calling thread's number.
     ///
     /// # Safety
     /// `this` is equipped.
-    pub unsafe fn seal(this: *mut Thread) -> bool {
+    pub unsafe fn seal(this: *mut Thread, me: u32) -> bool {
         // SAFETY: by the contract above; all halves are mapped.
         unsafe {
-            if !matches!(Thread::take_encoding(this), Taken::Mine) {
+            if !matches!(Thread::take_encoding(this, me), Taken::Mine) {
                 return false;
             }
             Thread::seal_again(this);
