@@ -52,5 +52,5 @@ fn say_where(fault: &std::panic::PanicHookInfo) {
 /// The table in which span APIs of any language find this process's engine: see `dlio_tracer::table`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
-    &raw const dlio_tracer::table::OWN
+    &raw const dlio_tracer::spans::own::OWN
 }

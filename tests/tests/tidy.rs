@@ -200,6 +200,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/spans/app.rs",
     "tracer/src/spans/engine_lookup.rs",
     "tracer/src/spans/io.rs",
+    "tracer/src/spans/own.rs",
     "tracer/src/spans/span.rs",
     "tracer/src/spans/table.rs",
     "tracer/src/thread/chunk.rs",

@@ -10,8 +10,11 @@
 //! ```
 
 use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use crate::spans::table::{OWN, Table, VERSION};
+use crate::spans::own::OWN;
+use crate::spans::table::{SYMBOL, Table, VERSION};
 
 const NAME: &[u8; 8] = b"dlio\0\0\0\0";
 /// Three numbers and the name come before the distance.
@@ -37,11 +40,38 @@ std::arch::global_asm!(
     version = const VERSION,
 );
 
+static FOUND: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The engine of this process.
+#[inline(always)]
+pub fn get() -> &'static Table {
+    let found = FOUND.load(Acquire);
+    // SAFETY: tables are statics.
+    if found.is_null() { find() } else { unsafe { &*found } }
+}
+
+#[cold]
+fn find() -> &'static Table {
+    // SAFETY: a terminated name; what is exported under it is a function of this signature.
+    let exported = unsafe {
+        let address = libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr());
+        std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const Table>>(address)
+    };
+    let table = exported.map_or_else(first, |table| table());
+    // SAFETY: a table is a static of the program or library it comes from.
+    let table = unsafe { table.as_ref() }.filter(|table| table.version == VERSION).unwrap_or(&OWN);
+    if table.size as usize >= offset_of!(Table, start) + size_of::<usize>() {
+        (table.start)();
+    }
+    FOUND.store(std::ptr::from_ref(table).cast_mut(), Release);
+    table
+}
+
 /// The table of the first engine in the loader's list; null where there is none, as in a program without a loader.
-pub fn first() -> *const Table {
+fn first() -> *const Table {
     let mut found: *const Table = std::ptr::null();
     // SAFETY: the callback gets what is passed here, and no object goes while the list is walked.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut found).cast()) };
     found
 }
 
@@ -49,7 +79,7 @@ pub fn first() -> *const Table {
 ///
 /// # Safety
 /// The loader calls it, with an object that is mapped and a place for what is found.
-unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+unsafe extern "C" fn visit_object(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader describes an object that is mapped; its segments of notes are readable.
     unsafe {
         let headers = std::slice::from_raw_parts((*object).dlpi_phdr, (*object).dlpi_phnum as usize);
@@ -88,17 +118,6 @@ unsafe fn note_in(mut notes: &[u8]) -> Option<*const Table> {
         notes = notes.get(12 + name + content..)?;
     }
     None
-}
-
-/// Keeps the program or library this engine is part of from being unloaded: others in the process may have chosen it.
-pub fn stay() {
-    // SAFETY: asks the loader for the object that holds a static of ours, and for a handle to it, which is never given back.
-    unsafe {
-        let mut object: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr((&raw const OWN).cast(), &mut object) != 0 && !object.dli_fname.is_null() {
-            libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,12 +16,12 @@
 use dlio_schemas::ops::Op;
 
 use crate::spans::app::LibraryIo;
+use crate::spans::engine_lookup;
 use crate::spans::span::{Value, pairs};
-use crate::spans::table;
 
 /// A moment on the clock of [`Io`]; zero while nothing is recorded, and what began at zero is not.
 pub fn now() -> u64 {
-    table::get().io().map_or(0, |table| (table.now)())
+    engine_lookup::get().io().map_or(0, |table| (table.now)())
 }
 
 /// What was done.
@@ -50,7 +50,7 @@ impl<'a> Io<'a> {
 
     /// Records it.
     pub fn done(&self, meta: &[(&str, Value)]) {
-        let Some(table) = table::get().io().filter(|_| self.start != 0) else { return };
+        let Some(table) = engine_lookup::get().io().filter(|_| self.start != 0) else { return };
         let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let io = LibraryIo {
             op: self.op.0 as u32,

@@ -18,7 +18,8 @@ use dlio_schemas::native::names::NameKind;
 use dlio_schemas::record::{MetaKind, STEP_NONE, pack_steps, unpack_steps};
 
 use crate::spans::app::{Meta, NO_STEPS, OpenSpan};
-use crate::spans::table::{self, Table};
+use crate::spans::engine_lookup;
+use crate::spans::table::Table;
 
 /// A string of one place in the source, numbered at its first use and again when numbers have changed.
 pub struct Name {
@@ -71,7 +72,7 @@ impl Site {
     /// Begins a span of this thread.
     #[inline(always)]
     pub fn begin(&self) -> Span {
-        let table = table::get();
+        let table = engine_lookup::get();
         if !is_on(table) {
             return Span { open: OpenSpan::NONE, meta: Vec::new() };
         }
@@ -80,7 +81,7 @@ impl Site {
 
     /// Marks a moment.
     pub fn instant(&self, meta: &[(&str, Value)]) {
-        let table = table::get();
+        let table = engine_lookup::get();
         if is_on(table) {
             mark_as(table, self.name.number(table), self.category.number(table), meta);
         }
@@ -88,7 +89,7 @@ impl Site {
 
     /// Notes the value of something that changes over time.
     pub fn counter(&self, value: f64) {
-        let table = table::get();
+        let table = engine_lookup::get();
         if is_on(table) {
             // SAFETY: plain numbers.
             unsafe { (table.counter)(self.name.number(table), self.category.number(table), value) };
@@ -104,12 +105,12 @@ fn is_on(table: &Table) -> bool {
 
 /// True if spans of this process are recorded.
 pub fn is_recorded() -> bool {
-    is_on(table::get())
+    is_on(engine_lookup::get())
 }
 
 /// Marks a moment whose name is only known now.
 pub fn mark(name: &str, category: &str, meta: &[(&str, Value)]) {
-    let table = table::get();
+    let table = engine_lookup::get();
     if is_on(table) {
         mark_as(table, intern(table, NameKind::Span, name), intern(table, NameKind::Category, category), meta);
     }
@@ -139,7 +140,7 @@ pub struct Span {
 impl Span {
     /// A span whose name is only known now. [`crate::span!`] is cheaper where it is known before.
     pub fn begin(name: &str, category: &str) -> Span {
-        let table = table::get();
+        let table = engine_lookup::get();
         if !is_on(table) {
             return Span { open: OpenSpan::NONE, meta: Vec::new() };
         }
@@ -162,7 +163,7 @@ impl Span {
             if steps != self.open.steps {
                 self.open.steps = steps;
                 // SAFETY: a span that is open.
-                unsafe { (table::get().update)(&self.open) };
+                unsafe { (engine_lookup::get().update)(&self.open) };
             }
         }
     }
@@ -173,7 +174,7 @@ impl Span {
             ("epoch", Value::Int(value)) => *steps = pack_steps(narrow(*value), step),
             ("step", Value::Int(value)) => *steps = pack_steps(epoch, narrow(*value)),
             _ => {
-                let table = table::get();
+                let table = engine_lookup::get();
                 let key = intern(table, NameKind::Text, key);
                 self.meta.push(match value {
                     Value::Int(value) => Meta::new(key, MetaKind::Int, value),
@@ -195,7 +196,7 @@ impl Drop for Span {
     fn drop(&mut self) {
         if self.open.is_open() {
             // SAFETY: a span that is open, and a list with its length.
-            unsafe { (table::get().end)(&mut self.open, self.meta.as_ptr(), self.meta.len()) };
+            unsafe { (engine_lookup::get().end)(&mut self.open, self.meta.as_ptr(), self.meta.len()) };
         }
     }
 }
@@ -238,7 +239,7 @@ impl From<String> for Value {
 pub fn describe_process(key: &str, value: impl ToString) {
     let value = value.to_string();
     // SAFETY: strings with their lengths.
-    unsafe { (table::get().describe)(key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
+    unsafe { (engine_lookup::get().describe)(key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
 }
 
 /// Begins a span that lasts until the value is dropped: `span!("name", cat = "data", key = value, ...)`.
