@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
-use crate::kernel::sys;
+use crate::kernel::{hash, sys};
 
 /// Places of the tables, one after another as they fill: a process that meets few names touches little memory. The largest
 /// is 144 KiB.
@@ -55,9 +55,18 @@ static IS_GROWING: AtomicBool = AtomicBool::new(false);
 /// The place of a full set that is taken next.
 static TURN: AtomicU32 = AtomicU32::new(0);
 
+/// Differs from image to image: what was remembered in one is not found in the next.
+static SALT: AtomicU64 = AtomicU64::new(0);
+
+#[inline(always)]
+fn salted(hash: u64) -> u64 {
+    hash ^ SALT.load(Relaxed)
+}
+
 /// The number a hash was given, if it is remembered.
 #[inline]
 pub fn find(hash: u64) -> Option<u32> {
+    let hash = salted(hash);
     let table = table();
     let (set, places, tag) = (table.set(hash), table.places(hash), tag_of(hash));
     for (way, place) in set.0.iter().zip(places) {
@@ -72,8 +81,9 @@ pub fn find(hash: u64) -> Option<u32> {
     None
 }
 
-/// Remembers a number.
+/// Remembers `id` under a hash.
 pub fn remember(hash: u64, id: u32) {
+    let hash = salted(hash);
     let table = table();
     // Not exact where threads meet, and need not be.
     let count = table.head().count.load(Relaxed).wrapping_add(1);
@@ -179,8 +189,9 @@ fn grow(old: Table) {
     IS_GROWING.store(false, Release);
 }
 
-/// Numbers given so far mean nothing any more; who asks asks by other hashes.
+/// Forgets all numbers: the image is gone, and they with it.
 pub fn forget() {
+    SALT.store(hash::of(&[], SALT.load(Relaxed) + 1), Relaxed);
     table().head().count.store(0, Relaxed);
     IS_GROWING.store(false, Relaxed);
 }
@@ -190,7 +201,7 @@ mod tests {
     use super::*;
 
     fn hash(number: u64) -> u64 {
-        crate::kernel::hash::of(&number.to_le_bytes(), 7)
+        hash::of(&number.to_le_bytes(), 7)
     }
 
     #[test]

@@ -8,11 +8,10 @@
 //! The strings themselves go into a chunk of the thread's segment in the ring file (see [`crate::thread::chunk`]); a full chunk
 //! becomes a block of the `.dlt`.
 
-use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
+use std::sync::atomic::{Ordering::*, compiler_fence};
 
 use dlio_schemas::native::names::{NAME_MAX, NameKind};
 
-use crate::kernel::hash;
 use crate::known::name_cache;
 use crate::known::number::NONE;
 use crate::recording::ring;
@@ -24,35 +23,16 @@ use crate::trace::{header_page, tally};
 /// A process that opens much and reads little still notes the time now and then, in names.
 const ANCHOR_EVERY: u32 = 64;
 
-/// Differs from image to image: what was remembered in one is not found in the next.
-static SALT: AtomicU64 = AtomicU64::new(0);
-
-/// The number a hash was given, if it is remembered.
-#[inline]
-pub fn find(hash: u64) -> Option<u32> {
-    name_cache::find(salted(hash))
-}
-
-#[inline(always)]
-fn salted(hash: u64) -> u64 {
-    hash ^ SALT.load(Relaxed)
-}
-
-/// Remembers `id` under a hash.
-pub fn remember(hash: u64, id: u32) {
-    name_cache::remember(salted(hash), id);
-}
-
 /// The number of a string, given now if it is new. [`NONE`] where there is no room or no trace.
 pub fn intern(kind: NameKind, text: &[u8], hash: u64) -> u32 {
-    find(hash).unwrap_or_else(|| add(kind, text, hash))
+    name_cache::find(hash).unwrap_or_else(|| add(kind, text, hash))
 }
 
 /// A number for a string that was looked for and not found.
 pub fn add(kind: NameKind, text: &[u8], hash: u64) -> u32 {
     let id = give(kind, &text[..text.len().min(NAME_MAX)]);
     if id != NONE {
-        remember(hash, id);
+        name_cache::remember(hash, id);
     }
     id
 }
@@ -118,11 +98,3 @@ unsafe fn has_ring(line: *const Local) -> bool {
 /// The end of a chunk is for signal handlers that interrupt the adding of a name: they cannot turn the chunk over. Enough
 /// for a path or two; what is longer, or more, is counted as lost where it comes in those nanoseconds.
 const FOR_HANDLERS: Kept = Kept { room: 192, ids: 4 };
-
-/// The image is gone; its numbers with it.
-pub fn forget() {
-    SALT.store(hash::of(&[], SALT.load(Relaxed) + 1), Relaxed);
-    name_cache::forget();
-    // SAFETY: the line is this thread's own.
-    unsafe { (*local()).naming = 0 };
-}

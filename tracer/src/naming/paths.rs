@@ -11,7 +11,7 @@ use dlio_schemas::native::names::{NameKind, URING};
 
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
 use crate::kernel::{hash, sys};
-use crate::known::{descriptors, folders, number};
+use crate::known::{descriptors, folders, name_cache, number};
 use crate::naming::names;
 use crate::process::config;
 use crate::thread::stack;
@@ -56,11 +56,11 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     }
     if text[0] == b'/' {
         let hash = hash::of(text, ABSOLUTE);
-        return names::find(hash).unwrap_or_else(|| new_absolute(text, hash));
+        return name_cache::find(hash).unwrap_or_else(|| new_absolute(text, hash));
     }
     let folder = folders::known(dir);
     let hash = hash::of(text, folder);
-    match names::find(hash) {
+    match name_cache::find(hash) {
         Some(id) if folder != number::UNKNOWN => id,
         _ => new_relative(dir, text),
     }
@@ -154,7 +154,7 @@ fn new_name(path: &[u8], hash: u64) -> u32 {
     let is_unknown = path.starts_with(UNKNOWN_FOLDER);
     let left_out = if is_unknown { leaves_out_unknown(path) } else { config::get().filter().leaves_out(path) };
     if left_out {
-        names::remember(hash, number::FILTERED);
+        name_cache::remember(hash, number::FILTERED);
         return number::FILTERED;
     }
     names::add(NameKind::Path, path, hash)
@@ -197,9 +197,9 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     let is_below = above > 0 && named == above && !below.is_empty();
     let (better, seed) = if is_below { (below, folder) } else { (whole, ABSOLUTE) };
     let hash = hash::of(better, seed);
-    let id = names::find(hash).unwrap_or_else(|| new_name(whole, hash));
+    let id = name_cache::find(hash).unwrap_or_else(|| new_name(whole, hash));
     if better != text && id != number::NONE && !whole.starts_with(b"/dev/std") {
-        names::remember(hash::of(text, folder), id);
+        name_cache::remember(hash::of(text, folder), id);
     }
     id
 }
@@ -211,7 +211,7 @@ fn parse(number: &[u8]) -> Option<i32> {
 /// The number of an absolute path or a URL, or [`number::FILTERED`].
 fn intern_path(path: &[u8]) -> u32 {
     let hash = hash::of(path, ABSOLUTE);
-    names::find(hash).unwrap_or_else(|| new_name(path, hash))
+    name_cache::find(hash).unwrap_or_else(|| new_name(path, hash))
 }
 
 /// The path of a folder a relative path starts from, and its hash.

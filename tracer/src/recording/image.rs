@@ -16,10 +16,11 @@ use dlio_schemas::native::ring::{self, Shape, header};
 use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, single_thread_atomics, sys, thread_end};
-use crate::known::{descriptors, folders, mappings};
+use crate::known::{descriptors, folders, mappings, name_cache};
 use crate::life::lifecycle;
 use crate::process::{config, process_info};
-use crate::thread::local::{self, own_id};
+use crate::recording::signal_queue;
+use crate::thread::local::{self, local, own_id};
 use crate::thread::thread_state::{self, Thread};
 use crate::thread::{reserved_fds, stack, thread_names};
 use crate::trace::files::{LOCK, paths_to_write};
@@ -418,8 +419,10 @@ fn forget_threads() {
     IDLE.store(std::ptr::null_mut(), Relaxed);
     write_errors::forget();
     PAUSED_UNTIL.store(0, Relaxed);
-    crate::naming::names::forget();
-    crate::recording::signal_queue::forget();
+    name_cache::forget();
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).naming = 0 };
+    signal_queue::forget();
     tally::forget();
     thread_names::forget();
 }
