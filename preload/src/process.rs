@@ -13,7 +13,7 @@ use dlio_tracer::life::finish::Ending;
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::recording::image;
+use dlio_tracer::recording::{image, phase};
 use dlio_tracer::thread::reserved_fds;
 use dlio_tracer::trace::sigbus;
 use libc::{FILE, pid_t};
@@ -197,7 +197,7 @@ macro_rules! holding {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $of),*) -> c_int {
             real!(next: $name($($of),*) -> c_int);
-            if !lifecycle::is_passing() {
+            if !phase::is_passing() {
                 processes::$loses();
             }
             // SAFETY: the arguments go on as they came.
@@ -638,7 +638,7 @@ unsafe fn exec(
         let mut room = [0; processes::BORN_MAX];
         let born = if lifecycle::borrows_memory() { None } else { Some(processes::born(&mut room)) };
         let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
-        lifecycle::exec_failed();
+        phase::exec_failed();
         result
     }
 }
@@ -748,7 +748,7 @@ crate::variadic! {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exit(status: c_int) -> ! {
-    lifecycle::let_another_end();
+    phase::let_another_end();
     static NEXT: crate::next::Next = crate::next::Next::new("exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };

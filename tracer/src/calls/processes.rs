@@ -14,20 +14,20 @@ use crate::life::programs;
 use crate::naming::paths;
 use crate::process::process_info;
 pub use crate::process::process_info::{BORN_MAX, born};
-use crate::recording::image;
+use crate::recording::{image, phase};
 use crate::thread::stack;
 use crate::trace::trace_dirs;
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
     let began = lifecycle::begin(Layer::Process).map_or(0, |_| clock::ticks());
-    lifecycle::pass(true);
+    phase::pass(true);
     began
 }
 
 /// Back in the parent, whose child has become another program or is gone. Returns what the caller of vfork gets.
 pub fn after_vfork(result: i64, began: u64) -> i32 {
-    lifecycle::pass(false);
+    phase::pass(false);
     descriptors::shared_with_child();
     if began != 0 {
         Call::since(began).end().record(Op::VFORK, crate::known::number::NONE, -1, (0, true), 0, result);
@@ -50,14 +50,14 @@ pub fn before_shared(waits: bool) {
         stack::with_room(image::ensure);
     }
     if waits {
-        lifecycle::pass(true);
+        phase::pass(true);
     }
 }
 
 /// Back in the parent.
 pub fn after_shared(waits: bool) {
     if waits {
-        lifecycle::pass(false);
+        phase::pass(false);
     }
     descriptors::shared_with_child();
 }
@@ -132,7 +132,7 @@ impl Confines {
         }
         let result = call();
         if self == Confines::Calls && failed(result) {
-            lifecycle::strict_failed();
+            phase::strict_failed();
         }
         result
     }

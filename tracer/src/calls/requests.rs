@@ -13,7 +13,7 @@ use dlio_schemas::ops::Op;
 use crate::kernel::{clock, sys};
 use crate::known::{descriptors, number};
 use crate::life::lifecycle::Done;
-use crate::recording::image;
+use crate::recording::wiped_page;
 use crate::trace::{header_page, write_errors};
 
 /// A request as the kernel reads it.
@@ -186,7 +186,7 @@ unsafe fn note(context: usize, address: *const Request) {
     note.ops.store((op.0 as u32) << 16 | submission.0 as u32, Relaxed);
     note.fd.store(request.fd, Relaxed);
     note.file.store(descriptors::file(request.fd), Relaxed);
-    note.generation.store(image::generation(), Relaxed);
+    note.generation.store(wiped_page::generation(), Relaxed);
     note.start.store(clock::ticks(), Relaxed);
     note.key.store(key, Release);
 }
@@ -228,7 +228,7 @@ impl Note {
             return;
         }
         let fd = self.fd.load(Relaxed);
-        let is_current = self.generation.load(Relaxed) == image::generation();
+        let is_current = self.generation.load(Relaxed) == wiped_page::generation();
         let file = if is_current { self.file.load(Relaxed) } else { descriptors::file(fd) };
         done.record(Op(op), file, fd, (self.at.load(Relaxed), true), self.size.load(Relaxed), result);
     }

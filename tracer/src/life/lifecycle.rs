@@ -1,6 +1,6 @@
 //! The life of the tracer in a process: start, fork, exec, end; and the question every hook asks first.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use dlio_schemas::native::fields::decimal;
 use dlio_schemas::ops::Layer;
@@ -13,35 +13,13 @@ use crate::life::finish::Ending;
 use crate::life::{environment, finish};
 use crate::ops::Op;
 use crate::process::{config, process_info};
-use crate::recording::{image, ring};
-use crate::thread::local::{self, forget_own_id, local, own_id};
+use crate::recording::{image, phase, ring, wiped_page};
+use crate::thread::local::{self, forget_own_id, local};
 use crate::thread::stack;
 use crate::trace::{header_page, spool};
 
-/// Bit of the mode, beside one for each layer in the order of [`Layer::ALL`]: that has been decided.
-const STARTED: u32 = 1 << 31;
-/// The mode while the image is being closed and afterwards: calls wait, see [`await_end`]. Like zero it is less than
-/// [`STARTED`], so that one comparison tells both from all others.
-const CLOSED: u32 = 1 << 30;
-
-/// The mode once more: a forked child finds the one that every hook asks for zeroed, however it was forked.
-static MODE: AtomicU32 = AtomicU32::new(0);
+/// Set by the first thread that starts the engine.
 static STARTING: AtomicBool = AtomicBool::new(false);
-/// Zero, or the thread that closes the image just now, or [`ENDED`].
-static ENDING: AtomicU32 = AtomicU32::new(0);
-const ENDED: u32 = u32::MAX;
-/// The thread that closes the image or has closed it.
-static ENDER: AtomicU32 = AtomicU32::new(0);
-/// True if the process lives on long after its image was closed: nobody waits for its end any more.
-static OVERDUE: AtomicBool = AtomicBool::new(false);
-
-/// How long after its image was closed a process is gone at the latest. Only a thread that waits with a lock which the
-/// exit needs can make it last longer.
-const END_LASTS_NS: u64 = 1_000_000_000;
-/// The mode before the image was closed.
-static BEFORE_END: AtomicU32 = AtomicU32::new(0);
-/// The same while the image is closed for an exec that has not succeeded yet; else zero.
-static BEFORE_EXEC: AtomicU32 = AtomicU32::new(0);
 
 /// A traced call that has begun.
 #[derive(Clone, Copy)]
@@ -59,7 +37,7 @@ pub struct Done {
 /// Asked by every hook before the real call: `None` means "only pass it on".
 #[inline(always)]
 pub fn begin(layer: Layer) -> Option<Call> {
-    let mode = image::mode().load(Relaxed);
+    let mode = phase::mode();
     // SAFETY: the line is this thread's own.
     if mode & 1 << layer as u32 == 0 || unsafe { (*local()).passing } != 0 {
         return begin_oddly(layer, mode);
@@ -70,14 +48,14 @@ pub fn begin(layer: Layer) -> Option<Call> {
 /// A call that is not recorded, or is the first, or comes from a signal handler that runs when vfork is about to return.
 #[cold]
 fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
-    if is_strict() {
+    if phase::is_strict() {
         header_page::count_lost((mode & 1 << layer as u32 != 0) as u64);
         return None;
     }
-    if mode < STARTED {
+    if mode < phase::STARTED {
         return begin_outside(layer, mode);
     }
-    let recorded = mode & 1 << layer as u32 != 0 && !is_passing();
+    let recorded = mode & 1 << layer as u32 != 0 && !phase::is_passing();
     recorded.then(|| Call::now(layer))
 }
 
@@ -86,11 +64,11 @@ fn begin_oddly(layer: Layer, mode: u32) -> Option<Call> {
 #[cold]
 fn begin_outside(layer: Layer, mode: u32) -> Option<Call> {
     match mode {
-        CLOSED => await_end(),
-        _ if is_unannounced() => after_fork_in_child(),
+        phase::CLOSED => phase::await_end(),
+        _ if phase::is_unannounced() => after_fork_in_child(),
         _ => start(),
     }
-    let recorded = image::mode().load(Relaxed) & 1 << layer as u32 != 0 && !is_passing();
+    let recorded = phase::mode() & 1 << layer as u32 != 0 && !phase::is_passing();
     recorded.then(|| Call::now(layer))
 }
 
@@ -256,27 +234,13 @@ fn start_with_room() {
         register();
         SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
     }
-    image::next_generation();
-    set_mode(STARTED | if config.on { config.layers } else { 0 });
-}
-
-/// Span APIs look at a switch of their own. It stays as it is while the image is closed, so that spans wait as calls do.
-fn set_mode(mode: u32) -> u32 {
-    if mode != CLOSED {
-        SWITCHES.app.store(mode & 1 << Layer::App as u32, Release);
-    }
-    MODE.store(mode, Release);
-    image::mode().swap(mode, AcqRel)
-}
-
-/// True in a child that was forked past the C library (`syscall(SYS_clone, ...)`, `_Fork`), until it is noticed.
-fn is_unannounced() -> bool {
-    image::mode().load(Relaxed) == 0 && MODE.load(Relaxed) != 0
+    wiped_page::next_generation();
+    phase::start(if config.on { config.layers } else { 0 });
 }
 
 /// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
 pub fn notice_child() {
-    if is_unannounced() {
+    if phase::is_unannounced() {
         after_fork_in_child();
     }
 }
@@ -294,33 +258,28 @@ pub fn before_thread() {
 /// True if a layer is recorded. Never starts the engine.
 #[inline(always)]
 pub fn records(layer: Layer) -> bool {
-    let mode = image::mode().load(Relaxed);
-    (mode & 1 << layer as u32 != 0 || mode < STARTED && records_again(layer, mode)) && !is_strict()
+    let mode = phase::mode();
+    (mode & 1 << layer as u32 != 0 || mode < phase::STARTED && records_again(layer, mode)) && !phase::is_strict()
 }
 
 /// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
 #[cold]
 fn records_again(layer: Layer, mode: u32) -> bool {
-    if mode == CLOSED {
-        await_end()
+    if mode == phase::CLOSED {
+        phase::await_end()
     } else {
         notice_child()
     }
-    image::mode().load(Relaxed) & 1 << layer as u32 != 0
+    phase::mode() & 1 << layer as u32 != 0
 }
 
 /// True if any layer is recorded. Never starts the engine.
 pub fn records_anything() -> bool {
-    if is_strict() {
+    if phase::is_strict() {
         return false;
     }
     notice_child();
-    MODE.load(Relaxed) & !(STARTED | CLOSED) != 0
-}
-
-/// The switch of spans, for span APIs.
-pub const fn app_switch() -> *const AtomicU32 {
-    &raw const SWITCHES.app
+    phase::is_recording()
 }
 
 /// Needs a rate at once, which a process without a shortest duration never has to measure.
@@ -344,7 +303,7 @@ fn register() {
         end(Ending::Exit(status));
     }
     extern "C" fn thread_ends(_: *mut libc::c_void) {
-        if !is_strict() {
+        if !phase::is_strict() {
             ring::end_thread();
         }
     }
@@ -371,12 +330,6 @@ pub unsafe fn on_fork(child: extern "C" fn()) {
     unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
 }
 
-/// Something makes tracing impossible: one sentence, and the program runs on untraced.
-pub fn give_up(parts: &[&[u8]]) {
-    set_mode(STARTED);
-    sys::say(parts);
-}
-
 /// The child of a fork starts an image of its own at its first event.
 pub extern "C" fn after_fork_in_child() {
     let line = local();
@@ -389,11 +342,7 @@ pub extern "C" fn after_fork_in_child() {
         (*line).inside = 0;
     }
     forget_own_id();
-    ENDING.store(0, Relaxed);
-    OVERDUE.store(false, Relaxed);
-    BEFORE_EXEC.store(0, Relaxed);
-    // Another thread of the parent may have closed its image while this one was forking.
-    set_mode(if is_closed() { BEFORE_END.load(Relaxed) } else { MODE.load(Relaxed) });
+    phase::after_fork_in_child();
     process_info::note_fork();
     image::forget();
     folders::after_fork_in_child();
@@ -408,139 +357,28 @@ pub extern "C" fn after_fork_in_child() {
 /// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
 /// what was asked for would be time in which they did more, and none of it would be in the trace.
 pub fn end(ending: Ending) {
-    if borrows_memory() || !begin_end() {
+    if borrows_memory() || !phase::begin_end() {
         return;
     }
-    let mode = MODE.load(Relaxed);
-    if mode & !STARTED != 0 {
-        BEFORE_END.store(mode, Relaxed);
-        set_mode(CLOSED);
-        // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
-        if finish::is_needed() {
-            stack::with_some_room(|| finish::finish(ending));
-            image::forget();
-            descriptors::forget_files();
-            mappings::forget_files();
-        }
+    let before = phase::close();
+    // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
+    if before.records() && finish::is_needed() {
+        stack::with_some_room(|| finish::finish(ending));
+        image::forget();
+        descriptors::forget_files();
+        mappings::forget_files();
     }
     match ending {
-        Ending::Exit(_) => ENDING.store(ENDED, Release),
+        Ending::Exit(_) => phase::end(),
         // Other threads wait on until the kernel takes them away, or the program that was to be executed could not be.
-        Ending::Exec => BEFORE_EXEC.store(mode, Release),
-        Ending::Detach => resume(mode),
+        Ending::Exec => phase::end_for_exec(before),
+        Ending::Detach => phase::resume(before),
     }
-}
-
-/// The exec this thread has closed the image for has failed: the program goes on, and so do we.
-pub fn exec_failed() {
-    if BEFORE_EXEC.load(Acquire) != 0 && ENDING.load(Acquire) == own_id() {
-        resume(BEFORE_EXEC.swap(0, AcqRel));
-    }
-}
-
-fn resume(mode: u32) {
-    set_mode(mode);
-    ENDING.store(0, Release);
-    sys::wake_all(&ENDING);
-}
-
-/// Waits while another thread closes the image, and until the process has ended or become another program. Returns where
-/// the image was not closed for good, or where that thread itself asks.
-#[cold]
-pub fn await_end() {
-    let me = sys::thread_id();
-    let mut late_at = 0;
-    loop {
-        let (state, ender) = (ENDING.load(Acquire), ENDER.load(Acquire));
-        // A process made by the kernel's call alone has this memory and not that thread.
-        if state == 0 || ender == me || OVERDUE.load(Relaxed) || is_passing() || !sys::thread_exists(ender) {
-            return;
-        }
-        if state == ENDED || BEFORE_EXEC.load(Acquire) != 0 {
-            let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
-            late_at = if late_at == 0 { now + END_LASTS_NS } else { late_at };
-            if now > late_at {
-                OVERDUE.store(true, Relaxed);
-                return;
-            }
-        }
-        sys::wait_on(&ENDING, state, END_LASTS_NS / 10);
-    }
-}
-
-/// True if calls of this thread wait for the end.
-pub fn is_closed() -> bool {
-    MODE.load(Acquire) == CLOSED
-}
-
-/// True if it is this thread's task to close the image.
-fn begin_end() -> bool {
-    let me = own_id();
-    while ENDING.compare_exchange(0, me, AcqRel, Acquire).is_err() {
-        if !another_is_ending(me) {
-            return false;
-        }
-        sys::yield_now();
-    }
-    ENDER.store(me, Release);
-    true
-}
-
-/// Another thread closes the image just now; the caller is about to take the process away from under it, and waits.
-pub fn let_another_end() {
-    let me = if ENDING.load(Acquire) == 0 { 0 } else { own_id() };
-    while another_is_ending(me) {
-        sys::yield_now();
-    }
-}
-
-fn another_is_ending(me: u32) -> bool {
-    let owner = ENDING.load(Acquire);
-    ![0, ENDED, me].contains(&owner) && sys::thread_exists(owner)
-}
-
-/// True if the image is being closed, or has been for good.
-pub fn is_ending() -> bool {
-    ENDING.load(Acquire) != 0
-}
-
-/// Between vfork and the child's exec this thread's calls are the child's: they are passed on and leave no trace. Who
-/// comes back says so, and only the process that left: its child may vfork too.
-pub fn pass(passing: bool) {
-    let me = sys::process_id();
-    let line = local();
-    // SAFETY: the line is this thread's own.
-    unsafe {
-        match passing {
-            true if !is_passing() => (*line).passing = me,
-            false if (*line).passing == me => (*line).passing = 0,
-            _ => {}
-        }
-    }
-}
-
-/// True if this is a vfork child, on the memory and in the name of a thread of its parent. That thread itself runs again
-/// only when the child is gone.
-pub fn is_passing() -> bool {
-    // SAFETY: the line is this thread's own.
-    let left = unsafe { (*local()).passing };
-    left != 0 && (left == STRICT || left != sys::process_id())
-}
-
-/// In the place of who left by vfork: the thread may read, write and end, and be killed for any other call of the kernel's
-/// (strict seccomp). It may not read the TSC either. What it does from then on is counted as lost, without any call.
-const STRICT: i32 = i32::MIN;
-
-/// True if this thread may call nothing of the kernel's.
-#[inline(always)]
-pub fn is_strict() -> bool {
-    // SAFETY: the line is this thread's own.
-    unsafe { (*local()).passing == STRICT }
 }
 
 /// This thread is about to confine itself to reading and writing.
 pub fn before_strict() {
-    if is_passing() {
+    if phase::is_passing() {
         return;
     }
     if records_anything() {
@@ -548,20 +386,11 @@ pub fn before_strict() {
         stack::with_room(image::ensure);
         header_page::refresh_anchor();
     }
-    // SAFETY: the line is this thread's own.
-    unsafe { (*local()).passing = STRICT };
-}
-
-/// It could not.
-pub fn strict_failed() {
-    if is_strict() {
-        // SAFETY: as above.
-        unsafe { (*local()).passing = 0 };
-    }
+    phase::confine();
 }
 
 /// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,
 /// or of a clone that shares memory. The image of a child with memory of its own is on pages that the kernel has wiped.
 pub fn borrows_memory() -> bool {
-    is_passing() || image::is_anothers()
+    phase::is_passing() || image::is_anothers()
 }

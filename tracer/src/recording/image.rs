@@ -3,9 +3,7 @@
 //! Nothing exists until the first event. Its files are in [`crate::trace::ring_file`] and [`crate::trace::blocks`], its end in
 //! [`crate::life::shutdown`].
 
-use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use dlio_schemas::clock::Anchor;
@@ -17,9 +15,8 @@ use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, single_thread_atomics, sys, thread_end};
 use crate::known::{descriptors, folders, mappings, name_cache};
-use crate::life::lifecycle;
 use crate::process::{config, process_info};
-use crate::recording::signal_queue;
+use crate::recording::{phase, signal_queue, wiped_page};
 use crate::thread::local::{self, local, own_id};
 use crate::thread::thread_state::{self, Thread};
 use crate::thread::{reserved_fds, stack, thread_names};
@@ -27,40 +24,12 @@ use crate::trace::files::{LOCK, paths_to_write};
 use crate::trace::ring_file::FIRST_PART;
 use crate::trace::{blocks, header_page, ring_file, tally, trace_dirs, write_errors};
 
-/// A page that a forked child finds zeroed: where the ring's header page is, the switches by which a child that nobody announced
-/// notices that it is one, and the state of the first thread, most often the only one. It is there without a system call, but
-/// for the one that has it wiped.
-#[repr(C, align(4096))]
-struct Wiped {
-    ring: AtomicPtr<u8>,
-    /// What every hook looks at first: see [`lifecycle::begin`].
-    mode: AtomicU32,
-    generation: AtomicU32,
-    thread_is_taken: AtomicBool,
-    thread: UnsafeCell<MaybeUninit<Thread>>,
-}
-
-// SAFETY: the state is used by whoever has taken it, under the rules for all of them.
-unsafe impl Sync for Wiped {}
-
-crate::large! {
-    static WIPED: Wiped = Wiped {
-        ring: AtomicPtr::new(std::ptr::null_mut()),
-        mode: AtomicU32::new(0),
-        generation: AtomicU32::new(0),
-        thread_is_taken: AtomicBool::new(false),
-        thread: UnsafeCell::new(MaybeUninit::zeroed()),
-    };
-}
-
 /// The process that made the image.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 /// States of threads of this image without a thread.
 static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 /// Until when nothing is tried again that failed for want of memory, on the kernel's coarse clock.
 static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Counts images: numbers of names hold within one.
-static GENERATIONS: AtomicU32 = AtomicU32::new(0);
 /// The time a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
 const PAUSE_NS: u64 = 100_000_000;
 
@@ -71,13 +40,13 @@ pub fn take_thread() -> *mut Thread {
     let pid = header_page::page().is_null().then(sys::process_id);
     pid.into_iter().for_each(|pid| local::note_process(pid as u32));
     let Some(_held) = LOCK.take() else { return none };
-    if ring_file::is_cut() && !lifecycle::is_ending() && !succeed_cut() {
+    if ring_file::is_cut() && !phase::is_ending() && !succeed_cut() {
         return none;
     }
     // Whoever closes the image has seen all that have a ring before.
     let is_first = header_page::page().is_null();
     let pid = if is_first { pid } else { None };
-    if lifecycle::is_ending() || is_paused() || is_first && !create(pid) {
+    if phase::is_ending() || is_paused() || is_first && !create(pid) {
         return none;
     }
     let idle = IDLE.load(Relaxed);
@@ -110,7 +79,7 @@ pub unsafe fn give_back(thread: *mut Thread) {
     if let Some(_held) = LOCK.take() {
         // SAFETY: under the lock, and the thread that had it has let go.
         unsafe {
-            if (*thread).is_equipped() && !lifecycle::is_ending() {
+            if (*thread).is_equipped() && !phase::is_ending() {
                 (*thread).next_idle = IDLE.load(Relaxed);
                 IDLE.store(thread, Relaxed);
             }
@@ -131,7 +100,7 @@ fn is_paused() -> bool {
 
 /// Makes the ring file, or memory in its place where a file cannot be. `pid` is the process's number, where it is known.
 fn create(pid: Option<i32>) -> bool {
-    if lifecycle::is_ending() {
+    if phase::is_ending() {
         // A call that returned while the process ends on another thread: what it did is nobody's any more.
         return false;
     }
@@ -173,7 +142,7 @@ fn create(pid: Option<i32>) -> bool {
     // SAFETY: it has just been mapped.
     unsafe { ring_file::begin(mapped, in_file) };
     blocks::begin();
-    let published = header_page::publish(mapped, wiped_cell);
+    let published = header_page::publish(mapped, wiped_page::ring_cell);
     header_page::count_early_losses();
     write_errors::show();
     if published && config::get().counts {
@@ -208,20 +177,6 @@ fn mark_at_home(ring: &mut PathBuffer, dlt: &PathBuffer) {
     trace_dirs::make_empty(ring.as_c_str());
 }
 
-/// A page of its own that a forked child finds zeroed, with the first thread's state.
-fn wiped_cell() -> *mut AtomicPtr<u8> {
-    if sys::wipe_on_fork((&raw const WIPED).cast_mut().cast(), size_of::<Wiped>()) {
-        return (&raw const WIPED.ring).cast_mut();
-    }
-    let cell: *mut AtomicPtr<u8> = sys::map_memory(sys::PAGE).cast();
-    if !cell.is_null() {
-        sys::wipe_on_fork(cell.cast(), sys::PAGE);
-        // A state that is not wiped would be its parent's in a forked child.
-        WIPED.thread_is_taken.store(true, Relaxed);
-    }
-    cell
-}
-
 /// Without a folder there is no trace: say so once and leave the program alone.
 fn refuse(folder: &[u8], errno: i32) {
     if write_errors::is_reported_already() {
@@ -233,7 +188,7 @@ fn refuse(folder: &[u8], errno: i32) {
         true => (b"trace folder ", b"DLIO_TRACE_DIR, or -o of dlio trace,"),
         false => (b"folder of rings ", env::SPOOL.as_bytes()),
     };
-    lifecycle::give_up(&[
+    phase::give_up(&[
         b"cannot write to the ",
         what,
         folder,
@@ -265,27 +220,15 @@ fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &Machine) {
     page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&used.to_le_bytes());
 }
 
-/// Zeroed memory for a thread's state, which a forked child finds zeroed again; or null.
-fn thread_memory() -> *mut Thread {
-    if !WIPED.thread_is_taken.swap(true, AcqRel) {
-        return WIPED.thread.get().cast();
-    }
-    let memory = sys::map_memory(Thread::SIZE);
-    if !memory.is_null() {
-        sys::wipe_on_fork(memory, Thread::SIZE);
-    }
-    memory.cast()
-}
-
 fn new_thread() -> *mut Thread {
-    let thread = thread_memory();
+    let thread = wiped_page::thread_memory();
     if thread.is_null() {
         return thread;
     }
     let (shape, segment, number) = ring_file::next_segment();
     if segment.is_null() {
         // The first state stays taken: there is no memory for another one.
-        if thread != WIPED.thread.get().cast() {
+        if !wiped_page::is_first_thread(thread) {
             sys::unmap(thread.cast(), Thread::SIZE);
         }
         return std::ptr::null_mut();
@@ -311,7 +254,7 @@ fn succeed_cut() -> bool {
         if cuts > CUTS_MAX {
             return false;
         }
-        lifecycle::give_up(&[
+        phase::give_up(&[
             b"the ring of this process was cut again and again, ",
             ring,
             b"; it runs untraced from now on",
@@ -320,8 +263,8 @@ fn succeed_cut() -> bool {
     }
     sys::say(&[b"somebody has cut the file ", ring, b"; the events it held are lost, and another file is begun"]);
     thread_state::retire_all();
-    next_generation();
-    header_page::publish(std::ptr::null_mut(), wiped_cell);
+    wiped_page::next_generation();
+    header_page::publish(std::ptr::null_mut(), wiped_page::ring_cell);
     forget_threads();
     descriptors::forget_files();
     mappings::forget_files();
@@ -357,28 +300,6 @@ pub fn ensure() -> bool {
     !header_page::page().is_null() || !is_paused() && create(None)
 }
 
-/// Zero before the engine has started, and again in a child that has not noticed yet that it is one.
-#[inline(always)]
-pub fn mode() -> &'static AtomicU32 {
-    &WIPED.mode
-}
-
-/// The number of this image in the process's life.
-#[inline(always)]
-pub fn generation() -> u32 {
-    WIPED.generation.load(Relaxed)
-}
-
-/// Numbers of names hold for one image more, from one on: zero is never a generation.
-pub fn next_generation() {
-    WIPED.generation.store(GENERATIONS.fetch_add(1, AcqRel) + 1, Release);
-}
-
-/// The counter of [`generation`], for span APIs.
-pub const fn generation_counter() -> *const AtomicU32 {
-    &raw const WIPED.generation
-}
-
 /// Notes a fact about the process that became known while it runs.
 pub fn describe_more(key: &[u8], text: &[u8]) {
     let Ok(key) = std::str::from_utf8(key) else { return };
@@ -406,10 +327,10 @@ pub fn hold() {
 /// have a place in it find that out by themselves.
 pub fn forget() {
     thread_state::retire_all();
-    next_generation();
+    wiped_page::next_generation();
     forget_threads();
     LOCK.reset();
-    header_page::publish(std::ptr::null_mut(), wiped_cell);
+    header_page::publish(std::ptr::null_mut(), wiped_page::ring_cell);
     header_page::forget_early_losses();
 }
 

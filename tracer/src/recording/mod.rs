@@ -7,9 +7,12 @@
 //! signal_queue ---------------+
 //! ```
 //!
-//! Reading order: [`ring`] (one event), [`image`] (made at the first event), [`signal_queue`], [`drain`].
+//! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (made at the first event),
+//! [`wiped_page`] (what a forked child finds zeroed), [`signal_queue`], [`drain`].
 
 pub(crate) mod drain;
 pub mod image;
+pub mod phase;
 pub mod ring;
 pub(crate) mod signal_queue;
+pub(crate) mod wiped_page;

@@ -11,9 +11,8 @@ use dlio_schemas::native::ring::{HALF_SEALED, Shape, segment};
 use dlio_schemas::record::Record;
 
 use crate::kernel::clock;
-use crate::life::lifecycle;
 use crate::recording::drain::{empty, write_names};
-use crate::recording::{image, signal_queue};
+use crate::recording::{image, phase, signal_queue};
 use crate::thread::chunk::Chunk;
 use crate::thread::local::{Local, local, own_id};
 use crate::thread::slots::{Half, fill, take_slot};
@@ -67,7 +66,7 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
         Outcome::Kept => {}
         Outcome::Lost => header_page::count_lost(1),
         Outcome::Closed => {
-            lifecycle::await_end();
+            phase::await_end();
             if !matches!(put_once(&record), Outcome::Kept) {
                 header_page::count_lost(1);
             }
@@ -128,7 +127,7 @@ unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
             turn_over((*line).thread);
         }
     }
-    if lifecycle::is_closed() { Outcome::Closed } else { Outcome::Lost }
+    if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
 }
 
 /// A sealed half has handed out a number that stands for no slot: its count goes back, so that what counts is slots.

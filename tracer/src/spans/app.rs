@@ -11,7 +11,7 @@ use crate::kernel::clock;
 use crate::known::number;
 use crate::life::lifecycle::{self, Done};
 use crate::naming::paths;
-use crate::recording::{image, ring};
+use crate::recording::{phase, ring, wiped_page};
 use crate::thread::local::local;
 use crate::thread::thread_state::Thread;
 use crate::trace::header_page;
@@ -73,7 +73,8 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
     // SAFETY: the line is this thread's own.
     let depth = unsafe { (*line).depth };
     let start = clock::ticks();
-    let span = OpenSpan { start, name, category, steps, generation: image::generation(), depth, line: line as usize };
+    let span =
+        OpenSpan { start, name, category, steps, generation: wiped_page::generation(), depth, line: line as usize };
     // SAFETY: as above.
     unsafe { (*line).depth = depth + 1 };
     with_page(|page| note_open(page, &span));
@@ -83,12 +84,12 @@ pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
 /// Ends a span. One that never began is passed over, one of another thread counted as misuse.
 pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     let span = std::mem::replace(span, OpenSpan::NONE);
-    if span.is_open() && lifecycle::is_strict() {
+    if span.is_open() && phase::is_strict() {
         return header_page::count_lost(1);
     }
-    if !span.is_open() || span.generation != image::generation() {
+    if !span.is_open() || span.generation != wiped_page::generation() {
         return if span.is_open() {
-            lifecycle::await_end()
+            phase::await_end()
         };
     }
     let line = local();

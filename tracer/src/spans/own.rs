@@ -6,7 +6,7 @@ use crate::kernel::hash;
 use crate::known::number;
 use crate::life::lifecycle;
 use crate::naming::names;
-use crate::recording::image;
+use crate::recording::{image, phase, wiped_page};
 use crate::spans::app::{self, LibraryIo, Meta, OpenSpan};
 use crate::spans::table::{Table, VERSION};
 
@@ -14,8 +14,8 @@ use crate::spans::table::{Table, VERSION};
 pub static OWN: Table = Table {
     version: VERSION,
     size: size_of::<Table>() as u32,
-    on: lifecycle::app_switch(),
-    generation: image::generation_counter(),
+    on: phase::app_switch(),
+    generation: wiped_page::generation_counter(),
     intern,
     begin,
     update,
@@ -35,7 +35,7 @@ unsafe extern "C" fn intern(kind: u32, text: *const u8, length: usize) -> u32 {
     let kind = kinds.into_iter().find(|known| *known as u32 == kind).unwrap_or(NameKind::Text);
     // SAFETY: the caller passes a string with its length.
     let text = unsafe { bytes(text, length) };
-    if lifecycle::is_strict() {
+    if phase::is_strict() {
         return number::NONE;
     }
     lifecycle::notice_child();
