@@ -14,8 +14,9 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
+use dlio_tracer::calls::call::{self, Inside};
 use dlio_tracer::calls::meaning::on_file;
-use dlio_tracer::life::lifecycle::{self, Inside};
+use dlio_tracer::life::lifecycle;
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
 use libc::{iovec, mode_t, off_t, size_t, ssize_t};
@@ -137,9 +138,9 @@ macro_rules! patches {
                             ret
                         }
                         Inside::Stream => {
-                            let Some(call) = lifecycle::begin(Layer::Stdio) else { return original($($arg),*) };
+                            let Some(call) = call::begin(Layer::Stdio) else { return original($($arg),*) };
                             let ret = original($($arg),*);
-                            let record: fn(lifecycle::Done, $($of,)* $ret) = $inner;
+                            let record: fn(call::Done, $($of,)* $ret) = $inner;
                             record(call.end(), $($arg,)* ret);
                             ret
                         }
@@ -193,7 +194,7 @@ unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
     let original =
         unsafe { std::mem::transmute::<*mut (), unsafe extern "C" fn(c_int) -> c_int>(way_to(&QUIETLY_CLOSED)) };
     let is_streams = Inside::now() == Inside::Stream && Inside::changes(fd);
-    let call = if is_streams { lifecycle::begin(Layer::Stdio) } else { None };
+    let call = if is_streams { call::begin(Layer::Stdio) } else { None };
     // SAFETY: the argument goes on as it came.
     let ret = unsafe { original(fd) };
     if let Some(call) = call {
@@ -202,11 +203,11 @@ unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
     ret
 }
 
-fn inner(done: lifecycle::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
+fn inner(done: call::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
     on_file(done, op, Inside::file(fd), fd, a, b, ret);
 }
 
-fn inner_open(done: lifecycle::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
+fn inner_open(done: call::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
     // SAFETY: the path the C library was given a moment ago.
     let file = unsafe { paths::of(path) };
     Inside::note_changing(fd, file);

@@ -133,7 +133,7 @@ macro_rules! optional {
             unsafe {
                 let $next = std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address);
                 let layer = dlio_tracer::ops::Layer::Posix;
-                let call = if is_meant { dlio_tracer::life::lifecycle::begin(layer) } else { None };
+                let call = if is_meant { dlio_tracer::calls::call::begin(layer) } else { None };
                 let Some($call) = call else { return $next($($arg),*) };
                 $body
             }

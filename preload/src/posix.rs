@@ -539,7 +539,7 @@ unsafe fn of_dir(dir: *mut DIR) -> c_int {
 
 /// # Safety
 /// `ends` has both ends where `ret` is 0.
-unsafe fn piped(done: dlio_tracer::life::lifecycle::Done, ends: *const c_int, flags: c_int, ret: c_int) {
+unsafe fn piped(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags: c_int, ret: c_int) {
     if ret != 0 {
         return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);
     }
@@ -550,7 +550,7 @@ unsafe fn piped(done: dlio_tracer::life::lifecycle::Done, ends: *const c_int, fl
 }
 
 /// `preadv2` and `pwritev2` use the description's own position where they are given -1.
-fn read_at_or_here(done: dlio_tracer::life::lifecycle::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
+fn read_at_or_here(done: dlio_tracer::calls::call::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
     match at {
         -1 => read_here(done, Op::PREADV2, fd, requested, ret),
         _ => moved_at(done, Op::PREADV2, fd, at, requested, ret),
@@ -558,7 +558,7 @@ fn read_at_or_here(done: dlio_tracer::life::lifecycle::Done, fd: c_int, at: off_
 }
 
 fn wrote_at_or_here(
-    done: dlio_tracer::life::lifecycle::Done,
+    done: dlio_tracer::calls::call::Done,
     fd: c_int,
     (at, flags): (off_t, c_int),
     requested: i64,
@@ -577,7 +577,7 @@ fn wrote_at_or_here(
 /// Bytes went from one descriptor to another inside the kernel. A side without a place of its own moves its position.
 #[allow(clippy::too_many_arguments, reason = "the two sides of a transfer, each with its descriptor and its position")]
 fn transferred(
-    done: dlio_tracer::life::lifecycle::Done,
+    done: dlio_tracer::calls::call::Done,
     op: Op,
     from: c_int,
     from_moves: bool,

@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 
+use dlio_tracer::calls::call;
 use dlio_tracer::calls::meaning::*;
 use dlio_tracer::calls::processes;
 use dlio_tracer::known::{descriptors, folders, number};
@@ -41,7 +42,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     }
     // SAFETY: the argument goes on as it came.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(fd) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(fd) };
         let file = closing(fd);
         let ret = next(fd);
         plain(call.end(), Op::CLOSE, file, fd, ret as i64);
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     reserved_fds::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(from, to) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(from, to) };
         let ret = next(from, to);
         duplicated(call.end(), Op::DUP2, from, to as i64, 0, ret);
         ret
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     reserved_fds::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(from, to, flags) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(from, to, flags) };
         let ret = next(from, to, flags);
         duplicated(call.end(), Op::DUP3, from, to as i64, flags as i64, ret);
         ret
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
     // SAFETY: the arguments go on as they came, around the tracer's own descriptors if there are any.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(first, last, flags) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(first, last, flags) };
         if flags & CLOSE_RANGE_CLOEXEC == 0 {
             descriptors::closed_range(first, last);
         }
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
     }
     // SAFETY: the argument goes on as it came.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(first) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(first) };
         descriptors::closed_range(first.max(0) as u32, u32::MAX);
         next(first);
         on_nothing(call.end(), Op::CLOSEFROM, 0, 0, 0);
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     real!(next: fcntl(c_int, c_int, usize) -> c_int);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Posix) else { return next(fd, command, argument) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(fd, command, argument) };
         let ret = next(fd, command, argument);
         controlled(call.end(), fd, command, argument, ret);
         ret
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
     unsafe { fcntl(fd, command, argument) }
 }
 
-fn controlled(done: lifecycle::Done, fd: c_int, command: c_int, argument: usize, ret: c_int) {
+fn controlled(done: call::Done, fd: c_int, command: c_int, argument: usize, ret: c_int) {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptors::duplicated(fd, ret),
         libc::F_SETFL => descriptors::set_appending(fd, argument as c_int & libc::O_APPEND != 0),
@@ -434,7 +435,7 @@ pub unsafe extern "C" fn fork() -> pid_t {
     real!(next: fork() -> pid_t);
     // SAFETY: no arguments.
     unsafe {
-        let Some(call) = lifecycle::begin(Layer::Process) else { return next() };
+        let Some(call) = call::begin(Layer::Process) else { return next() };
         let child = next();
         if child != 0 {
             descriptors::shared_with_child();
@@ -599,7 +600,7 @@ unsafe fn spawn(
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
         environment::with_carried(program, variables, None, |variables| {
-            let Some(call) = lifecycle::begin(Layer::Process) else { return next(place, variables) };
+            let Some(call) = call::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
             descriptors::shared_with_child();

@@ -5,9 +5,9 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
+use dlio_tracer::calls::call::{Done, Inside};
 use dlio_tracer::calls::meaning::*;
 use dlio_tracer::known::{descriptors, number};
-use dlio_tracer::life::lifecycle::{Done, Inside};
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::Op;
 use libc::{FILE, off_t, size_t, ssize_t};

@@ -7,8 +7,8 @@ use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
+use crate::calls::call::Done;
 use crate::known::{descriptors, number};
-use crate::life::lifecycle::Done;
 use crate::trace::header_page;
 
 /// An argument that says nothing.

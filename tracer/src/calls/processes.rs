@@ -4,12 +4,13 @@ use std::ffi::CStr;
 
 use dlio_schemas::ops::{Layer, Op};
 
+use crate::calls::call::{self, Call, Done};
 use crate::calls::meaning;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, single_thread_atomics, sys};
 use crate::known::descriptors;
 use crate::life::finish::Ending;
-use crate::life::lifecycle::{self, Call, Done};
+use crate::life::lifecycle;
 use crate::life::programs;
 use crate::naming::paths;
 use crate::process::process_info;
@@ -20,7 +21,7 @@ use crate::trace::trace_dirs;
 
 /// A vfork is about to happen. Returns when it began, or zero if it is not recorded.
 pub fn before_vfork() -> u64 {
-    let began = lifecycle::begin(Layer::Process).map_or(0, |_| clock::ticks());
+    let began = call::begin(Layer::Process).map_or(0, |_| clock::ticks());
     phase::pass(true);
     began
 }
@@ -86,7 +87,7 @@ fn finish_for_exec(path: &CStr) {
     if !possible {
         return;
     }
-    if let Some(call) = lifecycle::begin(Layer::Process) {
+    if let Some(call) = call::begin(Layer::Process) {
         // SAFETY: a terminated string.
         let file = unsafe { paths::of(path.as_ptr()) };
         meaning::on_path(call.end(), Op::EXEC, file, 0, 0, 0);

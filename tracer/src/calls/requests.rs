@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
 
 use dlio_schemas::ops::Op;
 
+use crate::calls::call::Done;
 use crate::kernel::{clock, sys};
 use crate::known::{descriptors, number};
-use crate::life::lifecycle::Done;
 use crate::recording::wiped_page;
 use crate::trace::{header_page, write_errors};
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use dlio_schemas::ops::Op;
 
+use crate::calls::call::Done;
 use crate::kernel::clock;
 use crate::known::number;
-use crate::life::lifecycle::Done;
 use crate::process::config;
 use crate::trace::header_page;
 

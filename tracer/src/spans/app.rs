@@ -7,9 +7,10 @@ use dlio_schemas::native::ring::segment;
 use dlio_schemas::ops::{Layer, Op};
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, pack_steps};
 
+use crate::calls::call::Done;
 use crate::kernel::clock;
 use crate::known::number;
-use crate::life::lifecycle::{self, Done};
+use crate::life::lifecycle;
 use crate::naming::paths;
 use crate::recording::{phase, ring, wiped_page};
 use crate::thread::local::local;

@@ -23,7 +23,7 @@ pub struct Local {
     pub on_own_stack: u32,
     /// Memory of that stack, or null.
     pub scratch: *mut u8,
-    /// Hooks this thread is inside of, two bits each, the innermost lowest: see [`crate::life::lifecycle::Inside`].
+    /// Hooks this thread is inside of, two bits each, the innermost lowest: see [`crate::calls::call::Inside`].
     pub inside: u32,
     /// Names this thread is adding, itself and in handlers that interrupted it: see [`crate::naming::names`].
     pub naming: u32,
@@ -34,7 +34,7 @@ pub struct Local {
     /// Signals the program itself holds back, while all are.
     pub held_before: u64,
     /// The descriptor, plus one, of the stream that is being closed or was just opened, and its file; zero is none. Known only
-    /// where the C library is patched: see [`crate::life::lifecycle::Inside`].
+    /// where the C library is patched: see [`crate::calls::call::Inside`].
     pub changing: i32,
     pub changing_file: u32,
 }
