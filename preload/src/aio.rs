@@ -3,9 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use dlio_tracer::calls::*;
-use dlio_tracer::descriptors;
-use dlio_tracer::engine::Done;
+use dlio_tracer::calls::call::Done;
+use dlio_tracer::calls::meaning::*;
+use dlio_tracer::known::descriptors;
 use dlio_tracer::ops::Op;
 use libc::{aiocb, off_t, size_t, ssize_t, timespec};
 

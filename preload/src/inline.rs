@@ -14,10 +14,11 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use dlio_tracer::calls::on_file;
-use dlio_tracer::engine::{self, Inside};
+use dlio_tracer::calls::call::{self, Inside};
+use dlio_tracer::calls::meaning::on_file;
+use dlio_tracer::life::lifecycle;
+use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::paths;
 use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::{posix, process};
@@ -84,13 +85,13 @@ pub fn start() {
     // SAFETY: the C library is loaded already; its handle is kept.
     let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if libc.is_null() {
-        return engine::say(&[b"libc.so.6 is not there: nothing is patched"]);
+        return lifecycle::say(&[b"libc.so.6 is not there: nothing is patched"]);
     }
     let patcher = match Patcher::load() {
         Ok(patcher) => patcher,
-        Err(why) => return engine::say(&[b"cannot load ", LIBRARY, b": ", why.to_bytes(), b"; nothing is patched"]),
+        Err(why) => return lifecycle::say(&[b"cannot load ", LIBRARY, b": ", why.to_bytes(), b"; nothing is patched"]),
     };
-    engine::patched();
+    lifecycle::patched();
     for patched in PATCHED.iter().chain([&QUIET_CLOSE]) {
         // SAFETY: a terminated name.
         let function = unsafe { libc::dlsym(libc, patched.name.as_ptr()) };
@@ -100,7 +101,7 @@ pub fn start() {
         // SAFETY: the list pairs each name with a function of its signature.
         match unsafe { patcher.redirect(function, (patched.instead)()) } {
             Some(original) if !function.is_null() => patched.original.store(original.cast_mut(), Release),
-            _ => engine::say(&[b"the C library's ", patched.name.to_bytes(), b" cannot be patched here"]),
+            _ => lifecycle::say(&[b"the C library's ", patched.name.to_bytes(), b" cannot be patched here"]),
         }
     }
 }
@@ -137,9 +138,9 @@ macro_rules! patches {
                             ret
                         }
                         Inside::Stream => {
-                            let Some(call) = engine::begin(Layer::Stdio) else { return original($($arg),*) };
+                            let Some(call) = call::begin(Layer::Stdio) else { return original($($arg),*) };
                             let ret = original($($arg),*);
-                            let record: fn(engine::Done, $($of,)* $ret) = $inner;
+                            let record: fn(call::Done, $($of,)* $ret) = $inner;
                             record(call.end(), $($arg,)* ret);
                             ret
                         }
@@ -193,7 +194,7 @@ unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
     let original =
         unsafe { std::mem::transmute::<*mut (), unsafe extern "C" fn(c_int) -> c_int>(way_to(&QUIETLY_CLOSED)) };
     let is_streams = Inside::now() == Inside::Stream && Inside::changes(fd);
-    let call = if is_streams { engine::begin(Layer::Stdio) } else { None };
+    let call = if is_streams { call::begin(Layer::Stdio) } else { None };
     // SAFETY: the argument goes on as it came.
     let ret = unsafe { original(fd) };
     if let Some(call) = call {
@@ -202,11 +203,11 @@ unsafe extern "C" fn quiet_close(fd: c_int) -> c_int {
     ret
 }
 
-fn inner(done: engine::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
+fn inner(done: call::Done, op: Op, fd: c_int, a: i64, b: i64, ret: i64) {
     on_file(done, op, Inside::file(fd), fd, a, b, ret);
 }
 
-fn inner_open(done: engine::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
+fn inner_open(done: call::Done, path: *const c_char, flags: c_int, _mode: mode_t, fd: c_int) {
     // SAFETY: the path the C library was given a moment ago.
     let file = unsafe { paths::of(path) };
     Inside::note_changing(fd, file);

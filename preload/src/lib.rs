@@ -25,19 +25,19 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
     extern "C" fn start(count: c_int, arguments: *const *const c_char) {
         memory::link();
         // SAFETY: glibc hands the arguments of the program to every initializer.
-        unsafe { dlio_tracer::engine::note_command(count, arguments) };
+        unsafe { dlio_tracer::life::lifecycle::note_command(count, arguments) };
         std::panic::set_hook(Box::new(say_where));
         // SAFETY: registers a function that lives as long as the process.
         unsafe {
             extern "C" fn child() {
                 memory::after_fork_in_child();
-                dlio_tracer::requests::forget();
+                dlio_tracer::calls::requests::forget();
             }
-            dlio_tracer::engine::on_fork(child);
+            dlio_tracer::life::lifecycle::on_fork(child);
         }
-        dlio_tracer::engine::start();
-        if dlio_tracer::engine::wants_patches() {
-            dlio_tracer::stack::with_room(inline::start);
+        dlio_tracer::life::lifecycle::start();
+        if dlio_tracer::life::lifecycle::wants_patches() {
+            dlio_tracer::thread::stack::with_room(inline::start);
         }
         process::watch_quick_exit();
     }
@@ -46,11 +46,11 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
 
 fn say_where(fault: &std::panic::PanicHookInfo) {
     let (file, line) = fault.location().map_or(("", 0), |place| (place.file(), place.line()));
-    dlio_tracer::engine::say_fault(file, line);
+    dlio_tracer::life::lifecycle::say_fault(file, line);
 }
 
 /// The table in which span APIs of any language find this process's engine: see `dlio_tracer::table`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlio_engine_v1() -> *const dlio_tracer::table::Table {
-    &raw const dlio_tracer::table::OWN
+    &raw const dlio_tracer::spans::own::OWN
 }

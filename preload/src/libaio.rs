@@ -1,10 +1,10 @@
-//! Requests of libaio, which the kernel carries out: each is one event, see [`dlio_tracer::requests`].
+//! Requests of libaio, which the kernel carries out: each is one event, see [`dlio_tracer::calls::requests`].
 //!
 //! Only libaio's own functions are looked into, see [`crate::optional`].
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 
-use dlio_tracer::requests::{self, Event, Request};
+use dlio_tracer::calls::requests::{self, Event, Request};
 
 use crate::optional::optional;
 

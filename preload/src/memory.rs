@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-use dlio_tracer::memory::{map, unmap, yield_now};
+use dlio_tracer::kernel::memory::{map, unmap, yield_now};
 
 /// Pages straight from the kernel.
 struct Kernel;

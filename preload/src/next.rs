@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
-use dlio_tracer::stack::{with_room, with_some_room};
+use dlio_tracer::thread::stack::{with_room, with_some_room};
 
 /// The next definition of a name in the order of loading.
 #[repr(C)]

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
-use dlio_tracer::stack::with_some_room;
+use dlio_tracer::thread::stack::with_some_room;
 
 /// The function a hook stands before, looked for at its first call.
 pub struct Next {
@@ -133,7 +133,7 @@ macro_rules! optional {
             unsafe {
                 let $next = std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address);
                 let layer = dlio_tracer::ops::Layer::Posix;
-                let call = if is_meant { dlio_tracer::engine::begin(layer) } else { None };
+                let call = if is_meant { dlio_tracer::calls::call::begin(layer) } else { None };
                 let Some($call) = call else { return $next($($arg),*) };
                 $body
             }

@@ -2,12 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-use dlio_tracer::calls::*;
-use dlio_tracer::descriptors;
-use dlio_tracer::folders;
-use dlio_tracer::mappings;
+use dlio_tracer::calls::meaning::*;
+use dlio_tracer::known::descriptors;
+use dlio_tracer::known::folders;
+use dlio_tracer::known::mappings;
+use dlio_tracer::naming::paths;
 use dlio_tracer::ops::Op;
-use dlio_tracer::paths;
 use dlio_tracer::record::POS_UNKNOWN;
 use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
 
@@ -516,7 +516,7 @@ fn is_memory(address: *mut c_void, size: size_t) -> bool {
 }
 
 fn mapped_file(address: *mut c_void, size: size_t) -> u32 {
-    mappings::file(address as usize, size).unwrap_or(dlio_tracer::names::NONE)
+    mappings::file(address as usize, size).unwrap_or(dlio_tracer::known::number::NONE)
 }
 
 fn mapped_outcome(mapped: *mut c_void) -> i64 {
@@ -525,7 +525,7 @@ fn mapped_outcome(mapped: *mut c_void) -> i64 {
 
 /// A second path as an argument.
 fn second(file: u32) -> i64 {
-    if file == dlio_tracer::names::FILTERED { 0 } else { file as i64 }
+    if file == dlio_tracer::known::number::FILTERED { 0 } else { file as i64 }
 }
 
 /// The descriptor of an open folder, or -1.
@@ -539,7 +539,7 @@ unsafe fn of_dir(dir: *mut DIR) -> c_int {
 
 /// # Safety
 /// `ends` has both ends where `ret` is 0.
-unsafe fn piped(done: dlio_tracer::engine::Done, ends: *const c_int, flags: c_int, ret: c_int) {
+unsafe fn piped(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags: c_int, ret: c_int) {
     if ret != 0 {
         return on_nothing(done, Op::PIPE, 0, flags as i64, ret as i64);
     }
@@ -550,14 +550,20 @@ unsafe fn piped(done: dlio_tracer::engine::Done, ends: *const c_int, flags: c_in
 }
 
 /// `preadv2` and `pwritev2` use the description's own position where they are given -1.
-fn read_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
+fn read_at_or_here(done: dlio_tracer::calls::call::Done, fd: c_int, at: off_t, requested: i64, ret: i64) {
     match at {
         -1 => read_here(done, Op::PREADV2, fd, requested, ret),
         _ => moved_at(done, Op::PREADV2, fd, at, requested, ret),
     }
 }
 
-fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, (at, flags): (off_t, c_int), requested: i64, ret: i64) {
+fn wrote_at_or_here(
+    done: dlio_tracer::calls::call::Done,
+    fd: c_int,
+    (at, flags): (off_t, c_int),
+    requested: i64,
+    ret: i64,
+) {
     let appends = flags & libc::RWF_APPEND != 0;
     if at != -1 {
         return moved_at(done, Op::PWRITEV2, fd, if appends { POS_UNKNOWN } else { at }, requested, ret);
@@ -571,7 +577,7 @@ fn wrote_at_or_here(done: dlio_tracer::engine::Done, fd: c_int, (at, flags): (of
 /// Bytes went from one descriptor to another inside the kernel. A side without a place of its own moves its position.
 #[allow(clippy::too_many_arguments, reason = "the two sides of a transfer, each with its descriptor and its position")]
 fn transferred(
-    done: dlio_tracer::engine::Done,
+    done: dlio_tracer::calls::call::Done,
     op: Op,
     from: c_int,
     from_moves: bool,

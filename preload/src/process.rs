@@ -5,11 +5,18 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 
-use dlio_tracer::calls::*;
-use dlio_tracer::engine;
-use dlio_tracer::finish::Ending;
+use dlio_tracer::calls::call;
+use dlio_tracer::calls::meaning::*;
+use dlio_tracer::calls::processes;
+use dlio_tracer::known::{descriptors, folders, number};
+use dlio_tracer::life::environment;
+use dlio_tracer::life::finish::Ending;
+use dlio_tracer::life::lifecycle;
+use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
-use dlio_tracer::{bus, descriptors, environment, folders, held, image, names, paths, process};
+use dlio_tracer::recording::{image, phase};
+use dlio_tracer::thread::reserved_fds;
+use dlio_tracer::trace::sigbus;
 use libc::{FILE, pid_t};
 
 use crate::next::Missing;
@@ -30,12 +37,12 @@ fn bad_descriptor() -> c_int {
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     real!(next: close(c_int) -> c_int);
     // Not there for the program.
-    if held::holds(fd) {
+    if reserved_fds::holds(fd) {
         return bad_descriptor();
     }
     // SAFETY: the argument goes on as it came.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(fd) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(fd) };
         let file = closing(fd);
         let ret = next(fd);
         plain(call.end(), Op::CLOSE, file, fd, ret as i64);
@@ -48,10 +55,10 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     real!(next: dup2(c_int, c_int) -> c_int);
-    held::move_held(to);
+    reserved_fds::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(from, to) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(from, to) };
         let ret = next(from, to);
         duplicated(call.end(), Op::DUP2, from, to as i64, 0, ret);
         ret
@@ -63,10 +70,10 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     real!(next: dup3(c_int, c_int, c_int) -> c_int);
-    held::move_held(to);
+    reserved_fds::move_held(to);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(from, to, flags) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(from, to, flags) };
         let ret = next(from, to, flags);
         duplicated(call.end(), Op::DUP3, from, to as i64, flags as i64, ret);
         ret
@@ -81,12 +88,12 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
     // SAFETY: the arguments go on as they came, around the tracer's own descriptors if there are any.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(first, last, flags) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(first, last, flags) };
         if flags & CLOSE_RANGE_CLOEXEC == 0 {
             descriptors::closed_range(first, last);
         }
         let (mut from, mut ret) = (first, 0);
-        while let Some(held) = held::first_held(from, last) {
+        while let Some(held) = reserved_fds::first_held(from, last) {
             ret |= if held > from { next(from, held - 1, flags) } else { 0 };
             from = held + 1;
         }
@@ -103,14 +110,14 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closefrom(first: c_int) {
     real!(next: closefrom(c_int) -> ());
-    if held::first_held(first.max(0) as c_uint, c_uint::MAX).is_some() {
+    if reserved_fds::first_held(first.max(0) as c_uint, c_uint::MAX).is_some() {
         // SAFETY: does the same, around the tracer's own descriptors.
         unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
         return;
     }
     // SAFETY: the argument goes on as it came.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(first) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(first) };
         descriptors::closed_range(first.max(0) as u32, u32::MAX);
         next(first);
         on_nothing(call.end(), Op::CLOSEFROM, 0, 0, 0);
@@ -124,7 +131,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     real!(next: fcntl(c_int, c_int, usize) -> c_int);
     // SAFETY: the arguments go on as they came.
     unsafe {
-        let Some(call) = engine::begin(Layer::Posix) else { return next(fd, command, argument) };
+        let Some(call) = call::begin(Layer::Posix) else { return next(fd, command, argument) };
         let ret = next(fd, command, argument);
         controlled(call.end(), fd, command, argument, ret);
         ret
@@ -139,7 +146,7 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
     unsafe { fcntl(fd, command, argument) }
 }
 
-fn controlled(done: engine::Done, fd: c_int, command: c_int, argument: usize, ret: c_int) {
+fn controlled(done: call::Done, fd: c_int, command: c_int, argument: usize, ret: c_int) {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptors::duplicated(fd, ret),
         libc::F_SETFL => descriptors::set_appending(fd, argument as c_int & libc::O_APPEND != 0),
@@ -191,8 +198,8 @@ macro_rules! holding {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $of),*) -> c_int {
             real!(next: $name($($of),*) -> c_int);
-            if !engine::is_passing() {
-                process::$loses();
+            if !phase::is_passing() {
+                processes::$loses();
             }
             // SAFETY: the arguments go on as they came.
             unsafe { next($($arg),*) }
@@ -232,7 +239,7 @@ holding! { loses_rights
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     real!(next: prctl(c_int, usize, usize, usize, usize) -> c_int);
     // SAFETY: the arguments go on as they came.
-    process::Confines::by_prctl(option, a).around(|| unsafe { next(option, a, b, c, d) }, |ret| ret != 0)
+    processes::Confines::by_prctl(option, a).around(|| unsafe { next(option, a, b, c, d) }, |ret| ret != 0)
 }
 
 /// No event, and the C library's instructions but for two numbers: a process forked or cloned by this function may return on
@@ -270,7 +277,7 @@ unsafe extern "C" fn confining_syscall(
     f: usize,
 ) -> c_long {
     // SAFETY: the arguments go on as they came.
-    process::Confines::by_call(number, a, b)
+    processes::Confines::by_call(number, a, b)
         .around(|| unsafe { bare_syscall(number, a, b, c, d, e, f) }, |ret| ret != 0)
 }
 
@@ -322,22 +329,22 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, o
     real!(next: sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
     // SAFETY: the arguments go on as they came, but for SIGBUS, whose actions are read and written as the C library would.
     unsafe {
-        if signal != libc::SIGBUS || !bus::watches() {
+        if signal != libc::SIGBUS || !sigbus::watches() {
             return next(signal, new, old);
         }
-        let before = bus::shown();
+        let before = sigbus::shown();
         // The child of a vfork has actions of its own and its parent's memory.
-        let ret = if new.is_null() || engine::borrows_memory() {
+        let ret = if new.is_null() || lifecycle::borrows_memory() {
             next(signal, new, old)
         } else {
             let new = *new;
-            let ret = next(signal, &bus::in_place_of(&new), old);
+            let ret = next(signal, &sigbus::in_place_of(&new), old);
             if ret == 0 {
-                bus::note_set(&new);
+                sigbus::note_set(&new);
             }
             ret
         };
-        if ret == 0 && !old.is_null() && bus::is_own(&*old) {
+        if ret == 0 && !old.is_null() && sigbus::is_own(&*old) {
             *old = before;
         }
         ret
@@ -355,7 +362,7 @@ macro_rules! signals {
             real!(next: $name(c_int, usize) -> usize);
             // SAFETY: the arguments go on as they came, or as the C library itself would pass them on.
             unsafe {
-                if signal != libc::SIGBUS || !bus::watches() || handler == libc::SIG_ERR {
+                if signal != libc::SIGBUS || !sigbus::watches() || handler == libc::SIG_ERR {
                     return next(signal, handler);
                 }
                 let (mut new, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
@@ -428,7 +435,7 @@ pub unsafe extern "C" fn fork() -> pid_t {
     real!(next: fork() -> pid_t);
     // SAFETY: no arguments.
     unsafe {
-        let Some(call) = engine::begin(Layer::Process) else { return next() };
+        let Some(call) = call::begin(Layer::Process) else { return next() };
         let child = next();
         if child != 0 {
             descriptors::shared_with_child();
@@ -451,7 +458,7 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     real!(next: pthread_create(*mut c_ulong, *const c_void, *const c_void, *mut c_void) -> c_int);
     crate::next::find_all();
-    engine::before_thread();
+    lifecycle::before_thread();
     // SAFETY: the arguments go on as they came.
     unsafe { next(thread, attributes, function, argument) }
 }
@@ -467,10 +474,10 @@ pub unsafe extern "C" fn pthread_create(
 #[unsafe(naked)]
 pub unsafe extern "C" fn vfork() -> pid_t {
     extern "C" fn before() -> u64 {
-        process::before_vfork()
+        processes::before_vfork()
     }
     extern "C" fn after(result: i64, began: u64) -> c_int {
-        process::after_vfork(result, began)
+        processes::after_vfork(result, began)
     }
     std::arch::naked_asm!(
         "sub rsp, 8",
@@ -516,14 +523,14 @@ pub unsafe extern "C" fn clone(
         unsafe { next(function, stack, flags, argument, parent, storage, child) }
     };
     let shares = flags & (libc::CLONE_VM | libc::CLONE_THREAD) == libc::CLONE_VM;
-    if !shares || engine::borrows_memory() {
+    if !shares || lifecycle::borrows_memory() {
         return next();
     }
     // A child with thread-local storage of its own is none that passes for the caller.
     let waits = flags & (libc::CLONE_VFORK | libc::CLONE_SETTLS) == libc::CLONE_VFORK;
-    process::before_shared(waits);
+    processes::before_shared(waits);
     let result = next();
-    process::after_shared(waits);
+    processes::after_shared(waits);
     result
 }
 
@@ -535,7 +542,7 @@ pub unsafe extern "C" fn clone(
 pub unsafe extern "C" fn daemon(stay: c_int, keep: c_int) -> c_int {
     real!(next: daemon(c_int, c_int) -> c_int);
     if image::exists() {
-        engine::end(Ending::Detach);
+        lifecycle::end(Ending::Detach);
     }
     // SAFETY: the arguments go on as they came.
     let result = unsafe { next(stay, keep) };
@@ -593,14 +600,14 @@ unsafe fn spawn(
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
         environment::with_carried(program, variables, None, |variables| {
-            let Some(call) = engine::begin(Layer::Process) else { return next(place, variables) };
+            let Some(call) = call::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
             let named = error != libc::EFAULT || paths::is_readable(path);
-            let file = if named { paths::of(path) } else { names::NONE };
-            process::spawned(done, file, result);
+            let file = if named { paths::of(path) } else { number::NONE };
+            processes::spawned(done, file, result);
             error
         })
     }
@@ -626,13 +633,13 @@ unsafe fn exec(
     unsafe {
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
         if let Some(program) = program {
-            process::before_exec(program);
+            processes::before_exec(program);
         }
         // A child that has its parent's memory has yet to begin.
-        let mut room = [0; process::BORN_MAX];
-        let born = if engine::borrows_memory() { None } else { Some(process::born(&mut room)) };
+        let mut room = [0; processes::BORN_MAX];
+        let born = if lifecycle::borrows_memory() { None } else { Some(processes::born(&mut room)) };
         let result = environment::with_carried(program.filter(|name| !name.is_empty()), variables, born, next);
-        engine::exec_failed();
+        phase::exec_failed();
         result
     }
 }
@@ -742,7 +749,7 @@ crate::variadic! {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exit(status: c_int) -> ! {
-    engine::let_another_end();
+    phase::let_another_end();
     static NEXT: crate::next::Next = crate::next::Next::new("exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
@@ -754,7 +761,7 @@ pub unsafe extern "C" fn exit(status: c_int) -> ! {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
-    engine::end(Ending::Exit(status));
+    lifecycle::end(Ending::Exit(status));
     static NEXT: crate::next::Next = crate::next::Next::new("_exit");
     // SAFETY: the C library's function of this name; every C library has it.
     let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(NEXT.get()) };
@@ -790,7 +797,7 @@ pub fn watch_quick_exit() {
         fn at_quick_exit(function: extern "C" fn()) -> c_int;
     }
     extern "C" fn ends() {
-        engine::end(Ending::Exit(QUICK_STATUS.load(Relaxed)));
+        lifecycle::end(Ending::Exit(QUICK_STATUS.load(Relaxed)));
     }
     // SAFETY: registers a function that lives as long as the process.
     unsafe { at_quick_exit(ends) };

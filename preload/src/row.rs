@@ -40,7 +40,7 @@ macro_rules! row {
                 if false $(|| $guard)? {
                     return next($($arg),*);
                 }
-                let Some(call) = dlio_tracer::engine::begin(dlio_tracer::ops::Layer::$layer) else {
+                let Some(call) = dlio_tracer::calls::call::begin(dlio_tracer::ops::Layer::$layer) else {
                     return next($($arg),*);
                 };
                 $(let $before = $look;)?

@@ -5,11 +5,11 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
-use dlio_tracer::calls::*;
-use dlio_tracer::descriptors;
-use dlio_tracer::engine::{Done, Inside};
+use dlio_tracer::calls::call::{Done, Inside};
+use dlio_tracer::calls::meaning::*;
+use dlio_tracer::known::{descriptors, number};
+use dlio_tracer::naming::paths;
 use dlio_tracer::ops::Op;
-use dlio_tracer::{names, paths};
 use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::rows;
@@ -86,7 +86,7 @@ rows! { Stdio
         |done, ret| plain(done, Op::FCLOSE, at.1, at.0, ret as i64)
     }
     [tmpfile tmpfile64] () -> *mut FILE; {
-        |done, stream| opened(done, Op::TMPFILE, names::NONE, 0, libc::O_RDWR | libc::O_TMPFILE, of(stream))
+        |done, stream| opened(done, Op::TMPFILE, number::NONE, 0, libc::O_RDWR | libc::O_TMPFILE, of(stream))
     }
     [open_memstream] (at: *mut *mut c_char, size: *mut size_t) -> *mut FILE; {
         |done, stream| on_file(done, Op::OPEN_MEMSTREAM, paths::object(b"<memory>"), -1, 0, 0, pointer_outcome(stream, 0))

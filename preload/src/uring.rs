@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use dlio_tracer::calls::uring_made;
+use dlio_tracer::calls::meaning::uring_made;
 
 use crate::optional::optional;
 

@@ -5,10 +5,10 @@
 
 use std::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
 
-use dlio_tracer::calls::outcome;
-use dlio_tracer::engine::Done;
+use dlio_tracer::calls::call::Done;
+use dlio_tracer::calls::meaning::outcome;
+use dlio_tracer::calls::waits::waited;
 use dlio_tracer::ops::Op;
-use dlio_tracer::waits::waited;
 use libc::{clockid_t, fd_set, pid_t, pollfd, sigset_t, size_t, timespec, timeval};
 
 use crate::rows;

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use dlio_schemas::native::names::NameKind;
 use dlio_tracer::app::{Meta, OpenSpan};
-use dlio_tracer::table::{self, Table};
+use dlio_tracer::spans::engine_lookup;
+use dlio_tracer::table::Table;
 
 /// The engine of this process.
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ pub fn recording() -> Option<Engine> {
 /// The engine, whether or not it records: to end what was begun.
 #[inline(always)]
 pub fn get() -> Engine {
-    Engine(table::get())
+    Engine(engine_lookup::get())
 }
 
 impl Engine {

@@ -10,6 +10,7 @@ mod figures;
 use std::collections::BTreeMap;
 
 use dlio_schemas::clock::Anchor;
+use dlio_schemas::export::Sink;
 use dlio_schemas::export::{Exporter, export, export_image};
 use dlio_schemas::native::block::{Codec, Header, Kind};
 use dlio_schemas::native::columns::{EVENTS_MAX, RAW_MAX, Survey, encode};
@@ -18,7 +19,7 @@ use dlio_schemas::native::file::{Image, file_header};
 use dlio_schemas::native::names::{NameKind, entry_size, write_entry};
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::bundle;
-use dlio_schemas::perfetto::pack::{Compression, Sink};
+use dlio_schemas::perfetto::pack::Compression;
 use dlio_schemas::perfetto::read::Reader;
 use dlio_schemas::perfetto::write::{Options, Writer};
 use dlio_schemas::record::{MetaKind, Record, pack_steps, word};

@@ -1,6 +1,6 @@
 //! The environment variables of a traced program: one list, printed by `dlio trace --help-env`.
 
-use crate::words::edits;
+use crate::text::words::edits;
 
 /// One variable.
 pub struct Variable {

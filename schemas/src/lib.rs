@@ -3,28 +3,28 @@
 //! Nothing here opens a file, starts a thread or needs `unsafe`: bytes come in and go out. The tracer writes with these
 //! modules inside a stranger's process, so whatever runs there allocates nothing.
 //!
-//! Reading order: [`ops`] (what can happen), [`record`] (one event), [`clock`] (ticks to time), [`native`] (the files a
-//! traced process leaves), [`export`] with [`perfetto`], [`chrome`] and [`dftracer`] (the files people look
-//! at), [`tables`] (the columns people query), [`mod@env`] (the
-//! variables people set), [`secrets`] (what command lines are shown without), [`process_stat`] (the kernel's line about a
-//! process), [`words`] (words that were meant), [`visible`] (text for terminals).
+//! ```text
+//! event      what can happen (ops), one event (record), ticks to time (clock)
+//! text       typos, bytes that are not UTF-8, terminals, secrets, the kernel's line about a process
+//! deflate    compression for writers that know what repeats
+//! native     the files a traced process leaves
+//! export     what all exports share, and Chrome and DFTracer
+//! perfetto   Perfetto traces, written and read
+//! ```
+//!
+//! A room uses only those above it. Beside them stand [`mod@env`] (the variables people set) and [`tables`] (the columns
+//! people query). Other crates name the modules by the short paths that are handed on here.
 #![forbid(unsafe_code)]
 
-pub mod chrome;
-pub mod clock;
 mod deflate;
-pub mod dftracer;
 pub mod env;
+pub mod event;
 pub mod export;
-mod huffman;
-mod json;
 pub mod native;
-pub mod ops;
 pub mod perfetto;
-pub mod process_stat;
-pub mod readable;
-pub mod record;
-pub mod secrets;
 pub mod tables;
-pub mod visible;
-pub mod words;
+pub mod text;
+
+pub use event::{clock, ops, record};
+pub use export::{chrome, dftracer};
+pub use text::{process_stat, readable, secrets, visible, words};

@@ -128,8 +128,14 @@ impl Imports {
         handed_on.and_then(|path| self.file(module, &[path, rest].concat(), chain + 1)).or(here)
     }
 
+    /// Returns each file that imports from another one, with that one.
+    pub fn arrows(&self) -> Vec<(&str, &str)> {
+        let named = |(from, to): (usize, usize)| (self.files[from].as_str(), self.files[to].as_str());
+        self.pairs().into_iter().filter(|(from, to)| from != to).map(named).collect()
+    }
+
     /// The files that take something from others, parents left out.
-    fn arrows(&self) -> BTreeSet<(usize, usize)> {
+    fn pairs(&self) -> BTreeSet<(usize, usize)> {
         let parents = |module: &Path| -> BTreeSet<usize> {
             (0..=module.len()).filter_map(|length| self.modules.get(&module[..length]).copied()).collect()
         };
@@ -143,7 +149,7 @@ impl Imports {
     /// The files that take something from this one.
     pub fn users(&self, file: &str) -> Vec<&str> {
         let to = self.files.iter().position(|name| name == file);
-        self.arrows()
+        self.pairs()
             .iter()
             .filter(|(from, found)| Some(*found) == to && from != found)
             .map(|(from, _)| self.files[*from].as_str())
@@ -152,7 +158,7 @@ impl Imports {
 
     /// Groups of files each of which reaches all others of its group, the largest first.
     pub fn circles(&self) -> Vec<Vec<&str>> {
-        let arrows = self.arrows();
+        let arrows = self.pairs();
         let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|from| reached(from, &arrows)).collect();
         let circle = |from: usize| -> BTreeSet<usize> {
             reached[from].iter().copied().filter(|&to| reached[to].contains(&from)).collect()

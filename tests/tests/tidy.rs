@@ -134,55 +134,91 @@ fn files_of_a_crate_make_no_large_circles() {
     }
 }
 
+/// The folders of a source folder, from the ground up; the empty name stands for the files beside them. A file may import
+/// from its own folder and from those listed before it.
+const FLOORS: &[(&str, &[&str])] =
+    &[("schemas/src/", &["event", "text", "deflate", "native", "export", "perfetto", ""])];
+
+/// Returns the number of the floor that a file is on: the longest folder of the list that it lies in.
+fn floor(place: &str, rooms: &[&str], file: &str) -> Option<usize> {
+    let folder = file.strip_prefix(place)?.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let contains = |room: &str| folder == room || folder.strip_prefix(room).is_some_and(|rest| rest.starts_with('/'));
+    (0..rooms.len()).filter(|at| contains(rooms[*at])).max_by_key(|at| rooms[*at].len())
+}
+
+#[test]
+fn folders_import_only_from_folders_below_them() {
+    let sources = sources(&[".rs"]);
+    for (place, rooms) in FLOORS {
+        let below = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with(place));
+        for (path, _) in sources.iter().filter(|(path, _)| below(path)) {
+            let file = path.to_str().expect("a name in UTF-8");
+            assert!(floor(place, rooms, file).is_some(), "{file}: its folder is not in the list of {place}");
+        }
+        let all = sources.iter().map(|(path, text)| (path.to_str().expect("a name in UTF-8"), text.as_str()));
+        let source = place.find("src/").map_or(*place, |at| &place[..at + "src/".len()]);
+        let imports = Imports::of(source, all);
+        let arrows = imports.arrows();
+        let is_up = |(from, to): &&(&str, &str)| floor(place, rooms, from) < floor(place, rooms, to);
+        let inside = |(from, to): &&(&str, &str)| from.starts_with(place) && to.starts_with(place);
+        let up: Vec<_> = arrows.iter().filter(inside).filter(is_up).collect();
+        assert!(up.is_empty(), "{place}: imports from a folder above: {up:#?}");
+    }
+}
+
 /// The files in which `unsafe` may stand: see the module documentation of `dlio-tracer` and of the benchmark's buffers.
 const UNSAFE: &[&str] = &[
     "preload/src/",
     "preload/inline/src/",
-    "tracer/src/alone.rs",
-    "tracer/src/app.rs",
-    "tracer/src/blocks.rs",
-    "tracer/src/calls.rs",
-    "tracer/src/checkers.rs",
-    "tracer/src/chunk.rs",
-    "tracer/src/clock.rs",
-    "tracer/src/closing.rs",
-    "tracer/src/codec.rs",
-    "tracer/src/config.rs",
-    "tracer/src/descriptors.rs",
-    "tracer/src/emptying.rs",
-    "tracer/src/engine.rs",
-    "tracer/src/engines.rs",
-    "tracer/src/environment.rs",
-    "tracer/src/facts.rs",
-    "tracer/src/files.rs",
-    "tracer/src/finish.rs",
-    "tracer/src/header_page.rs",
-    "tracer/src/image.rs",
-    "tracer/src/io.rs",
-    "tracer/src/large.rs",
-    "tracer/src/local.rs",
-    "tracer/src/machine.rs",
-    "tracer/src/mappings.rs",
-    "tracer/src/names.rs",
-    "tracer/src/paths.rs",
-    "tracer/src/process.rs",
-    "tracer/src/remembered.rs",
-    "tracer/src/requests.rs",
-    "tracer/src/ring.rs",
-    "tracer/src/bus.rs",
-    "tracer/src/ring_file.rs",
-    "tracer/src/slots.rs",
-    "tracer/src/span.rs",
-    "tracer/src/spill.rs",
-    "tracer/src/spool.rs",
-    "tracer/src/stack.rs",
-    "tracer/src/sys.rs",
-    "tracer/src/table.rs",
-    "tracer/src/tally.rs",
-    "tracer/src/thread_end.rs",
-    "tracer/src/thread_state.rs",
-    "tracer/src/variables.rs",
-    "tracer/src/vdso.rs",
+    "tracer/src/calls/call.rs",
+    "tracer/src/calls/meaning.rs",
+    "tracer/src/calls/processes.rs",
+    "tracer/src/calls/requests.rs",
+    "tracer/src/kernel/clock.rs",
+    "tracer/src/kernel/large_statics.rs",
+    "tracer/src/kernel/machine.rs",
+    "tracer/src/kernel/single_thread_atomics.rs",
+    "tracer/src/kernel/sys.rs",
+    "tracer/src/kernel/thread_end.rs",
+    "tracer/src/kernel/valgrind.rs",
+    "tracer/src/kernel/variables.rs",
+    "tracer/src/kernel/vdso.rs",
+    "tracer/src/known/descriptors.rs",
+    "tracer/src/known/mappings.rs",
+    "tracer/src/known/name_cache.rs",
+    "tracer/src/life/environment.rs",
+    "tracer/src/life/finish.rs",
+    "tracer/src/life/lifecycle.rs",
+    "tracer/src/life/shutdown.rs",
+    "tracer/src/naming/names.rs",
+    "tracer/src/naming/paths.rs",
+    "tracer/src/process/config.rs",
+    "tracer/src/process/process_info.rs",
+    "tracer/src/recording/drain.rs",
+    "tracer/src/recording/image.rs",
+    "tracer/src/recording/phase.rs",
+    "tracer/src/recording/ring.rs",
+    "tracer/src/recording/signal_queue.rs",
+    "tracer/src/recording/wiped_page.rs",
+    "tracer/src/spans/app.rs",
+    "tracer/src/spans/engine_lookup.rs",
+    "tracer/src/spans/io.rs",
+    "tracer/src/spans/own.rs",
+    "tracer/src/spans/span.rs",
+    "tracer/src/spans/table.rs",
+    "tracer/src/thread/chunk.rs",
+    "tracer/src/thread/codec.rs",
+    "tracer/src/thread/local.rs",
+    "tracer/src/thread/slots.rs",
+    "tracer/src/thread/stack.rs",
+    "tracer/src/thread/thread_state.rs",
+    "tracer/src/trace/blocks.rs",
+    "tracer/src/trace/files.rs",
+    "tracer/src/trace/header_page.rs",
+    "tracer/src/trace/ring_file.rs",
+    "tracer/src/trace/sigbus.rs",
+    "tracer/src/trace/spool.rs",
+    "tracer/src/trace/tally.rs",
     "benchmark/src/buffer.rs",
     "benchmark/mpi/src/",
     "benchmark/src/formats/hdf5.rs",

@@ -13,7 +13,7 @@
 //! itself: the next is found by its magic and proved by its checksum.
 
 use super::{Damage, u32_at, u64_at};
-use crate::clock::Anchor;
+use crate::event::clock::Anchor;
 
 pub const MAGIC: u32 = u32::from_le_bytes(*b"DLB1");
 pub const HEADER_SIZE: usize = 80;

@@ -24,8 +24,8 @@
 
 use super::Damage;
 use super::block::reach;
-use crate::ops::{Arg, OP_MAX, OPS, Ret};
-use crate::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
+use crate::event::ops::{Arg, OP_MAX, OPS, Ret};
+use crate::event::record::{DEPTH_MAX, DURATION_MAX, POS_UNKNOWN, Record};
 
 /// Events in a block. 2048 keep two halves of a ring, the compressor and its output within half a MiB a thread; 4096
 /// cost 2 ns an event less and twice the memory.
@@ -660,8 +660,8 @@ impl<'a> Planes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Op;
-    use crate::record::word;
+    use crate::event::ops::Op;
+    use crate::event::record::word;
 
     fn mixed(count: usize) -> Vec<Record> {
         let ops = [Op::OPEN, Op::FSTAT, Op::PREAD, Op::READ, Op::LSEEK, Op::CLOSE, Op::SPAN];

@@ -16,7 +16,7 @@ use super::names::Names;
 use super::ring::{self, OpenSpan, Ring};
 use super::tally::{self, Tallied};
 use super::{Damage, VERSION, u32_at};
-use crate::clock::{Anchor, Clock};
+use crate::event::clock::{Anchor, Clock};
 
 pub const MAGIC: [u8; 8] = *b"DLIOTRC1";
 pub const FILE_HEADER: usize = 16;
@@ -488,11 +488,11 @@ pub fn next_block<S: Store + ?Sized>(store: &S, from: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ops::Op;
+    use crate::event::record::{Record, word};
     use crate::native::block::Codec;
     use crate::native::fields::FieldWriter;
     use crate::native::names::{NameKind, entry_size, write_entry};
-    use crate::ops::Op;
-    use crate::record::{Record, word};
 
     fn block(kind: Kind, sequence: u32, count: u32, first: u64, payload: &[u8]) -> Vec<u8> {
         let anchor = Anchor { ticks: 1, boot_ns: 1, real_ns: 1 };

@@ -6,7 +6,6 @@
 //! Nothing is locked, and the process never knows. A half holds what was read of it only if its head says the same before
 //! and after; a half that became a block meanwhile is found there, by stream and sequence.
 
-use super::Damage;
 use super::fields::Fields;
 use super::file::Store;
 use super::ring::{
@@ -14,9 +13,9 @@ use super::ring::{
     SEGMENT_HEADER, SEGMENTS_START, Shape, VERSION, anchor_at, half_size, header, names_chunk, open_spans, segment,
 };
 use super::tally::{self, Row};
-use super::{u32_at, u64_at};
-use crate::clock::Anchor;
-use crate::record::{RECORD_SIZE, Record};
+use super::{Damage, u32_at, u64_at};
+use crate::event::clock::Anchor;
+use crate::event::record::{RECORD_SIZE, Record};
 
 /// Bytes of a segment's page that say anything.
 const PAGE_USED: usize = segment::SPANS + segment::SPANS_MAX * segment::SPAN_SIZE;
@@ -158,10 +157,10 @@ impl Half {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ops::Op;
+    use crate::event::record::word;
     use crate::native::names::{NameKind, write_entry};
     use crate::native::ring::NAMES_USED;
-    use crate::ops::Op;
-    use crate::record::word;
     use std::cell::RefCell;
 
     const SHAPE: Shape = Shape { half_records: 4, halves: 2, names: 64, has_table: false };

@@ -22,11 +22,10 @@
 
 use super::columns::EVENTS_MAX;
 use super::fields::Fields;
-use super::names;
 use super::tally::{self, Tallied};
-use super::{Damage, u32_at, u64_at};
-use crate::clock::Anchor;
-use crate::record::{RECORD_SIZE, Record};
+use super::{Damage, names, u32_at, u64_at};
+use crate::event::clock::Anchor;
+use crate::event::record::{RECORD_SIZE, Record};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIORING");
 /// Raise this when bytes change their meaning, as [`super::VERSION`] for a `.dlt`.
@@ -389,8 +388,8 @@ fn open_span(bytes: &[u8], tid: u32, depth: usize) -> OpenSpan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Op;
-    use crate::record::word;
+    use crate::event::ops::Op;
+    use crate::event::record::word;
 
     const HALF: usize = 4;
 

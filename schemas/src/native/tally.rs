@@ -16,13 +16,13 @@
 //! What finds no room is never dropped: further files are counted together as [`OTHER`], further threads as one, and
 //! intervals grow together over the shortest gaps, which are noted.
 
-mod alike;
+mod repeated_calls;
 
-pub use alike::TOGETHER_MAX;
+pub use repeated_calls::TOGETHER_MAX;
 
 use super::Damage;
-use crate::ops::{Arg, Class, Layer, Op, OpInfo};
-use crate::record::{POS_UNKNOWN, Record};
+use crate::event::ops::{Arg, Class, Layer, Op, OpInfo};
+use crate::event::record::{POS_UNKNOWN, Record};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DLIOTALY");
 
@@ -725,7 +725,7 @@ impl Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::word;
+    use crate::event::record::word;
 
     fn read(file: u32, start: u64, ticks: u64, position: i64, bytes: i64) -> Record {
         Record { word: word(Op::PREAD, 0, true, ticks), start, file, fd: 3, a: position, b: bytes, ret: bytes }

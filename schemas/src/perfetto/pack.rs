@@ -10,7 +10,8 @@
 use std::io;
 
 use super::proto::{Message, field};
-use crate::deflate::{Deflate, REACH};
+use crate::deflate::compressor::{Deflate, REACH};
+use crate::export::exporter::Sink;
 
 /// Packets gathered before they are compressed. Larger ones gain less than 1 % and cost memory in the traced process.
 pub const GATHERED: usize = 256 << 10;
@@ -25,9 +26,6 @@ pub enum Compression {
     /// Viewers before v58 drop these packets without a word.
     Zstd,
 }
-
-/// Takes bytes; returns an error that ends the export.
-pub type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 /// Measured: a fast level, for a traced program may wait.
 const ZSTD_LEVEL: i32 = 1;

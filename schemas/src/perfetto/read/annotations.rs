@@ -1,9 +1,9 @@
 //! The annotations of one event, and what they mean to its record.
 
-use super::super::interned::AnnotationName;
-use super::super::layout::Key;
-use crate::ops::{Op, OpInfo, Ret};
-use crate::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
+use super::interned::AnnotationName;
+use crate::event::ops::{Op, OpInfo, Ret};
+use crate::event::record::{MetaKind, POS_UNKNOWN, Record, STEP_NONE, pack_steps, word};
+use crate::export::key::Key;
 
 /// The annotations of one event: those our writer knows by their key, others in turn.
 #[derive(Default)]

@@ -1,15 +1,15 @@
 //! From track events to records.
 
-use super::super::interned::{AnnotationName, Category, EventName, Interned};
-use super::super::layout::Key;
-use super::super::proto::{self, Value, Walk, field, value, varint};
 use super::annotations::Slots;
+use super::interned::{AnnotationName, Category, EventName, Interned};
 use super::{NameIds, Reader, Take, name_id};
+use crate::event::ops::{Layer, Op};
+use crate::event::record::{DEPTH_MAX, MetaKind, Record, STEP_NONE, pack_steps, word};
+use crate::export::key::Key;
 use crate::native::columns::EVENTS_MAX;
 use crate::native::names::{NameKind, Names};
 use crate::native::ring::OpenSpan;
-use crate::ops::{Layer, Op};
-use crate::record::{DEPTH_MAX, MetaKind, Record, STEP_NONE, pack_steps, word};
+use crate::perfetto::proto::{self, Value, Walk, field, value, varint};
 
 /// Slices open at once on a track; deeper ones are passed over.
 const OPEN_MAX: usize = 4096;

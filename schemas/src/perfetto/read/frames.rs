@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::layout::ATTRIBUTE_CHAPTER;
-use super::super::proto::{self, Walk, field, value, varint};
+use crate::perfetto::layout::ATTRIBUTE_CHAPTER;
+use crate::perfetto::proto::{self, Walk, field, value, varint};
 
 /// The parts of a packet, in whatever order they came.
 #[derive(Default)]

@@ -31,8 +31,10 @@
 //! Nothing a file says makes this panic or take memory out of proportion to its length, but for compressed packets, which
 //! may each grow to [`PACKED_MAX`] for a moment.
 mod annotations;
+pub mod clocks;
 mod events;
 mod frames;
+pub mod interned;
 mod tracks;
 mod unpack;
 
@@ -45,15 +47,15 @@ use self::annotations::Slots;
 use self::frames::{Frame, Moment, Packet, next_packet};
 use self::tracks::{Sequence, Stream, Track};
 use self::unpack::Unpacker;
-use super::clocks::Clocks;
 use super::proto::{field, value};
-use crate::clock::Clock;
+use super::read::clocks::Clocks;
+use crate::event::clock::Clock;
+use crate::event::ops::Op;
 use crate::native::Damage;
 use crate::native::columns::Events;
 use crate::native::fields::Fields;
 use crate::native::names::{NameKind, Names};
 use crate::native::ring::OpenSpan;
-use crate::ops::Op;
 
 pub use self::frames::{Chapters, chapters};
 pub use self::unpack::PACKED_MAX;

@@ -1,14 +1,14 @@
 use super::*;
-use crate::clock::Anchor;
-use crate::export::export;
+use crate::event::clock::Anchor;
+use crate::event::ops::{Arg, OPS};
+use crate::event::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
+use crate::export::exporter::export;
 use crate::native::columns::EVENTS_MAX;
 use crate::native::fields::key;
 use crate::native::file::{Image, Leftover};
-use crate::ops::{Arg, OPS};
 use crate::perfetto::pack::Compression;
 use crate::perfetto::proto::Message;
-use crate::perfetto::write::{Options, Writer};
-use crate::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
+use crate::perfetto::write::writer::{Options, Writer};
 
 const BOOT_NS: u64 = 7_000_000;
 
@@ -231,7 +231,7 @@ fn the_process_comes_back_with_every_field() {
     let image = image();
     let (_, reader) = read_all(&exported(&image, Compression::Deflate));
     let process = &reader.processes[0];
-    assert_eq!(process.fields, crate::export::complete_fields(&image));
+    assert_eq!(process.fields, crate::export::exporter::complete_fields(&image));
     assert_eq!(reader.processes.len(), 1);
     let calls = image.events() - 3 + 2;
     assert_eq!((process.ours, process.complete), (true, Some(calls)));

@@ -1,17 +1,18 @@
 //! The owners of events: processes, threads and their tracks, as a trace describes them.
 
-use super::super::clocks::Clocks;
-use super::super::interned::Interned;
-use super::super::layout::{
-    self, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
-};
-use super::super::proto::{Walk, field};
+use super::clocks::Clocks;
 use super::events::Open;
+use super::interned::Interned;
 use super::{Batch, Process, Reader, name_id};
+use crate::export::key::hash;
 use crate::native::Damage;
 use crate::native::columns::Events;
 use crate::native::fields::key;
 use crate::native::names::{NameKind, Names};
+use crate::perfetto::layout::{
+    ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, ID_STRIDE, LAYOUT,
+};
+use crate::perfetto::proto::{Walk, field};
 
 #[derive(Clone, Default)]
 pub(super) struct Sequence {
@@ -122,7 +123,7 @@ impl Reader {
         if let Some(&at) = self.pids.get(&pid) {
             return at;
         }
-        let at = self.process(layout::hash(&[b"pid", &pid.to_le_bytes()]));
+        let at = self.process(hash(&[b"pid", &pid.to_le_bytes()]));
         self.processes[at].fields.set(key::PID, pid);
         self.pids.insert(pid, at);
         at

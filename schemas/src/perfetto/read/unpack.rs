@@ -1,6 +1,6 @@
 //! Compressed packets.
 
-use super::super::proto::field;
+use crate::perfetto::proto::field;
 
 /// Largest a compressed packet may become. Perfetto asks for 512 KB stored; ours hold half a MiB.
 pub const PACKED_MAX: usize = 64 << 20;

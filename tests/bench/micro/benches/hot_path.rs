@@ -19,7 +19,8 @@ use dlio_micro::reads;
 use dlio_schemas::native::block::{Codec, HEADER_SIZE, Header, Kind, Opener};
 use dlio_schemas::native::columns::{EVENTS_MAX, Events, RAW_MAX, Scratch, encode};
 use dlio_schemas::ops::{Layer, Op};
-use dlio_tracer::engine;
+use dlio_tracer::calls::call;
+use dlio_tracer::life::lifecycle;
 
 const BLOCK: u64 = EVENTS_MAX as u64;
 
@@ -35,7 +36,7 @@ struct Recorder {
 
 impl Recorder {
     fn record(&mut self) {
-        let Some(call) = engine::begin(Layer::Posix) else { panic!("nothing is recorded: set DLIO_TRACE_DIR") };
+        let Some(call) = call::begin(Layer::Posix) else { panic!("nothing is recorded: set DLIO_TRACE_DIR") };
         let pos = self.recorded as i64 * 4096 % (4 << 20);
         call.end().record(Op::PREAD, 8, 3, (pos, true), 4096, 4096);
         self.recorded += 1;
@@ -82,11 +83,11 @@ impl Recorder {
 }
 
 fn capture(criterion: &mut Criterion) {
-    engine::start();
+    lifecycle::start();
     let mut recorder = Recorder { recorded: 0 };
     let mut group = criterion.benchmark_group("capture");
     group.throughput(Throughput::Elements(1));
-    group.bench_function("clock", |bench| bench.iter(|| black_box(engine::begin(Layer::Posix)).map(|call| call.end())));
+    group.bench_function("clock", |bench| bench.iter(|| black_box(call::begin(Layer::Posix)).map(|call| call.end())));
     #[cfg(target_arch = "x86_64")]
     group.bench_function("clock limit", |bench| bench.iter(two_readings));
     group.bench_function("record", |bench| bench.iter_custom(|events| recorder.time_of_records(events)));

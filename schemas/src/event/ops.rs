@@ -1,0 +1,456 @@
+//! The list of operations: everything a trace can say happened.
+//!
+//! One row an operation. A row's number is written into traces, so a number is never reused and never changes its
+//! meaning; new rows are added at the end of their group. `open64`, `__open_2` and `open` are one operation: the spelling
+//! a program was compiled with says nothing about its I/O.
+//!
+//! An event carries three numbers beside its file and descriptor. What they mean depends on the operation and is said
+//! here, so that no reader has to guess: `a` (the column `pos` where it is a position), `b` (the column `requested`
+//! where it is a size) and the result.
+
+/// Number of an operation; at most [`OP_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub struct Op(pub u16);
+
+/// Ten bits hold an operation in a record.
+pub const OP_MAX: u16 = 1023;
+
+/// The interface that the call belongs to; the column `cat` for everything but spans, which bring their own category.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    Posix,
+    Stdio,
+    Process,
+    App,
+    Wait,
+    /// Requests to object stores, told by whoever makes them: see `dlio_tracer::io`.
+    Object,
+}
+
+/// The purpose of the call; the column `class`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    Read,
+    Write,
+    Metadata,
+    Sync,
+    Compute,
+    Other,
+    /// Nothing moves: the caller waits for something to happen.
+    Wait,
+}
+
+/// The meaning of one of the two argument numbers of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arg {
+    None,
+    /// Byte position in the file; [`crate::event::record::POS_UNKNOWN`] where it could not be known.
+    Position,
+    /// Bytes asked for.
+    Size,
+    /// Open or operation flags.
+    Flags,
+    /// Permission bits.
+    Mode,
+    /// `SEEK_SET` and its kin.
+    Whence,
+    /// Signed distance of a seek.
+    Offset,
+    /// Name id of a second path (the target of a rename, the text of a link).
+    Path,
+    /// Name id of the file that bytes came from, where both sides of a call are files.
+    Source,
+    /// A second descriptor.
+    Fd,
+    /// A command number, as of `fcntl` or `flock`.
+    Command,
+    /// A number without a column of its own: entries of a list, seconds, owners.
+    Count,
+    /// Packed `epoch` and `step` of a span: see [`crate::event::record::pack_steps`].
+    Steps,
+    /// The value of a counter, as the bits of an `f64`.
+    Value,
+}
+
+/// The meaning of the result of an event. A negative result is always `-errno`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ret {
+    /// Zero, or a number without a meaning of its own.
+    Status,
+    /// Bytes moved.
+    Bytes,
+    /// A descriptor.
+    Fd,
+    /// A byte position.
+    Position,
+    /// A process id.
+    Pid,
+}
+
+/// One row of the list.
+#[derive(Debug)]
+pub struct OpInfo {
+    pub op: Op,
+    /// The column `name`.
+    pub name: &'static str,
+    pub layer: Layer,
+    pub class: Class,
+    pub a: Arg,
+    pub b: Arg,
+    pub ret: Ret,
+}
+
+impl Layer {
+    pub const ALL: [Layer; 6] = [Layer::Posix, Layer::Stdio, Layer::Process, Layer::App, Layer::Wait, Layer::Object];
+
+    pub fn name(self) -> &'static str {
+        ["posix", "stdio", "process", "app", "wait", "object"][self as usize]
+    }
+
+    pub fn from_name(name: &str) -> Option<Layer> {
+        Layer::ALL.into_iter().find(|layer| layer.name() == name)
+    }
+}
+
+impl Class {
+    pub const ALL: [Class; 7] =
+        [Class::Read, Class::Write, Class::Metadata, Class::Sync, Class::Compute, Class::Other, Class::Wait];
+
+    pub fn name(self) -> &'static str {
+        ["read", "write", "metadata", "sync", "compute", "other", "wait"][self as usize]
+    }
+}
+
+impl Arg {
+    /// True if the number is that of a name.
+    pub const fn is_name(self) -> bool {
+        matches!(self, Arg::Path | Arg::Source)
+    }
+}
+
+impl OpInfo {
+    /// True if the result counts bytes that went between program and file.
+    pub const fn moves_bytes(&self) -> bool {
+        matches!(self.ret, Ret::Bytes) && matches!(self.class, Class::Read | Class::Write)
+    }
+}
+
+impl Op {
+    /// The row of this operation, or `None` for a number this version does not know.
+    pub fn info(self) -> Option<&'static OpInfo> {
+        ROW_OF.get(self.0 as usize).and_then(|&row| OPS.get(row as usize))
+    }
+
+    pub fn from_name(name: &str) -> Option<Op> {
+        OPS.iter().find(|info| info.name == name).map(|info| info.op)
+    }
+}
+
+/// Row of each number in [`OPS`], or `u16::MAX`.
+static ROW_OF: [u16; OP_MAX as usize + 1] = {
+    let mut rows = [u16::MAX; OP_MAX as usize + 1];
+    let mut i = 0;
+    while i < OPS.len() {
+        assert!(rows[OPS[i].op.0 as usize] == u16::MAX, "two operations share a number");
+        rows[OPS[i].op.0 as usize] = i as u16;
+        i += 1;
+    }
+    rows
+};
+
+macro_rules! operations {
+    ($($layer:ident { $($id:literal $ident:ident $name:literal $class:ident $a:ident $b:ident $ret:ident;)* })*) => {
+        impl Op { $($(pub const $ident: Op = Op($id);)*)* }
+        /// Every operation, in the order of the list.
+        pub const OPS: &[OpInfo] = &[$($(OpInfo {
+            op: Op($id), name: $name, layer: Layer::$layer, class: Class::$class,
+            a: Arg::$a, b: Arg::$b, ret: Ret::$ret,
+        },)*)*];
+    };
+}
+
+operations! {
+    // number, constant, name, class, meaning of a, of b, of the result
+    Posix {
+        1 OPEN "open" Metadata Mode Flags Fd;
+        2 OPENAT "openat" Metadata Mode Flags Fd;
+        3 CREAT "creat" Metadata Mode None Fd;
+        4 CLOSE "close" Metadata None None Status;
+        5 CLOSE_RANGE "close_range" Metadata Count Count Status;
+        6 CLOSEFROM "closefrom" Metadata None None Status;
+        7 DUP "dup" Metadata None None Fd;
+        8 DUP2 "dup2" Metadata Fd None Fd;
+        9 DUP3 "dup3" Metadata Fd Flags Fd;
+        10 FCNTL "fcntl" Metadata Command Count Status;
+        // Locks move nothing, and take the time that another holds them for.
+        11 FLOCK "flock" Wait Command None Status;
+        12 LOCKF "lockf" Wait Command Size Status;
+        13 PIPE "pipe" Metadata Fd Flags Fd;
+        14 MEMFD_CREATE "memfd_create" Metadata None Flags Fd;
+        15 MKSTEMP "mkstemp" Metadata None Flags Fd;
+        16 IOCTL "ioctl" Metadata Command None Status;
+        // `fcntl` with a command that waits for a lock.
+        17 FCNTL_SETLKW "fcntl_setlkw" Wait Command Count Status;
+
+        20 READ "read" Read Position Size Bytes;
+        21 PREAD "pread" Read Position Size Bytes;
+        22 READV "readv" Read Position Size Bytes;
+        23 PREADV "preadv" Read Position Size Bytes;
+        24 PREADV2 "preadv2" Read Position Size Bytes;
+        25 WRITE "write" Write Position Size Bytes;
+        26 PWRITE "pwrite" Write Position Size Bytes;
+        27 WRITEV "writev" Write Position Size Bytes;
+        28 PWRITEV "pwritev" Write Position Size Bytes;
+        29 PWRITEV2 "pwritev2" Write Position Size Bytes;
+        30 LSEEK "lseek" Metadata Whence Offset Position;
+        31 SENDFILE "sendfile" Write Source Size Bytes;
+        32 COPY_FILE_RANGE "copy_file_range" Write Source Size Bytes;
+        33 SPLICE "splice" Write Source Size Bytes;
+        34 READAHEAD "readahead" Metadata Position Size Status;
+        35 AIO_READ "aio_read" Other Position Size Status;
+        36 AIO_WRITE "aio_write" Other Position Size Status;
+        37 AIO_FSYNC "aio_fsync" Other None None Status;
+        38 AIO_READ_DONE "aio_read_done" Read Position Size Bytes;
+        39 AIO_WRITE_DONE "aio_write_done" Write Position Size Bytes;
+        40 AIO_FSYNC_DONE "aio_fsync_done" Sync None None Status;
+        41 AIO_SUSPEND "aio_suspend" Other Count None Status;
+        42 AIO_CANCEL "aio_cancel" Other None None Status;
+        43 LIO_LISTIO "lio_listio" Other Count None Status;
+        44 TEE "tee" Write Source Size Bytes;
+        45 VMSPLICE "vmsplice" Write None Size Bytes;
+        // What is asked for through the ring that it makes is in no trace.
+        46 URING_SETUP "io_uring_setup" Other Count None Status;
+
+        50 FSYNC "fsync" Sync None None Status;
+        51 FDATASYNC "fdatasync" Sync None None Status;
+        52 SYNC_FILE_RANGE "sync_file_range" Sync Position Size Status;
+        53 SYNCFS "syncfs" Sync None None Status;
+        54 SYNC "sync" Sync None None Status;
+        55 MSYNC "msync" Sync None Size Status;
+
+        60 STAT "stat" Metadata None None Status;
+        61 LSTAT "lstat" Metadata None None Status;
+        62 FSTAT "fstat" Metadata None None Status;
+        63 FSTATAT "fstatat" Metadata None Flags Status;
+        64 STATX "statx" Metadata None Flags Status;
+        65 STATFS "statfs" Metadata None None Status;
+        66 FSTATFS "fstatfs" Metadata None None Status;
+        67 STATVFS "statvfs" Metadata None None Status;
+        68 FSTATVFS "fstatvfs" Metadata None None Status;
+        69 ACCESS "access" Metadata Mode None Status;
+        70 FACCESSAT "faccessat" Metadata Mode Flags Status;
+
+        80 OPENDIR "opendir" Metadata None None Fd;
+        81 FDOPENDIR "fdopendir" Metadata None None Fd;
+        82 READDIR "readdir" Metadata None None Status;
+        83 CLOSEDIR "closedir" Metadata None None Status;
+        84 SCANDIR "scandir" Metadata None None Status;
+        85 GETDENTS "getdents64" Metadata None Size Status;
+
+        90 TRUNCATE "truncate" Metadata Position None Status;
+        91 FTRUNCATE "ftruncate" Metadata Position None Status;
+        92 FALLOCATE "fallocate" Metadata Position Size Status;
+        93 POSIX_FALLOCATE "posix_fallocate" Metadata Position Size Status;
+        94 POSIX_FADVISE "posix_fadvise" Metadata Command Size Status;
+
+        100 RENAME "rename" Metadata Path None Status;
+        101 RENAMEAT "renameat" Metadata Path Flags Status;
+        102 LINK "link" Metadata Path None Status;
+        103 LINKAT "linkat" Metadata Path Flags Status;
+        104 SYMLINK "symlink" Metadata Path None Status;
+        105 SYMLINKAT "symlinkat" Metadata Path None Status;
+        106 READLINK "readlink" Metadata None Size Status;
+        107 READLINKAT "readlinkat" Metadata None Size Status;
+        108 UNLINK "unlink" Metadata None None Status;
+        109 UNLINKAT "unlinkat" Metadata None Flags Status;
+        110 REMOVE "remove" Metadata None None Status;
+        111 MKDIR "mkdir" Metadata Mode None Status;
+        112 MKDIRAT "mkdirat" Metadata Mode None Status;
+        113 RMDIR "rmdir" Metadata None None Status;
+        114 MKNOD "mknod" Metadata Mode None Status;
+        115 MKNODAT "mknodat" Metadata Mode None Status;
+        116 MKFIFO "mkfifo" Metadata Mode None Status;
+        117 MKFIFOAT "mkfifoat" Metadata Mode None Status;
+        118 MKDTEMP "mkdtemp" Metadata None None Status;
+        119 CHDIR "chdir" Metadata None None Status;
+        120 FCHDIR "fchdir" Metadata None None Status;
+
+        130 CHMOD "chmod" Metadata Mode None Status;
+        131 FCHMOD "fchmod" Metadata Mode None Status;
+        132 FCHMODAT "fchmodat" Metadata Mode Flags Status;
+        133 CHOWN "chown" Metadata Count Count Status;
+        134 LCHOWN "lchown" Metadata Count Count Status;
+        135 FCHOWN "fchown" Metadata Count Count Status;
+        136 FCHOWNAT "fchownat" Metadata Count Count Status;
+        137 UTIME "utime" Metadata None None Status;
+        138 UTIMES "utimes" Metadata None None Status;
+        139 LUTIMES "lutimes" Metadata None None Status;
+        140 FUTIMES "futimes" Metadata None None Status;
+        141 UTIMENSAT "utimensat" Metadata None Flags Status;
+        142 FUTIMENS "futimens" Metadata None None Status;
+
+        150 MMAP "mmap" Metadata Position Size Status;
+        151 MUNMAP "munmap" Metadata None Size Status;
+        152 MREMAP "mremap" Metadata None Size Status;
+        153 MADVISE "madvise" Metadata Command Size Status;
+
+        160 GETXATTR "getxattr" Metadata None Size Status;
+        161 SETXATTR "setxattr" Metadata None Size Status;
+        162 LISTXATTR "listxattr" Metadata None Size Status;
+        163 REMOVEXATTR "removexattr" Metadata None None Status;
+    }
+    Stdio {
+        200 FOPEN "fopen" Metadata None Flags Fd;
+        201 FDOPEN "fdopen" Metadata None Flags Fd;
+        202 FREOPEN "freopen" Metadata None Flags Fd;
+        203 FCLOSE "fclose" Metadata None None Status;
+        204 FFLUSH "fflush" Sync None None Status;
+        205 SETVBUF "setvbuf" Metadata Command Size Status;
+        206 TMPFILE "tmpfile" Metadata None None Fd;
+        207 OPEN_MEMSTREAM "open_memstream" Metadata None None Status;
+        208 FMEMOPEN "fmemopen" Metadata None Size Status;
+
+        210 FREAD "fread" Read Position Size Bytes;
+        211 FWRITE "fwrite" Write Position Size Bytes;
+        212 FGETS "fgets" Read Position Size Bytes;
+        213 FGETC "fgetc" Read Position Size Bytes;
+        214 GETLINE "getline" Read Position None Bytes;
+        215 GETDELIM "getdelim" Read Position None Bytes;
+        216 UNGETC "ungetc" Other Position None Status;
+        217 FPUTS "fputs" Write Position Size Bytes;
+        218 FPUTC "fputc" Write Position Size Bytes;
+        219 PUTS "puts" Write Position Size Bytes;
+        220 FPRINTF "fprintf" Write Position None Bytes;
+        221 PRINTF "printf" Write Position None Bytes;
+        222 DPRINTF "dprintf" Write Position None Bytes;
+        223 FSCANF "fscanf" Read Position None Bytes;
+        224 SCANF "scanf" Read Position None Bytes;
+        225 FSEEK "fseek" Metadata Whence Offset Status;
+        226 FTELL "ftell" Metadata None None Position;
+        227 REWIND "rewind" Metadata None None Status;
+        228 FGETPOS "fgetpos" Metadata None None Status;
+        229 FSETPOS "fsetpos" Metadata None None Status;
+        230 FGETWS "fgetws" Read Position None Bytes;
+        231 FGETWC "fgetwc" Read Position None Bytes;
+        232 FPUTWS "fputws" Write Position None Bytes;
+        233 FPUTWC "fputwc" Write Position None Bytes;
+        234 FWPRINTF "fwprintf" Write Position None Bytes;
+
+        // What the C library does inside the calls above, seen with `DLIO_TRACE_INLINE=1`. The call outside has the bytes
+        // and the time; these have no class, so that neither counts twice.
+        240 INNER_OPEN "__open" Other None Flags Fd;
+        241 INNER_READ "__read" Other None Size Bytes;
+        242 INNER_WRITE "__write" Other None Size Bytes;
+        243 INNER_LSEEK "__lseek" Other Whence Offset Position;
+        244 INNER_CLOSE "__close" Other None None Status;
+    }
+    Process {
+        300 FORK "fork" Other None None Pid;
+        301 VFORK "vfork" Other None None Pid;
+        302 CLONE "clone" Other None Flags Pid;
+        303 POSIX_SPAWN "posix_spawn" Other None None Pid;
+        304 EXEC "exec" Other None None Status;
+        305 EXIT "exit" Other None None Status;
+        306 SYSTEM "system" Other None None Status;
+        307 POPEN "popen" Other None None Fd;
+        308 PCLOSE "pclose" Other None None Status;
+    }
+    // Calls that wait for others and move nothing. `fd` is what was waited on where that is one descriptor; a result is what
+    // the call returned, or what went wrong, which a time that ran out is too.
+    Wait {
+        320 POLL "poll" Wait Count None Status;
+        321 PPOLL "ppoll" Wait Count None Status;
+        322 SELECT "select" Wait Count None Status;
+        323 PSELECT "pselect" Wait Count None Status;
+        324 EPOLL_WAIT "epoll_wait" Wait Count None Status;
+        325 EPOLL_PWAIT "epoll_pwait" Wait Count None Status;
+        326 ACCEPT "accept" Wait None None Fd;
+        327 ACCEPT4 "accept4" Wait None Flags Fd;
+
+        330 WAIT "wait" Wait None None Status;
+        331 WAITPID "waitpid" Wait None Flags Status;
+        332 WAITID "waitid" Wait None Flags Status;
+        333 WAIT3 "wait3" Wait None Flags Status;
+        334 WAIT4 "wait4" Wait None Flags Status;
+
+        340 SLEEP "sleep" Wait Count None Status;
+        341 USLEEP "usleep" Wait Count None Status;
+        342 NANOSLEEP "nanosleep" Wait None None Status;
+        343 CLOCK_NANOSLEEP "clock_nanosleep" Wait Count Flags Status;
+        344 PAUSE "pause" Wait None None Status;
+        345 SIGSUSPEND "sigsuspend" Wait None None Status;
+        346 SIGWAIT "sigwait" Wait None None Status;
+        347 SIGWAITINFO "sigwaitinfo" Wait None None Status;
+        348 SIGTIMEDWAIT "sigtimedwait" Wait None None Status;
+
+        360 PTHREAD_COND_WAIT "pthread_cond_wait" Wait None None Status;
+        361 PTHREAD_COND_TIMEDWAIT "pthread_cond_timedwait" Wait None None Status;
+        362 PTHREAD_COND_CLOCKWAIT "pthread_cond_clockwait" Wait None None Status;
+        363 PTHREAD_JOIN "pthread_join" Wait None None Status;
+        364 PTHREAD_TIMEDJOIN "pthread_timedjoin_np" Wait None None Status;
+        365 PTHREAD_CLOCKJOIN "pthread_clockjoin_np" Wait None None Status;
+        366 PTHREAD_BARRIER_WAIT "pthread_barrier_wait" Wait None None Status;
+        367 SEM_WAIT "sem_wait" Wait None None Status;
+        368 SEM_TIMEDWAIT "sem_timedwait" Wait None None Status;
+        369 SEM_CLOCKWAIT "sem_clockwait" Wait None None Status;
+        370 SEMOP "semop" Wait Count None Status;
+        371 SEMTIMEDOP "semtimedop" Wait Count None Status;
+        372 CND_WAIT "cnd_wait" Wait None None Status;
+        373 CND_TIMEDWAIT "cnd_timedwait" Wait None None Status;
+        374 THRD_JOIN "thrd_join" Wait None None Status;
+        375 THRD_SLEEP "thrd_sleep" Wait None None Status;
+    }
+    App {
+        // `file` is the name, `fd` the category.
+        400 SPAN "span" Compute Steps None Status;
+        401 INSTANT "instant" Other Steps None Status;
+        402 COUNTER "counter" Other Value None Status;
+        // Belongs to the next span, instant or counter of the thread: `file` is the key, `fd` the kind of value, `a` the value.
+        403 META "meta" Other None None Status;
+        // Calls of this thread that found no room: `a` says how many.
+        404 LOST "lost" Other Count None Status;
+    }
+    // Requests to object stores, each attempt one, from the first byte sent to the last received. `file` is the object's URL;
+    // what else is known of them is metadata before them, as of a span.
+    Object {
+        420 OBJECT_GET "object.get" Read Position Size Bytes;
+        421 OBJECT_PUT "object.put" Write Position Size Bytes;
+        // One part of an object that is written in several; it is there when the upload is complete.
+        422 OBJECT_PART "object.part" Write Position Size Bytes;
+        423 OBJECT_HEAD "object.head" Metadata None None Status;
+        424 OBJECT_LIST "object.list" Metadata None None Status;
+        425 OBJECT_DELETE "object.delete" Metadata None None Status;
+        426 OBJECT_COPY "object.copy" Metadata None None Status;
+        427 OBJECT_BEGIN "object.begin" Metadata None None Status;
+        428 OBJECT_COMPLETE "object.complete" Sync None None Status;
+        429 OBJECT_ABORT "object.abort" Metadata None None Status;
+        430 OBJECT_OTHER "object.other" Metadata None None Status;
+        // A connection that could not be made: no request was sent.
+        431 OBJECT_CONNECT "object.connect" Metadata None None Status;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_once() {
+        let mut names: Vec<_> = OPS.iter().map(|info| info.name).collect();
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(before, names.len());
+    }
+
+    #[test]
+    fn every_operation_finds_its_own_row() {
+        for info in OPS {
+            assert_eq!(info.op.info().unwrap().name, info.name);
+            assert_eq!(Op::from_name(info.name), Some(info.op));
+        }
+        assert!(Op(0).info().is_none());
+        assert!(Op(OP_MAX).info().is_none());
+    }
+}

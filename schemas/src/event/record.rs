@@ -1,0 +1,149 @@
+//! One event as the capture path writes it: 48 bytes, fixed.
+//!
+//! ```text
+//!  0        8        16     20    24       32       40       48
+//!  | word   | start  | file | fd  |   a    |   b    |  ret   |
+//!    word = op (10 bits) | depth (5) | position known (1) | duration in ticks (48)
+//! ```
+//!
+//! Times are ticks of the process's clock (see [`crate::event::clock`]). `word` is written last and a slot is zeroed when it is
+//! recycled, so a slot whose word is not zero is a complete event even after a kill.
+
+use crate::event::ops::Op;
+
+/// Size of a record, pinned by a test: raise [`crate::native::VERSION`] when it changes.
+pub const RECORD_SIZE: usize = 48;
+
+/// The column `pos` of an event whose position could not be known.
+pub const POS_UNKNOWN: i64 = -1;
+
+/// Depths beyond this are written as this.
+pub const DEPTH_MAX: u8 = 31;
+
+/// 48 bits of ticks: 30 hours at 2.6 GHz. A longer call is written as this long.
+pub const DURATION_MAX: u64 = (1 << 48) - 1;
+
+const DEPTH_SHIFT: u32 = 48;
+const KNOWN_SHIFT: u32 = 53;
+const OP_SHIFT: u32 = 54;
+
+/// See the module's drawing.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Record {
+    pub word: u64,
+    pub start: u64,
+    /// Name id of the file; 0 where there is none.
+    pub file: u32,
+    /// Descriptor, or -1.
+    pub fd: i32,
+    pub a: i64,
+    pub b: i64,
+    /// Result, or `-errno`.
+    pub ret: i64,
+}
+
+/// The first word of a record. `known` says that `a` holds what the operation's row promises.
+#[inline(always)]
+pub const fn word(op: Op, depth: u8, known: bool, duration: u64) -> u64 {
+    let duration = if duration > DURATION_MAX { DURATION_MAX } else { duration };
+    let depth = if depth > DEPTH_MAX { DEPTH_MAX } else { depth };
+    (op.0 as u64) << OP_SHIFT | (known as u64) << KNOWN_SHIFT | (depth as u64) << DEPTH_SHIFT | duration
+}
+
+impl Record {
+    pub fn op(&self) -> Op {
+        Op((self.word >> OP_SHIFT) as u16)
+    }
+
+    pub fn depth(&self) -> u8 {
+        (self.word >> DEPTH_SHIFT) as u8 & DEPTH_MAX
+    }
+
+    pub fn known(&self) -> bool {
+        self.word >> KNOWN_SHIFT & 1 != 0
+    }
+
+    pub fn duration(&self) -> u64 {
+        self.word & DURATION_MAX
+    }
+
+    /// True if the slot holds an event: its word was written last.
+    pub fn is_complete(&self) -> bool {
+        self.word != 0
+    }
+
+    /// Reads a slot of a ring file.
+    pub fn from_bytes(bytes: &[u8; RECORD_SIZE]) -> Record {
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        Record {
+            word: u64_at(0),
+            start: u64_at(8),
+            file: u32_at(16),
+            fd: u32_at(20) as i32,
+            a: u64_at(24) as i64,
+            b: u64_at(32) as i64,
+            ret: u64_at(40) as i64,
+        }
+    }
+}
+
+/// No epoch or no step.
+pub const STEP_NONE: i32 = i32::MIN;
+
+/// Epoch and step of a span in one argument, so that the commonest metadata costs no record of its own.
+pub const fn pack_steps(epoch: i32, step: i32) -> i64 {
+    (epoch as i64) << 32 | (step as u32 as i64)
+}
+
+pub const fn unpack_steps(packed: i64) -> (i32, i32) {
+    ((packed >> 32) as i32, packed as i32)
+}
+
+/// The way the value of an [`Op::META`] record is to be read; stands in its `fd`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum MetaKind {
+    Int = 0,
+    /// The bits of an `f64`.
+    Float = 1,
+    /// A name id.
+    Text = 2,
+}
+
+impl MetaKind {
+    pub fn from_fd(fd: i32) -> Option<MetaKind> {
+        [MetaKind::Int, MetaKind::Float, MetaKind::Text].into_iter().find(|kind| *kind as i32 == fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_48_bytes_and_its_word_keeps_every_part() {
+        assert_eq!(size_of::<Record>(), RECORD_SIZE);
+        let record = Record { word: word(Op(1023), 31, true, DURATION_MAX), ..Record::default() };
+        assert_eq!(
+            (record.op(), record.depth(), record.known(), record.duration()),
+            (Op(1023), 31, true, DURATION_MAX)
+        );
+        let small = Record { word: word(Op::READ, 0, false, 7), ..Record::default() };
+        assert_eq!((small.op(), small.depth(), small.known(), small.duration()), (Op::READ, 0, false, 7));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_to_the_largest() {
+        let record = Record { word: word(Op::READ, 200, true, u64::MAX), ..Record::default() };
+        assert_eq!((record.depth(), record.duration()), (DEPTH_MAX, DURATION_MAX));
+    }
+
+    #[test]
+    fn steps_survive_packing() {
+        for (epoch, step) in [(0, 0), (3, 41), (STEP_NONE, 7), (-1, STEP_NONE), (i32::MAX, i32::MAX)] {
+            assert_eq!(unpack_steps(pack_steps(epoch, step)), (epoch, step));
+        }
+    }
+}

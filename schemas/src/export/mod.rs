@@ -1,0 +1,20 @@
+//! Exports to the formats of other programs.
+//!
+//! ```text
+//! image -> exporter (batches, joined metadata, boot time) -> chrome, dftracer (lines of json), perfetto::write
+//! ```
+//!
+//! Reading order: [`exporter`] (the trait of a format, and one image written whole), [`key`] (names that formats share),
+//! [`lanes`] (which calls may share a track), [`json`] (text output), [`chrome`] and [`dftracer`] (the formats). The
+//! Perfetto format has a room of its own, [`crate::perfetto`].
+
+pub mod chrome;
+pub mod dftracer;
+pub mod exporter;
+mod json;
+pub mod key;
+pub mod lanes;
+
+pub use exporter::{
+    Exporter, ProcessId, Sink, Summary, clock_of, complete_fields, export, export_image, export_on, forget_unnamed,
+};

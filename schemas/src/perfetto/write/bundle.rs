@@ -1,0 +1,190 @@
+//! Traces of several hosts in one file: a tar that viewers from v58 on open as one trace.
+//!
+//! ```text
+//! manifest.json    which machine has which number, how far its clock is off
+//! node7.pftrace    one file a host, its machine's number in every packet (Options::machines)
+//! node8.pftrace
+//! ```
+//!
+//! Boot clocks of hosts have nothing to do with each other; a viewer aligns files by the wall clock of their snapshots,
+//! which it does only for machines it can tell apart. Older viewers open the tar and take all hosts for one.
+
+use crate::native::fields::{Fields, key};
+use crate::perfetto::layout::machine_id;
+
+/// Members are stored in pieces of this size.
+const RECORD: usize = 512;
+
+/// Longer names are cut: viewers take no more.
+const NAME_MAX: usize = 99;
+
+/// The bytes before those of a member.
+pub fn member_head(name: &str, size: u64) -> [u8; RECORD] {
+    let mut head = [0; RECORD];
+    let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+    let cut = (0..=name.len().min(NAME_MAX)).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    put(0, &name.as_bytes()[..cut]);
+    put(100, b"0000644\0");
+    put(108, b"0000000\0");
+    put(116, b"0000000\0");
+    put(124, size_field(size).as_slice());
+    put(136, b"00000000000\0");
+    // The sum is taken with blanks in its own place.
+    put(148, b"        ");
+    put(156, b"0");
+    put(257, b"ustar\x0000");
+    let sum: u32 = head.iter().map(|&byte| byte as u32).sum();
+    head[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    head
+}
+
+/// Octal up to 8 GiB, above that the binary form every tar of this century reads.
+fn size_field(size: u64) -> [u8; 12] {
+    let mut field = [0; 12];
+    if size < 1 << 33 {
+        field[..11].copy_from_slice(format!("{size:011o}").as_bytes());
+    } else {
+        field[0] = 0x80;
+        field[4..].copy_from_slice(&size.to_be_bytes());
+    }
+    field
+}
+
+/// A member, as its head says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub size: u64,
+}
+
+impl Member {
+    /// Reads a head; `None` where it is none, as the zeros at the end.
+    pub fn read(head: &[u8]) -> Option<Member> {
+        let head = head.first_chunk::<RECORD>().filter(|head| head[257..262] == *b"ustar")?;
+        let name = head[..NAME_MAX + 1].split(|&byte| byte == 0).next().unwrap_or_default();
+        Some(Member { name: String::from_utf8_lossy(name).into_owned(), size: size_of(&head[124..136])? })
+    }
+
+    /// True for the trace of a host.
+    pub fn is_trace(&self) -> bool {
+        self.name.ends_with(TRACE)
+    }
+}
+
+/// The ending of members that are traces.
+const TRACE: &str = ".pftrace";
+
+/// Bytes that a head takes.
+pub const HEAD: usize = RECORD;
+
+/// True if a file begins as what is written here: others make tars of anything.
+pub fn is_bundle(head: &[u8]) -> bool {
+    Member::read(head).is_some_and(|first| first.name == MANIFEST || first.is_trace())
+}
+
+/// A size in either of its forms.
+fn size_of(field: &[u8]) -> Option<u64> {
+    if field[0] == 0x80 {
+        return field[4..12].try_into().ok().map(u64::from_be_bytes);
+    }
+    let digits = field.split(|byte| [0, b' '].contains(byte)).find(|digits| !digits.is_empty()).unwrap_or(b"0");
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+}
+
+/// Zero bytes that follow a member of this size.
+pub fn padding(size: u64) -> usize {
+    (RECORD - (size % RECORD as u64) as usize) % RECORD
+}
+
+/// Zero bytes that end the tar.
+pub const END: usize = 2 * RECORD;
+
+/// One host's file in the tar.
+pub struct Host<'a> {
+    /// Name of the member.
+    pub path: &'a str,
+    /// The facts of any of its processes.
+    pub fields: &'a Fields,
+    /// The offset of its clock to the others', where something better than the wall clock knows.
+    pub offset_ns: Option<i64>,
+}
+
+/// The name of the first member.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The content of the first member.
+pub fn manifest(hosts: &[Host]) -> String {
+    let files: Vec<_> = hosts.iter().map(|host| file_entry(host, hosts)).collect();
+    format!("{{\"perfetto_manifest\":{{\"version\":1,\"files\":[\n{}\n]}}}}\n", files.join(",\n"))
+}
+
+fn file_entry(host: &Host, hosts: &[Host]) -> String {
+    let name = quoted(host.fields.get(key::HOST).unwrap_or("unknown"));
+    let id = machine_id(host.fields);
+    let (path, first) = (quoted(host.path), quoted(hosts[0].path));
+    let clocks = host.offset_ns.map_or(String::new(), |offset| {
+        format!(
+            ",\"clocks\":[{{\"clock\":\"BOOTTIME\",\"sync_to\":{{\"file\":{first},\"clock\":\"BOOTTIME\"}},\"offset_ns\":{offset}}}]"
+        )
+    });
+    format!("{{\"path\":{path},\"machines\":[{{\"id\":{id},\"name\":{name}}}]{clocks}}}")
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if (c as u32) < 0x20 => format!("\\u{:04x}", c as u32),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_carries_its_own_sum() {
+        let head = member_head("node7.pftrace", 1234);
+        let noted = u32::from_str_radix(std::str::from_utf8(&head[148..154]).unwrap(), 8).unwrap();
+        let summed: u32 = (0..RECORD).map(|i| if (148..156).contains(&i) { 32 } else { head[i] as u32 }).sum();
+        assert_eq!((noted, &head[124..136], &head[..13]), (summed, &b"00000002322\0"[..], &b"node7.pftrace"[..]));
+    }
+
+    #[test]
+    fn sizes_around_a_record_are_filled_up_and_large_ones_fit() {
+        assert_eq!([0, 1, 511, 512, 513].map(padding), [0, 511, 1, 0, 511]);
+        assert_eq!(size_field((1 << 33) - 1)[..11], *b"77777777777");
+        assert_eq!(size_field(1 << 33), [0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_head_gives_back_what_was_written() {
+        for (name, size) in [("manifest.json", 7), ("node7.pftrace", 0), ("node7.pftrace", 1 << 40)] {
+            let head = member_head(name, size);
+            assert_eq!(Member::read(&head), Some(Member { name: name.into(), size }));
+            assert!(is_bundle(&head));
+        }
+        assert!(!is_bundle(&member_head("notes.txt", 5)));
+        assert_eq!((Member::read(&[0; RECORD]), Member::read(b"short")), (None, None));
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let head = member_head(&"\u{e9}".repeat(80), 0);
+        assert_eq!(head.iter().position(|&byte| byte == 0), Some(98));
+    }
+
+    #[test]
+    fn the_manifest_names_each_machine() {
+        let mut fields = Fields::default();
+        fields.set(key::HOST, "a\"b");
+        fields.set(key::BOOT_ID, "x");
+        let id = machine_id(&fields);
+        let host = |offset_ns| Host { path: "a.pftrace", fields: &fields, offset_ns };
+        let text = manifest(&[host(None), host(Some(-5))]);
+        assert!(text.starts_with("{\"perfetto_manifest\""));
+        assert!(text.contains(&format!("\"machines\":[{{\"id\":{id},\"name\":\"a\\\"b\"}}]}}")));
+        assert!(text.contains("\"offset_ns\":-5"));
+    }
+}

@@ -1,0 +1,316 @@
+//! Packets about a process: clocks, facts, its track, its beginning and end, its counters.
+
+use std::collections::BTreeMap;
+
+use super::activity::{Activity, Counter, FileCall};
+use crate::event::ops::{Layer, Op, OpInfo, Ret};
+use crate::export::key::hash;
+use crate::native::fields::{Ending, Fields, key};
+use crate::native::names::{NameKind, Names};
+use crate::perfetto::layout::{
+    ATTRIBUTE_CHAPTER, ATTRIBUTE_COMPLETE, ATTRIBUTE_LAYOUT, ATTRIBUTE_OFFSET, ATTRIBUTE_PREFIX, LAYOUT, child_uuid,
+};
+use crate::perfetto::proto::{Message, field, value};
+
+/// A process being written.
+pub(super) struct Process {
+    pub(super) uuid: u64,
+    pub(super) head: Head,
+    pub(super) pid: u64,
+    /// The offset of ids of the process and its threads.
+    pub(super) id_shift: u64,
+    pub(super) thread_names: BTreeMap<u32, String>,
+    pub(super) first_ns: u64,
+    /// The offset of its boot times.
+    pub(super) shift_ns: i64,
+    pub(super) events: u64,
+    pub(super) activity: Activity,
+    /// The file of the event before, and whether it is one: most events are on the same.
+    pub(super) file_last: (u32, bool),
+    /// All of it is written.
+    pub(super) is_complete: bool,
+    /// Its slices are merged ones, so that its activity is counted apart.
+    pub(super) merged: bool,
+    pub(super) flows: Flows,
+}
+
+impl Process {
+    /// The track that shows when it began and how it ended.
+    pub(super) fn life(&self) -> u64 {
+        child_uuid(self.uuid, "life", b"")
+    }
+
+    /// Adds a call to what the process was doing, and to what all were. What goes through pipes and sockets is no I/O.
+    #[inline]
+    pub(super) fn act(
+        &mut self,
+        info: &OpInfo,
+        call: FileCall,
+        file: u32,
+        names: &Names,
+        total: Option<&mut Activity>,
+    ) {
+        if self.file_last.0 != file {
+            self.file_last = (file, names.get(file).is_none_or(|(kind, _)| kind != NameKind::Object));
+        }
+        if self.file_last.1 {
+            self.activity.add(self.uuid, info, call);
+            if let Some(total) = total {
+                total.add(self.uuid, info, call);
+            }
+        }
+    }
+}
+
+/// Arrows between processes: from a fork to the first event of the child, from an exec to that of the new image. Both
+/// ends compute the same number, so arrows appear when files of several processes are put together.
+pub(super) struct Flows {
+    pub(super) boot: u64,
+    pub(super) pid: u64,
+    /// Arrows that end in this process, until its first event takes them.
+    pub(super) entering: Vec<u64>,
+}
+
+impl Flows {
+    pub(super) fn new(fields: &Fields) -> Flows {
+        let boot =
+            hash(&[fields.get(key::HOST).unwrap_or("").as_bytes(), fields.get(key::BOOT_ID).unwrap_or("").as_bytes()]);
+        let number = |key| fields.number(key).unwrap_or(0);
+        let pid = number(key::PID);
+        let mut flows = Flows { boot, pid, entering: Vec::new() };
+        flows.entering = vec![flows.fork(number(key::PPID), pid), flows.exec()];
+        flows
+    }
+
+    pub(super) fn fork(&self, parent: u64, child: u64) -> u64 {
+        hash(&[b"fork", &self.boot.to_le_bytes(), &parent.to_le_bytes(), &child.to_le_bytes()])
+    }
+
+    /// One number for all images of a process: viewers join what carries it in the order of time, and nothing where there
+    /// is but one.
+    pub(super) fn exec(&self) -> u64 {
+        hash(&[b"exec", &self.boot.to_le_bytes(), &self.pid.to_le_bytes()])
+    }
+
+    /// The arrow that begins at this call.
+    #[inline(always)]
+    pub(super) fn leaving(&self, info: Option<&OpInfo>, op: Op, ret: i64) -> Option<u64> {
+        match info?.ret {
+            Ret::Pid if ret > 0 => Some(self.fork(self.pid, ret as u64)),
+            _ if op == Op::EXEC && ret >= 0 => Some(self.exec()),
+            _ => None,
+        }
+    }
+}
+
+/// The fields that every packet of a sequence begins or ends with.
+#[derive(Clone, Copy)]
+pub(super) struct Head {
+    pub(super) sequence: u64,
+    pub(super) machine: Option<u32>,
+}
+
+/// A packet of a sequence; `fill` writes what it carries.
+#[inline(always)]
+pub(super) fn put_packet(out: &mut Message, head: Head, fill: impl FnOnce(&mut Message)) {
+    out.nested(field::trace::PACKET, |packet| {
+        packet.number(field::packet::SEQUENCE, head.sequence);
+        if let Some(machine) = head.machine {
+            packet.number(field::packet::MACHINE, machine as u64);
+        }
+        fill(packet);
+    });
+}
+
+/// The moment all clocks are related at. Viewers refuse snapshots that go back in time, which those of threads and of
+/// files put together would; related at the same moment of boot time they never do.
+pub(super) const SNAPSHOT_NS: u64 = 1;
+
+/// Clocks as one process knows them. CLOCK_MONOTONIC stands apart from boot time by the time the machine slept, which
+/// nobody noted, so it is left out rather than guessed.
+pub(super) fn put_clocks(out: &mut Message, process: &Process, offset_ns: i64) {
+    let real_ns = offset_ns.wrapping_add_unsigned(SNAPSHOT_NS) as u64;
+    put_packet(out, process.head, |packet| {
+        packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_CLEARED);
+        packet.number(field::packet::TIMESTAMP, process.first_ns);
+        packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
+        packet.nested(field::packet::CLOCK_SNAPSHOT, |snapshot| {
+            for (id, time) in [(value::CLOCK_BOOTTIME, SNAPSHOT_NS), (value::CLOCK_REALTIME, real_ns)] {
+                snapshot.nested(field::snapshot::CLOCKS, |clock| {
+                    clock.number(field::clock::ID, id);
+                    clock.number(field::clock::TIMESTAMP, time);
+                });
+            }
+            snapshot.number(field::snapshot::PRIMARY, value::CLOCK_BOOTTIME);
+        });
+    });
+}
+
+/// The facts with their times on the clock that is written. The image keeps its number, which is part of its name.
+pub(super) fn moved(fields: &Fields, shift_ns: i64) -> Fields {
+    let mut fields = fields.clone();
+    for key in [key::START_BOOT_NS, key::END_BOOT_NS] {
+        if let Some(time) = fields.number::<u64>(key) {
+            fields.set(key, time.wrapping_add_signed(shift_ns));
+        }
+    }
+    fields
+}
+
+pub(super) fn attribute_key(uuid: u64, name: &str) -> String {
+    format!("{ATTRIBUTE_PREFIX}{uuid:016x}.{name}")
+}
+
+pub(super) fn put_attribute(attributes: &mut Message, key: &str, number: u64) {
+    attributes.nested(field::attributes::ATTRIBUTE, |attribute| {
+        attribute.text(field::attributes::KEY, key.as_bytes());
+        attribute.number(field::attributes::LONG, number);
+    });
+}
+
+pub(super) fn put_chapter(attributes: &mut Message) {
+    put_attribute(attributes, ATTRIBUTE_CHAPTER, 1);
+}
+
+/// Everything known of the process, so that a reader can rebuild its row.
+pub(super) fn put_attributes(out: &mut Message, process: &Process, fields: &Fields, offset_ns: i64) {
+    put_packet(out, process.head, |packet| {
+        packet.nested(field::packet::ATTRIBUTES, |attributes| {
+            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_LAYOUT), LAYOUT);
+            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_OFFSET), offset_ns as u64);
+            for (name, text) in fields.iter() {
+                attributes.nested(field::attributes::ATTRIBUTE, |attribute| {
+                    attribute.text(field::attributes::KEY, attribute_key(process.uuid, name).as_bytes());
+                    attribute.text(field::attributes::STRING, text.as_bytes());
+                });
+            }
+        });
+    });
+}
+
+pub(super) fn put_process_track(out: &mut Message, process: &Process, fields: &Fields) {
+    put_packet(out, process.head, |packet| {
+        packet.number(field::packet::TIMESTAMP, process.first_ns);
+        packet.number(field::packet::CLOCK_ID, value::CLOCK_BOOTTIME);
+        packet.nested(field::packet::DEFAULTS, |defaults| {
+            defaults.number(field::defaults::CLOCK_ID, value::CLOCK_BOOTTIME);
+            defaults.nested(field::defaults::TRACK_EVENT, |event| event.number(field::event::TRACK, process.life()));
+        });
+        packet.nested(field::packet::TRACK, |track| {
+            track.number(field::track::UUID, process.uuid);
+            track.nested(field::track::PROCESS, |described| put_process(described, process, fields));
+        });
+    });
+    put_packet(out, process.head, |packet| {
+        packet.nested(field::packet::TRACK, |track| {
+            track.number(field::track::UUID, process.life());
+            track.number(field::track::PARENT, process.uuid);
+            track.text(field::track::NAME, b"start and end");
+        });
+    });
+}
+
+pub(super) fn put_process(described: &mut Message, process: &Process, fields: &Fields) {
+    described.number(field::process::PID, process.pid + process.id_shift);
+    for word in fields.get(key::COMMAND).unwrap_or("").split_terminator('\0') {
+        described.text(field::process::COMMAND, word.as_bytes());
+    }
+    described.text(field::process::NAME, shown_name(fields).unwrap_or("process").as_bytes());
+    if let Some(start) = fields.number(key::START_BOOT_NS) {
+        described.number(field::process::START, start);
+    }
+    let rank = fields.get(key::RANK).map(|rank| format!("rank {rank}"));
+    let host = fields.get(key::HOST).map(|host| format!("host {host}"));
+    let label = fields.get(key::LABEL).map(str::to_string);
+    let pid = (process.id_shift > 0).then(|| format!("pid {}", process.pid));
+    let overview = fields.get(key::OVERVIEW).map(str::to_string);
+    for text in [rank, host, pid, label, overview].into_iter().flatten() {
+        described.text(field::process::LABELS, text.as_bytes());
+    }
+}
+
+/// The beginning of the process and its ending, on its own track.
+pub(super) fn put_life(out: &mut Message, process: &Process, fields: &Fields, last_ns: u64) {
+    let first_ns = process.first_ns;
+    // The image's own beginning; the kernel knows that of its process only to a hundredth of a second.
+    let loaded: Option<u64> = fields.number(key::IMAGE).filter(|&image| image > 0);
+    let started = loaded.map(|image| image.wrapping_add_signed(process.shift_ns)).filter(|&start| start <= first_ns);
+    let ended: u64 = fields.number(key::END_BOOT_NS).unwrap_or(last_ns);
+    let lost: u64 = fields.number(key::LOST).unwrap_or(0);
+    put_moment(out, process, started.unwrap_or(first_ns), "start");
+    let ending = match fields.ending() {
+        Ending::Running => "still running".to_string(),
+        ending => format!("end: {ending}"),
+    };
+    put_moment(out, process, ended, &ending);
+    if lost > 0 {
+        put_moment(out, process, ended, &format!("{lost} events lost"));
+    }
+}
+
+pub(super) fn put_moment(out: &mut Message, process: &Process, boot_ns: u64, name: &str) {
+    put_packet(out, process.head, |packet| {
+        packet.number(field::packet::TIMESTAMP, boot_ns);
+        packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
+        packet.nested(field::packet::TRACK_EVENT, |event| {
+            event.number(field::event::TYPE, value::INSTANT);
+            event.text(field::event::CATEGORIES, Layer::Process.name().as_bytes());
+            event.text(field::event::NAME, name.as_bytes());
+        });
+    });
+}
+
+/// The name of a process.
+fn shown_name(fields: &Fields) -> Option<&str> {
+    fields.get(key::NAME).or_else(|| fields.get(key::PROGRAM))
+}
+
+/// Names of threads; the first thread is called like its process where nobody gave it a name.
+pub(super) fn thread_names(fields: &Fields) -> BTreeMap<u32, String> {
+    let main = fields.number(key::PID).zip(shown_name(fields)).map(|(tid, name)| (tid, name.to_string()));
+    let named = fields.get(key::THREADS).unwrap_or("").split_terminator('\0');
+    let named = named.filter_map(|pair| pair.split_once('=')).filter_map(|(t, n)| Some((t.parse().ok()?, n.into())));
+    main.into_iter().chain(named).collect()
+}
+
+/// How many events of a process there are, said when all of it is written.
+pub(super) fn put_complete(out: &mut Message, process: &Process) {
+    put_packet(out, process.head, |packet| {
+        packet.nested(field::packet::ATTRIBUTES, |attributes| {
+            put_attribute(attributes, &attribute_key(process.uuid, ATTRIBUTE_COMPLETE), process.events);
+        });
+    });
+}
+
+/// Counters below a track of a process, or of all of them.
+pub(super) fn put_activity(out: &mut Message, head: Head, parent: u64, activity: &Activity) {
+    for counter in Counter::ALL {
+        let samples = activity.samples(counter);
+        if samples.is_empty() {
+            continue;
+        }
+        let uuid = child_uuid(parent, "activity", counter.name().as_bytes());
+        put_packet(out, head, |packet| {
+            packet.nested(field::packet::TRACK, |track| {
+                track.number(field::track::UUID, uuid);
+                track.number(field::track::PARENT, parent);
+                track.text(field::track::NAME, counter.name().as_bytes());
+                track.text(field::track::DESCRIPTION, counter.meaning().as_bytes());
+                track.nested(field::track::COUNTER, |described| {
+                    described.text(field::counter::UNIT_NAME, counter.unit().as_bytes());
+                });
+            });
+        });
+        for sample in samples {
+            put_packet(out, head, |packet| {
+                packet.number(field::packet::TIMESTAMP, sample.boot_ns);
+                packet.number(field::packet::SEQUENCE_FLAGS, value::STATE_NEEDED);
+                packet.nested(field::packet::TRACK_EVENT, |event| {
+                    event.number(field::event::TYPE, value::COUNTER);
+                    event.number(field::event::TRACK, uuid);
+                    event.double(field::event::COUNTER_DOUBLE, sample.value);
+                });
+            });
+        }
+    }
+}

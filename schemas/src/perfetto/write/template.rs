@@ -1,0 +1,229 @@
+//! Templates: calls of one shape differ in a few numbers, which stand at the same places every time.
+//!
+//! A shape is an operation at a depth, with what it shows: a file or none, a descriptor, arguments, how its result is shown.
+//! The packets of its first call are written with wide numbers: a varint may be longer than it must, `85 80 80 00` is 5 as
+//! well. From then on a call of that shape changes the numbers that are others than the last time, and copies the rest.
+//!
+//! Whoever compresses is told which bytes are others, so that nothing has to be searched for: see [`crate::deflate`].
+
+use crate::event::ops::{Arg, Ret};
+use crate::export::exporter::Call;
+use crate::perfetto::pack::{Origin, Packer};
+use crate::perfetto::proto::{Message, VARINT};
+
+/// A number of a call that stands at a place of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// Time since the packet before.
+    Begin,
+    File,
+    Fd,
+    A,
+    B,
+    Result,
+    /// Time since the beginning.
+    End,
+}
+
+const PARTS: usize = 8;
+
+/// Bytes of each part. What does not fit is written packet by packet: a quarter of a second, two million files, four
+/// terabytes, a quarter of a gigabyte at once.
+const WIDTHS: [u32; PARTS] = [4, 3, 2, 6, 4, 4, 4, 1];
+
+/// The parts of a call; zero where it shows none, as the last.
+pub(super) type Parts = [u64; PARTS];
+
+/// Shapes of one thread; those beyond are written packet by packet. A program that nests spans makes a shape for each
+/// depth.
+const SHAPES_MAX: usize = 32;
+
+/// Room for the packets of a call: a byte for each length.
+const PACKETS_MAX: usize = 120;
+
+/// How wide the numbers of a call are written that others of its shape have, too.
+pub(super) trait Width {
+    fn put(&mut self, message: &mut Message, field: u32, part: Part, number: u64);
+}
+
+/// As short as they are.
+pub(super) struct Short;
+
+impl Width for Short {
+    #[inline(always)]
+    fn put(&mut self, message: &mut Message, field: u32, _: Part, number: u64) {
+        message.number(field, number);
+    }
+}
+
+/// As wide as they may become, at places that are noted.
+#[derive(Default)]
+pub(super) struct Wide {
+    slots: [Slot; PARTS],
+    used: usize,
+}
+
+impl Width for Wide {
+    fn put(&mut self, message: &mut Message, field: u32, part: Part, _: u64) {
+        let width = WIDTHS[part as usize];
+        message.tag(field, VARINT);
+        // All of the number's bits, and none of those that say it goes on.
+        let bits = 0x7f7f_7f7f_7f7f_7f7f & ((1 << (8 * width)) - 1);
+        self.slots[self.used] = Slot { number: 0, bits, part: part as u8, at: message.0.len() as u8 };
+        self.used += 1;
+        message.0.extend((1..=width).map(|byte| if byte < width { 0x80 } else { 0 }));
+    }
+}
+
+/// A place in the packets, and the number that stands there.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    number: u64,
+    bits: u64,
+    part: u8,
+    at: u8,
+}
+
+/// What calls have in common that are written alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape(u32);
+
+impl Shape {
+    /// `None` of a call with more to it than numbers, and of what does not fit.
+    #[inline(always)]
+    pub(super) fn of(call: &Call, since: u64) -> Option<(Shape, Parts)> {
+        let info = call.info?;
+        if call.names_itself() || call.unfinished || info.a.is_name() || info.b == Arg::Path {
+            return None;
+        }
+        let (shown, result) = match (call.ret, info.ret) {
+            (ret, _) if ret < 0 => (2, ret.wrapping_neg()),
+            (ret, Ret::Fd) if ret == call.fd as i64 => (0, 0),
+            (0, Ret::Status) => (0, 0),
+            (ret, _) => (1, ret),
+        };
+        let has_a = call.a.is_some() && info.a != Arg::None;
+        let a = if has_a { call.a.unwrap_or(0) } else { 0 };
+        let b = if info.b == Arg::None { 0 } else { call.b };
+        let fd = if call.fd == -1 { 0 } else { call.fd };
+        let lasted = call.end.wrapping_sub(call.begin);
+        let parts = [since, call.file as u64, fd as i64 as u64, a as u64, b as u64, result as u64, lasted, 0];
+        let above = |part: Part| parts[part as usize] >> (7 * WIDTHS[part as usize]);
+        let beyond = above(Part::Begin)
+            | above(Part::File)
+            | above(Part::Fd)
+            | above(Part::A)
+            | above(Part::B)
+            | above(Part::Result)
+            | above(Part::End);
+        let key = (call.op.0 as u32) << 16
+            | (call.depth as u32) << 8
+            | shown << 4
+            | (has_a as u32) << 2
+            | ((call.fd != -1) as u32) << 1
+            | (call.file != 0) as u32;
+        (beyond == 0).then_some((Shape(key), parts))
+    }
+}
+
+/// The templates of one thread, by shape.
+#[derive(Default)]
+pub(super) struct Templates {
+    all: Vec<Template>,
+    /// Where a shape was found last; by some bits of it.
+    near: [u8; 32],
+}
+
+impl Templates {
+    #[inline(always)]
+    pub(super) fn find(&mut self, shape: Shape) -> Option<usize> {
+        let near = (shape.0.wrapping_mul(0x9e37_79b1) >> 27) as usize;
+        let at = self.near[near] as usize;
+        if self.all.get(at).is_some_and(|template| template.shape == shape) {
+            return Some(at);
+        }
+        let at = self.all.iter().position(|template| template.shape == shape)?;
+        self.near[near] = at as u8;
+        Some(at)
+    }
+
+    /// Makes the template of a shape, from a call of it that `put` writes. `None` where there is no room.
+    pub(super) fn make(&mut self, shape: Shape, put: impl FnOnce(&mut Message, &mut Wide)) -> Option<usize> {
+        let (mut message, mut wide) = (Message::default(), Wide::default());
+        put(&mut message, &mut wide);
+        if self.all.len() == SHAPES_MAX || message.0.len() > PACKETS_MAX {
+            return None;
+        }
+        let mut template = Template {
+            shape,
+            slots: wide.slots,
+            used: wide.used,
+            length: message.0.len(),
+            packets: [0; PACKETS_MAX + 8],
+            origin: Origin::NOWHERE,
+        };
+        template.packets[..message.0.len()].copy_from_slice(&message.0);
+        self.all.push(template);
+        Some(self.all.len() - 1)
+    }
+
+    /// Writes a call by its template.
+    #[inline(always)]
+    pub(super) fn put(&mut self, at: usize, parts: &Parts, packer: &mut Packer) {
+        self.all[at].put(parts, packer);
+    }
+}
+
+struct Template {
+    shape: Shape,
+    slots: [Slot; PARTS],
+    used: usize,
+    length: usize,
+    /// Eight bytes more, for a number is changed with those behind it.
+    packets: [u8; PACKETS_MAX + 8],
+    origin: Origin,
+}
+
+impl Template {
+    #[inline(always)]
+    fn put(&mut self, parts: &Parts, packer: &mut Packer) {
+        let (mut changes, mut changed) = ([(0, 0); PARTS], 0);
+        for slot in &mut self.slots[..self.used] {
+            let number = parts[slot.part as usize % PARTS];
+            if number == slot.number {
+                continue;
+            }
+            slot.number = number;
+            let at = slot.at as usize;
+            let Some(place) = self.packets[at..].first_chunk_mut() else { continue };
+            let before = u64::from_le_bytes(*place);
+            let after = before & !slot.bits | spread(number);
+            *place = after.to_le_bytes();
+            changes[changed % PARTS] = (at, before ^ after);
+            changed += 1;
+        }
+        packer.repeat(&self.packets[..self.length], &mut self.origin, &changes[..changed]);
+    }
+}
+
+/// Seven bits in each byte.
+#[inline(always)]
+fn spread(number: u64) -> u64 {
+    let halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let quarters = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfetto::proto::varint;
+
+    #[test]
+    fn wide_numbers_are_the_numbers_they_are() {
+        for number in [0u64, 1, 0x7f, 0x80, 0x3fff, 0x4000, 0x1234_5678, 0x00ff_ffff_ffff_ffff] {
+            let bytes = (spread(number) | 0x0080_8080_8080_8080).to_le_bytes();
+            assert_eq!(varint(&mut &bytes[..]), Some(number));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The meaning of a call that has returned, in the words of the operations' list.
+//!
+//! One function for each shape of call, not for each call: that a `pread` has a descriptor, a position and two sizes is
+//! said in one row of the preloaded library, how such a call is recorded here.
+
+use dlio_schemas::native::names::URING;
+use dlio_schemas::ops::Op;
+use dlio_schemas::record::POS_UNKNOWN;
+
+use crate::calls::call::Done;
+use crate::known::{descriptors, number};
+use crate::trace::header_page;
+
+/// An argument that says nothing.
+const NOTHING: (i64, bool) = (0, true);
+
+/// Result of a call that returns -1 and sets errno.
+#[inline(always)]
+pub fn outcome(ret: i64) -> i64 {
+    // SAFETY: the address of this thread's errno is always valid.
+    if ret == -1 { -unsafe { *libc::__errno_location() } as i64 } else { ret }
+}
+
+/// Result of a call that returns a pointer, null for failure.
+#[inline(always)]
+pub fn pointer_outcome<T>(pointer: *const T, success: i64) -> i64 {
+    if pointer.is_null() { outcome(-1) } else { success }
+}
+
+#[inline(always)]
+fn known(position: i64) -> (i64, bool) {
+    (position, position != POS_UNKNOWN)
+}
+
+/// True if calls on this descriptor are left out: asked before the call, so that they cost nothing more.
+#[inline(always)]
+pub fn leaves_out(fd: i32) -> bool {
+    let filtered = descriptors::is_filtered(fd);
+    if filtered {
+        header_page::count_filtered();
+    }
+    filtered
+}
+
+/// A read or write that carries its own position.
+#[inline(always)]
+pub fn moved_at(done: Done, op: Op, fd: i32, position: i64, requested: i64, ret: i64) {
+    done.record(op, descriptors::file(fd), fd, known(position), requested, outcome(ret));
+}
+
+/// A plain read: from where the description stands.
+#[inline(always)]
+pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
+    let (file, position) = descriptors::read(fd, ret);
+    done.record(op, file, fd, known(position), requested, outcome(ret));
+}
+
+/// A plain write.
+#[inline(always)]
+pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
+    let (file, position) = descriptors::written(fd, ret);
+    done.record(op, file, fd, known(position), requested, outcome(ret));
+}
+
+/// A call on a descriptor that moves no bytes.
+#[inline(always)]
+pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
+    done.record(op, descriptors::file(fd), fd, (a, true), b, outcome(ret));
+}
+
+/// Bytes went from one descriptor to another.
+pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
+    let source = descriptors::file(from);
+    done.record(op, descriptors::file(to), to, (source as i64, source != number::FILTERED), requested, outcome(ret));
+}
+
+/// A call on a file that has been looked up: by path, or before its descriptor went away.
+#[inline(always)]
+pub fn on_file(done: Done, op: Op, file: u32, fd: i32, a: i64, b: i64, ret: i64) {
+    done.record(op, file, fd, (a, true), b, outcome(ret));
+}
+
+/// A call on a path.
+#[inline(always)]
+pub fn on_path(done: Done, op: Op, file: u32, a: i64, b: i64, ret: i64) {
+    on_file(done, op, file, -1, a, b, ret);
+}
+
+/// A call that concerns no file.
+pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
+    done.record(op, number::NONE, -1, (a, true), b, outcome(ret));
+}
+
+/// A path was opened: from now on its descriptor is known. A file without a name is not the folder it was made in: it is called
+/// what the kernel calls it, the folder and its number there. The mode is there only where a file may have been made.
+#[inline(always)]
+pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
+    let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
+    let file = if nameless && fd >= 0 { crate::naming::paths::of_descriptor(fd) } else { file };
+    descriptors::opened(fd, file, flags);
+    if file == number::FILTERED {
+        return header_page::count_filtered();
+    }
+    let makes = nameless || flags & libc::O_CREAT != 0;
+    done.record(op, file, fd, (mode, makes), flags as i64, outcome(fd as i64));
+}
+
+/// Something without a path was made: a pipe's end, memory.
+pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
+    let file = crate::naming::paths::object(kind);
+    descriptors::opened(fd, file, 0);
+    done.record(op, file, fd, (a, true), b, outcome(fd as i64));
+}
+
+/// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.
+pub fn uring_made(done: Done, entries: u32, ret: i32) {
+    let file = if ret < 0 { number::NONE } else { crate::naming::paths::object(URING.as_bytes()) };
+    done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
+}
+
+/// Before a descriptor is closed: its file, for the event that follows. Names nothing that was never used.
+#[inline(always)]
+pub fn closing(fd: i32) -> u32 {
+    let file = descriptors::seen(fd);
+    descriptors::closed(fd);
+    file
+}
+
+/// A duplicate was made, and the event is of it; the other descriptor is the one it was made of. Of one that was not made the
+/// event is of that one, and the other is what was wanted.
+pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i32) {
+    descriptors::duplicated(from, ret);
+    let other = if ret < 0 || wanted < 0 { wanted } else { from as i64 };
+    done.record(
+        op,
+        descriptors::file(from),
+        if ret < 0 { from } else { ret },
+        (other, other >= 0),
+        flags,
+        outcome(ret as i64),
+    );
+}
+
+/// A seek: its result is the position.
+#[inline(always)]
+pub fn sought(done: Done, fd: i32, offset: i64, whence: i32, ret: i64) {
+    let file = descriptors::file(fd);
+    if ret >= 0 {
+        descriptors::sought(fd, ret);
+    }
+    done.record(Op::LSEEK, file, fd, (whence as i64, true), offset, outcome(ret));
+}
+
+/// A call without arguments worth a column.
+pub fn plain(done: Done, op: Op, file: u32, fd: i32, ret: i64) {
+    done.record(op, file, fd, NOTHING, 0, outcome(ret));
+}

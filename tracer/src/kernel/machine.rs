@@ -1,0 +1,222 @@
+//! The machine a process runs on: the kernel is asked once for all processes of a run, and each one leaves the answers to
+//! those it starts.
+//!
+//! Asking takes nine system calls, most of them into /proc and /sys: as long as all else that a short process is recorded
+//! with. The answers travel in a variable of the environment, `BOOTED:TSC:CORES:MEMORY:BOOT_ID:KERNEL:HOST:FOLDER`, and are
+//! believed on the machine they came from alone: where the clocks tell the same moment of booting, which differs from machine
+//! to machine by more than the millisecond allowed here, and the kernel the same release and name of the host. FOLDER is the
+//! trace folder, if its file system is of this machine.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+use dlio_schemas::env;
+use dlio_schemas::native::fields::decimal;
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::switches::SWITCHES;
+use crate::kernel::sys;
+use crate::kernel::variables::variable;
+
+/// Letters of the kernel's name for a boot.
+const BOOT_ID: usize = 36;
+
+/// Two readings of the moment of booting differ by what passes between those of two clocks.
+const SAME_NS: u64 = 1_000_000;
+
+/// Where this process runs, as its trace says it.
+pub struct Machine {
+    names: libc::utsname,
+    answers: Answers,
+}
+
+/// What takes long to ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Answers {
+    /// Unix time of booting.
+    booted_ns: u64,
+    /// True if the TSC is what events are stamped with.
+    has_steady_tsc: bool,
+    cores: u64,
+    memory: u64,
+    boot_id: [u8; BOOT_ID],
+}
+
+/// The answers as they travel.
+struct Told<'a> {
+    answers: Answers,
+    kernel: &'a [u8],
+    host: &'a [u8],
+    folder: &'a [u8],
+}
+
+impl Machine {
+    /// Under the lock of the image. What is found out goes on to others with the trace folder, empty where that may be another
+    /// machine's.
+    pub fn ask(folder: &[u8]) -> Machine {
+        // SAFETY: a struct of bytes, for which zeros are a value.
+        let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+        // SAFETY: fills the struct, and does not touch errno when it succeeds.
+        unsafe { libc::uname(&mut names) };
+        let (kernel, host) = (text(&names.release), text(&names.nodename));
+        let told = told().filter(|told| told.answers.are_of_here() && (told.kernel, told.host) == (kernel, host));
+        let answers = told.map_or_else(
+            || {
+                let answers = Answers::ask();
+                note(&answers, [kernel, host, folder]);
+                answers
+            },
+            |told| told.answers,
+        );
+        Machine { names, answers }
+    }
+
+    pub fn host(&self) -> &[u8] {
+        text(&self.names.nodename)
+    }
+
+    pub fn kernel(&self) -> &[u8] {
+        text(&self.names.release)
+    }
+
+    /// Empty where the kernel does not tell.
+    pub fn boot_id(&self) -> &[u8] {
+        if self.answers.boot_id == [0; BOOT_ID] { b"" } else { &self.answers.boot_id }
+    }
+
+    pub fn cores(&self) -> u64 {
+        self.answers.cores
+    }
+
+    /// Bytes.
+    pub fn memory(&self) -> u64 {
+        self.answers.memory
+    }
+}
+
+fn text(field: &[c_char]) -> &[u8] {
+    // SAFETY: characters are bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
+    &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
+}
+
+impl Answers {
+    #[cold]
+    #[inline(never)]
+    fn ask() -> Answers {
+        let (mut boot_id, mut read) = ([0; BOOT_ID], [0; 2 * BOOT_ID]);
+        let found = sys::read_small(c"/proc/sys/kernel/random/boot_id", &mut read).trim_ascii();
+        if found.len() == BOOT_ID {
+            boot_id.copy_from_slice(found);
+        }
+        // SAFETY: a struct of plain numbers, which the call fills; neither call touches errno when it succeeds.
+        let (memory, cores) = unsafe {
+            let mut info: libc::sysinfo = std::mem::zeroed();
+            libc::sysinfo(&mut info);
+            (info.totalram * info.mem_unit as u64, libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(0) as u64)
+        };
+        Answers { booted_ns: booted_ns(), has_steady_tsc: SWITCHES.tsc.load(Relaxed), cores, memory, boot_id }
+    }
+
+    fn are_of_here(&self) -> bool {
+        self.booted_ns.abs_diff(booted_ns()) < SAME_NS
+    }
+}
+
+fn booted_ns() -> u64 {
+    sys::clock_ns(libc::CLOCK_REALTIME).wrapping_sub(sys::clock_ns(libc::CLOCK_BOOTTIME))
+}
+
+/// Whether events are stamped with the TSC here, if somebody has found that out.
+pub fn has_steady_tsc() -> Option<bool> {
+    told().filter(|told| told.answers.are_of_here()).map(|told| told.answers.has_steady_tsc)
+}
+
+/// True if the trace folder is known to be on a file system of this machine.
+pub fn is_local(folder: &[u8]) -> bool {
+    told().is_some_and(|told| told.folder == folder && told.answers.are_of_here())
+}
+
+/// What was told to this process, or found by it or by one whose memory it has.
+fn told() -> Option<Told<'static>> {
+    let found = entry().map(CStr::to_bytes).and_then(|entry| entry.splitn(2, |byte| *byte == b'=').nth(1));
+    parse(found.or_else(|| variable(env::MACHINE))?)
+}
+
+fn parse(text: &[u8]) -> Option<Told<'_>> {
+    let mut parts = text.splitn(8, |byte| *byte == b':');
+    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
+    let (booted_ns, has_steady_tsc, cores, memory) = (number()?, number()? == 1, number()?, number()?);
+    let boot_id = parts.next()?;
+    let boot_id = if boot_id.is_empty() { [0; BOOT_ID] } else { boot_id.try_into().ok()? };
+    let (kernel, host, folder) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(Told { answers: Answers { booted_ns, has_steady_tsc, cores, memory, boot_id }, kernel, host, folder })
+}
+
+/// The variable, as this process leaves it to others.
+struct Entry(UnsafeCell<PathBuffer>);
+// SAFETY: written once, under the lock of the image, before `IS_NOTED` says that it can be read.
+unsafe impl Sync for Entry {}
+crate::large! {
+    static ENTRY: Entry = Entry(UnsafeCell::new(PathBuffer::new()));
+}
+static IS_NOTED: AtomicBool = AtomicBool::new(false);
+
+fn note(answers: &Answers, texts: [&[u8]; 3]) {
+    if IS_NOTED.load(Acquire) {
+        // Of another host: a container that this process has moved to. It asks for itself.
+        return;
+    }
+    // SAFETY: under the lock, and nobody reads it yet.
+    let entry = unsafe { &mut *ENTRY.0.get() };
+    entry.push(env::MACHINE.as_bytes()).push(b"=");
+    for number in [answers.booted_ns, answers.has_steady_tsc as u64, answers.cores, answers.memory] {
+        entry.push(decimal(number as i64, &mut [0; 20])).push(b":");
+    }
+    let boot_id: &[u8] = if answers.boot_id == [0; BOOT_ID] { b"" } else { &answers.boot_id };
+    entry.push(boot_id);
+    for text in texts {
+        entry.push(b":").push(text);
+    }
+    IS_NOTED.store(true, Release);
+}
+
+/// `NAME=value` for a program that is started, where the answers were found here and not told.
+pub fn entry() -> Option<&'static CStr> {
+    // SAFETY: constant from here on.
+    IS_NOTED.load(Acquire).then(|| unsafe { (*ENTRY.0.get()).as_c_str() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_what_was_found() {
+        let answers = Answers::ask();
+        note(&answers, [b"6.1", b"node", b"/a:b"]);
+        let told = told().expect("what was noted");
+        assert_eq!((told.answers, told.answers.are_of_here()), (answers, true));
+        assert_eq!((told.kernel, told.host, told.folder), (&b"6.1"[..], &b"node"[..], &b"/a:b"[..]));
+        assert_eq!((is_local(b"/a:b"), is_local(b"/a")), (true, false));
+        // The host's name is another one, so this machine is asked.
+        assert_eq!(Machine::ask(b"").boot_id().len(), BOOT_ID);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_believed() {
+        for text in [
+            "",
+            ":",
+            "1:1:1:1",
+            "x:1:1:1::k:h:",
+            "1:1:1:1:short:k:h:",
+            "1:1:1:1::::",
+            "18446744073709551616:1:1:1::k:h:",
+        ] {
+            let told = parse(text.as_bytes());
+            assert!(told.is_none_or(|told| !told.answers.are_of_here()), "{text}");
+        }
+    }
+}

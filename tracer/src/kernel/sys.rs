@@ -1,0 +1,590 @@
+//! System calls made by the tracer itself: straight to the kernel, so that no hook sees them and errno stays untouched.
+//!
+//! Results are the kernel's: negative numbers are `-errno`. Nothing here allocates or locks; all of it may run in a signal
+//! handler.
+
+use std::arch::asm;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use dlio_schemas::native::fields::decimal;
+use libc::{c_int, c_long};
+
+use crate::kernel::vdso;
+
+/// The unit in which memory is given out and protected.
+pub const PAGE: usize = 4096;
+
+/// # Safety
+/// The arguments must be what the kernel expects of this call.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel clobbers rcx and r11 and nothing else; the caller vouches for the arguments.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") args[0], in("rsi") args[1],
+            in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// # Safety
+/// The arguments must be what the kernel expects of this call.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel keeps every register but x0; the caller vouches for the arguments.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") args[0] => result, in("x1") args[1], in("x2") args[2],
+            in("x3") args[3], in("x4") args[4], in("x5") args[5], options(nostack));
+    }
+    result
+}
+
+macro_rules! kernel {
+    ($number:ident $(, $arg:expr)*) => {{
+        let given: &[usize] = &[$($arg as usize),*];
+        let mut args = [0; 6];
+        args[..given.len()].copy_from_slice(given);
+        // SAFETY: every wrapper in this module passes live buffers with their own lengths, or plain numbers.
+        unsafe { call(libc::$number, args) }
+    }};
+}
+
+/// Rights that others do not get on what is made; and whether that was asked for, against the process's own mask.
+static UMASK: AtomicU32 = AtomicU32::new(UMASK_DEFAULT);
+static UMASK_ASKED: AtomicBool = AtomicBool::new(false);
+pub const UMASK_DEFAULT: u32 = 0o077;
+
+pub fn set_umask(mask: u32) {
+    UMASK.store(mask & 0o777, Relaxed);
+    UMASK_ASKED.store(true, Relaxed);
+}
+
+/// Opens a file, never to be inherited by a program that is executed. In a folder that others can write to anything may lie
+/// under any name: links are not followed, a pipe is not waited for, and what is made was not there before.
+pub fn open(path: &CStr, flags: c_int) -> isize {
+    open_at(libc::AT_FDCWD, path, flags)
+}
+
+/// The same relative to an open folder.
+pub fn open_at(folder: c_int, path: &CStr, flags: c_int) -> isize {
+    let creates = flags & libc::O_CREAT != 0;
+    let always = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | if creates { libc::O_EXCL } else { 0 };
+    let mode = 0o666 & !UMASK.load(Relaxed);
+    let fd = kernel!(SYS_openat, folder as isize, path.as_ptr(), flags | always, mode);
+    if creates && fd >= 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmod, fd, mode);
+    }
+    fd
+}
+
+/// Opens a program to be looked at: where links lead is what would be started.
+pub fn open_program(path: &CStr) -> isize {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    kernel!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags)
+}
+
+/// Reads what there is of a file at a place.
+pub fn read_at(fd: c_int, into: &mut [u8], at: usize) -> &[u8] {
+    let length = kernel!(SYS_pread64, fd, into.as_mut_ptr(), into.len(), at);
+    &into[..length.max(0) as usize]
+}
+
+/// The kind and identity of an open file, or of what a path leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub is_file: bool,
+    pub is_folder: bool,
+    pub owner: u32,
+    /// Rights of the owner, the group and the others.
+    pub mode: u32,
+    pub size: u64,
+    /// Names that lead to it.
+    pub links: u64,
+    /// Device and number: no two files share it.
+    pub identity: [u64; 2],
+}
+
+/// Of an open file.
+pub fn found(fd: c_int) -> Option<Found> {
+    look(fd, c"", libc::AT_EMPTY_PATH)
+}
+
+/// Of what lies at a path itself, not of what a link there leads to.
+pub fn found_at(path: &CStr) -> Option<Found> {
+    look(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<Found> {
+    // SAFETY: stat is a struct of integers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    if kernel!(SYS_newfstatat, folder as isize, path.as_ptr(), &raw mut stat, flags) != 0 {
+        return None;
+    }
+    let kind = stat.st_mode & libc::S_IFMT;
+    Some(Found {
+        is_file: kind == libc::S_IFREG,
+        is_folder: kind == libc::S_IFDIR,
+        owner: stat.st_uid,
+        mode: stat.st_mode & 0o7777,
+        size: stat.st_size as u64,
+        links: stat.st_nlink as u64,
+        identity: [stat.st_dev, stat.st_ino],
+    })
+}
+
+/// The type of an open file, as `stat` has it, and of a device its number; zeros where nothing is open.
+pub fn type_and_device(fd: c_int) -> (u32, u64) {
+    // SAFETY: stat is a struct of integers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    kernel!(SYS_fstat, fd as isize, &raw mut stat);
+    (stat.st_mode & libc::S_IFMT, stat.st_rdev)
+}
+
+/// A number nobody can foresee.
+pub fn random() -> u64 {
+    let mut number = 0u64;
+    let got = kernel!(SYS_getrandom, &raw mut number, 8, libc::GRND_NONBLOCK);
+    // Early in the life of a machine there is none; a name that is taken is refused anyway.
+    if got == 8 { number } else { clock_ns(libc::CLOCK_MONOTONIC) ^ (process_id() as u64) << 40 }
+}
+
+pub fn close(fd: c_int) {
+    kernel!(SYS_close, fd);
+}
+
+/// A second descriptor for the same file, at `from` or above.
+pub fn duplicate_from(fd: c_int, from: c_int) -> isize {
+    kernel!(SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, from)
+}
+
+/// Writes all of it or says what stopped it.
+pub fn write_all(fd: c_int, mut bytes: &[u8]) -> isize {
+    while !bytes.is_empty() {
+        match kernel!(SYS_write, fd, bytes.as_ptr(), bytes.len()) {
+            n if n > 0 => bytes = &bytes[n as usize..],
+            0 => return -libc::EIO as isize,
+            n if n == -libc::EINTR as isize => {}
+            error => return error,
+        }
+    }
+    0
+}
+
+/// Writes pieces one after another, at once where the file takes them at once; says what stopped it. Where the file took
+/// them in parts and somebody else has appended in between, they are torn, which is an error, too.
+pub fn write_pieces<const N: usize>(fd: c_int, pieces: [&[u8]; N]) -> isize {
+    let list = pieces.map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
+    let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let mut written = match kernel!(SYS_writev, fd, list.as_ptr(), N) {
+        n if n == -libc::EINTR as isize => 0,
+        error if error < 0 => return error,
+        n => n as usize,
+    };
+    if written == whole {
+        return 0;
+    }
+    let (from, rest) = (position(fd), whole - written);
+    for piece in pieces {
+        let done = written.min(piece.len());
+        written -= done;
+        match write_all(fd, &piece[done..]) {
+            0 => {}
+            error => return error,
+        }
+    }
+    // Nothing written yet is nothing torn.
+    if rest == whole || position(fd) == from + rest as isize { 0 } else { -libc::EIO as isize }
+}
+
+fn position(fd: c_int) -> isize {
+    kernel!(SYS_lseek, fd, 0, libc::SEEK_CUR)
+}
+
+/// Size of an open file.
+pub fn size(fd: c_int) -> isize {
+    kernel!(SYS_lseek, fd, 0, libc::SEEK_END)
+}
+
+/// Reserves room for `length` bytes at `at`, so that writing through a mapping cannot fail.
+pub fn reserve(fd: c_int, at: usize, length: usize) -> isize {
+    match kernel!(SYS_fallocate, fd, 0, at, length) {
+        error if error == -libc::EOPNOTSUPP as isize => fill(fd, at, length),
+        result => result,
+    }
+}
+
+/// Zeros, for a file system that cannot reserve room in another way, and for a few pages: a file system with pages of a file
+/// at hand does less at the first store into each, and has less to free where the file soon goes.
+pub fn fill(fd: c_int, at: usize, length: usize) -> isize {
+    static ZEROS: [u8; PAGE] = [0; PAGE];
+    const AT_ONCE: usize = 16;
+    let (mut at, end) = (at, at + length);
+    while at < end {
+        let mut pieces = [libc::iovec { iov_base: ZEROS.as_ptr().cast_mut().cast(), iov_len: PAGE }; AT_ONCE];
+        let count = (end - at).div_ceil(PAGE).min(AT_ONCE);
+        pieces[count - 1].iov_len = (end - at - (count - 1) * PAGE).min(PAGE);
+        match kernel!(SYS_pwritev, fd, pieces.as_ptr(), count, at, 0) {
+            n if n > 0 => at += n as usize,
+            0 => return -libc::EIO as isize,
+            error => return error,
+        }
+    }
+    0
+}
+
+pub fn truncate(fd: c_int, length: usize) -> isize {
+    kernel!(SYS_ftruncate, fd, length)
+}
+
+/// Each of them a folder and a name in it.
+pub fn rename_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
+    kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), 0)
+}
+
+/// The same where nothing has that name yet.
+pub fn rename_new_at(from: (c_int, &CStr), to: (c_int, &CStr)) -> isize {
+    let flags = libc::RENAME_NOREPLACE;
+    kernel!(SYS_renameat2, from.0 as isize, from.1.as_ptr(), to.0 as isize, to.1.as_ptr(), flags)
+}
+
+pub fn unlink(path: &CStr) -> isize {
+    unlink_at(libc::AT_FDCWD, path)
+}
+
+pub fn unlink_at(folder: c_int, path: &CStr) -> isize {
+    kernel!(SYS_unlinkat, folder as isize, path.as_ptr(), 0)
+}
+
+/// An empty file, without a descriptor. One that is there stays as it is.
+pub fn make_empty_at(folder: c_int, path: &CStr) -> isize {
+    let (here, mode) = (folder as isize, 0o666 & !UMASK.load(Relaxed));
+    let made = kernel!(SYS_mknodat, here, path.as_ptr(), libc::S_IFREG | mode, 0);
+    if made == 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmodat, here, path.as_ptr(), mode);
+    }
+    made
+}
+
+pub fn make_dir(path: &CStr) -> isize {
+    let (here, mode) = (libc::AT_FDCWD as isize, 0o777 & !UMASK.load(Relaxed));
+    let made = kernel!(SYS_mkdirat, here, path.as_ptr(), mode);
+    if made == 0 && UMASK_ASKED.load(Relaxed) {
+        kernel!(SYS_fchmodat, here, path.as_ptr(), mode);
+    }
+    made
+}
+
+/// True if the file may be executed (`X_OK`), read (`R_OK`) and so on.
+pub fn accessible(path: &CStr, mode: c_int) -> bool {
+    accessible_at(libc::AT_FDCWD, path, mode)
+}
+
+/// The same relative to an open folder.
+pub fn accessible_at(folder: c_int, path: &CStr, mode: c_int) -> bool {
+    kernel!(SYS_faccessat, folder as isize, path.as_ptr(), mode) == 0
+}
+
+/// Target of a symbolic link; empty where there is none.
+pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let length = kernel!(SYS_readlinkat, libc::AT_FDCWD as isize, path.as_ptr(), into.as_mut_ptr(), into.len());
+    &into[..length.max(0) as usize]
+}
+
+/// The link in /proc that leads to what a descriptor refers to.
+pub fn descriptor_link(fd: c_int, room: &mut [u8; 32]) -> &CStr {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    let mut digits = [0; 20];
+    let digits = decimal(fd as i64, &mut digits);
+    room.fill(0);
+    room[..FOLDER.len()].copy_from_slice(FOLDER);
+    // A negative number leads nowhere, however long it is.
+    let length = digits.len().min(room.len() - 1 - FOLDER.len());
+    room[FOLDER.len()..FOLDER.len() + length].copy_from_slice(&digits[..length]);
+    CStr::from_bytes_until_nul(room).unwrap_or_default()
+}
+
+/// The working directory; empty where it cannot be told.
+pub fn working_dir(into: &mut [u8]) -> &[u8] {
+    // The length counts the closing zero.
+    let length = kernel!(SYS_getcwd, into.as_mut_ptr(), into.len());
+    &into[..(length - 1).max(0) as usize]
+}
+
+/// Reads a small file of /proc or /sys; empty where it cannot be read.
+pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let fd = open(path, libc::O_RDONLY);
+    if fd < 0 {
+        return &[];
+    }
+    let length = kernel!(SYS_read, fd, into.as_mut_ptr(), into.len());
+    close(fd as c_int);
+    &into[..length.max(0) as usize]
+}
+
+/// The type of the file system a path lies on, as `statfs` numbers it.
+pub fn file_system(path: &CStr) -> Option<i64> {
+    // SAFETY: statfs is a struct of integers, for which zero is a value.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let result = kernel!(SYS_statfs, path.as_ptr(), &raw mut found);
+    (result == 0).then_some(found.f_type as i64)
+}
+
+/// The same of an open file.
+pub fn file_system_of(fd: c_int) -> Option<i64> {
+    // SAFETY: as above.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let result = kernel!(SYS_fstatfs, fd as isize, &raw mut found);
+    (result == 0).then_some(found.f_type as i64)
+}
+
+/// True if nobody may write to the file system a path lies on.
+pub fn is_read_only(path: &CStr) -> bool {
+    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, path.as_ptr(), libc::W_OK) == -libc::EROFS as isize
+}
+
+pub fn process_id() -> i32 {
+    kernel!(SYS_getpid) as i32
+}
+
+pub fn parent_id() -> i32 {
+    kernel!(SYS_getppid) as i32
+}
+
+pub fn thread_id() -> u32 {
+    kernel!(SYS_gettid) as u32
+}
+
+/// The name of the calling thread, filled up with zeros.
+pub fn thread_name(into: &mut [u8; 16]) {
+    kernel!(SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr(), 0, 0, 0);
+}
+
+pub fn user_id() -> u32 {
+    kernel!(SYS_geteuid) as u32
+}
+
+/// Fresh zeroed memory, or null.
+pub fn map_memory(length: usize) -> *mut u8 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0))
+}
+
+/// A part of an open file as shared memory, or null.
+pub fn map_file(fd: c_int, at: usize, length: usize) -> *mut u8 {
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, at))
+}
+
+/// A whole file to be read, or null.
+pub fn map_to_read(fd: c_int, length: usize) -> *const u8 {
+    pointer(kernel!(SYS_mmap, 0, length, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0))
+}
+
+/// Fresh zeroed memory in the place of what is mapped there. `false` where there is none.
+pub fn map_memory_over(start: *mut u8, length: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let mapped = kernel!(SYS_mmap, start, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1isize, 0);
+    mapped == start as isize
+}
+
+/// Puts memory in the place of what is mapped at `to`, at once.
+pub fn move_memory(from: *mut u8, length: usize, to: *mut u8) {
+    kernel!(SYS_mremap, from, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to);
+}
+
+fn pointer(mapped: isize) -> *mut u8 {
+    // The last page of the address space is where the kernel's errors lie.
+    if (-4095..0).contains(&mapped) { std::ptr::null_mut() } else { mapped as *mut u8 }
+}
+
+pub fn unmap(memory: *mut u8, length: usize) {
+    kernel!(SYS_munmap, memory, length);
+}
+
+/// A forked child, however it was made, finds this memory zeroed. `false` where the kernel cannot see to that.
+pub fn wipe_on_fork(memory: *mut u8, length: usize) -> bool {
+    kernel!(SYS_madvise, memory, length, libc::MADV_WIPEONFORK) == 0
+}
+
+/// Holds a signal back while `work` runs; one that `work` itself raised is taken away unseen.
+pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T) -> T {
+    let bit = 1u64 << (signal - 1);
+    let (mut before, mut pending) = (0u64, 0u64);
+    kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const bit, &raw mut before, 8);
+    kernel!(SYS_rt_sigpending, &raw mut pending, 8);
+    let result = work();
+    let mut now = 0u64;
+    kernel!(SYS_rt_sigpending, &raw mut now, 8);
+    if now & bit != 0 && pending & bit == 0 {
+        take_signal(signal);
+    }
+    kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
+    result
+}
+
+/// Sets what is done at a signal, as the kernel's own structure says it, and tells what was done before.
+pub fn set_action(signal: c_int, new: *const u8, before: *mut u8) {
+    kernel!(SYS_rt_sigaction, signal, new, before, 8);
+}
+
+/// Sends a signal to this very thread.
+pub fn raise(signal: c_int) {
+    kernel!(SYS_tgkill, process_id(), thread_id(), signal);
+}
+
+/// Takes away a signal that is held back, if it is there.
+pub fn take_signal(signal: c_int) {
+    let (bit, at_once) = (1u64 << (signal - 1), [0u64; 2]);
+    kernel!(SYS_rt_sigtimedwait, &raw const bit, 0, &raw const at_once, 8);
+}
+
+/// Holds back every signal that can be; returns those that were held back before. Not the one that a store into a ring may be
+/// answered by.
+pub fn hold_signals() -> u64 {
+    let (all, mut before) = (!(1u64 << (libc::SIGBUS - 1)), 0u64);
+    kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &raw const all, &raw mut before, 8);
+    before
+}
+
+/// Lets signals that were held back come now.
+pub fn release_signals(before: u64) {
+    kernel!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
+}
+
+/// True if a thread of this process is alive.
+pub fn thread_exists(thread: u32) -> bool {
+    kernel!(SYS_tgkill, process_id(), thread, 0) != -libc::ESRCH as isize
+}
+
+/// True if a process is alive: signal 0 sends nothing.
+pub fn process_exists(process: i32) -> bool {
+    kernel!(SYS_kill, process, 0) != -libc::ESRCH as isize
+}
+
+/// True if memory can be read: the kernel is asked to take it for a path.
+pub fn is_readable(address: *const u8) -> bool {
+    kernel!(SYS_faccessat, libc::AT_FDCWD as isize, address, libc::F_OK) != -libc::EFAULT as isize
+}
+
+/// True if a byte at each address can be read. Where nobody may ask, they are taken to be. Of neighbours on one page one is
+/// asked for: strings of an environment lie side by side.
+pub fn are_readable(addresses: &[*const libc::c_char]) -> bool {
+    const AT_ONCE: usize = 16;
+    let (process, mut from, mut used, mut last) = (process_id(), [NOTHING; AT_ONCE], 0, usize::MAX);
+    for address in addresses {
+        let page = address.addr() / PAGE;
+        if page == last {
+            continue;
+        }
+        if used == AT_ONCE && !can_read(process, &from) {
+            return false;
+        }
+        used %= AT_ONCE;
+        from[used] = libc::iovec { iov_base: address.cast_mut().cast(), iov_len: 1 };
+        (used, last) = (used + 1, page);
+    }
+    can_read(process, &from[..used])
+}
+
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+/// The same of a few bytes.
+fn can_read(process: i32, from: &[libc::iovec]) -> bool {
+    let mut bytes = [0u8; 64];
+    let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: from.len() };
+    let read = kernel!(SYS_process_vm_readv, process, &raw const into, 1, from.as_ptr(), from.len(), 0);
+    read == from.len() as isize || read < 0 && read != -libc::EFAULT as isize
+}
+
+/// Gives the processor away once; for a lock another thread holds.
+pub fn yield_now() {
+    kernel!(SYS_sched_yield);
+}
+
+/// Sleeps while a number is as given, until somebody calls [`wake_all`], a signal comes or the time is over.
+pub fn wait_on(number: &AtomicU32, expected: u32, ns: u64) {
+    let time = [ns / 1_000_000_000, ns % 1_000_000_000];
+    kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected, time.as_ptr());
+}
+
+/// Wakes who sleeps on a number.
+pub fn wake_all(number: &AtomicU32) {
+    kernel!(SYS_futex, number.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
+}
+
+const MEMBARRIER_EXPEDITED: usize = 1 << 3;
+const MEMBARRIER_REGISTER_EXPEDITED: usize = 1 << 4;
+
+/// To be said before [`barrier_for_all`]: at once while there is one thread, tens of milliseconds later on.
+pub fn allow_barriers() {
+    kernel!(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0);
+}
+
+/// Has every running thread of the process pass a barrier: what they stored before can be seen here afterwards, and they
+/// see what was stored here. Where it was not said before, for a thread that nobody saw begin, it is now. A kernel without the
+/// call gives them time.
+pub fn barrier_for_all() {
+    let passed = || kernel!(SYS_membarrier, MEMBARRIER_EXPEDITED, 0) == 0;
+    if passed() {
+        return;
+    }
+    allow_barriers();
+    if !passed() {
+        (0..3).for_each(|_| yield_now());
+    }
+}
+
+/// Nanoseconds of one of the kernel's clocks.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    if !vdso::clock(clock, &mut now) {
+        kernel!(SYS_clock_gettime, clock, &raw mut now);
+    }
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A sentence to the user. There is no remedy for a stderr that cannot be written.
+pub fn say(parts: &[&[u8]]) {
+    let mut line = [0u8; 1024];
+    let mut used = 0;
+    let all = std::iter::once(&b"dliotrace: "[..]).chain(parts.iter().copied()).chain(std::iter::once(&b"\n"[..]));
+    for part in all {
+        let length = part.len().min(line.len() - used);
+        line[used..used + length].copy_from_slice(&part[..length]);
+        used += length;
+    }
+    // Where stderr is a pipe nobody reads, or a file at its limit, the sentence would be the program's end.
+    without_signal(libc::SIGPIPE, || {
+        without_signal(libc::SIGXFSZ, || write_all(libc::STDERR_FILENO, &line[..used]));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_raised_inside_is_taken_away_and_the_mask_restored() {
+        let survived = without_signal(libc::SIGXFSZ, || {
+            // SAFETY: raising a blocked signal at ourselves.
+            unsafe { libc::raise(libc::SIGXFSZ) };
+            true
+        });
+        assert!(survived);
+        let mut mask = 0u64;
+        kernel!(SYS_rt_sigprocmask, libc::SIG_BLOCK, 0, &raw mut mask, 8);
+        assert_eq!(mask & (1 << (libc::SIGXFSZ - 1)), 0);
+    }
+
+    #[test]
+    fn links_and_small_files_are_read() {
+        let mut buffer = [0; 256];
+        assert!(!read_link(c"/proc/self/exe", &mut buffer).is_empty());
+        assert!(read_small(c"/proc/self/comm", &mut buffer).ends_with(b"\n"));
+        assert!(read_small(c"/no/such/file", &mut buffer).is_empty());
+    }
+}

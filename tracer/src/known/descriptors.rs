@@ -1,0 +1,448 @@
+//! The table of descriptors: a file's number, and the position of plain reads and writes.
+//!
+//! A descriptor leads to an *open file description*, which its duplicates share, and with it the position. Positions are
+//! followed by arithmetic: what was read or written is added, a seek sets. Where others may move them unseen (a description
+//! that was inherited, shared with a child, or opened for appending) they are unknown until a seek tells.
+//!
+//! The table grows by chunks and never moves, so that looking up is two loads without a lock, whatever the number.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use dlio_schemas::record::POS_UNKNOWN;
+
+use crate::kernel::{single_thread_atomics, sys};
+use crate::known::number;
+use crate::naming::paths;
+
+const CHUNK: usize = 1024;
+/// Descriptors that are followed; behind them lie spare descriptions.
+const DESCRIPTORS: usize = 1024 * CHUNK;
+const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
+
+/// A descriptor and, as a rule, the description it leads to. A line of the cache: threads that use files of their own would
+/// otherwise take it from each other on every call.
+#[repr(align(64))]
+struct Slot {
+    /// File id in the lower half; in the upper the slot of its description, plus one. Zero is a descriptor never seen.
+    descriptor: AtomicU64,
+    /// The hash of its path where it is a folder whose path is known: see [`crate::known::folders`].
+    folder: AtomicU64,
+    description: Description,
+}
+
+/// An open file description. Without one a position is unknown.
+struct Description {
+    position: AtomicI64,
+    holders: AtomicU32,
+    /// Value of [`SHARED`] since when the position is followed; 0 is "not followed".
+    since: AtomicU32,
+    next_free: AtomicU32,
+    flags: AtomicU32,
+}
+
+/// A table of zeroed slots. The first chunk, which most programs never leave, is found without a pointer.
+struct Table {
+    first: MaybeUninit<[Slot; CHUNK]>,
+    chunks: [AtomicPtr<Slot>; CHUNKS],
+}
+
+crate::large! {
+    static TABLE: Table =
+        Table { first: MaybeUninit::zeroed(), chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] };
+}
+/// Slots up to the last one that was ever used: most programs have a few, and each page of the table that is only looked at
+/// is a page that the kernel has to find.
+static SEEN: AtomicUsize = AtomicUsize::new(0);
+
+impl Table {
+    #[inline(always)]
+    fn get(&self, index: usize) -> Option<&Slot> {
+        let chunk = if index < CHUNK { self.first.as_ptr().cast() } else { self.chunk(index / CHUNK)? };
+        // SAFETY: a chunk has CHUNK slots, for which zeroed memory is a value, and is never unmapped.
+        Some(unsafe { &*chunk.add(index % CHUNK) })
+    }
+
+    fn chunk(&self, number: usize) -> Option<*const Slot> {
+        let chunk = self.chunks.get(number)?.load(Acquire);
+        (!chunk.is_null()).then_some(chunk.cast_const())
+    }
+
+    fn get_or_make(&self, index: usize) -> Option<&Slot> {
+        let place = self.chunks.get(index / CHUNK)?;
+        if index >= SEEN.load(Relaxed) {
+            SEEN.fetch_max(index + 1, Relaxed);
+        }
+        if index >= CHUNK && place.load(Acquire).is_null() {
+            let fresh = sys::map_memory(CHUNK * size_of::<Slot>()).cast::<Slot>();
+            if fresh.is_null() || place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
+                sys::unmap(fresh.cast(), CHUNK * size_of::<Slot>());
+            }
+        }
+        self.get(index)
+    }
+
+    /// True if there is a chunk of this number.
+    fn has(&self, number: usize) -> bool {
+        number == 0 || self.chunk(number).is_some()
+    }
+
+    /// The slots that were ever used, and the others of their chunks.
+    fn for_each(&self, visit: impl Fn(&Slot)) {
+        let seen = SEEN.load(Relaxed);
+        (0..seen.min(CHUNK)).filter_map(|index| self.get(index)).for_each(&visit);
+        for chunk in (1..seen.div_ceil(CHUNK)).filter(|number| self.has(*number)) {
+            (0..CHUNK).filter_map(|index| self.get(chunk * CHUNK + index)).for_each(&visit);
+        }
+    }
+}
+
+/// The entry of a descriptor, if it was ever seen. A number below zero is beyond every chunk.
+#[inline(always)]
+fn entry(fd: i32) -> Option<u64> {
+    Some(place(fd)?.descriptor.load(Relaxed))
+}
+
+#[inline(always)]
+fn place(fd: i32) -> Option<&'static Slot> {
+    let index = fd as usize;
+    if index >= DESCRIPTORS { None } else { TABLE.get(index) }
+}
+
+fn place_made(fd: i32) -> Option<&'static Slot> {
+    let index = fd as usize;
+    if index >= DESCRIPTORS { None } else { TABLE.get_or_make(index) }
+}
+
+/// Number of times that all descriptions may have come to be shared with another process, plus one.
+static SHARED: AtomicU32 = AtomicU32::new(1);
+/// Spare descriptions, for descriptors whose own is held by a duplicate: how many were ever used, and a list of those that
+/// are free again, with a change counter in the upper half, so that a list that changed and changed back is noticed.
+static USED: AtomicU32 = AtomicU32::new(0);
+static FREE: AtomicU64 = AtomicU64::new(0);
+
+const APPENDS: u32 = 1;
+
+/// The file a descriptor refers to, found out now if it was never seen; [`number::NONE`] where it refers to nothing.
+#[inline(always)]
+pub fn file(fd: i32) -> u32 {
+    match entry(fd) {
+        Some(entry) if entry as u32 != number::NONE => entry as u32,
+        _ => first_sight(fd),
+    }
+}
+
+/// The file a descriptor refers to as far as it was seen; the kernel is not asked.
+#[inline(always)]
+pub fn seen(fd: i32) -> u32 {
+    entry(fd).map_or(number::NONE, |entry| entry as u32)
+}
+
+/// True if a filter leaves this descriptor's file out. Never looks for a name.
+#[inline(always)]
+pub fn is_filtered(fd: i32) -> bool {
+    entry(fd).is_some_and(|entry| entry as u32 == number::FILTERED)
+}
+
+#[cold]
+fn first_sight(fd: i32) -> u32 {
+    if fd < 0 {
+        return number::NONE;
+    }
+    let id = paths::of_descriptor(fd);
+    if let Some(slot) = place_made(fd) {
+        // Only if it is still unseen: another thread may have opened it in between.
+        let _ = slot.descriptor.compare_exchange(0, id as u64, AcqRel, Relaxed);
+    }
+    id
+}
+
+/// A descriptor that a call has just opened.
+pub fn opened(fd: i32, file: u32, flags: i32) {
+    let Some(slot) = place_made(fd) else { return };
+    let description = if file == number::FILTERED { 0 } else { take_description(fd, slot, flags) };
+    slot.folder.store(number::UNKNOWN, Relaxed);
+    release(single_thread_atomics::swap(&slot.descriptor, file as u64 | (description as u64) << 32));
+}
+
+/// The hash of a folder's path, as far as it is known.
+#[inline(always)]
+pub fn folder(fd: i32) -> u64 {
+    place(fd).map_or(number::UNKNOWN, |slot| slot.folder.load(Relaxed))
+}
+
+/// A folder's path has become known, or is not known any more.
+pub fn set_folder(fd: i32, hash: u64) {
+    if let Some(slot) = place_made(fd) {
+        slot.folder.store(hash, Relaxed);
+    }
+}
+
+/// No folder's path is known any more.
+pub fn forget_folders() {
+    TABLE.for_each(|slot| {
+        if slot.folder.load(Relaxed) != number::UNKNOWN {
+            slot.folder.store(number::UNKNOWN, Relaxed);
+        }
+    });
+}
+
+/// `to` is now a duplicate of `from`.
+pub fn duplicated(from: i32, to: i32) {
+    if to < 0 || from == to {
+        return;
+    }
+    let Some(entry) = entry(from) else { return closed(to) };
+    if let Some(description) = description_of(entry) {
+        description.holders.fetch_add(1, Relaxed);
+    }
+    if let Some(slot) = place_made(to) {
+        slot.folder.store(folder(from), Relaxed);
+        release(single_thread_atomics::swap(&slot.descriptor, entry));
+    }
+}
+
+/// A descriptor that is about to be closed: to be said *before* the real call, after which the number may be another
+/// thread's.
+#[inline]
+pub fn closed(fd: i32) {
+    if let Some(slot) = place(fd) {
+        slot.folder.store(number::UNKNOWN, Relaxed);
+        release(single_thread_atomics::swap(&slot.descriptor, 0));
+    }
+}
+
+/// Everything from `first` to `last` is about to be closed.
+pub fn closed_range(first: u32, last: u32) {
+    for fd in first as usize..=(last as usize).min(DESCRIPTORS - 1) {
+        if !TABLE.has(fd / CHUNK) {
+            continue;
+        }
+        closed(fd as i32);
+    }
+}
+
+fn description_of(entry: u64) -> Option<&'static Description> {
+    let index = (entry >> 32) as usize;
+    if index == 0 { None } else { Some(&TABLE.get(index - 1)?.description) }
+}
+
+#[inline(always)]
+fn description(fd: i32) -> Option<&'static Description> {
+    description_of(entry(fd)?)
+}
+
+/// A new description: the descriptor's own, unless a duplicate holds that still. Returns its slot plus one, or zero.
+fn take_description(fd: i32, slot: &Slot, flags: i32) -> u32 {
+    if single_thread_atomics::claim(&slot.description.holders) {
+        slot.description.begin(flags);
+        return fd as u32 + 1;
+    }
+    let index = pop_free().unwrap_or_else(|| DESCRIPTORS as u32 + USED.fetch_add(1, Relaxed));
+    let Some(spare) = TABLE.get_or_make(index as usize) else { return 0 };
+    spare.description.holders.store(1, Relaxed);
+    spare.description.begin(flags);
+    index + 1
+}
+
+fn release(entry: u64) {
+    let Some(description) = description_of(entry) else { return };
+    if single_thread_atomics::take_one(&description.holders) == 1 && (entry >> 32) as usize > DESCRIPTORS {
+        push_free((entry >> 32) as u32 - 1, description);
+    }
+}
+
+fn pop_free() -> Option<u32> {
+    let mut head = FREE.load(Acquire);
+    loop {
+        let index = head as u32;
+        let next = TABLE.get(index as usize).filter(|_| index != 0)?.description.next_free.load(Relaxed);
+        match FREE.compare_exchange_weak(head, changed(head, next), AcqRel, Acquire) {
+            Ok(_) => return Some(index),
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn push_free(index: u32, description: &Description) {
+    let mut head = FREE.load(Acquire);
+    loop {
+        description.next_free.store(head as u32, Relaxed);
+        match FREE.compare_exchange_weak(head, changed(head, index), AcqRel, Acquire) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn changed(head: u64, index: u32) -> u64 {
+    ((head >> 32) + 1) << 32 | index as u64
+}
+
+impl Description {
+    fn begin(&self, flags: i32) {
+        self.position.store(0, Relaxed);
+        self.flags.store(if flags & libc::O_APPEND != 0 { APPENDS } else { 0 }, Relaxed);
+        self.since.store(SHARED.load(Relaxed), Relaxed);
+    }
+
+    /// Moves the position by what a call has moved and says where it began.
+    #[inline(always)]
+    fn advance(&self, moved: i64) -> i64 {
+        if self.is_followed() { single_thread_atomics::add(&self.position, moved.max(0)) } else { POS_UNKNOWN }
+    }
+
+    #[inline(always)]
+    fn is_followed(&self) -> bool {
+        self.since.load(Relaxed) == SHARED.load(Relaxed)
+    }
+}
+
+/// The file of a descriptor, and where a call that has read so much began; the position moves on. One look at the table
+/// for both.
+#[inline(always)]
+pub fn read(fd: i32, moved: i64) -> (u32, i64) {
+    let (file, description) = file_and_description(fd);
+    (file, description.map_or(POS_UNKNOWN, |description| description.advance(moved)))
+}
+
+/// As [`read`], for a write: where appending is on, the kernel chooses the place.
+#[inline(always)]
+pub fn written(fd: i32, moved: i64) -> (u32, i64) {
+    let (file, description) = file_and_description(fd);
+    let Some(description) = description else { return (file, POS_UNKNOWN) };
+    if description.flags.load(Relaxed) & APPENDS != 0 {
+        description.since.store(0, Relaxed);
+        return (file, POS_UNKNOWN);
+    }
+    (file, description.advance(moved))
+}
+
+#[inline(always)]
+fn file_and_description(fd: i32) -> (u32, Option<&'static Description>) {
+    let Some(slot) = place(fd) else { return (file(fd), None) };
+    let entry = slot.descriptor.load(Relaxed);
+    let file = if entry as u32 == number::NONE { first_sight(fd) } else { entry as u32 };
+    // As a rule the descriptor's own.
+    let is_own = entry >> 32 == fd as u64 + 1;
+    (file, if is_own { Some(&slot.description) } else { description_of(entry) })
+}
+
+/// The position of the next plain read or write, as far as it is known.
+pub fn position(fd: i32) -> i64 {
+    description(fd).filter(|d| d.is_followed()).map_or(POS_UNKNOWN, |d| d.position.load(Relaxed))
+}
+
+/// A known position moves back by so many bytes.
+pub fn step_back(fd: i32, by: i64) {
+    if let Some(description) = description(fd).filter(|d| d.is_followed()) {
+        description.position.fetch_sub(by, Relaxed);
+    }
+}
+
+/// A call has moved the position to where nobody knows.
+pub fn lose_position(fd: i32) {
+    if let Some(description) = description(fd) {
+        description.since.store(0, Relaxed);
+    }
+}
+
+/// A seek has told the position.
+#[inline(always)]
+pub fn sought(fd: i32, position: i64) {
+    if let Some(description) = description(fd) {
+        description.position.store(position, Relaxed);
+        description.since.store(SHARED.load(Relaxed), Relaxed);
+    }
+}
+
+/// Notes that a descriptor appends from now on, or no longer.
+pub fn set_appending(fd: i32, appends: bool) {
+    if let Some(description) = description(fd) {
+        description.flags.store(if appends { APPENDS } else { 0 }, Relaxed);
+    }
+}
+
+/// A child shares all descriptions from now on, so positions are unknown until a seek tells.
+pub fn shared_with_child() {
+    SHARED.fetch_add(1, Relaxed);
+}
+
+/// File numbers have lost their meaning: names are looked up again. What filters leave out stays out.
+pub fn forget_files() {
+    TABLE.for_each(|slot| {
+        let seen = slot.descriptor.load(Relaxed);
+        // A forked child shares the pages that it does not write to.
+        if seen as u32 != number::FILTERED && seen as u32 != number::NONE {
+            slot.descriptor.store(seen & !0xffff_ffff, Relaxed);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// The table and the count of children belong to the process: one test at a time has them.
+    fn alone() -> MutexGuard<'static, ()> {
+        static TESTS: Mutex<()> = Mutex::new(());
+        TESTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn advance(fd: i32, moved: i64) -> i64 {
+        description(fd).map_or(POS_UNKNOWN, |description| description.advance(moved))
+    }
+
+    #[test]
+    fn duplicates_share_a_position_and_outlive_each_other() {
+        let _alone = alone();
+        opened(200, 5, 0);
+        duplicated(200, 201);
+        assert_eq!((advance(200, 10), advance(201, 10), position(200)), (0, 10, 20));
+        closed(200);
+        assert_eq!((position(201), file(201)), (20, 5));
+        closed(201);
+        assert_eq!(position(201), POS_UNKNOWN);
+    }
+
+    #[test]
+    fn a_number_opened_again_while_a_duplicate_lives_begins_anew() {
+        let _alone = alone();
+        for _ in 0..3 {
+            opened(210, 5, 0);
+            duplicated(210, 211);
+            assert_eq!(advance(210, 10), 0);
+            closed(210);
+            opened(210, 6, 0);
+            assert_eq!((advance(210, 1), advance(211, 1), file(210), file(211)), (0, 10, 6, 5));
+            closed(210);
+            closed(211);
+        }
+        assert!(USED.load(Relaxed) <= 1, "spare descriptions are used again");
+    }
+
+    #[test]
+    fn a_shared_description_is_unknown_until_a_seek() {
+        let _alone = alone();
+        opened(300, 5, 0);
+        shared_with_child();
+        assert_eq!(advance(300, 10), POS_UNKNOWN);
+        sought(300, 7);
+        assert_eq!(advance(300, 10), 7);
+        closed(300);
+    }
+
+    #[test]
+    fn numbers_beyond_every_table_are_passed_over() {
+        let _alone = alone();
+        for fd in [-1, i32::MAX, DESCRIPTORS as i32] {
+            opened(fd, 5, 0);
+            assert_eq!(position(fd), POS_UNKNOWN);
+            closed(fd);
+        }
+        opened(900_000, 6, 0);
+        assert_eq!(file(900_000), 6);
+        closed(900_000);
+    }
+}

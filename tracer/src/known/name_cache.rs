@@ -1,0 +1,220 @@
+//! The numbers that strings were given, by the hash of the string: a table of fixed size, which forgets old ones when it is
+//! full.
+//!
+//! A string may lie in one of the four places of its set. A tag of each place, taken from the hash, stands apart from it: a
+//! name that is new, as most are where a program walks through files, is known by the tags alone, and those of all places are
+//! few enough to stay in a cache near by while the kernel fills it with what it opens.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
+
+use crate::kernel::{hash, sys};
+
+/// Places of the tables, one after another as they fill: a process that meets few names touches little memory. The largest
+/// is 144 KiB.
+const PLACES: [usize; 3] = [FEW, 1024, 8192];
+const FEW: usize = 64;
+const WAYS: usize = 4;
+
+/// Marks of tags.
+const EMPTY: u16 = 0;
+const BEING_WRITTEN: u16 = 1;
+
+#[repr(C)]
+struct Set([AtomicU16; WAYS]);
+
+#[repr(C)]
+struct Place {
+    hash: AtomicU64,
+    id: AtomicU32,
+}
+
+/// The beginning of a table: its sets follow, then its places, which are four times as many.
+#[repr(C, align(64))]
+struct Head {
+    /// Sets, less one.
+    last: AtomicU32,
+    /// Strings remembered in it.
+    count: AtomicU32,
+}
+
+#[repr(C)]
+struct Few {
+    head: Head,
+    sets: [Set; FEW / WAYS],
+    places: [Place; FEW],
+}
+
+static SMALLEST: Few = Few {
+    head: Head { last: AtomicU32::new((FEW / WAYS - 1) as u32), count: AtomicU32::new(0) },
+    sets: [const { Set([const { AtomicU16::new(EMPTY) }; WAYS]) }; FEW / WAYS],
+    places: [const { Place { hash: AtomicU64::new(0), id: AtomicU32::new(0) } }; FEW],
+};
+
+static TABLE: AtomicPtr<Head> = AtomicPtr::new((&raw const SMALLEST).cast_mut().cast());
+static IS_GROWING: AtomicBool = AtomicBool::new(false);
+/// The place of a full set that is taken next.
+static TURN: AtomicU32 = AtomicU32::new(0);
+
+/// Differs from image to image: what was remembered in one is not found in the next.
+static SALT: AtomicU64 = AtomicU64::new(0);
+
+#[inline(always)]
+fn salted(hash: u64) -> u64 {
+    hash ^ SALT.load(Relaxed)
+}
+
+/// The number a hash was given, if it is remembered.
+#[inline]
+pub fn find(hash: u64) -> Option<u32> {
+    let hash = salted(hash);
+    let table = table();
+    let (set, places, tag) = (table.set(hash), table.places(hash), tag_of(hash));
+    for (way, place) in set.0.iter().zip(places) {
+        if way.load(Acquire) == tag && place.hash.load(Acquire) == hash {
+            let id = place.id.load(Acquire);
+            // The place may have been given to another string in between.
+            if way.load(Acquire) == tag && place.hash.load(Acquire) == hash {
+                return Some(id);
+            }
+        }
+    }
+    None
+}
+
+/// Remembers `id` under a hash.
+pub fn remember(hash: u64, id: u32) {
+    let hash = salted(hash);
+    let table = table();
+    // Not exact where threads meet, and need not be.
+    let count = table.head().count.load(Relaxed).wrapping_add(1);
+    table.head().count.store(count, Relaxed);
+    table.place(hash, id);
+    if count as usize >= table.size() / 2 && table.size() < PLACES[PLACES.len() - 1] {
+        grow(table);
+    }
+}
+
+/// A table, which is mapped for good.
+#[derive(Clone, Copy)]
+struct Table(*const Head);
+
+#[inline(always)]
+fn table() -> Table {
+    Table(TABLE.load(Acquire))
+}
+
+#[inline(always)]
+fn tag_of(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1 << 15
+}
+
+impl Table {
+    const fn bytes(places: usize) -> usize {
+        size_of::<Head>() + places / WAYS * size_of::<Set>() + places * size_of::<Place>()
+    }
+
+    #[inline(always)]
+    fn head(self) -> &'static Head {
+        // SAFETY: the table is mapped for good.
+        unsafe { &*self.0 }
+    }
+
+    #[inline(always)]
+    fn last(self) -> usize {
+        self.head().last.load(Relaxed) as usize
+    }
+
+    fn size(self) -> usize {
+        (self.last() + 1) * WAYS
+    }
+
+    #[inline(always)]
+    fn set(self, hash: u64) -> &'static Set {
+        // SAFETY: the sets follow, of which there are one more than `last`; zeroed memory is an empty set.
+        unsafe { &*self.0.add(1).cast::<Set>().add(hash as usize & self.last()) }
+    }
+
+    #[inline(always)]
+    fn places(self, hash: u64) -> &'static [Place; WAYS] {
+        // SAFETY: the places follow the sets.
+        unsafe {
+            let first = self.0.add(1).cast::<Set>().add(self.last() + 1).cast::<Place>();
+            &*first.add((hash as usize & self.last()) * WAYS).cast()
+        }
+    }
+
+    /// Takes an empty place, or the one whose turn it is. One that another thread takes at this moment is left to it: then the
+    /// string is not remembered, and gets another number when it is seen again.
+    fn place(self, hash: u64, id: u32) {
+        let (set, places) = (self.set(hash), self.places(hash));
+        let empty = set.0.iter().position(|way| way.load(Relaxed) == EMPTY);
+        let at = empty.unwrap_or_else(|| {
+            let turn = TURN.load(Relaxed);
+            TURN.store(turn.wrapping_add(1), Relaxed);
+            turn as usize % WAYS
+        });
+        let before = set.0[at].load(Relaxed);
+        if before != BEING_WRITTEN && set.0[at].compare_exchange(before, BEING_WRITTEN, AcqRel, Relaxed).is_ok() {
+            places[at].hash.store(hash, Release);
+            places[at].id.store(id, Release);
+            set.0[at].store(tag_of(hash), Release);
+        }
+    }
+}
+
+/// There are more strings than this table is for.
+#[cold]
+fn grow(old: Table) {
+    if IS_GROWING.swap(true, AcqRel) {
+        return;
+    }
+    let size = PLACES.into_iter().find(|places| *places > old.size()).unwrap_or(old.size());
+    let new = Table(sys::map_memory(Table::bytes(size)).cast());
+    // Without memory nothing is tried again.
+    if new.0.is_null() {
+        return;
+    }
+    new.head().last.store((size / WAYS - 1) as u32, Relaxed);
+    for set in 0..old.size() / WAYS {
+        let (tags, places) = (old.set(set as u64), old.places(set as u64));
+        for (way, place) in tags.0.iter().zip(places).filter(|(way, _)| way.load(Acquire) > BEING_WRITTEN) {
+            let (hash, id) = (place.hash.load(Acquire), place.id.load(Acquire));
+            if way.load(Acquire) == tag_of(hash) {
+                new.place(hash, id);
+            }
+        }
+    }
+    new.head().count.store(old.head().count.load(Relaxed), Relaxed);
+    TABLE.store(new.0.cast_mut(), Release);
+    IS_GROWING.store(false, Release);
+}
+
+/// Forgets all numbers: the image is gone, and they with it.
+pub fn forget() {
+    SALT.store(hash::of(&[], SALT.load(Relaxed) + 1), Relaxed);
+    table().head().count.store(0, Relaxed);
+    IS_GROWING.store(false, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(number: u64) -> u64 {
+        hash::of(&number.to_le_bytes(), 7)
+    }
+
+    #[test]
+    fn what_was_remembered_last_is_found_whatever_came_before() {
+        // Through all sizes of the table, and many times around the largest.
+        for number in 0..100_000 {
+            remember(hash(number), number as u32);
+            assert_eq!(find(hash(number)), Some(number as u32));
+            assert_eq!(find(hash(number + 1_000_000)), None);
+        }
+        let known = (90_000..100_000).filter(|number| find(hash(*number)) == Some(*number as u32)).count();
+        assert!(known > 4_000, "{known} of the last 10,000 in {} places", table().size());
+        let wrong = (0..100_000).filter(|number| find(hash(*number)).is_some_and(|id| id as u64 != *number)).count();
+        assert_eq!(wrong, 0);
+    }
+}

@@ -1,0 +1,357 @@
+//! What the processes of a command left is brought into its form when the command has ended, off the way of all of them.
+//!
+//! ```text
+//! cc1-host-7-100.ring   as-host-8-120.ring   ...    ->   cc1+1999more-host-7-100.pftrace
+//! ld-host-9-400.dlt                                  ->   ld-host-9-400.pftrace
+//! ```
+//!
+//! Only what was recorded for this converter, as the facts of each process say, and is whole: of a process that was killed, or
+//! still runs, nothing is touched, nor of one that another `dlio trace` cares for. Where there are more than a few processes,
+//! those that did little share files: a build of twenty thousand processes leaves tens of files.
+//!
+//! A new file is written under a temporary name and renamed, and only then what it was made of is removed.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use dlio_schemas::chrome;
+use dlio_schemas::export::{Exporter, clock_of, export, export_on};
+use dlio_schemas::native::fields::{FieldWriter, key};
+use dlio_schemas::native::file::Image;
+use dlio_schemas::native::ring::{Ring, header};
+use dlio_schemas::perfetto;
+
+use crate::kernel::sys;
+use crate::life::finish;
+use crate::process::config::AUTO_EVENTS_MAX;
+use crate::trace::blocks::EXPORTED_EVENT;
+use crate::trace::ring_file::FIRST_PART;
+use crate::trace::spool;
+
+/// The form traces are brought into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Perfetto,
+    Chrome,
+}
+
+/// What is brought into a form, and how.
+pub struct Gathering<'a> {
+    pub folder: &'a Path,
+    /// Who the processes were told would do it.
+    pub converter: &'a str,
+    pub form: Form,
+    /// Traces of more events, and of more than so many bytes in that form, stay as they are.
+    pub events_max: u64,
+    pub bytes_max: u64,
+    /// Rights that others do not get on what is made, where that was asked for.
+    pub umask: Option<u32>,
+}
+
+impl Gathering<'_> {
+    /// What `auto` means.
+    pub const AUTO_EVENTS_MAX: u64 = AUTO_EVENTS_MAX;
+
+    /// Brings everything into its form. What cannot be stays as it is, where a reader finds it. Returns how many events those
+    /// who recorded them counted as lost.
+    pub fn run(&self) -> u64 {
+        if let Some(mask) = self.umask {
+            sys::set_umask(mask);
+        }
+        let lost = AtomicU64::new(0);
+        let mut left: Vec<Left> = in_parallel(self.candidates(), |path| self.look_at(path, &lost));
+        left.sort_by_key(|left| left.order);
+        in_parallel(self.shared_out(left), |together| {
+            self.convert(&together);
+            None::<()>
+        });
+        lost.into_inner()
+    }
+
+    /// Files that processes left and that are not in their form.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let paths = fs::read_dir(self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_native = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ring" || ending == "dlt");
+        paths.filter(is_native).collect()
+    }
+
+    /// What is known of a file, if it holds all of an image that is to be converted here.
+    fn look_at(&self, path: PathBuf, lost: &AtomicU64) -> Option<Left> {
+        let image = Found::read(&path)?.image()?;
+        let number = |key| image.fields.number::<u64>(key).unwrap_or(0);
+        let is_whole = image.has_ended() && image.damage.is_empty() && image.missing() == Some(0);
+        let is_ours = image.fields.get(key::CONVERTER) == Some(self.converter);
+        if is_ours {
+            lost.fetch_add(image.lost, Relaxed);
+        }
+        let events = image.events();
+        let is_fit = events <= self.events_max && events.saturating_mul(EXPORTED_EVENT) <= self.bytes_max;
+        let order = (number(key::START_BOOT_NS), number(key::IMAGE), number(key::PID));
+        (is_whole && is_ours && is_fit && image.tally.is_none()).then_some(Left { path, events, order })
+    }
+
+    /// Who shares a file with whom.
+    fn shared_out(&self, left: Vec<Left>) -> Vec<Vec<Left>> {
+        let does_little = |left: &Left| self.form == Form::Perfetto && left.events <= LITTLE;
+        let (little, much): (Vec<_>, Vec<_>) = left.into_iter().partition(does_little);
+        let alone = |left| vec![left];
+        let mut files: Vec<Vec<Left>> = much.into_iter().map(alone).collect();
+        if little.len() <= ALONE_MAX {
+            files.extend(little.into_iter().map(alone));
+            return files;
+        }
+        let mut room = 0;
+        for left in little {
+            match files
+                .last_mut()
+                .filter(|file| room >= left.events && file.len() < TOGETHER_MAX && file[0].events <= LITTLE)
+            {
+                Some(file) => {
+                    room -= left.events;
+                    file.push(left);
+                }
+                None => {
+                    room = AUTO_EVENTS_MAX - left.events;
+                    files.push(vec![left]);
+                }
+            }
+        }
+        files
+    }
+
+    /// Writes one file, and removes what it was made of.
+    fn convert(&self, together: &[Left]) -> Option<()> {
+        let path = self.folder.join(name_of(together, self.form)?);
+        let part = self.folder.join(format!("{}.{:x}.part", path.file_name()?.to_string_lossy(), sys::random()));
+        let part_name = CString::new(part.as_os_str().as_bytes()).ok()?;
+        let written = finish::write(&part_name, |sink| match self.form {
+            Form::Perfetto => write_perfetto(together, sink),
+            Form::Chrome => write_chrome(together, sink),
+        });
+        if !written || fs::rename(&part, &path).is_err() {
+            sys::unlink(&part_name);
+            return None;
+        }
+        together.iter().for_each(|left| drop(fs::remove_file(&left.path)));
+        Some(())
+    }
+}
+
+/// A process that ended past the C library, as by the kernel's `exit_group` itself, said nothing of that. Who waited for it
+/// knows its status, which becomes part of what it left, one of `files`: where nothing is missing of that, and not where it was
+/// killed.
+pub fn note_exit<'a>(files: impl Iterator<Item = &'a PathBuf>, pid: u32, status: i32) {
+    let of_it = files.filter_map(|path| Unended::read(path, pid));
+    if let Some(last) = of_it.max_by_key(|image| image.began) {
+        // Without it the process ended as far as it said, which is how it was found.
+        let _ = last.end(status);
+    }
+}
+
+/// The ring of an image that did not say how it ended.
+struct Unended {
+    file: fs::File,
+    began: u64,
+    /// Bytes of the facts in its header.
+    facts: usize,
+}
+
+impl Unended {
+    /// `None` for what another process left, or is not whole.
+    fn read(path: &Path, pid: u32) -> Option<Unended> {
+        if path.extension() != Some(OsStr::new("ring")) {
+            return None;
+        }
+        let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), libc::O_RDWR)?;
+        let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file))?;
+        if !found.is_file || found.owner != sys::user_id() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(found.size as usize);
+        (&file).take(found.size).read_to_end(&mut bytes).ok()?;
+        let mut image = match fs::read(path.with_extension("dlt")) {
+            Ok(blocks) => Image::from_dlt(&blocks).ok()?,
+            Err(_) => Image::default(),
+        };
+        image.add_ring(&Ring::parse(&bytes).ok()?);
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let is_it = image.fields.number(key::PID) == Some(pid) && image.fields.get(key::BOOT_ID) == Some(boot.trim());
+        let is_whole = image.damage.is_empty() && image.missing() == Some(0);
+        let began = image.fields.number(key::IMAGE)?;
+        let facts = header::FIELDS_USED;
+        let facts = u32::from_le_bytes(bytes.get(facts..facts + 4)?.try_into().ok()?) as usize;
+        (is_it && is_whole && !image.has_ended()).then_some(Unended { file, began, facts })
+    }
+
+    fn end(&self, status: i32) -> io::Result<()> {
+        let mut bytes = [0; 64];
+        let mut writer = FieldWriter::new(&mut bytes);
+        writer.text(key::ENDED, format!("exit {status}").as_bytes());
+        let used = writer.used();
+        if self.facts + used > header::FIELDS_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all_at(&bytes[..used], (header::FIELDS + self.facts) as u64)?;
+        self.file.write_all_at(&((self.facts + used) as u32).to_le_bytes(), header::FIELDS_USED as u64)
+    }
+}
+
+/// A process image of so many events does little.
+const LITTLE: u64 = 10_000;
+/// So many files nobody minds.
+const ALONE_MAX: usize = 16;
+/// A viewer draws a group of tracks for each.
+const TOGETHER_MAX: usize = 2_000;
+
+/// An image that is to be converted.
+struct Left {
+    path: PathBuf,
+    events: u64,
+    /// When its process and the image began, and the process's number.
+    order: (u64, u64, u64),
+}
+
+/// The bytes of a file that a process left.
+struct Found {
+    bytes: Vec<u8>,
+    is_ring: bool,
+}
+
+impl Found {
+    /// `None` for what is no such file: others may be able to write to the folder. A ring that stayed is a small one.
+    fn read(path: &Path) -> Option<Found> {
+        let is_ring = path.extension() == Some(OsStr::new("ring"));
+        let file = spool::opened(libc::AT_FDCWD, path.as_os_str(), 0)?;
+        let found = sys::found(std::os::fd::AsRawFd::as_raw_fd(&file)).filter(|found| found.is_file)?;
+        let is_one = found.owner == sys::user_id() && (!is_ring || found.size == FIRST_PART as u64);
+        // Where both are there a process was killed, or could not remove one of them.
+        if !is_one || path.with_extension(if is_ring { "dlt" } else { "ring" }).exists() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(found.size as usize);
+        (&file).take(found.size).read_to_end(&mut bytes).ok()?;
+        Some(Found { bytes, is_ring })
+    }
+
+    fn image(&self) -> Option<Image> {
+        match self.is_ring {
+            true => Ring::parse(&self.bytes).ok().map(|ring| Image::from_ring(&ring)),
+            false => Image::from_dlt(&self.bytes).ok(),
+        }
+    }
+}
+
+/// What one process leaves bears its name, what several leave that of the first, and how many more there are.
+fn name_of(together: &[Left], form: Form) -> Option<String> {
+    let stem = together.first()?.path.file_stem()?.to_str()?;
+    let ending = match form {
+        Form::Perfetto => "pftrace",
+        Form::Chrome => "json.gz",
+    };
+    let more = together.len() - 1;
+    let at = stem.rmatch_indices('-').nth(2).map(|(at, _)| at).filter(|_| more > 0);
+    Some(match at.map(|at| stem.split_at(at)) {
+        Some((program, rest)) => format!("{program}+{more}more{rest}.{ending}"),
+        None => format!("{stem}.{ending}"),
+    })
+}
+
+type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
+/// One image after another. Those of one boot share one offset to Unix time, that of the first, as a reader takes them.
+fn write_perfetto(together: &[Left], sink: &mut Sink) -> io::Result<()> {
+    let mut writer = perfetto::write::Writer::new(sink, &Default::default())?;
+    let mut offsets = BTreeMap::new();
+    for left in together {
+        let (bytes, image) = reread(left)?;
+        let mut clock = clock_of(&image)?;
+        let boot = [key::HOST, key::BOOT_ID].map(|key| image.fields.get(key).unwrap_or_default().to_string());
+        clock.real_offset_ns = *offsets.entry(boot).or_insert(clock.real_offset_ns);
+        let (process, damaged) = export_on(&image, &clock, &bytes, &mut writer)?;
+        finish::whole(damaged)?;
+        writer.complete(process)?;
+    }
+    Box::new(writer).finish().map(drop)
+}
+
+fn write_chrome(together: &[Left], sink: &mut Sink) -> io::Result<()> {
+    let [left] = together else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let (bytes, image) = reread(left)?;
+    let options = chrome::Options { gzip: true, ..Default::default() };
+    finish::whole(export(&image, &bytes, Box::new(chrome::Writer::new(sink, &options)))?.damaged)
+}
+
+fn reread(left: &Left) -> io::Result<(Vec<u8>, Image)> {
+    let found = Found::read(&left.path).ok_or(io::ErrorKind::NotFound)?;
+    let mut image = found.image().ok_or(io::ErrorKind::InvalidData)?;
+    if image.events() != left.events {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // From here on that is said by its form.
+    if let Some(run) = image.fields.remove(key::CONVERTER) {
+        image.fields.set(key::RUN, run);
+    }
+    Ok((found.bytes, image))
+}
+
+/// Does work for each item, on as many threads as there are processors, and keeps what comes of it.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Option<R> + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, |number| number.get()).min(items.len());
+    let (waiting, done) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
+    let next = || waiting.lock().expect("nobody panics with it").next();
+    let help = || {
+        while let Some(item) = next() {
+            let result = work(item);
+            done.lock().expect("nobody panics with it").extend(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(help)));
+        help();
+    });
+    done.into_inner().expect("nobody panics with it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(name: &str, events: u64) -> Left {
+        Left { path: Path::new("/t").join(name), events, order: (0, 0, 0) }
+    }
+
+    fn gathering(form: Form) -> Gathering<'static> {
+        let folder = Path::new("/t");
+        Gathering { folder, converter: "", form, events_max: u64::MAX, bytes_max: u64::MAX, umask: None }
+    }
+
+    fn sizes(form: Form, events: &[u64]) -> Vec<usize> {
+        let left = events.iter().map(|&events| left("a-h-1-2.ring", events)).collect();
+        gathering(form).shared_out(left).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_shared_file_bears_the_name_of_the_first_and_how_many_more() {
+        let three = ["a-b-host-7-100.ring", "c-host-8-200.dlt", "d-host-9-300.ring"].map(|name| left(name, 1));
+        assert_eq!(name_of(&three, Form::Perfetto).as_deref(), Some("a-b+2more-host-7-100.pftrace"));
+        assert_eq!(name_of(&three[1..2], Form::Perfetto).as_deref(), Some("c-host-8-200.pftrace"));
+        assert_eq!(name_of(&three[1..2], Form::Chrome).as_deref(), Some("c-host-8-200.json.gz"));
+        assert_eq!(name_of(&[], Form::Chrome), None);
+    }
+
+    #[test]
+    fn processes_that_did_little_share_files_where_there_are_many() {
+        assert_eq!(sizes(Form::Perfetto, &[5; ALONE_MAX]), [1; ALONE_MAX]);
+        assert_eq!(sizes(Form::Perfetto, &[5; 5_000]), [2_000, 2_000, 1_000]);
+        assert_eq!(sizes(Form::Chrome, &[5; 20]), [1; 20]);
+        let mixed = [&[LITTLE + 1, LITTLE + 1][..], &[LITTLE; 150]].concat();
+        assert_eq!(sizes(Form::Perfetto, &mixed), [1, 1, 100, 50]);
+    }
+}

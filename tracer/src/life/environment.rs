@@ -1,0 +1,221 @@
+//! Tracing is inherited: programs that this one starts find the library and its variables in their environment, even
+//! where the program passes them an environment of its own making.
+
+use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use dlio_schemas::env;
+
+use crate::kernel::machine::Machine;
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::{clock, machine, sys, variables, vdso};
+use crate::life::programs;
+use crate::process::config::{self, Config};
+use crate::process::filter;
+use crate::thread::stack;
+use crate::trace::files::LOCK;
+
+/// `NAME=value` of everything to be carried, the first being LD_PRELOAD; and the library's own entry of that.
+struct Carried {
+    variables: Vec<CString>,
+    library: Vec<u8>,
+}
+
+const PRELOAD: &str = "LD_PRELOAD";
+const LIBRARY: &str = "libdliotrace.so";
+
+static CARRIED: AtomicPtr<Carried> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Notes what is to be carried, and fixes the folders and the patterns, so that they mean the same to a child in another
+/// working directory.
+pub fn remember(config: &Config) {
+    let preload = std::env::var_os(PRELOAD).unwrap_or_default();
+    let entries = preload.as_bytes().split(|byte| b": ".contains(byte));
+    let Some(library) = entries.into_iter().find(|entry| entry.ends_with(LIBRARY.as_bytes())) else {
+        return;
+    };
+    for (name, value) in config.placed().into_iter().filter(|(_, value)| !value.is_empty()) {
+        if variables::variable(name) != Some(value) {
+            // SAFETY: this runs while the library starts, before the program has threads of its own.
+            unsafe { std::env::set_var(name, OsStr::from_bytes(value)) };
+        }
+    }
+    let is_preload = |text: &[u8]| text.strip_prefix(PRELOAD.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
+    let is_ours = |text: &[u8]| text.starts_with(env::PREFIX.as_bytes()) && !text.starts_with(env::BORN.as_bytes());
+    let wanted = |text: &&[u8]| is_ours(text) || is_preload(text);
+    let mut variables: Vec<CString> =
+        variables::all().filter(wanted).filter_map(|text| CString::new(text).ok()).collect();
+    variables.sort_by_key(|pair| !pair.as_bytes().starts_with(PRELOAD.as_bytes()));
+    CARRIED.store(Box::leak(Box::new(Carried { variables, library: library.to_vec() })), Release);
+}
+
+/// A list of patterns as the programs take it that `dlio trace` starts, wherever they run. A pattern that leads through a link
+/// stands there as the kernel names its folder, too: a program that works in that one opens files below it.
+pub fn patterns_from_here(list: &OsStr) -> OsString {
+    let absolute = filter::absolute(list.as_bytes(), &config::working_dir());
+    let mut patterns: Vec<Vec<u8>> = Vec::new();
+    for pattern in absolute.split(|&byte| byte == b':').filter(|pattern| !pattern.is_empty()) {
+        let named = named_by_the_kernel(pattern).filter(|named| named != pattern && !named.contains(&b':'));
+        patterns.extend([pattern.to_vec()].into_iter().chain(named));
+    }
+    OsString::from_vec(patterns.join(&b':'))
+}
+
+/// A pattern with the folders before its first wildcard as the kernel names them, as far as they are there.
+fn named_by_the_kernel(pattern: &[u8]) -> Option<Vec<u8>> {
+    let literal = pattern.iter().position(|byte| b"*?[".contains(byte)).unwrap_or(pattern.len());
+    let ends = (1..=literal).rev().filter(|end| matches!(pattern.get(*end), None | Some(b'/')));
+    let found = |end: usize| Some((Path::new(OsStr::from_bytes(&pattern[..end])).canonicalize().ok()?, end));
+    let (folder, end) = ends.into_iter().find_map(found).filter(|_| pattern.starts_with(b"/"))?;
+    Some([folder.as_os_str().as_bytes(), &pattern[end..]].concat())
+}
+
+/// The variable and its value by which the programs that `dlio trace` starts need not ask what machine this is. `folder` is
+/// the one their traces go to.
+pub fn of_machine(folder: &[u8]) -> Option<(&'static OsStr, &'static OsStr)> {
+    vdso::find();
+    clock::start();
+    {
+        let _held = LOCK.take()?;
+        let is_local = !config::is_spool_given() && config::spool_of(folder) == folder;
+        Machine::ask(if is_local { folder } else { b"" });
+    }
+    let (name, value) = machine::entry()?.to_str().ok()?.split_once('=')?;
+    Some((OsStr::new(name), OsStr::new(value)))
+}
+
+/// True if this process was started traced.
+pub fn is_traced() -> bool {
+    !CARRIED.load(Acquire).is_null()
+}
+
+/// Entries an environment on the stack can take. A larger one is passed on as it is.
+const ENTRIES_MAX: usize = 4096;
+
+/// Calls `exec` with the environment it was given and what that lacks, for the program of this name, where that can be read.
+/// A list that cannot be read is passed on as it is, for the kernel to refuse. A program that the library would keep from
+/// starting gets it taken out. `born` is what the process says of itself to the program it becomes. Allocates nothing: the
+/// caller may be the child of a vfork.
+///
+/// # Safety
+/// `given` is null or a null-terminated list of strings.
+pub unsafe fn with_carried<T>(
+    program: Option<&CStr>,
+    given: *const *const c_char,
+    born: Option<&CStr>,
+    exec: impl FnOnce(*const *const c_char) -> T,
+) -> T {
+    let carried = CARRIED.load(Acquire);
+    // SAFETY: set once, to a leaked box.
+    let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
+    let Some(room) = Room::of_this_thread() else { return exec(given) };
+    let Room { list, preload } = room;
+    let loads = program.is_none_or(|program| stack::with_some_room(|| programs::may_load(program, preload)));
+    let mut used = 0;
+    // SAFETY: `given` is a null-terminated list; one place at the end of ours stays null.
+    unsafe {
+        while !given.is_null() {
+            let place = given.add(used);
+            let unseen = used == 0 || place.addr().is_multiple_of(sys::PAGE);
+            if unseen && !sys::are_readable(&[place.cast()]) {
+                return exec(given);
+            }
+            if (*place).is_null() {
+                break;
+            }
+            if used + carried.variables.len() + 3 >= ENTRIES_MAX {
+                return exec(given);
+            }
+            list[used] = *place;
+            used += 1;
+        }
+        if !sys::are_readable(&list[..used]) {
+            return exec(given);
+        }
+        for entry in &mut list[..used] {
+            *entry = match born {
+                Some(born) if is_variable(*entry, env::BORN.as_bytes()) => born.as_ptr(),
+                _ if loads => preloading(*entry, &carried.library, preload),
+                _ => without(*entry, preload),
+            };
+        }
+    }
+    let given_entries = used;
+    let told = carried.variables.iter().map(CString::as_c_str).skip(!loads as usize);
+    for variable in told.chain(machine::entry()).chain(born) {
+        let name = variable.to_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+        // SAFETY: the entries are strings.
+        let has = |entry: &&*const c_char| unsafe { is_variable(**entry, name) };
+        if !list[..given_entries].iter().any(|entry| has(&entry)) {
+            list[used] = variable.as_ptr();
+            used += 1;
+        }
+    }
+    list[used] = std::ptr::null();
+    exec(list.as_ptr())
+}
+
+/// Room to put the new environment together: too much for a small stack.
+struct Room {
+    list: [*const c_char; ENTRIES_MAX],
+    preload: PathBuffer,
+}
+
+impl Room {
+    fn of_this_thread() -> Option<&'static mut Room> {
+        let (memory, size) = stack::scratch();
+        assert!(size_of::<Room>() <= size);
+        // SAFETY: memory of this thread, large enough, aligned to a page, and used by nobody else; for what stood there
+        // before, any bits are a value of every part but the text's length, which is set here.
+        unsafe {
+            let room = memory.cast::<Room>();
+            (!room.is_null()).then(|| {
+                (&raw mut (*room).preload).write(PathBuffer::new());
+                &mut *room
+            })
+        }
+    }
+}
+
+/// # Safety
+/// `entry` is a terminated string.
+unsafe fn is_variable(entry: *const c_char, name: &[u8]) -> bool {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    text.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="))
+}
+
+/// The entry, or in its place one that loads our library before what it names.
+///
+/// # Safety
+/// `entry` is a terminated string.
+unsafe fn preloading(entry: *const c_char, library: &[u8], into: &mut PathBuffer) -> *const c_char {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let Some(value) = text.strip_prefix(b"LD_PRELOAD=") else { return entry };
+    if value.windows(LIBRARY.len()).any(|window| window == LIBRARY.as_bytes()) {
+        return entry;
+    }
+    into.clear();
+    into.push(b"LD_PRELOAD=").push(library).push(b":").push(value);
+    into.as_c_str().as_ptr()
+}
+
+/// The entry, or in its place one that names all libraries but ours.
+///
+/// # Safety
+/// `entry` is a terminated string.
+unsafe fn without(entry: *const c_char, into: &mut PathBuffer) -> *const c_char {
+    // SAFETY: the caller passes a string.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let Some(value) = text.strip_prefix(b"LD_PRELOAD=") else { return entry };
+    into.clear();
+    into.push(b"LD_PRELOAD=");
+    let others = value.split(|byte| b": ".contains(byte)).filter(|library| !library.ends_with(LIBRARY.as_bytes()));
+    for library in others {
+        into.push(library).push(b":");
+    }
+    into.as_c_str().as_ptr()
+}

@@ -1,0 +1,211 @@
+//! The end of a process image: its native trace becomes what was asked for, at once or after the command that `dlio trace`
+//! runs has ended.
+//!
+//! The new file is written under a temporary name and renamed, and only then the native one removed: there is no moment
+//! with neither. Whatever fails on the way, the native file stays and says as much. Memory is set aside before: the
+//! libraries that compress do not survive an allocation that fails.
+
+use std::ffi::CStr;
+use std::io;
+
+use dlio_schemas::export::export;
+use dlio_schemas::native::fields::decimal;
+use dlio_schemas::native::file::Image;
+use dlio_schemas::native::ring::Ring;
+use dlio_schemas::{chrome, perfetto};
+
+use crate::kernel::memory::Reserve;
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::sys;
+use crate::life::shutdown;
+use crate::life::shutdown::Closed;
+use crate::process::config::{self, AUTO_EVENTS_MAX, Format};
+use crate::thread::{chunk, stack};
+use crate::trace::files::{dlt_path, ring_path};
+use crate::trace::{blocks, header_page, ring_file, sigbus, trace_dirs, write_errors};
+
+/// What converting takes at the most: buffers of the libraries and of a block, mostly; and what is known of a name or of
+/// a thread. Measured: 2.3 MB for any number of events.
+const CONVERTING: usize = 6 << 20;
+const CONVERTING_NAME: usize = 384;
+const CONVERTING_THREAD: usize = 16 << 10;
+
+/// The way this image ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    Exit(i32),
+    Exec,
+    /// The process is about to end where nobody is asked, and a child of it goes on.
+    Detach,
+}
+
+/// True if there is anything to write, or to say: most short processes make no event.
+pub fn is_needed() -> bool {
+    !header_page::page().is_null() || header_page::lost_early() > 0
+}
+
+/// Closes the image and converts it.
+pub fn finish(ending: Ending) {
+    let mut text = *b"exit    ";
+    let ended = match ending {
+        Ending::Exec => b"exec",
+        Ending::Detach => b"exit 0".as_slice(),
+        Ending::Exit(status) => {
+            let mut digits = [0; 20];
+            let number = decimal(status as i64 & 0xff, &mut digits);
+            text[5..5 + number.len()].copy_from_slice(number);
+            &text[..5 + number.len()]
+        }
+    };
+    let config = config::get();
+    let Some(closed) = shutdown::close(ended, config.format != Format::Native) else {
+        if ring_file::is_cut() {
+            sys::say(&[b"somebody has cut the file ", ring_path().to_bytes(), b"; the events it held are lost"]);
+        }
+        return complain_of_nothing();
+    };
+    complain(&closed);
+    let is_asked_for = config.format != Format::Native && config.converter.is_none();
+    if closed.written && is_asked_for && !blocks::has_counted() && blocks::may_be_exported() {
+        let few = blocks::events() <= AUTO_EVENTS_MAX;
+        stack::with_room(|| match config.format {
+            Format::Perfetto => convert(&closed, b".pftrace", to_perfetto),
+            Format::Auto if few => convert(&closed, b".pftrace", to_perfetto),
+            Format::Chrome => convert(&closed, b".json.gz", to_chrome),
+            Format::Auto | Format::Native => {}
+        });
+    }
+}
+
+/// Writes the whole of an image in another form.
+type Conversion = fn(&Image, &[u8], &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+
+fn to_perfetto(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let writer = perfetto::write::Writer::new(sink, &Default::default())?;
+    whole(export(image, bytes, Box::new(writer))?.damaged)
+}
+
+pub(crate) fn whole(damaged: u64) -> io::Result<()> {
+    if damaged == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+fn to_chrome(image: &Image, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let options = chrome::Options { gzip: true, ..Default::default() };
+    whole(export(image, bytes, Box::new(chrome::Writer::new(sink, &options)))?.damaged)
+}
+
+/// Puts a converted file in the place of the native one, if all of it can be written.
+fn convert(closed: &Closed, ending: &[u8], conversion: Conversion) {
+    let name = closed.path.to_bytes();
+    let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
+    let (mut part, mut whole, mut digits) = (PathBuffer::new(), PathBuffer::new(), [0; 20]);
+    whole.push(stem).push(ending);
+    part.push(stem).push(ending).push(b".").push(decimal((sys::random() >> 1) as i64, &mut digits)).push(b".part");
+    let room = CONVERTING + chunk::given() * CONVERTING_NAME + ring_file::threads() * CONVERTING_THREAD;
+    let Some(_reserve) = Reserve::of(room) else { return };
+    let Some(bytes) = read(closed.path) else { return };
+    let image = match closed.is_ring {
+        true => Ring::parse(bytes).map(|ring| Image::from_ring(&ring)),
+        false => Image::from_dlt(bytes),
+    };
+    // What is damaged stays as it is: a reader can say what is missing of it, another form cannot.
+    let whole_in = image.ok().filter(|image| image.damage.is_empty());
+    let written = whole_in.is_some_and(|image| write(part.as_c_str(), |sink| conversion(&image, bytes, sink)));
+    if written && trace_dirs::rename(part.as_c_str(), whole.as_c_str()) == 0 {
+        trace_dirs::unlink(closed.path);
+    } else {
+        trace_dirs::unlink(part.as_c_str());
+    }
+    sigbus::release(bytes.as_ptr());
+    sys::unmap(bytes.as_ptr().cast_mut(), bytes.len());
+}
+
+fn read(path: &CStr) -> Option<&'static [u8]> {
+    let fd = trace_dirs::open(path, libc::O_RDONLY) as i32;
+    let length = sys::size(fd).max(0) as usize;
+    let mapped = if length > 0 { sys::map_to_read(fd, length) } else { std::ptr::null() };
+    sys::close(fd);
+    sigbus::guard_reading(mapped.cast_mut(), length);
+    // SAFETY: the file is this image's own and complete: nobody changes it while it is mapped, and who cuts it leaves zeros.
+    (!mapped.is_null()).then(|| unsafe { std::slice::from_raw_parts(mapped, length) })
+}
+
+/// Runs `content` with a sink that appends to a new file.
+pub(crate) fn write(
+    path: &CStr,
+    content: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
+) -> bool {
+    let fd = trace_dirs::open(path, libc::O_WRONLY | libc::O_CREAT) as i32;
+    if fd < 0 {
+        return false;
+    }
+    let mut sink = |bytes: &[u8]| match sys::write_all(fd, bytes) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error as i32)),
+    };
+    let written = sys::without_signal(libc::SIGXFSZ, || content(&mut sink).is_ok());
+    sys::close(fd);
+    written
+}
+
+/// Says once what was lost, and why.
+fn complain(closed: &Closed) {
+    if closed.lost == 0 {
+        if !closed.written && closed.is_ring && config::get().has_spool() {
+            complain_of_room(closed);
+        }
+        return;
+    }
+    let (mut lost, mut errno) = ([0; 20], [0; 20]);
+    let count = decimal(closed.lost as i64, &mut lost);
+    // Where nothing may be asked, what is mapped is there.
+    let is_mapped = closed.is_ring && blocks::is_forbidden();
+    let (is, path): (&[u8], &[u8]) = match is_mapped || trace_dirs::exists(closed.path) {
+        true => (b"); the trace is ", closed.path.to_bytes()),
+        false => (b"); there is no trace of this process", b""),
+    };
+    let mut digits = [0; 20];
+    let [colon, file, of, owner] = planted(closed.trouble, &mut digits);
+    sys::say(&[
+        count,
+        b" events are lost (",
+        write_errors::reason(closed.trouble, &mut errno),
+        colon,
+        file,
+        of,
+        owner,
+        is,
+        path,
+    ]);
+}
+
+/// Whose the file is that stands in the place of ours, and its name.
+fn planted(errno: i32, digits: &mut [u8; 20]) -> [&[u8]; 4] {
+    let found = [libc::EEXIST, libc::ELOOP, libc::ESTALE].contains(&errno).then(|| sys::found_at(dlt_path())).flatten();
+    match found {
+        Some(found) => [b": ", dlt_path().to_bytes(), b", of user ", decimal(found.owner as i64, digits)],
+        None => [b""; 4],
+    }
+}
+
+/// Nothing is lost, but it is not where it belongs.
+fn complain_of_room(closed: &Closed) {
+    let mut errno = [0; 20];
+    let reason = write_errors::reason(closed.trouble, &mut errno);
+    sys::say(&[
+        b"the trace could not be written (",
+        reason,
+        b"); what was recorded is in ",
+        closed.path.to_bytes(),
+        b", and the next traced program brings it home once there is room",
+    ]);
+}
+
+/// Prints that no image could be made at all: nothing but this sentence tells of it.
+fn complain_of_nothing() {
+    let mut lost = [0; 20];
+    if header_page::page().is_null() && !write_errors::is_reported() && header_page::lost_early() > 0 {
+        let count = decimal(header_page::lost_early() as i64, &mut lost);
+        sys::say(&[count, b" events are lost (no memory for a ring); there is no trace of this process"]);
+    }
+}

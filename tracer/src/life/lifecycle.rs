@@ -1,0 +1,234 @@
+//! The life of the tracer in a process: start, fork, exec, end.
+
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+use dlio_schemas::native::fields::decimal;
+use dlio_schemas::ops::Layer;
+
+use crate::kernel::switches::SWITCHES;
+use crate::kernel::{clock, single_thread_atomics, sys, thread_end, vdso};
+use crate::known::{descriptors, folders, mappings};
+use crate::life::finish::Ending;
+use crate::life::{environment, finish};
+use crate::process::{config, process_info};
+use crate::recording::{image, phase, ring, wiped_page};
+use crate::thread::local::{self, forget_own_id, local};
+use crate::thread::stack;
+use crate::trace::{header_page, spool};
+
+/// Set by the first thread that starts the engine.
+static STARTING: AtomicBool = AtomicBool::new(false);
+
+/// A sentence for the user.
+pub fn say(parts: &[&[u8]]) {
+    sys::say(parts);
+}
+
+/// A fault of ours says where it is and no more: a backtrace takes memory and locks that the program may not leave us.
+pub fn say_fault(file: &str, line: u32) {
+    let mut digits = [0; 20];
+    say(&[b"a fault of the tracer in ", file.as_bytes(), b", line ", decimal(line as i64, &mut digits)]);
+}
+
+/// The functions of the C library are patched from now on.
+pub fn patched() {
+    SWITCHES.patched.store(true, Release);
+}
+
+/// True if the environment asks for that.
+pub fn wants_patches() -> bool {
+    records_anything() && config::get().inline
+}
+
+/// The loader has told what the program was called with, on the process's first thread.
+///
+/// # Safety
+/// `arguments` are `count` strings that live as long as the process.
+pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
+    local::note_first_thread();
+    // SAFETY: by the contract above.
+    unsafe { process_info::note_command(count, arguments) };
+}
+
+/// Reads the configuration and registers for the process's end. Later calls do nothing.
+pub fn start() {
+    if !STARTING.swap(true, AcqRel) {
+        // The first thread to come may have a small stack.
+        stack::with_some_room(start_with_room);
+    }
+}
+
+fn start_with_room() {
+    vdso::find();
+    process_info::note_start();
+    process_info::find_command();
+    clock::start();
+    let config = config::load();
+    if config.on {
+        environment::remember(config);
+        if config.has_spool() {
+            spool::bring_home(config.dir_path());
+        }
+        register();
+        SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
+    }
+    wiped_page::next_generation();
+    phase::start(if config.on { config.layers } else { 0 });
+}
+
+/// To be said before anything is looked up that was remembered: in a child nobody announced it would be its parent's.
+pub fn notice_child() {
+    if phase::is_unannounced() {
+        after_fork_in_child();
+    }
+}
+
+/// The process is about to have a second thread.
+pub fn before_thread() {
+    notice_child();
+    single_thread_atomics::ends();
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if records_anything() && !IS_SAID.swap(true, Relaxed) {
+        sys::allow_barriers();
+    }
+}
+
+/// True if a layer is recorded. Never starts the engine.
+#[inline(always)]
+pub fn records(layer: Layer) -> bool {
+    let mode = phase::mode();
+    (mode & 1 << layer as u32 != 0 || mode < phase::STARTED && records_again(layer, mode)) && !phase::is_strict()
+}
+
+/// True if a layer is recorded once the image is no longer closed, or once a child is known to be one.
+#[cold]
+fn records_again(layer: Layer, mode: u32) -> bool {
+    if mode == phase::CLOSED {
+        phase::await_end()
+    } else {
+        notice_child()
+    }
+    phase::mode() & 1 << layer as u32 != 0
+}
+
+/// True if any layer is recorded. Never starts the engine.
+pub fn records_anything() -> bool {
+    if phase::is_strict() {
+        return false;
+    }
+    notice_child();
+    phase::is_recording()
+}
+
+/// Needs a rate at once, which a process without a shortest duration never has to measure.
+fn ticks_of_us(us: u64) -> u64 {
+    const MEASURED_NS: u64 = 2_000_000;
+    if us == 0 {
+        return 0;
+    }
+    let until = sys::clock_ns(libc::CLOCK_BOOTTIME) + MEASURED_NS;
+    while sys::clock_ns(libc::CLOCK_BOOTTIME) < until {
+        std::hint::spin_loop();
+    }
+    (us as u128 * clock::rate_hz(&clock::anchor()) as u128 / 1_000_000) as u64
+}
+
+fn register() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
+    }
+    extern "C" fn at_exit(status: i32, _: *mut libc::c_void) {
+        end(Ending::Exit(status));
+    }
+    extern "C" fn thread_ends(_: *mut libc::c_void) {
+        if !phase::is_strict() {
+            ring::end_thread();
+        }
+    }
+    // SAFETY: plain registrations of functions that live as long as the process. Ours come before the program's own and
+    // before the loader's, so ours run last, after every destructor.
+    unsafe {
+        on_exit(at_exit, std::ptr::null_mut());
+        on_fork(after_fork_in_child);
+    }
+    thread_end::register(thread_ends);
+}
+
+/// Has the child of each fork call a function that lives as long as the process. What `pthread_atfork` does, whose few
+/// instructions every library has its own of, on a page that nothing else is needed from.
+///
+/// # Safety
+/// The function may be called in a child of any thread.
+pub unsafe fn on_fork(child: extern "C" fn()) {
+    type Handler = Option<extern "C" fn()>;
+    unsafe extern "C" {
+        fn __register_atfork(prepare: Handler, parent: Handler, child: Handler, library: *const libc::c_void) -> i32;
+    }
+    // SAFETY: by the contract above; without a library it is never taken back.
+    unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
+}
+
+/// The child of a fork starts an image of its own at its first event.
+pub extern "C" fn after_fork_in_child() {
+    let line = local();
+    // SAFETY: the line is this thread's own, and there is no other thread.
+    unsafe {
+        (*line).thread = std::ptr::null_mut();
+        (*line).busy = 0;
+        (*line).passing = 0;
+        (*line).depth = 0;
+        (*line).inside = 0;
+    }
+    forget_own_id();
+    phase::after_fork_in_child();
+    process_info::note_fork();
+    image::forget();
+    folders::after_fork_in_child();
+    descriptors::forget_files();
+    mappings::forget_files();
+    descriptors::shared_with_child();
+}
+
+/// Writes out everything and makes the trace what was asked for. In a signal handler that interrupted the tracer itself
+/// nothing is done: what was recorded lies in the ring, where a reader finds it.
+///
+/// Meanwhile the calls of other threads wait. Without us they would be gone by now; were they let go on, making a trace
+/// what was asked for would be time in which they did more, and none of it would be in the trace.
+pub fn end(ending: Ending) {
+    if borrows_memory() || !phase::begin_end() {
+        return;
+    }
+    let before = phase::close();
+    // Where nothing was recorded there is nothing to forget either, and looking for it takes longer than the rest.
+    if before.records() && finish::is_needed() {
+        stack::with_some_room(|| finish::finish(ending));
+        image::forget();
+        descriptors::forget_files();
+        mappings::forget_files();
+    }
+    match ending {
+        Ending::Exit(_) => phase::end(),
+        // Other threads wait on until the kernel takes them away, or the program that was to be executed could not be.
+        Ending::Exec => phase::end_for_exec(before),
+        Ending::Detach => phase::resume(before),
+    }
+}
+
+/// This thread is about to confine itself to reading and writing.
+pub fn before_strict() {
+    if phase::is_passing() {
+        return;
+    }
+    if records_anything() {
+        // Nobody could be told of what is lost otherwise.
+        stack::with_room(image::ensure);
+        header_page::refresh_anchor();
+    }
+    phase::confine();
+}
+
+/// True if what ends or becomes another program here is a child on the memory of its parent, whose image that is: of a vfork,
+/// or of a clone that shares memory. The image of a child with memory of its own is on pages that the kernel has wiped.
+pub fn borrows_memory() -> bool {
+    phase::is_passing() || image::is_anothers()
+}

@@ -1,0 +1,16 @@
+//! The tracer from the start of a process to its end, and what is done after it.
+//!
+//! ```text
+//! lifecycle: start ... fork, exec ... end -> shutdown (what is left is written) -> finish (the requested format)
+//!                                                                  after the command: convert_run
+//! ```
+//!
+//! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (what can be traced), [`shutdown`],
+//! [`finish`], [`convert_run`].
+
+pub mod convert_run;
+pub mod environment;
+pub mod finish;
+pub mod lifecycle;
+pub mod programs;
+pub(crate) mod shutdown;

@@ -1,0 +1,250 @@
+//! Whether a program can be traced at all, told from its first bytes before it is started.
+//!
+//! A preloaded library is loaded by the loader that a program names, and needs the C library it was built for: another one
+//! (musl) does not start the program. One of another machine or width says on stderr that it cannot load it. Such programs are
+//! started without the library; a static program does not care.
+
+use std::ffi::CStr;
+
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::sys;
+use crate::kernel::variables::variable;
+
+/// The effect of preloading on a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loading {
+    Works,
+    /// There is no loader: nothing happens.
+    Static,
+    /// The loader of another C library, which refuses to start the program.
+    OtherLibrary,
+    /// Of another machine or width: the loader complains.
+    OtherMachine,
+    /// Gains rights when it is started: the loader takes no notice.
+    Privileged,
+    /// Of Go: the library is there, and the system calls go past it.
+    Go,
+}
+
+impl Loading {
+    /// True if the library may be in the program's environment.
+    pub fn is_harmless(self) -> bool {
+        !matches!(self, Loading::OtherLibrary | Loading::OtherMachine)
+    }
+}
+
+/// Scripts may be interpreted by scripts; the kernel stops there as well.
+const SCRIPTS_MAX: usize = 5;
+
+/// Longest path of an interpreter that the kernel takes.
+const NAME_MAX: usize = 256;
+
+/// Of the program at a path; of its interpreter, where it is a script. What cannot be read is taken to be like any other.
+pub fn loading(path: &CStr) -> Loading {
+    loading_as(path, true)
+}
+
+/// `tells_more` says whether it matters that a program gains rights, or what language it is of.
+fn loading_as(path: &CStr, tells_more: bool) -> Loading {
+    let mut name = [0; NAME_MAX];
+    let mut found = look(path, &mut name, tells_more);
+    for _ in 0..SCRIPTS_MAX {
+        match found {
+            Some(loading) => return loading,
+            None => {
+                let interpreter = name;
+                let Ok(path) = CStr::from_bytes_until_nul(&interpreter) else { break };
+                found = look(path, &mut name, tells_more);
+            }
+        }
+    }
+    Loading::Works
+}
+
+/// The same for a name as a shell takes it: without a slash it is searched for.
+pub fn loading_of_command(name: &CStr) -> Loading {
+    let mut path = PathBuffer::new();
+    if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
+}
+
+/// True if the library may be in the environment of the program of this name. `path` is room to search.
+pub(crate) fn may_load(name: &CStr, path: &mut PathBuffer) -> bool {
+    let is_harmless = |path: &CStr| loading_as(path, false).is_harmless();
+    match name.to_bytes().contains(&b'/') {
+        // One that cannot be executed is not looked for: the kernel says so.
+        true => is_harmless(name),
+        false => !search(name, path) || is_harmless(path.as_c_str()),
+    }
+}
+
+/// Finds the program of this name; `false` where none can be executed.
+pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
+    // What the C library searches where the variable is missing.
+    const DEFAULT: &[u8] = b"/bin:/usr/bin";
+    path.clear();
+    if name.to_bytes().contains(&b'/') {
+        path.push(name.to_bytes());
+        return sys::accessible(path.as_c_str(), libc::X_OK);
+    }
+    let folders = variable("PATH").unwrap_or(DEFAULT);
+    folders.split(|&byte| byte == b':').any(|folder| {
+        path.clear();
+        path.push(if folder.is_empty() { b"." } else { folder }).push(b"/").push(name.to_bytes());
+        sys::accessible(path.as_c_str(), libc::X_OK)
+    })
+}
+
+/// The kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
+fn look(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
+    let fd = sys::open_program(path) as i32;
+    if fd < 0 {
+        return Some(Loading::Works);
+    }
+    let mut head = [0; 1024];
+    let length = sys::read_at(fd, &mut head, 0).len();
+    let head = &head[..length];
+    let gains_rights = || sys::found(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0);
+    let looked = match script_of(head) {
+        Some(name) if name.len() < NAME_MAX => {
+            interpreter.fill(0);
+            interpreter[..name.len()].copy_from_slice(name);
+            None
+        }
+        Some(_) => Some(Loading::Works),
+        None if tells_more && gains_rights() => Some(Loading::Privileged),
+        None => {
+            let read = |at: usize, into: &mut [u8]| sys::read_at(fd, into, at).len();
+            let loading = of_object(head, read);
+            Some(if tells_more && loading == Loading::Works && is_of_go(head, read) { Loading::Go } else { loading })
+        }
+    };
+    sys::close(fd);
+    looked
+}
+
+/// The interpreter in a script's first line.
+fn script_of(head: &[u8]) -> Option<&[u8]> {
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())
+}
+
+/// Length of an entry of an ELF file's list of parts.
+const PART: usize = 56;
+
+/// A number in the head of an ELF file.
+fn number(head: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = head.get(at..at.checked_add(width)?)?;
+    Some(bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | byte as u64))
+}
+
+/// True if one of a program's notes is by the linker of Go.
+fn is_of_go(head: &[u8], read: impl Fn(usize, &mut [u8]) -> usize) -> bool {
+    const NOTE: u64 = 4;
+    let (start, count) = (number(head, 32, 8).unwrap_or(0) as usize, number(head, 56, 2).unwrap_or(0) as usize);
+    (0..count).map(|i| start.saturating_add(i * PART)).any(|part| {
+        let mut notes = [0; 512];
+        let [from, length] = [8, 32].map(|at| number(head, part.saturating_add(at), 8).unwrap_or(0) as usize);
+        number(head, part, 4) == Some(NOTE) && {
+            let found = read(from, &mut notes[..length.min(512)]);
+            notes[..found].windows(4).any(|owner| owner == b"Go\0\0")
+        }
+    })
+}
+
+/// The kind that the head of an ELF file shows; `read` fetches more of it.
+fn of_object(head: &[u8], read: impl FnOnce(usize, &mut [u8]) -> usize) -> Loading {
+    const WIDE_AND_LITTLE: [u8; 2] = [2, 1];
+    const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    const INTERPRETER: u32 = 3;
+    let number = |at: usize, width: usize| number(head, at, width);
+    if !head.starts_with(b"\x7fELF") {
+        return Loading::Works;
+    }
+    if head.get(4..6) != Some(&WIDE_AND_LITTLE) || number(18, 2) != Some(MACHINE as u64) {
+        return Loading::OtherMachine;
+    }
+    let (Some(start), Some(count)) = (number(32, 8), number(56, 2)) else { return Loading::Works };
+    for i in 0..count as usize {
+        let at = (start as usize).saturating_add(i * PART);
+        let Some(kind) = number(at, 4) else { return Loading::Works };
+        if kind as u32 == INTERPRETER {
+            let mut name = [0; NAME_MAX];
+            let (from, length) =
+                (number(at.saturating_add(8), 8).unwrap_or(0), number(at.saturating_add(32), 8).unwrap_or(0));
+            let (from, length) = (from as usize, (length as usize).min(NAME_MAX));
+            // As a rule it is among the first bytes.
+            if let Some(loader) = head.get(from..from.saturating_add(length)) {
+                return of_loader(loader);
+            }
+            let read = read(from, &mut name[..length]);
+            return of_loader(&name[..read]);
+        }
+    }
+    Loading::Static
+}
+
+/// Loaders of C libraries other than ours, by the names of their files.
+fn of_loader(path: &[u8]) -> Loading {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let other = [&b"ld-musl"[..], b"linker", b"ld-uClibc"].iter().any(|start| name.starts_with(start));
+    if other { Loading::OtherLibrary } else { Loading::Works }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_script_names_its_interpreter() {
+        assert_eq!(script_of(b"#!/bin/sh -e\nexit"), Some(&b"/bin/sh"[..]));
+        assert_eq!(script_of(b"#! /usr/bin/env python3\n"), Some(&b"/usr/bin/env"[..]));
+        assert_eq!(script_of(b"#!\n"), None);
+        assert_eq!(script_of(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn loaders_are_told_by_their_names() {
+        assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
+        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::OtherLibrary);
+        assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
+    }
+
+    #[test]
+    fn broken_heads_are_left_to_the_kernel() {
+        let nothing = |_: usize, _: &mut [u8]| 0;
+        assert_eq!(of_object(b"", nothing), Loading::Works);
+        assert_eq!(of_object(b"\x7fELF", nothing), Loading::OtherMachine);
+        let mut head = vec![0; 64];
+        head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        head[18] = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+        assert_eq!(of_object(&head, nothing), Loading::Static);
+        head[32..40].fill(0xff);
+        head[56] = 9;
+        assert_eq!(of_object(&head, nothing), Loading::Works);
+    }
+
+    #[test]
+    fn the_linker_of_go_leaves_a_note() {
+        let mut head = vec![0; 64 + PART];
+        (head[32], head[56], head[64], head[72], head[96]) = (64, 1, 4, 200, 100);
+        let holding = |text: &'static [u8]| {
+            move |at: usize, into: &mut [u8]| {
+                assert_eq!((at, into.len()), (200, 100));
+                into[..text.len()].copy_from_slice(text);
+                text.len()
+            }
+        };
+        assert!(is_of_go(&head, holding(b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0abc")));
+        assert!(!is_of_go(&head, holding(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0abc")));
+        head[64] = 3;
+        assert!(!is_of_go(&head, |_, _| unreachable!("no note")));
+        assert!(!is_of_go(&head[..60], |_, _| unreachable!("no part")));
+    }
+
+    #[test]
+    fn this_program_is_one_that_can_be_traced() {
+        assert_eq!(loading(c"/proc/self/exe"), Loading::Works);
+        assert_eq!(loading_of_command(c"sh"), Loading::Works);
+        assert!(!search(c"no such program", &mut PathBuffer::new()));
+    }
+}

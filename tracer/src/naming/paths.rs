@@ -1,0 +1,433 @@
+//! From what a program passes to the name a trace shows: absolute, with a kind in place of a path where there is none.
+//!
+//! A path is looked up by the hash of its spelling and of the folder it is relative to, so that opening the same file
+//! again costs one hash. A spelling seen for the first time is made absolute; that takes no system call either where the
+//! folder is known (see [`crate::known::folders`]), and no copy where it is absolute already. `..` goes, with the component before
+//! it, where that is no link: the kernel's own names for folders have none, of others it is asked.
+
+use std::ffi::{CStr, c_char};
+
+use dlio_schemas::native::names::{NameKind, URING};
+
+use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
+use crate::kernel::{hash, sys};
+use crate::known::{descriptors, folders, name_cache, number};
+use crate::naming::names;
+use crate::process::config;
+use crate::thread::stack;
+
+/// Seed of the hash of absolute paths; that of others is their folder's hash.
+const ABSOLUTE: u64 = 0;
+
+/// The length of a path that is put together on the caller's stack; longer paths take the long way.
+const SHORT: usize = 512;
+
+/// In the place of a folder whose path the kernel does not tell, or behind which a name would be longer than a path can be.
+const UNKNOWN_FOLDER: &[u8] = b"<unknown folder>";
+
+/// The working directory has changed, to where nobody knows yet.
+pub fn moved() {
+    folders::moved_to(-1);
+}
+
+/// The name of a path relative to the working directory.
+///
+/// # Safety
+/// `path` is null or a string as the C library takes it.
+#[inline]
+pub unsafe fn of(path: *const c_char) -> u32 {
+    // SAFETY: by the contract above.
+    unsafe { of_at(libc::AT_FDCWD, path) }
+}
+
+/// The name of a path relative to a folder's descriptor.
+///
+/// # Safety
+/// `path` is null or a string as the C library takes it.
+#[inline]
+pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
+    if path.is_null() || leads_nowhere(path) {
+        return number::NONE;
+    }
+    // SAFETY: by the contract above.
+    let text = unsafe { CStr::from_ptr(path) }.to_bytes();
+    if text.is_empty() {
+        return if dir >= 0 { descriptors::file(dir) } else { number::NONE };
+    }
+    if text[0] == b'/' {
+        let hash = hash::of(text, ABSOLUTE);
+        return name_cache::find(hash).unwrap_or_else(|| new_absolute(text, hash));
+    }
+    let folder = folders::known(dir);
+    let hash = hash::of(text, folder);
+    match name_cache::find(hash) {
+        Some(id) if folder != number::UNKNOWN => id,
+        _ => new_relative(dir, text),
+    }
+}
+
+/// True if the call has just failed for an address that cannot be read. errno may be older, so the kernel has the last word.
+#[inline(always)]
+pub fn leads_nowhere(path: *const c_char) -> bool {
+    // SAFETY: the address of this thread's errno is always valid.
+    unsafe { *libc::__errno_location() == libc::EFAULT && !sys::is_readable(path.cast()) }
+}
+
+/// True if a path can be read; asked before the kernel has looked at it.
+pub fn is_readable(path: *const c_char) -> bool {
+    !path.is_null() && sys::is_readable(path.cast())
+}
+
+#[inline(never)]
+fn new_absolute(text: &[u8], hash: u64) -> u32 {
+    match is_clean(&text[1..]) && !is_of_kernel(text) {
+        true => new_name(text, hash),
+        false => stack::with_some_room(|| new_spelling(libc::AT_FDCWD, text)),
+    }
+}
+
+#[inline(never)]
+fn new_relative(dir: i32, text: &[u8]) -> u32 {
+    let folder = folders::known(dir);
+    if let Some(above) = folders::path(folder)
+        && is_clean(text)
+        && folders::LENGTH_MAX + 1 + text.len() <= SHORT
+    {
+        let mut whole = [0; SHORT];
+        let mut length = 0;
+        let slash: &[u8] = if above.as_bytes() == b"/" { b"" } else { b"/" };
+        for part in [above.as_bytes(), slash, text] {
+            whole[length..length + part.len()].copy_from_slice(part);
+            length += part.len();
+        }
+        if !is_of_kernel(&whole[..length]) {
+            return new_name(&whole[..length], hash::of(text, folder));
+        }
+    }
+    stack::with_some_room(|| new_spelling(dir, text))
+}
+
+/// True if a path, what follows its first slash if it begins with one, has no component that may go. Most have no
+/// component that begins with a dot, and are looked through eight bytes at a time.
+fn is_clean(text: &[u8]) -> bool {
+    const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
+    const DOTS: u64 = u64::from_ne_bytes([b'.'; 8]);
+    // What stands before the first byte is a slash.
+    let (mut after_slash, mut is_odd) = (0x80, 0);
+    let (words, rest) = text.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        let slashes = zeros(word ^ SLASHES);
+        let begins = slashes << 8 | after_slash;
+        is_odd |= begins & (slashes | zeros(word ^ DOTS));
+        after_slash = slashes >> 56;
+    }
+    let last = rest.iter().rfold(0, |word, byte| word << 8 | *byte as u64);
+    let slashes = zeros(last ^ SLASHES);
+    let begins = slashes << 8 | after_slash;
+    // Behind the end stands what a slash would be odd before.
+    let end = 0x80 << (8 * rest.len());
+    is_odd |= begins & (slashes | zeros(last ^ DOTS) | end);
+    is_odd == 0 || is_clean_in_parts(text)
+}
+
+/// The same, a component at a time.
+#[inline(never)]
+fn is_clean_in_parts(text: &[u8]) -> bool {
+    let may_go = |start: usize, end: usize| matches!(&text[start..end], b"" | b"." | b"..");
+    let mut start = 0;
+    let ends = |end: usize| {
+        let goes = may_go(start, end);
+        start = end + 1;
+        goes
+    };
+    !any_place(text, b'/', ends) && !may_go(start, text.len())
+}
+
+/// Folders in which names may lead to whatever a descriptor happens to be. What lies in /dev/shm is data.
+fn is_of_kernel(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/")
+}
+
+/// The number of an absolute path whose hash is not remembered, or [`number::FILTERED`].
+fn new_name(path: &[u8], hash: u64) -> u32 {
+    let is_unknown = path.starts_with(UNKNOWN_FOLDER);
+    let left_out = if is_unknown { leaves_out_unknown(path) } else { config::get().filter().leaves_out(path) };
+    if left_out {
+        name_cache::remember(hash, number::FILTERED);
+        return number::FILTERED;
+    }
+    names::add(NameKind::Path, path, hash)
+}
+
+/// Wherever an unknown folder is, it is below the root.
+#[cold]
+#[inline(never)]
+fn leaves_out_unknown(path: &[u8]) -> bool {
+    config::get().filter().leaves_out(PathBuffer::new().push(b"/").push(path).as_bytes())
+}
+
+#[cold]
+fn new_spelling(dir: i32, text: &[u8]) -> u32 {
+    let mut path = PathBuffer::new();
+    let folder = if text[0] == b'/' { ABSOLUTE } else { push_folder(dir, &mut path) };
+    if text[0] != b'/' && path.as_bytes().is_empty() {
+        path.push(UNKNOWN_FOLDER);
+    }
+    let above = path.as_bytes().len();
+    let Some(named) = append_clean(&mut path, text) else {
+        path.clear();
+        path.push(UNKNOWN_FOLDER).push(b"/");
+        // The end of a name says most.
+        let room = PATH_MAX - 1 - path.as_bytes().len();
+        path.push(&text[text.len().saturating_sub(room)..]);
+        let is_known = text[0] == b'/' || folder != number::UNKNOWN;
+        return if is_known { new_name(path.as_bytes(), hash::of(text, folder)) } else { intern_path(path.as_bytes()) };
+    };
+    if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
+    {
+        return parse(number).map_or(number::NONE, descriptors::file);
+    }
+    if text[0] != b'/' && folder == number::UNKNOWN {
+        return intern_path(path.as_bytes());
+    }
+    // The same path may have been spelled better before: what is still below its folder, from there.
+    let whole = path.as_bytes();
+    let below = whole.get(above..).map_or(&b""[..], |below| below.strip_prefix(b"/").unwrap_or(below));
+    let is_below = above > 0 && named == above && !below.is_empty();
+    let (better, seed) = if is_below { (below, folder) } else { (whole, ABSOLUTE) };
+    let hash = hash::of(better, seed);
+    let id = name_cache::find(hash).unwrap_or_else(|| new_name(whole, hash));
+    if better != text && id != number::NONE && !whole.starts_with(b"/dev/std") {
+        name_cache::remember(hash::of(text, folder), id);
+    }
+    id
+}
+
+fn parse(number: &[u8]) -> Option<i32> {
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The number of an absolute path or a URL, or [`number::FILTERED`].
+fn intern_path(path: &[u8]) -> u32 {
+    let hash = hash::of(path, ABSOLUTE);
+    name_cache::find(hash).unwrap_or_else(|| new_name(path, hash))
+}
+
+/// The path of a folder a relative path starts from, and its hash.
+fn push_folder(dir: i32, into: &mut PathBuffer) -> u64 {
+    let hash = folders::known(dir);
+    match folders::path(hash) {
+        Some(path) => {
+            into.push(path.as_bytes());
+            hash
+        }
+        None => folders::ask(dir, into),
+    }
+}
+
+/// Appends a path without its empty and `.` components, and without `..` where what that leads to is known. Returns how much
+/// of what was there is still its beginning; `None` if the whole is longer than a path can be.
+fn append_clean(path: &mut PathBuffer, text: &[u8]) -> Option<usize> {
+    // The kernel's name for a folder, in which no component is a link.
+    let mut named = path.as_bytes().len();
+    for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        if part == b".." && leads_above(path, named) {
+            // With the slash before it.
+            path.truncate((path.as_bytes().len() - path.file_name().len()).saturating_sub(1));
+            named = named.min(path.as_bytes().len());
+            continue;
+        }
+        if !path.as_bytes().ends_with(b"/") {
+            path.push(b"/");
+        }
+        if path.as_bytes().len() + part.len() >= PATH_MAX {
+            return None;
+        }
+        path.push(part);
+    }
+    if path.as_bytes().is_empty() {
+        path.push(b"/");
+    }
+    Some(named)
+}
+
+/// True if `..` behind a path leads to the folder that its last component stands in. Above the root is the root.
+fn leads_above(path: &PathBuffer, named: usize) -> bool {
+    let is_folder = || sys::found_at(path.as_c_str()).is_some_and(|it| it.is_folder);
+    match path.as_bytes() {
+        b"" | b"/" => true,
+        whole if whole.starts_with(UNKNOWN_FOLDER) => false,
+        whole => whole.len() <= named || path.file_name() != b".." && is_folder(),
+    }
+}
+
+/// A path was opened. A folder that was not reached through a link is known from now on, if the one above it is.
+///
+/// # Safety
+/// `path` was just opened as `fd`, where that is one.
+#[inline(always)]
+pub unsafe fn opened(dir: i32, path: *const c_char, flags: i32, fd: i32) {
+    const NO_LINK: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    if flags & NO_LINK == NO_LINK && fd >= 0 {
+        // SAFETY: the kernel has read it.
+        folders::opened_below(dir, unsafe { CStr::from_ptr(path) }.to_bytes(), fd);
+    }
+}
+
+/// Something was renamed; or could not be, if `ret` is not zero.
+///
+/// # Safety
+/// `path` is what it was called, as the C library takes it.
+pub unsafe fn renamed(path: *const c_char, ret: i32) {
+    if ret == 0 {
+        // SAFETY: the kernel has read it.
+        folders::renamed(unsafe { CStr::from_ptr(path) }.to_bytes());
+    }
+}
+
+/// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
+pub fn of_descriptor(fd: i32) -> u32 {
+    stack::with_some_room(|| ask_for_name(fd))
+}
+
+fn ask_for_name(fd: i32) -> u32 {
+    match well_known(fd) {
+        Some(NULL_DEVICE) => intern_path(NULL_DEVICE),
+        Some(kind) => object(kind),
+        None => read_name(fd),
+    }
+}
+
+const NULL_DEVICE: &[u8] = b"/dev/null";
+
+/// The name or kind of what most programs find at their first three descriptors, where its type tells. A look into /proc,
+/// which tells of everything, has the kernel put folders together for this process: forty times as long as asking for the type.
+fn well_known(fd: i32) -> Option<&'static [u8]> {
+    const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
+    // Of pseudo terminals.
+    const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
+    let (kind, device) = sys::type_and_device(fd);
+    match (kind, (libc::major(device), libc::minor(device))) {
+        (libc::S_IFCHR, (1, 3)) => Some(NULL_DEVICE),
+        (libc::S_IFCHR, (major, _)) if TERMINALS.contains(&major) => Some(b"<terminal>"),
+        (libc::S_IFSOCK, _) => Some(b"<socket>"),
+        // A pipe with a name has a path.
+        (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => Some(b"<pipe>"),
+        _ => None,
+    }
+}
+
+fn read_name(fd: i32) -> u32 {
+    let mut buffer = [0; PATH_MAX];
+    let text = sys::read_link(sys::descriptor_link(fd, &mut [0; 32]), &mut buffer);
+    match kind_of(text) {
+        Some(kind) => object(kind),
+        None if text.is_empty() => number::NONE,
+        None => intern_path(folders::without_mark(text)),
+    }
+}
+
+/// The number of something that is named by a URL, as an object of a store; or [`number::FILTERED`].
+pub fn of_url(url: &[u8]) -> u32 {
+    match url {
+        [] => number::NONE,
+        _ => intern_path(&url[..url.len().min(PATH_MAX)]),
+    }
+}
+
+/// The number of something that has no path.
+pub fn object(kind: &[u8]) -> u32 {
+    names::intern(NameKind::Object, kind, hash::of(kind, 4 << 32))
+}
+
+/// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.
+fn kind_of(link: &[u8]) -> Option<&'static [u8]> {
+    const KINDS: &[(&[u8], &[u8])] = &[
+        (b"pipe:", b"<pipe>"),
+        (b"socket:", b"<socket>"),
+        (b"/dev/pts/", b"<terminal>"),
+        (b"/dev/tty", b"<terminal>"),
+        (b"/memfd:", b"<memory>"),
+        (b"anon_inode:[eventfd", b"<eventfd>"),
+        (b"anon_inode:[io_uring", URING.as_bytes()),
+        (b"anon_inode:", b"<kernel object>"),
+    ];
+    KINDS.iter().find(|(start, _)| link.starts_with(start)).map(|(_, kind)| *kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(start: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut path = PathBuffer::new();
+        path.push(start);
+        append_clean(&mut path, text);
+        path.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn needless_components_go_and_dots_that_matter_stay() {
+        assert_eq!(clean(b"", b"//a/./b//c/"), b"/a/b/c");
+        assert_eq!(clean(b"/data", b"./x"), b"/data/x");
+        assert_eq!(clean(b"/", b"x"), b"/x");
+        assert_eq!(clean(b"", b"/"), b"/");
+        // What the kernel named needs no question, nor does the root.
+        assert_eq!(clean(b"/not/there", b"../x"), b"/not/x");
+        assert_eq!(clean(b"/not/there", b"../../../x"), b"/x");
+        assert_eq!(clean(b"/", b"../x"), b"/x");
+        assert_eq!(clean(b"", b"/../../x"), b"/x");
+        assert_eq!(clean(b"/not/there", b"a/../x"), b"/not/there/a/../x");
+        assert_eq!(clean(b"/not/there", b"a/../../x"), b"/not/there/a/../../x");
+        assert_eq!(clean(b"<unknown folder>", b"../x"), b"<unknown folder>/../x");
+    }
+
+    #[test]
+    fn dots_behind_a_link_stay() {
+        let folder = std::env::temp_dir().canonicalize().unwrap().join(format!("dlio-paths-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("far/deep")).unwrap();
+        std::os::unix::fs::symlink("far/deep", folder.join("link")).unwrap();
+        let whole = |text: &str| folder.join(text).into_os_string().into_encoded_bytes();
+        assert_eq!(clean(b"", &whole("far/deep/../x")), whole("far/x"));
+        assert_eq!(clean(b"", &whole("far/deep/../../x")), whole("x"));
+        assert_eq!(clean(b"", &whole("link/../x")), whole("link/../x"));
+        assert_eq!(clean(b"", &whole("far/../link/../../x")), whole("link/../../x"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_path_is_clean_if_cleaning_changes_nothing() {
+        for text in ["a", "a/b", "..", ".a", "a./b", "...", ".../x", "", ".", "a/", "a//b", "./a", "a/.", "a/./b"] {
+            let cleaned = clean(b"", text.as_bytes());
+            assert_eq!(
+                is_clean(text.as_bytes()),
+                cleaned.get(1..) == Some(text.as_bytes()) && !text.is_empty(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn eight_bytes_at_a_time_say_what_components_say() {
+        let mut state = 1u64;
+        for length in 0..20_000 {
+            let text: Vec<u8> = (0..length % 27)
+                .map(|_| {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    b"abcdefghijklmnop./"[(state >> 33) as usize % 18]
+                })
+                .collect();
+            assert_eq!(is_clean(&text), is_clean_in_parts(&text), "{}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    #[test]
+    fn things_without_a_path_are_named_by_kind() {
+        assert_eq!(kind_of(b"pipe:[123]"), Some(&b"<pipe>"[..]));
+        assert_eq!(kind_of(b"/memfd:x (deleted)"), Some(&b"<memory>"[..]));
+        assert_eq!(kind_of(b"anon_inode:[io_uring]"), Some(&b"<io_uring>"[..]));
+        assert_eq!(kind_of(b"anon_inode:[eventpoll]"), Some(&b"<kernel object>"[..]));
+        assert_eq!(kind_of(b"/data/file"), None);
+    }
+}

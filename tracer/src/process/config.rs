@@ -1,0 +1,434 @@
+//! The configuration, from the environment, read once when the library starts.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use dlio_schemas::env;
+use dlio_schemas::native::fields::decimal;
+use dlio_schemas::ops::Layer;
+
+use crate::kernel::path_buffer::{PATH_MAX, PathBuffer};
+use crate::kernel::{machine, sys, variables};
+use crate::process::filter::{self, Filter};
+
+/// The form of file that a process leaves when it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A `.pftrace` up to [`AUTO_EVENTS_MAX`] events, above that the `.dlt` stays.
+    Auto,
+    Native,
+    Perfetto,
+    Chrome,
+}
+
+/// Above this a viewer gets slow, and writing its file at exit would keep the user waiting.
+pub const AUTO_EVENTS_MAX: u64 = 1_000_000;
+
+#[derive(Debug)]
+pub struct Config {
+    pub on: bool,
+    pub format: Format,
+    /// Who gives the trace that form when the process is gone; `None` where the process does it itself.
+    pub converter: Option<Vec<u8>>,
+    /// One bit a layer, in the order of [`Layer::ALL`].
+    pub layers: u32,
+    pub min_us: u64,
+    /// True if the C library's own functions are to be patched.
+    pub inline: bool,
+    /// True if events are counted from the beginning, and not recorded.
+    pub counts: bool,
+    /// Size of the trace beyond which events are counted.
+    pub max_bytes: u64,
+    /// True if waits too short to have waited are recorded too.
+    pub short_waits: bool,
+    pub label: Vec<u8>,
+    include: Vec<u8>,
+    exclude: Vec<u8>,
+    dir: Vec<u8>,
+    spool: Vec<u8>,
+    filter: Filter,
+}
+
+static CONFIG: AtomicPtr<Config> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Before [`load`] nothing is recorded, so this is never asked for.
+pub fn get() -> &'static Config {
+    let config = CONFIG.load(Acquire);
+    assert!(!config.is_null(), "the configuration is loaded before anything is recorded");
+    // SAFETY: set once, to a leaked box.
+    unsafe { &*config }
+}
+
+/// Reads the environment; says a sentence for each thing it cannot make sense of, and goes on with the default.
+pub fn load() -> &'static Config {
+    let config = Box::leak(Box::new(Config::from_environment()));
+    CONFIG.store(config, Release);
+    config
+}
+
+impl Config {
+    fn from_environment() -> Config {
+        complain_of_unknown();
+        if let Some(mask) = umask() {
+            sys::set_umask(mask);
+        }
+        let list = |name| text(name).unwrap_or_default();
+        let (include, exclude) = (list(env::INCLUDE), list(env::EXCLUDE));
+        let dir = text(env::DIR).unwrap_or_else(|| b"dlio-trace".to_vec());
+        // Where paths count from is asked for only if one does.
+        let cwd = match dir.starts_with(b"/") && include.is_empty() && exclude.is_empty() {
+            true => Vec::new(),
+            false => working_dir(),
+        };
+        let dir = absolute(&dir, &cwd);
+        let spool = spool_of(&dir);
+        let mut own = vec![dir.clone(), spool.clone()];
+        own.dedup();
+        let all = switch(env::ALL, false);
+        let filter = Filter::new(&include, &exclude, &cwd, own, all);
+        Config {
+            on: switch(env::SWITCH, true),
+            format: format(),
+            converter: converter(),
+            layers: layers(),
+            min_us: number(env::MIN_US),
+            inline: switch(env::INLINE, false),
+            counts: counts(),
+            max_bytes: match number(env::MAX_MB) {
+                0 => u64::MAX,
+                megabytes => megabytes.saturating_mul(1_000_000),
+            },
+            short_waits: all,
+            label: list(env::LABEL),
+            include: filter::absolute(&include, &cwd),
+            exclude: filter::absolute(&exclude, &cwd),
+            dir,
+            spool,
+            filter,
+        }
+    }
+
+    /// The variables whose value counts from the working folder, with one that does not; empty where nothing was asked for.
+    pub fn placed(&self) -> [(&'static str, &[u8]); 4] {
+        let spool = if is_spool_given() { self.spool() } else { b"" };
+        [(env::DIR, self.dir()), (env::SPOOL, spool), (env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)]
+    }
+
+    pub fn dir(&self) -> &[u8] {
+        &self.dir
+    }
+
+    pub fn dir_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.dir))
+    }
+
+    /// The folder of rings.
+    pub fn spool(&self) -> &[u8] {
+        &self.spool
+    }
+
+    /// The trace folder, if rings lie there because its file system is of this machine; else empty.
+    pub fn local_dir(&self) -> &[u8] {
+        if self.has_spool() || is_spool_given() { b"" } else { &self.dir }
+    }
+
+    /// True if that is another folder than the trace's.
+    pub fn has_spool(&self) -> bool {
+        self.spool != self.dir
+    }
+
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Makes the folders, with those above them; else the one that cannot be had, and why.
+    pub fn make_dirs(&self) -> Result<(), (&[u8], i32)> {
+        make_dir(&self.dir).map_err(|errno| (self.dir(), errno))?;
+        match self.has_spool() {
+            true => make_spool(&self.spool).map_err(|errno| (self.spool(), errno)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The folder of a trace folder's rings.
+pub fn spool_of(dir: &[u8]) -> Vec<u8> {
+    text(env::SPOOL).map_or_else(|| spool_for(dir), |spool| absolute(&spool, &working_dir()))
+}
+
+/// True if somebody has chosen the folder of rings.
+pub fn is_spool_given() -> bool {
+    variables::variable(env::SPOOL).is_some_and(|folder| !folder.is_empty())
+}
+
+/// In a frame of its own: a page of the stack that is touched costs as much as ten system calls.
+#[cold]
+#[inline(never)]
+pub fn working_dir() -> Vec<u8> {
+    sys::working_dir(&mut [0; PATH_MAX]).to_vec()
+}
+
+fn make_dir(path: &[u8]) -> Result<(), i32> {
+    let mut part = PathBuffer::new();
+    // The slash has a file refused that has the name of a folder.
+    part.push(path).push(b"/");
+    if sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK) {
+        return Ok(());
+    }
+    part.clear();
+    // What stopped the first of them is the reason; that the next has no folder to be in is not.
+    let mut reason = libc::EEXIST;
+    for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+        part.push(b"/").push(name);
+        let errno = -sys::make_dir(part.as_c_str()) as i32;
+        if reason == libc::EEXIST && errno != 0 && !sys::accessible(part.as_c_str(), libc::F_OK) {
+            reason = errno;
+        }
+    }
+    let usable = sys::accessible(part.as_c_str(), libc::W_OK | libc::X_OK);
+    match reason {
+        _ if usable => Ok(()),
+        libc::EEXIST => Err(not_writable(part.as_c_str())),
+        errno => Err(errno),
+    }
+}
+
+/// Why a folder that is there cannot be written to.
+fn not_writable(path: &CStr) -> i32 {
+    match sys::found_at(path) {
+        Some(found) if !found.is_folder => libc::ENOTDIR,
+        _ if sys::is_read_only(path) => libc::EROFS,
+        _ => libc::EACCES,
+    }
+}
+
+/// The folder of rings. One that the tracer chose itself has to be this user's alone: it lies where everybody can make one.
+fn make_spool(path: &[u8]) -> Result<(), i32> {
+    make_dir(path)?;
+    let mut place = PathBuffer::new();
+    place.push(path);
+    let chosen = text(env::SPOOL).is_none();
+    if chosen && !is_own(place.as_c_str()) { Err(libc::EACCES) } else { Ok(()) }
+}
+
+/// True if a folder, not a link to one, is this user's and nobody else can write to it.
+fn is_own(path: &CStr) -> bool {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    sys::found_at(path)
+        .is_some_and(|found| found.is_folder && found.owner == sys::user_id() && found.mode & WRITABLE_BY_OTHERS == 0)
+}
+
+fn text(name: &str) -> Option<Vec<u8>> {
+    std::env::var_os(name).map(|value| value.as_bytes().to_vec()).filter(|value| !value.is_empty())
+}
+
+fn absolute(path: &[u8], cwd: &[u8]) -> Vec<u8> {
+    let joined = if path.starts_with(b"/") { path.to_vec() } else { [cwd, b"/", path].concat() };
+    let end = joined.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    joined[..end].to_vec()
+}
+
+fn complain(name: &str, value: &[u8], allowed: &str) {
+    let parts: [&[u8]; 7] = [
+        name.as_bytes(),
+        b"=",
+        value,
+        b" means nothing here; it takes ",
+        allowed.as_bytes(),
+        b". ",
+        b"Going on with the default.",
+    ];
+    sys::say(&parts);
+}
+
+fn complain_of_unknown() {
+    let unknown = |text: &'static [u8]| {
+        let name = text.starts_with(env::PREFIX.as_bytes()).then(|| text.split(|&byte| byte == b'=').next())??;
+        let name = std::str::from_utf8(name).ok()?;
+        (!env::VARIABLES.iter().any(|variable| variable.name == name)).then_some(name)
+    };
+    for name in variables::all().filter_map(unknown) {
+        match env::suggestion(name) {
+            Some(known) => {
+                sys::say(&[name.as_bytes(), b" is not a variable of mine; did you mean ", known.as_bytes(), b"?"])
+            }
+            None => sys::say(&[name.as_bytes(), b" is not a variable of mine; `dlio trace --help-env` lists them."]),
+        }
+    }
+}
+
+fn switch(name: &str, default: bool) -> bool {
+    match text(name).as_deref() {
+        None => default,
+        Some(b"1" | b"on" | b"true" | b"yes") => true,
+        Some(b"0" | b"off" | b"false" | b"no") => false,
+        Some(other) => {
+            complain(name, other, "0 or 1");
+            default
+        }
+    }
+}
+
+fn number(name: &str) -> u64 {
+    let Some(value) = text(name) else { return 0 };
+    std::str::from_utf8(&value).ok().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
+        complain(name, &value, "a whole number");
+        0
+    })
+}
+
+/// Rights taken from others, as octal digits.
+fn umask() -> Option<u32> {
+    let value = text(env::UMASK)?;
+    let mask = std::str::from_utf8(&value).ok().and_then(|digits| u32::from_str_radix(digits, 8).ok());
+    let valid = mask.filter(|mask| *mask <= 0o777 && mask & 0o700 == 0);
+    if valid.is_none() {
+        complain(env::UMASK, &value, "octal digits from 000 to 077");
+    }
+    valid
+}
+
+fn format() -> Format {
+    match text(env::FORMAT).as_deref() {
+        None | Some(b"auto") => Format::Auto,
+        Some(b"native") => Format::Native,
+        Some(b"perfetto") => Format::Perfetto,
+        Some(b"chrome") => Format::Chrome,
+        Some(other) => {
+            complain(env::FORMAT, other, "auto, native, perfetto or chrome");
+            Format::Auto
+        }
+    }
+}
+
+fn converter() -> Option<Vec<u8>> {
+    let value = text(env::CONVERT)?;
+    match value.strip_prefix(env::CONVERT_LATER.as_bytes()) {
+        Some(b"") => Some(Vec::new()),
+        Some([b':', name @ ..]) => Some(name.to_vec()),
+        _ if value == b"exit" => None,
+        _ => {
+            complain(env::CONVERT, &value, "exit or later");
+            None
+        }
+    }
+}
+
+fn counts() -> bool {
+    match text(env::MODE).as_deref() {
+        None | Some(b"full") => false,
+        Some(b"summary") => true,
+        Some(other) => {
+            complain(env::MODE, other, "full or summary");
+            false
+        }
+    }
+}
+
+fn layers() -> u32 {
+    const ALL: u32 = (1 << Layer::ALL.len()) - 1;
+    let Some(list) = text(env::LAYERS) else { return ALL };
+    let mut bits = 0;
+    for name in list.split(|&byte| byte == b',').filter(|name| !name.is_empty()) {
+        match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
+            Some(layer) => bits |= 1 << layer as u32,
+            None if name == b"all" => bits = ALL,
+            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait, object or all"),
+        }
+    }
+    if bits == 0 { ALL } else { bits }
+}
+
+/// Rings are shared memory: on a network file system they would be slow and not coherent, so they go to a local folder
+/// there and `dlio trace`, or the next process of the run, brings them home.
+fn spool_for(dir: &[u8]) -> Vec<u8> {
+    if machine::is_local(dir) {
+        return dir.to_vec();
+    }
+    let above = |path: &&[u8]| {
+        let slash = path.iter().rposition(|&byte| byte == b'/').filter(|_| path.len() > 1)?;
+        dir.get(..slash.max(1))
+    };
+    let kind_of = |path: &[u8]| sys::file_system(&CString::new(path).ok()?);
+    match std::iter::successors(Some(dir), above).find_map(kind_of) {
+        Some(kind) if NETWORK.contains(&kind) => local_spool(&env::SPOOL_ROOTS).unwrap_or_else(|| dir.to_vec()),
+        _ => dir.to_vec(),
+    }
+}
+
+/// A folder of this user's in the first of these that has one; `None` where others hold the names of all.
+#[inline(never)]
+fn local_spool(roots: &[&CStr]) -> Option<Vec<u8>> {
+    let mut digits = [0; 20];
+    let user = decimal(sys::user_id() as i64, &mut digits);
+    let named = |root: &CStr| {
+        let mut path = PathBuffer::new();
+        path.push(root.to_bytes()).push(b"/").push(env::SPOOL_NAME.as_bytes()).push(user);
+        path
+    };
+    let writable = |path: &&CStr| sys::accessible(path, libc::W_OK | libc::X_OK);
+    let free = |path: &PathBuffer| sys::found_at(path.as_c_str()).is_none() || is_own(path.as_c_str());
+    let found = roots.iter().copied().filter(writable).map(named).find(free);
+    found.map(|path| path.as_bytes().to_vec())
+}
+
+/// Magic numbers of network and parallel file systems, and of FUSE, below which many of them hide.
+const NETWORK: &[i64] = &[
+    0x6969,      // NFS
+    0x0bd0_0bd0, // Lustre
+    0x4750_4653, // GPFS
+    0xff53_4d42, // CIFS
+    0xfe53_4d42, // SMB2
+    0x00c3_6400, // Ceph
+    0x6573_5546, // FUSE
+    0x0102_1997, // 9p
+    0x1983_0326, // BeeGFS
+    0xaad7_aaea, // PanFS
+    0x5346_414f, // AFS
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spool_that_somebody_else_made_is_not_used() {
+        use std::fs;
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let root = std::env::temp_dir().join(format!("dlio-config-{}", std::process::id()));
+        let folders = ["first", "second"].map(|name| root.join(name));
+        folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let names = folders.each_ref().map(|f| std::ffi::CString::new(f.as_os_str().as_bytes()).unwrap());
+        let chosen = || local_spool(&[&names[0], &names[1]]);
+        let [own, other] = folders.each_ref().map(|folder| folder.join(format!("dlio-spool-{}", sys::user_id())));
+        let bytes = |path: &Path| Some(path.as_os_str().as_bytes().to_vec());
+        assert_eq!(chosen(), bytes(&own));
+        symlink(&root, &own).unwrap();
+        assert_eq!(chosen(), bytes(&other), "a link");
+        fs::remove_file(&own).unwrap();
+        fs::write(&own, "").unwrap();
+        assert_eq!(chosen(), bytes(&other), "a file");
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(chosen(), bytes(&own), "made by an earlier run");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(chosen(), bytes(&other), "open to all");
+        fs::write(&other, "").unwrap();
+        assert_eq!(chosen(), None, "both taken");
+        if sys::user_id() == 0 {
+            fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+            chown(&own, Some(61_002), None).unwrap();
+            assert_eq!(chosen(), None, "somebody else's");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn relative_folders_are_resolved_and_slashes_at_the_end_go() {
+        assert_eq!(absolute(b"trace/", b"/home/u"), b"/home/u/trace");
+        assert_eq!(absolute(b"/trace//", b"/home/u"), b"/trace");
+    }
+}

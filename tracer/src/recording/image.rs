@@ -1,0 +1,349 @@
+//! This image of the process: made at its first event, and the threads that record into it.
+//!
+//! Nothing exists until the first event. Its files are in [`crate::trace::ring_file`] and [`crate::trace::blocks`], its end in
+//! [`crate::life::shutdown`].
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+use dlio_schemas::clock::Anchor;
+use dlio_schemas::env;
+use dlio_schemas::native::fields::FieldWriter;
+use dlio_schemas::native::ring::{self, Shape, header};
+
+use crate::kernel::machine::Machine;
+use crate::kernel::path_buffer::PathBuffer;
+use crate::kernel::{clock, single_thread_atomics, sys, thread_end};
+use crate::known::{descriptors, folders, mappings, name_cache};
+use crate::process::{config, process_info};
+use crate::recording::{phase, signal_queue, wiped_page};
+use crate::thread::local::{self, local, own_id};
+use crate::thread::thread_state::{self, Thread};
+use crate::thread::{reserved_fds, stack, thread_names};
+use crate::trace::files::{LOCK, paths_to_write};
+use crate::trace::ring_file::FIRST_PART;
+use crate::trace::{blocks, header_page, ring_file, tally, trace_dirs, write_errors};
+
+/// The process that made the image.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+/// States of threads of this image without a thread.
+static IDLE: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+/// Until when nothing is tried again that failed for want of memory, on the kernel's coarse clock.
+static PAUSED_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// The time a process without memory for a ring is left alone: trying takes a hundred times as long as a call.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// A recording state for the calling thread, with the image made if need be; null where that cannot be.
+pub fn take_thread() -> *mut Thread {
+    let none = std::ptr::null_mut();
+    // Before the lock asks for the thread's own number.
+    let pid = header_page::page().is_null().then(sys::process_id);
+    pid.into_iter().for_each(|pid| local::note_process(pid as u32));
+    let Some(_held) = LOCK.take() else { return none };
+    if ring_file::is_cut() && !phase::is_ending() && !succeed_cut() {
+        return none;
+    }
+    // Whoever closes the image has seen all that have a ring before.
+    let is_first = header_page::page().is_null();
+    let pid = if is_first { pid } else { None };
+    if phase::is_ending() || is_paused() || is_first && !create(pid) {
+        return none;
+    }
+    let idle = IDLE.load(Relaxed);
+    let thread = if idle.is_null() { new_thread() } else { idle };
+    if thread.is_null() {
+        pause();
+        return none;
+    }
+    // SAFETY: the state is equipped and, under the lock, nobody else's.
+    unsafe {
+        if thread == idle {
+            IDLE.store((*thread).next_idle, Relaxed);
+        }
+        // The thread that has the process's number, which was asked for a moment ago, is its first one.
+        let is_main = is_first && OWNER.load(Relaxed) as u32 == own_id();
+        if !is_main {
+            single_thread_atomics::ends();
+        }
+        Thread::adopt(thread, if is_main { own_id() } else { sys::thread_id() });
+    }
+    thread_end::watch();
+    thread
+}
+
+/// A state whose thread has ended; the next thread takes it.
+///
+/// # Safety
+/// The state was handed out by [`take_thread`], and its thread uses it no more.
+pub unsafe fn give_back(thread: *mut Thread) {
+    if let Some(_held) = LOCK.take() {
+        // SAFETY: under the lock, and the thread that had it has let go.
+        unsafe {
+            if (*thread).is_equipped() && !phase::is_ending() {
+                (*thread).next_idle = IDLE.load(Relaxed);
+                IDLE.store(thread, Relaxed);
+            }
+        }
+    }
+}
+
+/// There is no memory: the program has other worries than its trace.
+fn pause() {
+    write_errors::note(libc::ENOMEM);
+    PAUSED_UNTIL.store(sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) + PAUSE_NS, Relaxed);
+}
+
+fn is_paused() -> bool {
+    let until = PAUSED_UNTIL.load(Relaxed);
+    until != 0 && sys::clock_ns(libc::CLOCK_MONOTONIC_COARSE) < until
+}
+
+/// Makes the ring file, or memory in its place where a file cannot be. `pid` is the process's number, where it is known.
+fn create(pid: Option<i32>) -> bool {
+    if phase::is_ending() {
+        // A call that returned while the process ends on another thread: what it did is nobody's any more.
+        return false;
+    }
+    let (pid, machine) = (pid.unwrap_or_else(sys::process_id), Machine::ask(config::get().local_dir()));
+    if ![0, pid].contains(&OWNER.swap(pid, Relaxed)) {
+        // A child, perhaps one that was made by the kernel's call alone and told nobody.
+        process_info::begin_unless_forked();
+        forget_threads();
+        header_page::forget_early_losses();
+        descriptors::forget_files();
+        descriptors::shared_with_child();
+        mappings::forget_files();
+    }
+    thread_names::note_process(pid as u32);
+    let now = clock::anchor();
+    // SAFETY: under the lock, and no image exists that could be read.
+    let [dlt, ring] = unsafe { paths_to_write() };
+    process_info::stem(now.real_ns, pid, &machine, dlt);
+    ring.clear();
+    ring.push(config::get().spool()).push(b"/").push(dlt.file_name()).push(b".ring");
+    dlt.prefix(config::get().dir()).push(b".dlt");
+    let made = match make_ring(ring.as_c_str()) {
+        Ok(made) => made,
+        Err((folder, errno)) => {
+            refuse(folder, errno);
+            return false;
+        }
+    };
+    let (mapped, in_file) = ring_file::map_first(ring.as_c_str(), made);
+    if mapped.is_null() {
+        trace_dirs::unlink(ring.as_c_str());
+        pause();
+        return false;
+    }
+    if !in_file && config::get().has_spool() {
+        mark_at_home(ring, dlt);
+    }
+    describe(mapped, &now, pid, &machine);
+    // SAFETY: it has just been mapped.
+    unsafe { ring_file::begin(mapped, in_file) };
+    blocks::begin();
+    let published = header_page::publish(mapped, wiped_page::ring_cell);
+    header_page::count_early_losses();
+    write_errors::show();
+    if published && config::get().counts {
+        ring_file::count_from_now();
+    }
+    published
+}
+
+/// Makes the ring's file, and the folders if they are missing: as a rule they are there. Else the folder that cannot be had,
+/// and why.
+fn make_ring(path: &CStr) -> Result<i32, (&'static [u8], i32)> {
+    let config = config::get();
+    let made = if config.has_spool() { -libc::ENOENT } else { ring_file::make(path) };
+    if made >= 0 {
+        return Ok(made);
+    }
+    if trace_dirs::is_lost() {
+        // Folders made now would lie in the program's own root.
+        let made = if config.has_spool() { ring_file::make(path) } else { made };
+        return if made >= 0 { Ok(made) } else { Err((config.dir(), -made)) };
+    }
+    config.make_dirs()?;
+    Ok(ring_file::make(path))
+}
+
+/// Puts the empty file that tells of a ring in memory beside the trace: among the rings of others it would not say where
+/// it belongs.
+fn mark_at_home(ring: &mut PathBuffer, dlt: &PathBuffer) {
+    trace_dirs::unlink(ring.as_c_str());
+    ring.clear();
+    ring.push(dlt.as_bytes().strip_suffix(b".dlt").unwrap_or_default()).push(b".ring");
+    trace_dirs::make_empty(ring.as_c_str());
+}
+
+/// Without a folder there is no trace: say so once and leave the program alone.
+fn refuse(folder: &[u8], errno: i32) {
+    if write_errors::is_reported_already() {
+        return;
+    }
+    let mut digits = [0; 20];
+    let is_trace = folder == config::get().dir();
+    let (what, variable): (&[u8], &[u8]) = match is_trace {
+        true => (b"trace folder ", b"DLIO_TRACE_DIR, or -o of dlio trace,"),
+        false => (b"folder of rings ", env::SPOOL.as_bytes()),
+    };
+    phase::give_up(&[
+        b"cannot write to the ",
+        what,
+        folder,
+        b" (",
+        write_errors::reason(errno, &mut digits),
+        b"); this program runs untraced. Set ",
+        variable,
+        b" to a folder it can write to.",
+    ]);
+}
+
+/// Fills in the ring's header.
+fn describe(page: *mut u8, now: &Anchor, pid: i32, machine: &Machine) {
+    // SAFETY: the first part of a ring, which nobody else knows of yet.
+    let (page, first) = unsafe { std::slice::from_raw_parts_mut(page, FIRST_PART) }.split_at_mut(ring::HEADER_SIZE);
+    Shape::SMALL.describe(first);
+    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    put(header::MAGIC, &ring::MAGIC.to_le_bytes());
+    put(header::VERSION, &ring::VERSION.to_le_bytes());
+    put(header::SEGMENTS, &1u32.to_le_bytes());
+    for at in [header::FIRST_ANCHOR, header::LAST_ANCHOR] {
+        put(at, &now.ticks.to_le_bytes());
+        put(at + 8, &now.boot_ns.to_le_bytes());
+        put(at + 16, &now.real_ns.to_le_bytes());
+    }
+    let mut writer = FieldWriter::new(&mut page[header::FIELDS..]);
+    process_info::of_process(&mut writer, now, pid, machine, folders::working(&mut PathBuffer::new()));
+    let used = writer.used() as u32;
+    page[header::FIELDS_USED..header::FIELDS_USED + 4].copy_from_slice(&used.to_le_bytes());
+}
+
+fn new_thread() -> *mut Thread {
+    let thread = wiped_page::thread_memory();
+    if thread.is_null() {
+        return thread;
+    }
+    let (shape, segment, number) = ring_file::next_segment();
+    if segment.is_null() {
+        // The first state stays taken: there is no memory for another one.
+        if !wiped_page::is_first_thread(thread) {
+            sys::unmap(thread.cast(), Thread::SIZE);
+        }
+        return std::ptr::null_mut();
+    }
+    // SAFETY: fresh zeroed memory of the right size; a segment used by nobody yet.
+    unsafe {
+        Thread::equip(thread, segment, shape, number);
+        thread_state::add(thread);
+    }
+    thread
+}
+
+/// Rings that are cut one after another are somebody's intention: a process does not go on making them.
+const CUTS_MAX: u32 = 8;
+
+/// The ring of this image was cut: the next event makes another image, and a reader finds in what is left of this one that not all
+/// is there. Under the lock. `false` where there have been too many.
+fn succeed_cut() -> bool {
+    static CUTS: AtomicU32 = AtomicU32::new(0);
+    let ring = crate::trace::files::ring_path().to_bytes();
+    let cuts = CUTS.fetch_add(1, Relaxed);
+    if cuts >= CUTS_MAX {
+        if cuts > CUTS_MAX {
+            return false;
+        }
+        phase::give_up(&[
+            b"the ring of this process was cut again and again, ",
+            ring,
+            b"; it runs untraced from now on",
+        ]);
+        return false;
+    }
+    sys::say(&[b"somebody has cut the file ", ring, b"; the events it held are lost, and another file is begun"]);
+    thread_state::retire_all();
+    wiped_page::next_generation();
+    header_page::publish(std::ptr::null_mut(), wiped_page::ring_cell);
+    forget_threads();
+    descriptors::forget_files();
+    mappings::forget_files();
+    true
+}
+
+/// True if anything has been recorded in this image.
+pub fn exists() -> bool {
+    !header_page::page().is_null()
+}
+
+/// True from the first child on that was made to share this memory. Asking for the process's number takes a system call, and
+/// few programs have such children.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// A child is about to be made that shares this memory.
+pub fn note_shared() {
+    SHARED.store(true, Relaxed);
+}
+
+/// True if there is an image, and another process made it: the one whose memory this is. One that may not ask for its number is
+/// taken for that one.
+pub fn is_anothers() -> bool {
+    SHARED.load(Relaxed) && exists() && {
+        let pid = sys::process_id();
+        pid > 0 && pid != OWNER.load(Relaxed)
+    }
+}
+
+/// Makes sure that an image exists.
+pub fn ensure() -> bool {
+    let Some(_held) = LOCK.take() else { return false };
+    !header_page::page().is_null() || !is_paused() && create(None)
+}
+
+/// Notes a fact about the process that became known while it runs.
+pub fn describe_more(key: &[u8], text: &[u8]) {
+    let Ok(key) = std::str::from_utf8(key) else { return };
+    let mut bytes = [0; 512];
+    let mut writer = FieldWriter::new(&mut bytes);
+    writer.text(key, text);
+    let used = writer.used();
+    if ensure() && !blocks::append_facts(&bytes[..used], clock::anchor()) {
+        write_errors::note(libc::EIO);
+    }
+}
+
+/// Opens both files for good, because the program is about to lose the way to them. The descriptors are far up; hooks keep
+/// them from being closed or replaced.
+pub fn hold() {
+    stack::with_room(|| {
+        if reserved_fds::held(reserved_fds::DLT) < 0 && ensure() {
+            trace_dirs::keep_open();
+            blocks::keep_both_open();
+        }
+    });
+}
+
+/// Forgets the image: the process is another one now (a forked child), or its image has been closed. Threads that still
+/// have a place in it find that out by themselves.
+pub fn forget() {
+    thread_state::retire_all();
+    wiped_page::next_generation();
+    forget_threads();
+    LOCK.reset();
+    header_page::publish(std::ptr::null_mut(), wiped_page::ring_cell);
+    header_page::forget_early_losses();
+}
+
+fn forget_threads() {
+    reserved_fds::release();
+    thread_state::forget();
+    IDLE.store(std::ptr::null_mut(), Relaxed);
+    write_errors::forget();
+    PAUSED_UNTIL.store(0, Relaxed);
+    name_cache::forget();
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).naming = 0 };
+    signal_queue::forget();
+    tally::forget();
+    thread_names::forget();
+}

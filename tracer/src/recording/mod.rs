@@ -1,0 +1,18 @@
+//! Where events go first: the rings of this process image.
+//!
+//! ```text
+//! put (one slot, no lock) -> half full -> drain: a block of the .dlt, or rows of the table of counts
+//!  |                          ^
+//!  v  a signal handler        |
+//! signal_queue ---------------+
+//! ```
+//!
+//! Reading order: [`phase`] (whether anything is recorded now), [`ring`] (one event), [`image`] (made at the first event),
+//! [`wiped_page`] (what a forked child finds zeroed), [`signal_queue`], [`drain`].
+
+pub(crate) mod drain;
+pub mod image;
+pub mod phase;
+pub mod ring;
+pub(crate) mod signal_queue;
+pub(crate) mod wiped_page;

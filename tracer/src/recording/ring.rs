@@ -1,0 +1,289 @@
+//! The rings: where events go first.
+//!
+//! Each live thread has a segment of the process's ring file (drawn in `dlio_schemas::native::ring`), two halves of
+//! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots; the first thread begins in a small one of a single half.
+//! When a half is full the other one, or the first of a large segment, takes over *before* the full one is encoded, so that
+//! a signal handler that comes in meanwhile finds room.
+
+use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
+
+use dlio_schemas::native::ring::{HALF_SEALED, Shape, segment};
+use dlio_schemas::record::Record;
+
+use crate::kernel::clock;
+use crate::recording::drain::{empty, write_names};
+use crate::recording::{image, phase, signal_queue};
+use crate::thread::chunk::Chunk;
+use crate::thread::local::{Local, local, own_id};
+use crate::thread::slots::{Half, fill, take_slot};
+use crate::thread::thread_state::{self, Thread, halves_of, page_of, slots, taken};
+use crate::thread::{stack, thread_names};
+use crate::trace::{blocks, header_page, ring_file};
+
+/// The number of records after which a long-lived half refreshes the ring's anchor: a killed process's times are then good
+/// to the end.
+const ANCHOR_EVERY: u32 = 256;
+
+/// The outcome of a record that went the slow way.
+enum Outcome {
+    Kept,
+    Lost,
+    /// The image is closed.
+    Closed,
+}
+
+/// Records one event of this thread.
+#[inline(always)]
+pub fn put(record: Record) {
+    // SAFETY: the line is this thread's own; `thread` and `half` are null or point to memory that is never unmapped.
+    unsafe {
+        let thread = (*local()).thread;
+        let half = if thread.is_null() { std::ptr::null_mut() } else { Thread::half(thread) };
+        if !half.is_null() {
+            let slot = take_slot(&raw mut (*half).next);
+            if slot < (*thread).slots {
+                fill(half, slot, &record);
+                if slot % ANCHOR_EVERY == ANCHOR_EVERY - 1 {
+                    header_page::refresh_anchor();
+                }
+                return;
+            }
+        }
+    }
+    let Record { word, start, file, fd, a, b, ret } = record;
+    put_slowly(word, start, (file, fd), a, b, ret);
+}
+
+/// The thread has no ring yet, or a half is full. Takes the record in registers, so that it is nowhere in memory before.
+#[cold]
+#[inline(never)]
+fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret: i64) {
+    let record = Record { word, start, file, fd, a, b, ret };
+    // SAFETY: the thread's state is never unmapped.
+    unsafe { give_back_slot((*local()).thread) };
+    // Kept at once, or after an exec that failed.
+    match put_once(&record) {
+        Outcome::Kept => {}
+        Outcome::Lost => header_page::count_lost(1),
+        Outcome::Closed => {
+            phase::await_end();
+            if !matches!(put_once(&record), Outcome::Kept) {
+                header_page::count_lost(1);
+            }
+        }
+    }
+    // What waits is for the frame this one may have interrupted: put back from here it would wait again, without end.
+    // SAFETY: the line is this thread's own.
+    if unsafe { (*local()).busy } == 0 {
+        signal_queue::take_back(put);
+    }
+}
+
+fn put_once(record: &Record) -> Outcome {
+    let line = local();
+    // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out of what follows.
+    unsafe {
+        if (*line).busy != 0 {
+            signal_queue::keep(record);
+            return Outcome::Kept;
+        }
+        (*line).busy = 1;
+        compiler_fence(SeqCst);
+        let began = clock::ticks();
+        let outcome = stack::with_room(|| put_with_room(line, record));
+        header_page::count_own_time(clock::ticks() - began);
+        compiler_fence(SeqCst);
+        (*line).busy = 0;
+        outcome
+    }
+}
+
+/// # Safety
+/// `line` is this thread's own and marked busy.
+unsafe fn put_with_room(line: *mut Local, record: &Record) -> Outcome {
+    // SAFETY: see `put`; memory handed out by `image` is never unmapped.
+    unsafe {
+        // A thread, then a fresh half: more than two rounds mean that the process is ending.
+        for _ in 0..3 {
+            if (*line).thread.is_null() || Thread::half((*line).thread).is_null() {
+                (*line).thread = image::take_thread();
+                if (*line).thread.is_null() {
+                    break;
+                }
+            }
+            let half = Thread::half((*line).thread);
+            if half.is_null() {
+                continue;
+            }
+            let slot = take_slot(&raw mut (*half).next);
+            if slot < (*(*line).thread).slots {
+                fill(half, slot, record);
+                return Outcome::Kept;
+            }
+            if slot & HALF_SEALED != 0 {
+                give_back_slot((*line).thread);
+                return Outcome::Closed;
+            }
+            turn_over((*line).thread);
+        }
+    }
+    if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
+}
+
+/// A sealed half has handed out a number that stands for no slot: its count goes back, so that what counts is slots.
+///
+/// # Safety
+/// `thread` is null or the caller's own.
+unsafe fn give_back_slot(thread: *mut Thread) {
+    // SAFETY: as in `put`; the number is aligned.
+    unsafe {
+        let half = if thread.is_null() { std::ptr::null_mut() } else { Thread::half(thread) };
+        if !half.is_null() {
+            let next = AtomicU32::from_ptr(&raw mut (*half).next);
+            let number = next.load(Relaxed);
+            // Not where it has been written in between, and counts from zero again.
+            if number > HALF_SEALED {
+                let _ = next.compare_exchange(number, number - 1, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+/// Makes another half active, then encodes the full one.
+///
+/// # Safety
+/// `thread` is the caller's own, and busy.
+unsafe fn turn_over(thread: *mut Thread) {
+    // SAFETY: the caller is the thread itself, busy; `encoding` keeps out the one that ends the process.
+    unsafe {
+        if (*thread).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
+            return;
+        }
+        let full = Thread::half(thread);
+        if full.is_null() || ring_file::is_cut() {
+            thread_state::retire_all();
+            (*thread).encoding.store(0, Release);
+            return;
+        }
+        let other = next_half(thread, full);
+        if blocks::is_forbidden() && taken(thread, other) > 0 {
+            // What came first stays. The numbers given out beyond the slots go back, long before they could be a seal.
+            (*full).next = (*full).next & HALF_SEALED | (*thread).slots;
+            (*thread).encoding.store(0, Release);
+            return;
+        }
+        if !(*thread).pending.is_null() {
+            empty(thread, (*thread).pending, true);
+            (*thread).pending = std::ptr::null_mut();
+        }
+        // In this order: the next half is never smaller. Not where the ring was taken away meanwhile.
+        Thread::turn(thread, full, other);
+        compiler_fence(SeqCst);
+        (*thread).slots = slots(thread, other);
+        // A slot below us on the stack may be taken and not filled: then this half waits for its next turn.
+        if !empty(thread, full, full == other) {
+            (*thread).pending = full;
+        }
+        (*thread).encoding.store(0, Release);
+    }
+}
+
+/// The half that follows a full one: the same where there is no memory for more than a small segment.
+///
+/// # Safety
+/// The caller holds `encoding` of this thread.
+unsafe fn next_half(thread: *mut Thread, full: *mut Half) -> *mut Half {
+    // SAFETY: the caller holds `encoding`; a large segment holds exactly two halves behind its page.
+    unsafe {
+        match (*thread).large {
+            large if large.is_null() && !grow(thread) => full,
+            large if full == large => large.add(1),
+            _ => (*thread).large,
+        }
+    }
+}
+
+/// Gives a thread in a small segment a large one. `false` where there is no memory.
+///
+/// # Safety
+/// The caller holds `encoding` of this thread.
+unsafe fn grow(thread: *mut Thread) -> bool {
+    let Some((segment, stream)) = ring_file::large_segment() else { return false };
+    // SAFETY: the caller holds `encoding`; the segment is fresh and stays.
+    unsafe {
+        segment.add(segment::TID).cast::<u32>().write((*thread).tid);
+        (*thread).large_stream = stream;
+        (*thread).large = halves_of(segment);
+        (*(*thread).large.add(1)).sequence = 1;
+    }
+    true
+}
+
+impl Thread {
+    /// Writes the names as a block and makes their chunk new, a larger one if there is one to be had. `false` where that
+    /// cannot be now.
+    ///
+    /// # Safety
+    /// `this` is the calling thread's, and no name is being added to it.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn turn_names_over(this: *mut Thread) -> bool {
+        stack::with_room(|| {
+            // SAFETY: by the contract above; `encoding` keeps out the one that ends the process.
+            unsafe {
+                if ring_file::is_cut() || (*this).encoding.compare_exchange(0, own_id(), Acquire, Relaxed).is_err() {
+                    return false;
+                }
+                write_names(this);
+                (*this).names.clear();
+                let is_small = (*this).names.is_small();
+                if is_small && (!(*this).large.is_null() || grow(this)) {
+                    let segment = page_of((*this).large);
+                    (*this).names = Chunk::new(segment.add(Shape::LARGE.names_at()), Shape::LARGE.names);
+                }
+                (*this).encoding.store(0, Release);
+            }
+            true
+        })
+    }
+}
+
+/// Gives this thread a ring before its first event.
+#[cold]
+pub fn ensure() {
+    let line = local();
+    // SAFETY: the line is this thread's own, and `busy` keeps a signal handler out.
+    unsafe {
+        if (*line).busy == 0 {
+            (*line).busy = 1;
+            // All of it before signals come again: a handler that finds no ring has no place for names.
+            stack::undisturbed(|| {
+                (*line).thread = image::take_thread();
+                (*line).busy = 0;
+            });
+        }
+    }
+}
+
+/// Ends this thread's part: writes what it holds and leaves its ring to the next thread.
+pub fn end_thread() {
+    let line = local();
+    // SAFETY: the line is this thread's own; `busy` keeps signal handlers from what is being given up.
+    unsafe {
+        let thread = (*line).thread;
+        if thread.is_null() || (*thread).half.is_null() || (*line).busy != 0 {
+            return stack::give_back();
+        }
+        (*line).busy = 1;
+        let drained = stack::with_room(|| {
+            thread_names::note_own();
+            Thread::drain(thread)
+        });
+        if drained {
+            (*line).thread = std::ptr::null_mut();
+            image::give_back(thread);
+        }
+        (*line).busy = 0;
+        stack::give_back();
+    }
+}

@@ -1,0 +1,229 @@
+//! Spans, instants, counters and the I/O of libraries on their way into the ring: the engine's side of the span API.
+//!
+//! A span that has begun stands in the thread's segment, so that a killed process shows what it was doing; when it ends it
+//! becomes one event. Its metadata goes right before it, one event a pair, and is joined again when the trace is read.
+
+use dlio_schemas::native::ring::segment;
+use dlio_schemas::ops::{Layer, Op};
+use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, pack_steps};
+
+use crate::calls::call::Done;
+use crate::kernel::clock;
+use crate::known::number;
+use crate::life::lifecycle;
+use crate::naming::paths;
+use crate::recording::{phase, ring, wiped_page};
+use crate::thread::local::local;
+use crate::thread::thread_state::Thread;
+use crate::trace::header_page;
+
+/// A pair of metadata: `key` is a name's number, and so is `value` where the kind is text.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Meta {
+    pub key: u32,
+    pub kind: i32,
+    pub value: i64,
+}
+
+impl Meta {
+    pub fn new(key: u32, kind: MetaKind, value: i64) -> Meta {
+        Meta { key, kind: kind as i32, value }
+    }
+}
+
+/// A span that has begun. All zeros is one that was never begun: tracing was off, or it has ended.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OpenSpan {
+    start: u64,
+    name: u32,
+    category: u32,
+    /// Epoch and step, packed.
+    pub steps: i64,
+    /// Of the image it began in: a forked child does not end its parent's spans.
+    generation: u32,
+    depth: u32,
+    /// The thread it began on, by the address of its line.
+    line: usize,
+}
+
+/// Neither epoch nor step.
+pub const NO_STEPS: i64 = pack_steps(STEP_NONE, STEP_NONE);
+
+impl OpenSpan {
+    pub const NONE: OpenSpan =
+        OpenSpan { start: 0, name: 0, category: 0, steps: NO_STEPS, generation: 0, depth: 0, line: 0 };
+
+    pub fn is_open(&self) -> bool {
+        self.start != 0
+    }
+
+    /// Gives it another name and category, where only its end shows what it was.
+    pub fn rename(&mut self, name: u32, category: u32) {
+        (self.name, self.category) = (name, category);
+    }
+}
+
+/// Begins a span of this thread; [`OpenSpan::NONE`] while spans are not recorded.
+pub fn begin(name: u32, category: u32, steps: i64) -> OpenSpan {
+    if !lifecycle::records(Layer::App) {
+        return OpenSpan::NONE;
+    }
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    let depth = unsafe { (*line).depth };
+    let start = clock::ticks();
+    let span =
+        OpenSpan { start, name, category, steps, generation: wiped_page::generation(), depth, line: line as usize };
+    // SAFETY: as above.
+    unsafe { (*line).depth = depth + 1 };
+    with_page(|page| note_open(page, &span));
+    span
+}
+
+/// Ends a span. One that never began is passed over, one of another thread counted as misuse.
+pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
+    let span = std::mem::replace(span, OpenSpan::NONE);
+    if span.is_open() && phase::is_strict() {
+        return header_page::count_lost(1);
+    }
+    if !span.is_open() || span.generation != wiped_page::generation() {
+        return if span.is_open() {
+            phase::await_end()
+        };
+    }
+    let line = local();
+    if span.line != line as usize {
+        return header_page::count_misused_span();
+    }
+    let done = Done { start: span.start, duration: clock::ticks() - span.start };
+    // Spans that began within this one and are still open end with it. Those of interleaved tasks end in any order: one
+    // that began within a span already ended must not raise the depth again.
+    // SAFETY: the line is this thread's own.
+    let depth = unsafe { (*line).depth }.min(span.depth);
+    // SAFETY: as above.
+    unsafe { (*line).depth = depth };
+    with_page(|page| note_closed(page, depth));
+    put_meta(meta, span.start);
+    done.record(Op::SPAN, span.name, span.category as i32, (span.steps, span.steps != NO_STEPS), 0, 0);
+}
+
+/// Epoch or step of a span have become known.
+pub fn update(span: &OpenSpan) {
+    if span.is_open() && span.line == local() as usize {
+        with_page(|page| note_steps(page, span));
+    }
+}
+
+/// A moment.
+pub fn instant(name: u32, category: u32, steps: i64, meta: &[Meta]) {
+    if lifecycle::records(Layer::App) {
+        let done = Done { start: clock::ticks(), duration: 0 };
+        put_meta(meta, done.start);
+        done.record(Op::INSTANT, name, category as i32, (steps, steps != NO_STEPS), 0, 0);
+    }
+}
+
+/// A value that changes over time.
+pub fn counter(name: u32, category: u32, value: f64) {
+    if lifecycle::records(Layer::App) {
+        let done = Done { start: clock::ticks(), duration: 0 };
+        done.record(Op::COUNTER, name, category as i32, (value.to_bits() as i64, true), 0, 0);
+    }
+}
+
+/// I/O that a library did: see [`crate::spans::io`]. The clock of `start` and `end` is [`now`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LibraryIo {
+    /// Number of an operation of the layer `object`.
+    pub op: u32,
+    /// Zero, or why it failed.
+    pub errno: i32,
+    pub start: u64,
+    pub end: u64,
+    /// Less than zero where there is none.
+    pub pos: i64,
+    pub requested: i64,
+    pub moved: i64,
+}
+
+/// A moment for the beginning or the end of I/O; zero while that is not recorded.
+pub fn now() -> u64 {
+    if lifecycle::records(Layer::Object) { clock::ticks() } else { 0 }
+}
+
+/// Records I/O on the thing of a name. What began while nothing was recorded, and what is no such operation, is passed over.
+pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
+    let op = Op(io.op as u16);
+    let is_told = op.info().is_some_and(|info| info.layer == Layer::Object);
+    if io.start == 0 || !is_told || !lifecycle::records(Layer::Object) {
+        return;
+    }
+    let file = paths::of_url(name);
+    if file == number::FILTERED {
+        return header_page::count_filtered();
+    }
+    put_meta(meta, io.start);
+    let done = Done { start: io.start, duration: io.end.saturating_sub(io.start) };
+    let ret = if io.errno > 0 { -(io.errno as i64) } else { io.moved.max(0) };
+    done.record(op, file, -1, (io.pos.max(POS_UNKNOWN), io.pos >= 0), io.requested.max(0), ret);
+}
+
+fn put_meta(meta: &[Meta], start: u64) {
+    for pair in meta {
+        Done { start, duration: 0 }.record(Op::META, pair.key, pair.kind, (pair.value, true), 0, 0);
+    }
+}
+
+/// Runs `work` with the page of this thread's segment, which the first event of a thread has to make first.
+#[inline(always)]
+fn with_page(work: impl FnOnce(*mut u8)) {
+    // SAFETY: the line is this thread's own; a state that is handed out is never unmapped.
+    unsafe {
+        let mut thread: *mut Thread = (*local()).thread;
+        if thread.is_null() || !(*thread).is_equipped() {
+            ring::ensure();
+            thread = (*local()).thread;
+        }
+        if !thread.is_null() && (*thread).is_equipped() {
+            work((*thread).segment());
+        }
+    }
+}
+
+fn note_open(page: *mut u8, span: &OpenSpan) {
+    let depth = span.depth as usize;
+    if depth >= segment::SPANS_MAX {
+        return;
+    }
+    // SAFETY: the place lies within the segment's page, and only this thread writes there. The count goes last, for a
+    // reader after a kill.
+    unsafe {
+        let place = page.add(segment::SPANS + depth * segment::SPAN_SIZE);
+        place.cast::<u64>().write(span.start);
+        place.add(8).cast::<u32>().write(span.name);
+        place.add(12).cast::<u32>().write(span.category);
+        place.add(16).cast::<i64>().write(span.steps);
+    }
+    set_open(page, depth as u32 + 1);
+}
+
+fn note_steps(page: *mut u8, span: &OpenSpan) {
+    if (span.depth as usize) < segment::SPANS_MAX {
+        let at = segment::SPANS + span.depth as usize * segment::SPAN_SIZE + 16;
+        // SAFETY: as in `note_open`.
+        unsafe { page.add(at).cast::<i64>().write(span.steps) };
+    }
+}
+
+fn note_closed(page: *mut u8, depth: u32) {
+    set_open(page, depth.min(segment::SPANS_MAX as u32));
+}
+
+fn set_open(page: *mut u8, count: u32) {
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+    // SAFETY: the number lies within the segment's page, and only this thread writes it.
+    unsafe { page.add(segment::OPEN_SPANS).cast::<u32>().write_volatile(count) };
+}

@@ -1,0 +1,17 @@
+//! What programs call: spans, instants, counters, and the I/O of libraries.
+//!
+//! ```text
+//! span, io, tracing_layer -> engine_lookup (the table of this process's engine) -> own -> app -> ring
+//! ```
+//!
+//! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
+//! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
+
+pub mod app;
+pub mod engine_lookup;
+pub mod io;
+pub mod own;
+pub mod span;
+pub mod table;
+#[cfg(feature = "tracing")]
+pub mod tracing_layer;

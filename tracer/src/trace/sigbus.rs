@@ -1,0 +1,294 @@
+//! The ring's file may be cut short by others while it is mapped: a script that cleans up, a neighbour in a shared folder. A store
+//! beyond the end of the file is a SIGBUS then, which would be the program's end.
+//!
+//! A handler of ours stands before the program's own. A fault in a ring gets private memory in the ring's place, and the image a
+//! successor: what the ring held is gone, which its file says to a reader. Any other SIGBUS goes on to the program's handler by a
+//! jump, or ends the process as it would have. Hooks of `sigaction` and `signal` show the program its own action and no other.
+//!
+//! A thread that holds SIGBUS back is ended by the kernel, whoever would handle it, and so is a program that ignores it.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+
+use crate::kernel::sys;
+use crate::thread::thread_state;
+
+/// Memory that lies in a file, and the ring it is of.
+struct Range {
+    start: AtomicUsize,
+    length: AtomicUsize,
+    ring: AtomicU32,
+}
+
+/// As many parts of rings as there are threads at a time in large programs; what goes beyond is not guarded.
+const RANGES: usize = 4096;
+
+crate::large! {
+    static GUARDED: [Range; RANGES] = [const {
+        Range { start: AtomicUsize::new(0), length: AtomicUsize::new(0), ring: AtomicU32::new(0) }
+    }; RANGES];
+}
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Rings so far, which is the number of the one in use.
+static RING: AtomicU32 = AtomicU32::new(0);
+/// The ring that was cut; zero for none.
+static CUT: AtomicU32 = AtomicU32::new(0);
+/// True while the kernel calls the handler of this module.
+static WATCHES: AtomicBool = AtomicBool::new(false);
+
+/// What the program has asked for.
+struct Action(UnsafeCell<MaybeUninit<libc::sigaction>>);
+// SAFETY: written by the program's own calls, which it has to order itself.
+unsafe impl Sync for Action {}
+static PROGRAMS: Action = Action(UnsafeCell::new(MaybeUninit::zeroed()));
+/// Its handler and flags once more, for the handler of this module.
+static HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static FLAGS: AtomicU32 = AtomicU32::new(0);
+
+/// Guards the first part of another ring, which takes the place of the one before.
+pub fn guard_first(start: *mut u8, length: usize) {
+    RING.fetch_add(1, AcqRel);
+    guard_part(start, length);
+}
+
+/// Guards a further part of the ring.
+pub fn guard_part(start: *mut u8, length: usize) {
+    guard(start, length, RING.load(Acquire));
+}
+
+/// The tracer itself is about to cut the ring in use: what it holds stays as it is, sealed as it is, in private memory. Threads whose
+/// calls have just returned look there whether they may still record.
+pub fn leave_file() {
+    let ring = RING.load(Acquire);
+    for range in GUARDED[..USED.load(Acquire).min(RANGES)].iter().filter(|range| range.ring.load(Relaxed) == ring) {
+        let (start, length) = (range.start.load(Acquire) as *mut u8, range.length.load(Relaxed));
+        let copy = sys::map_memory(length);
+        if !copy.is_null() {
+            // SAFETY: both are mapped, and as long as that; others change nothing of a sealed ring but counters.
+            unsafe { copy.copy_from_nonoverlapping(start, length) };
+            sys::move_memory(copy, length, start);
+        }
+    }
+}
+
+/// Guards a file that is mapped for a while, to be read.
+pub fn guard_reading(start: *mut u8, length: usize) {
+    guard(start, length, 0);
+}
+
+fn guard(start: *mut u8, length: usize, ring: u32) {
+    if start.is_null() {
+        return;
+    }
+    let place = USED.fetch_add(1, AcqRel);
+    let Some(range) = GUARDED.get(place) else { return USED.store(RANGES, Release) };
+    range.length.store(length, Relaxed);
+    range.ring.store(ring, Relaxed);
+    range.start.store(start.addr(), Release);
+}
+
+/// Something guarded is about to be unmapped.
+pub fn release(start: *const u8) {
+    let used = USED.load(Acquire).min(RANGES);
+    let found = GUARDED[..used].iter().rev().find(|range| range.start.load(Relaxed) == start.addr());
+    found.into_iter().for_each(|range| range.start.store(0, Release));
+}
+
+/// True if the ring in use was cut.
+pub fn is_cut() -> bool {
+    let cut = CUT.load(Acquire);
+    cut != 0 && cut == RING.load(Acquire)
+}
+
+/// The ring in use turns out to have been cut.
+pub fn note_cut() {
+    CUT.store(RING.load(Acquire), Release);
+}
+
+/// True if the handler of this module is in its place.
+pub fn watches() -> bool {
+    WATCHES.load(Acquire)
+}
+
+/// The action of the kernel's call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+const NO_ACTION: KernelAction = KernelAction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+const SA_RESTORER: u64 = 0x0400_0000;
+/// On the program's own stack for signals if it has one: the fault may be at the end of a small stack.
+const FLAGS_OF_DEFAULT: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+
+/// Puts the handler in its place, before the program's own if it has one.
+#[cfg(target_arch = "x86_64")]
+pub fn watch() {
+    if WATCHES.swap(true, AcqRel) {
+        return;
+    }
+    let ours = |flags: u64, mask| KernelAction {
+        handler: entry as *const () as usize,
+        flags: flags | SA_RESTORER | libc::SA_SIGINFO as u64,
+        restorer: back as *const () as usize,
+        mask,
+    };
+    let mut before = NO_ACTION;
+    set(&ours(FLAGS_OF_DEFAULT as u64, 0), &mut before);
+    if before.handler == libc::SIG_IGN {
+        // What is ignored is so in programs that are executed, too.
+        set(&before, &mut NO_ACTION.clone());
+        WATCHES.store(false, Release);
+        return;
+    }
+    // SAFETY: a struct of integers, of which the kernel's is the beginning of.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = before.handler;
+    action.sa_flags = before.flags as i32;
+    // SAFETY: the first word of the mask holds all signals of the kernel.
+    unsafe { (&raw mut action.sa_mask).cast::<u64>().write(before.mask) };
+    keep(&action);
+    if before.handler != libc::SIG_DFL {
+        set(&ours(before.flags & !(libc::SA_RESETHAND as u32 as u64), before.mask), &mut NO_ACTION.clone());
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn watch() {}
+
+fn set(new: &KernelAction, before: &mut KernelAction) {
+    sys::set_action(libc::SIGBUS, (&raw const *new).cast(), (&raw mut *before).cast());
+}
+
+fn keep(action: &libc::sigaction) {
+    // SAFETY: see the type.
+    unsafe { (*PROGRAMS.0.get()).write(*action) };
+    FLAGS.store(action.sa_flags as u32, Relaxed);
+    HANDLER.store(action.sa_sigaction, Release);
+}
+
+/// What the program is shown of its action for SIGBUS, while the handler of this module is in its place.
+pub fn shown() -> libc::sigaction {
+    // SAFETY: a struct of integers, zeroed or written as a whole.
+    let action = unsafe { (*PROGRAMS.0.get()).assume_init() };
+    // One that was meant for one signal may have had it.
+    libc::sigaction { sa_sigaction: HANDLER.load(Acquire), ..action }
+}
+
+/// The program sets its action for SIGBUS: what goes to the kernel in its place. Afterwards [`note_set`].
+pub fn in_place_of(action: &libc::sigaction) -> libc::sigaction {
+    let mut instead = *action;
+    match action.sa_sigaction {
+        libc::SIG_IGN => return instead,
+        libc::SIG_DFL => instead.sa_flags = FLAGS_OF_DEFAULT,
+        _ => instead.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO,
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        instead.sa_sigaction = entry as *const () as usize;
+    }
+    // The kernel's handler looks here as soon as it is there.
+    keep(action);
+    instead
+}
+
+/// The program's action for SIGBUS is set.
+pub fn note_set(action: &libc::sigaction) {
+    keep(action);
+    if action.sa_sigaction == libc::SIG_IGN {
+        WATCHES.store(false, Release);
+    }
+}
+
+/// True if an action is that of this module.
+pub fn is_own(action: &libc::sigaction) -> bool {
+    cfg!(target_arch = "x86_64") && action.sa_sigaction == own_address()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn own_address() -> usize {
+    entry as *const () as usize
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn own_address() -> usize {
+    usize::MAX
+}
+
+/// The handler. The program's own is gone to by a jump: it finds registers, stack and return as if it had been called.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "C" fn entry() {
+    std::arch::naked_asm!(
+        "push rdi", "push rsi", "push rdx",
+        "call {decide}",
+        "pop rdx", "pop rsi", "pop rdi",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2:",
+        "ret",
+        decide = sym decide,
+    )
+}
+
+/// What every handler returns to: unwinders know it by these two instructions.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "C" fn back() {
+    std::arch::naked_asm!("mov rax, {number}", "syscall", number = const libc::SYS_rt_sigreturn)
+}
+
+/// Mends a fault of ours, or says where to go on. Calls nothing but the kernel.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn decide(signal: i32, info: *const libc::siginfo_t) -> usize {
+    // SAFETY: the kernel has written it.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    // Of the fault of an instruction, and not of a signal that was sent.
+    let is_fault = (1..=LAST_FAULT).contains(&code);
+    if is_fault && mend(address) {
+        return 0;
+    }
+    let handler = HANDLER.load(Acquire);
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        if FLAGS.load(Relaxed) & libc::SA_RESETHAND as u32 != 0 {
+            HANDLER.store(libc::SIG_DFL, Release);
+        }
+        return handler;
+    }
+    // The instruction faults again, or the signal comes again once this handler has returned.
+    set(&NO_ACTION, &mut NO_ACTION.clone());
+    if !is_fault {
+        sys::raise(signal);
+    }
+    0
+}
+
+#[cfg(target_arch = "x86_64")]
+/// Behind it is the loss of memory that nobody is using just now.
+const LAST_FAULT: i32 = 4;
+
+/// Puts private memory in the place of what holds an address; `false` where that is not ours.
+#[cfg(target_arch = "x86_64")]
+fn mend(address: usize) -> bool {
+    let holds = |range: &&Range| {
+        let start = range.start.load(Acquire);
+        start != 0 && (start..start + range.length.load(Relaxed)).contains(&address)
+    };
+    let Some(range) = GUARDED[..USED.load(Acquire).min(RANGES)].iter().find(holds) else { return false };
+    if !sys::map_memory_over(range.start.load(Relaxed) as *mut u8, range.length.load(Relaxed)) {
+        return false;
+    }
+    let ring = range.ring.load(Relaxed);
+    if ring != 0 && ring == RING.load(Acquire) {
+        CUT.store(ring, Release);
+        thread_state::retire_all();
+    }
+    true
+}

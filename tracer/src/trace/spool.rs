@@ -1,0 +1,108 @@
+//! Rings that killed processes left in the spool, a folder of this machine, come home to the trace they belong to.
+//!
+//! Rings live apart from their trace where that is on a network file system. A process that ends removes its own; what a
+//! kill leaves is carried over by the next process of the run on the same machine, or by `dlio trace`.
+//!
+//! Others may be able to write to the folder: what lies there under the name of a ring is a ring only when it is a file of
+//! this user's and of a ring's size. It is opened once, and everything is done with that.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use dlio_schemas::native::fields::key;
+use dlio_schemas::native::ring::{Ring, SEGMENTS_START};
+
+use crate::kernel::sys;
+use crate::process::config;
+
+/// More names than that are not looked at: whoever made them does not want to be helped.
+const NAMES_MAX: usize = 20_000;
+
+/// Rings of about ten thousand threads.
+const RING_MAX: u64 = 2 << 30;
+
+/// Rings of a trace that had to stay in the spool.
+pub struct Stranded {
+    pub spool: PathBuf,
+    pub rings: usize,
+    /// Why the last of them did.
+    pub error: io::Error,
+}
+
+/// Carries over what was left in the spool that rings of this trace folder live in. A ring of a process that still runs
+/// stays, as does one of another trace; what is returned are those that cannot be written where they belong.
+pub fn bring_home(dir: &Path) -> Option<Stranded> {
+    let spool = config::spool_of(dir.as_os_str().as_bytes());
+    let spool = Path::new(OsStr::from_bytes(&spool));
+    if spool == dir {
+        return None;
+    }
+    let folder = opened(libc::AT_FDCWD, spool.as_os_str(), libc::O_DIRECTORY)?;
+    let names = fs::read_dir(spool).into_iter().flatten().flatten().take(NAMES_MAX).map(|entry| entry.file_name());
+    let carried = names.filter(|name| is_left_over(name)).map(|name| carry(&folder, &name, dir));
+    let (mut rings, mut last) = (0, None);
+    for error in carried.filter_map(Result::err).filter(|error| error.kind() != NOT_OURS) {
+        (rings, last) = (rings + 1, Some(error));
+    }
+    last.map(|error| Stranded { spool: spool.into(), rings, error })
+}
+
+/// The kind of error of a file that is no ring of this trace.
+const NOT_OURS: io::ErrorKind = io::ErrorKind::InvalidData;
+
+/// Opens what lies there itself, not what a link leads to.
+pub(crate) fn opened(folder: i32, path: &OsStr, flags: i32) -> Option<File> {
+    let path = CString::new(path.as_bytes()).ok()?;
+    let fd = sys::open_at(folder, &path, libc::O_RDONLY | flags) as i32;
+    // SAFETY: a descriptor that was opened a moment ago and is nobody else's.
+    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
+}
+
+/// A ring's name ends with `-PID-START.ring`.
+fn is_left_over(name: &OsStr) -> bool {
+    let name = Path::new(name);
+    let stem = name.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let pid = stem.rsplit('-').nth(1).and_then(|pid| pid.parse().ok());
+    name.extension().is_some_and(|ending| ending == "ring") && pid.is_some_and(|pid| !sys::process_exists(pid))
+}
+
+/// Under a temporary name first: a reader never sees half of it.
+fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
+    let not_ours = || io::Error::from(NOT_OURS);
+    let mut ring = opened(folder.as_raw_fd(), name, 0).ok_or_else(not_ours)?;
+    let found = sys::found(ring.as_raw_fd()).ok_or_else(not_ours)?;
+    let right = found.is_file && found.owner == sys::user_id() && found.size <= RING_MAX;
+    let mut head = vec![0; SEGMENTS_START];
+    if !right || ring.read_exact(&mut head).is_err() || !belongs(&head, dir) {
+        return Err(not_ours());
+    }
+    let part = dir.join(format!("{}.{:x}.part", name.to_string_lossy(), sys::random()));
+    let path = CString::new(part.as_os_str().as_bytes()).map_err(|_| not_ours())?;
+    let fd = sys::open(&path, libc::O_WRONLY | libc::O_CREAT) as i32;
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: as above.
+    let mut copy = unsafe { File::from_raw_fd(fd) };
+    let copied = io::copy(&mut head.as_slice().chain(ring.take(found.size - head.len() as u64)), &mut copy);
+    match copied.and_then(|_| fs::rename(&part, dir.join(name))) {
+        Ok(()) => {
+            let name = CString::new(name.as_bytes()).map_err(|_| not_ours())?;
+            sys::unlink_at(folder.as_raw_fd(), &name);
+            Ok(())
+        }
+        Err(error) => {
+            sys::unlink(&path);
+            Err(error)
+        }
+    }
+}
+
+fn belongs(head: &[u8], dir: &Path) -> bool {
+    let fields = Ring::parse(head).map(|ring| ring.fields);
+    fields.is_ok_and(|fields| fields.get(key::TRACE_DIR).is_some_and(|home| Path::new(home) == dir))
+}

@@ -1,0 +1,130 @@
+//! Counting in the place of recording: see `dlio_schemas::native::tally` for the table and what it keeps.
+//!
+//! Events go through the rings as ever. A full half is added to the table of the process instead of becoming a block, which
+//! takes less time than that, and no disk. How many of a half's records are in the table stands in the half, so that after
+//! a kill no event counts twice: at most those few, all alike, that were being added.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+use dlio_schemas::native::block::{Header, Kind};
+use dlio_schemas::native::tally::{SIZE, Tally, WORDS};
+use dlio_schemas::record::Record;
+
+use crate::kernel::sys;
+use crate::thread::codec::BlockMaker;
+use crate::thread::lock::Lock;
+
+static LOCK: Lock = Lock::new();
+/// The table, in the ring file; null while events are recorded.
+static TABLE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers of what is no file on a file system (pipes, sockets, memory): there are few kinds.
+static OBJECTS: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
+static OBJECTS_KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// The table goes into the `.dlt` in pieces of this size; those that are all zero are left out.
+const PIECE: usize = 32 << 10;
+
+/// True if events are counted and not recorded.
+#[inline]
+pub fn is_on() -> bool {
+    !TABLE.load(Acquire).is_null()
+}
+
+/// From now on events are counted in a table.
+///
+/// # Safety
+/// `table` are [`SIZE`] zeroed bytes that are never unmapped.
+pub unsafe fn start(table: *mut u8) {
+    EVENTS.store(0, Relaxed);
+    TABLE.store(table.cast(), Release);
+}
+
+/// A new name stands for no file on a file system.
+pub fn note_object(name: u32) {
+    let place = OBJECTS_KNOWN.fetch_add(1, Relaxed) as usize % OBJECTS.len();
+    OBJECTS[place].store(name, Relaxed);
+}
+
+fn is_stored(name: u32) -> bool {
+    OBJECTS.iter().all(|object| object.load(Relaxed) != name)
+}
+
+/// Adds complete records of a thread, from number `added` on, and says there how far it has come. `false` where that
+/// cannot be now, because this very thread was interrupted while it did so.
+pub fn add(tid: u32, records: &[Record], added: &AtomicU32) -> bool {
+    let Some(_held) = LOCK.take() else { return false };
+    let Some(mut table) = table() else { return false };
+    let from = added.load(Relaxed) as usize;
+    // Most events are on the file of the one before.
+    let last = Cell::new((0, false));
+    let is_stored_or_last = |name: u32| {
+        if last.get().0 != name {
+            last.set((name, is_stored(name)));
+        }
+        last.get().1
+    };
+    let mut number = from;
+    table.add_all(tid, records.get(from..).unwrap_or_default(), is_stored_or_last, |more| {
+        number += more;
+        // Nobody else writes it.
+        added.store(number as u32, Release);
+    });
+    EVENTS.fetch_add(records.len().saturating_sub(from) as u64, Relaxed);
+    true
+}
+
+fn table() -> Option<Tally<'static>> {
+    let words = TABLE.load(Acquire);
+    // SAFETY: the table is mapped for good, and the caller holds the lock.
+    (!words.is_null()).then(|| Tally::new(unsafe { std::slice::from_raw_parts_mut(words, WORDS) }))?
+}
+
+/// Events in the table.
+pub fn events() -> u64 {
+    EVENTS.load(Relaxed)
+}
+
+/// True if this thread was interrupted while it counted: then nothing can be finished now.
+pub fn is_interrupted() -> bool {
+    LOCK.take().is_none()
+}
+
+/// Writes the table as blocks, if there is one. `false` if one of them could not be written.
+pub fn write(append: impl Fn(&[u8]) -> bool) -> bool {
+    let words = TABLE.load(Acquire);
+    if words.is_null() {
+        return true;
+    }
+    let maker = sys::map_memory(size_of::<BlockMaker<PIECE>>()).cast::<BlockMaker<PIECE>>();
+    if maker.is_null() {
+        return false;
+    }
+    // SAFETY: the table is mapped for good, and nobody adds to it any more; zeroed memory is a maker.
+    let (bytes, maker) = unsafe { (std::slice::from_raw_parts(words.cast::<u8>(), SIZE), &mut *maker) };
+    let written = bytes.chunks(PIECE).enumerate().filter(|(_, piece)| holds_anything(piece)).all(|(index, piece)| {
+        let mut header = Header { first: (index * PIECE) as u64, ..Header::new(Kind::Tally) };
+        append(maker.make(&mut header, piece))
+    });
+    maker.free();
+    sys::unmap((&raw mut *maker).cast(), size_of::<BlockMaker<PIECE>>());
+    written
+}
+
+/// True if not all bytes are zero: looked at many at a time.
+fn holds_anything(piece: &[u8]) -> bool {
+    piece.chunks(1 << 10).any(|bytes| bytes.iter().fold(0, |all, byte| all | byte) != 0)
+}
+
+/// The table is given up; how many events it held.
+pub fn take_events() -> u64 {
+    EVENTS.swap(0, Relaxed)
+}
+
+/// The image is gone.
+pub fn forget() {
+    LOCK.reset();
+    TABLE.store(std::ptr::null_mut(), Release);
+}

@@ -1,0 +1,92 @@
+//! The way to the files of a trace: by path, or from its folders, opened before the program changed its root or gave up its
+//! rights.
+//!
+//! Behind a changed root the same path leads elsewhere, and what a forked child made there would lie in the program's own
+//! files. The folders stay open in all that is forked afterwards, and names are looked up in them alone.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+use crate::kernel::sys;
+use crate::process::config;
+use crate::thread::reserved_fds;
+
+/// True if paths may lead elsewhere than they did when the process began, here or in the process it was forked from.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// From now on no path is followed to a file of the trace.
+pub fn loses_root() {
+    IS_LOST.store(true, Relaxed);
+}
+
+pub fn is_lost() -> bool {
+    IS_LOST.load(Relaxed)
+}
+
+/// Opens the folders for good, for this process and those it forks.
+pub fn keep_open() {
+    let config = config::get();
+    keep_folder_open(reserved_fds::FOLDER, config.dir());
+    if config.has_spool() {
+        keep_folder_open(reserved_fds::SPOOL, config.spool());
+    }
+}
+
+fn keep_folder_open(which: usize, folder: &[u8]) {
+    if reserved_fds::held(which) < 0 && !is_lost() {
+        let mut path = crate::kernel::path_buffer::PathBuffer::new();
+        // The folder itself, should a link lead to it.
+        path.push(folder).push(b"/.");
+        reserved_fds::keep_open(which, sys::open(path.as_c_str(), libc::O_PATH | libc::O_DIRECTORY) as i32);
+    }
+}
+
+/// An open folder and a name in it, or a path from the root.
+fn to(path: &CStr) -> (i32, &CStr) {
+    const NO_FOLDER: i32 = -1;
+    let is_held = reserved_fds::held(reserved_fds::FOLDER) >= 0;
+    if !is_held && !is_lost() {
+        return (libc::AT_FDCWD, path);
+    }
+    let bytes = path.to_bytes_with_nul();
+    let slash = bytes.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    let (folder, name) = (&bytes[..slash], CStr::from_bytes_with_nul(&bytes[slash + 1..]).unwrap_or_default());
+    let config = config::get();
+    let which = if folder == config.dir() { reserved_fds::FOLDER } else { reserved_fds::SPOOL };
+    match reserved_fds::held(which) {
+        held if held >= 0 => (held, name),
+        _ if is_lost() => (NO_FOLDER, name),
+        _ => (libc::AT_FDCWD, path),
+    }
+}
+
+/// Opens a file of the trace.
+pub fn open(path: &CStr, flags: i32) -> isize {
+    let (folder, name) = to(path);
+    sys::open_at(folder, name, flags)
+}
+
+pub fn unlink(path: &CStr) -> isize {
+    let (folder, name) = to(path);
+    sys::unlink_at(folder, name)
+}
+
+pub fn rename(from: &CStr, to_path: &CStr) -> isize {
+    sys::rename_at(to(from), to(to_path))
+}
+
+/// The same where nothing has that name yet.
+pub fn rename_new(from: &CStr, to_path: &CStr) -> isize {
+    sys::rename_new_at(to(from), to(to_path))
+}
+
+/// An empty file, without a descriptor. One that is there stays as it is.
+pub fn make_empty(path: &CStr) -> isize {
+    let (folder, name) = to(path);
+    sys::make_empty_at(folder, name)
+}
+
+pub fn exists(path: &CStr) -> bool {
+    let (folder, name) = to(path);
+    sys::accessible_at(folder, name, libc::F_OK)
+}
