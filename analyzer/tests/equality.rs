@@ -9,7 +9,7 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::tables::export;
 use dlio_analyzer::viewer::forms::Form;
@@ -157,7 +157,7 @@ fn an_export_among_its_own_files_is_passed_over_and_named() {
     let passed: Vec<_> = found.passed_over.iter().map(|passed| (passed.path.clone(), passed.processes)).collect();
     let named = |path: PathBuf| (path.display().to_string(), truth.allocation.processes);
     assert_eq!(passed, [named(inside.clone()), named(folder.path().join("tables"))]);
-    assert!(dlio_analyzer::summary::text::print(&found, (5, 9999)).contains("all.pftrace: "));
+    assert!(dlio_analyzer::summary::report::text::print(&found, (5, 9999)).contains("all.pftrace: "));
     // Without one of the native files its process is read from the export, and the others are not.
     std::fs::remove_dir_all(folder.path().join("tables")).unwrap();
     std::fs::remove_file(file_of(folder.path(), 0)).unwrap();
@@ -220,5 +220,5 @@ fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
     assert_eq!((read.time_ns, summary.time.io_ns), (1_040_000, 1_040_000));
     // MB are a million bytes, MiB 2^20.
     assert_eq!(summary.dataset.bytes_read, 1000 << 20);
-    assert!(dlio_analyzer::summary::text::print(&summary, (5, 9999)).contains("1.05 GB"));
+    assert!(dlio_analyzer::summary::report::text::print(&summary, (5, 9999)).contains("1.05 GB"));
 }

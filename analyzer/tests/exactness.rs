@@ -12,7 +12,7 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::heat::Row;
 use dlio_analyzer::tables::query::Session;
@@ -420,14 +420,14 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
     let rows: u64 = many.files.iter().map(|file| file.use_.events).sum();
     assert!(what.other_events > 0 && rows >= what.other_events && what.bytes_written == 3_000_000, "{what:?}");
     assert!(what.bytes_reached < 3_000_000 && many.directories.iter().any(|row| row.files == 0), "{what:?}");
-    let text = dlio_analyzer::summary::text::print(&many, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&many, (10, 9999));
     let message = [
         format!("on at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
         "events are on files that found no row".to_string(),
     ];
     assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
-    let text = dlio_analyzer::summary::text::print(&few, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&few, (10, 9999));
     assert!(text.contains("on 100 files, ") && !text.contains("on at least"), "{text}");
 }
 

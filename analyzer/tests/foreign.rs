@@ -360,7 +360,7 @@ fn strace_names_every_error_and_none_it_does_not_know() {
     let path = folder.path().join("errors.txt");
     std::fs::write(&path, text).unwrap();
     let trace = Trace::open(&[path.display().to_string()], 1).unwrap();
-    let mut reader = dlio_analyzer::load::source::Reader::new().unwrap();
+    let mut reader = dlio_analyzer::load::sources::source::Reader::new().unwrap();
     let (filter, wanted) = (Filter::default(), Default::default());
     for unit in &trace.units {
         trace.read(unit, &mut reader, wanted, &trace.sieve(&filter), &mut |batch| found.extend_from_slice(&batch.ret));
@@ -539,7 +539,7 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
     let lines = ends.iter().flat_map(|ts| ["1", "9223372036854775"].map(|dur| line(ts, dur)));
     let summary = read_text("ends.json", lines.collect::<String>());
     assert!(summary.time.total_ns >= 0 && summary.time.io_ns >= 0);
-    dlio_analyzer::summary::text::print(&summary, (5, 9999));
+    dlio_analyzer::summary::report::text::print(&summary, (5, 9999));
 }
 
 /// Each stands among events written like it, which are read by a template, and on its own.

@@ -193,7 +193,7 @@ fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
     assert_eq!(paths, ["/data/f", "/data/late", "/data/old"]);
     assert_eq!((summary.allocation.lost, summary.processes[0].host.as_str()), (2000, "node7"));
     assert_eq!(summary.allocation.aggregated, 2000);
-    let text = dlio_analyzer::summary::text::print(&summary, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&summary, (10, 9999));
     assert!(text.contains("DFTracer aggregated 2,000 calls") && !text.contains("found no room"), "{text}");
     assert_eq!(summary.time.start_ts, 1_795_219_511_213_000_000);
 }
@@ -290,7 +290,7 @@ fn strace_without_durations_is_remarked_upon_once() {
     assert!(summary.findings.iter().all(|finding| finding.worth_ns.is_none()), "{:?}", summary.findings);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
     assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
-    assert!(dlio_analyzer::summary::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
+    assert!(dlio_analyzer::summary::report::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod support;
 use dlio_analyzer::cache::Cache;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
-use dlio_analyzer::load::store::unpacked;
+use dlio_analyzer::load::bytes::file_bytes::unpacked;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::tables::export;

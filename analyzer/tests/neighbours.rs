@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use dlio_analyzer::kept::trusted;
+use dlio_analyzer::sidecar::trusted;
 use generator::{Plan, generate};
 use support::Folder;
 use support::program::text;

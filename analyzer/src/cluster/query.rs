@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use super::plan::decode;
+use super::pushdown::Number;
 use super::rows::{Failed, Rest, RowsOut, SentProcess};
-use super::shipped::Number;
 use super::task::Rows;
 use crate::catalog::Catalog;
 use crate::load::Trace;

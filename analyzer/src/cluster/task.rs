@@ -10,13 +10,14 @@ use dlio_schemas::native::Damage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::shipped::Number;
+use super::pushdown::Number;
 use crate::filter::Filter;
-use crate::load::errors::Note;
-use crate::load::{Trace, bucket, stored};
+use crate::load::Trace;
+use crate::load::bytes::{bucket, trace_file};
+use crate::load::sources::errors::Note;
+use crate::summary::exact_quantiles::Again;
 use crate::summary::partial::{Asked, Partial};
-use crate::summary::precise::Again;
-use crate::tables::portion::Portion;
+use crate::tables::split::Portion;
 
 /// What a worker is asked.
 #[derive(Serialize, Deserialize)]
@@ -161,7 +162,7 @@ impl SentFile {
     }
 
     fn facts(path: &Path) -> std::io::Result<(u64, (i64, i64))> {
-        let facts = stored::facts(path)?;
+        let facts = trace_file::facts(path)?;
         Ok((facts.size, facts.modified))
     }
 }

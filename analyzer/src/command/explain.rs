@@ -11,8 +11,8 @@ use crate::findings::limits::{ALL, LIMITS, Limit, Limits};
 use crate::findings::rules::RULES;
 use crate::findings::{Cost, Rule};
 use crate::similarity::{self, features};
-use crate::summary::layout::{hung, wrapped};
 use crate::summary::report::findings::DESCRIBED;
+use crate::summary::report::layout::{hung, wrapped};
 use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\

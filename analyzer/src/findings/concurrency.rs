@@ -5,8 +5,8 @@
 //! what it can, and more in flight only wait longer. The stretches with the smallest L against those with the largest say
 //! which, if L was ever different.
 
-use super::case::Case;
-use crate::summary::quantiles::median;
+use super::rule_context::Case;
+use crate::summary::figures::quantiles::median;
 
 /// Stretches that a run is cut into, and the part of one in which calls have to be going on for it to count.
 const STRETCHES: usize = 200;

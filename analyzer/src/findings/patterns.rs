@@ -1,7 +1,7 @@
 //! Places where reads begin, all layers together.
 
-use super::case::Case;
-use crate::summary::units::{grouped, share};
+use super::rule_context::Case;
+use crate::summary::figures::units::{grouped, share};
 
 /// Reads whose place is known.
 pub struct Reads {

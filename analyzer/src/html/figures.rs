@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::summary::units::{bytes, grouped, moment, signed, time};
+use crate::summary::figures::units::{bytes, grouped, moment, signed, time};
 
 /// See the module. The script of the page has the same list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use super::plot::boxes::{self, Spread};
 use super::plot::{heat, sizes, tree};
 use super::table::{self, COLUMNS, Table, is_long, parted};
 use super::values::{at, list, number, text};
-use crate::summary::units::bytes;
+use crate::summary::figures::units::bytes;
 
 /// The meaning of a section: its name and its figures.
 #[derive(Clone, Copy, Debug)]

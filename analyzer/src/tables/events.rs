@@ -20,13 +20,13 @@ use dlio_schemas::tables;
 
 use super::cancel::{Latest, still_wanted};
 use super::columns::{Converter, made_of};
-use super::in_place;
 use super::leaf::{Asked, EventsExec};
-use super::portion::Portion;
+use super::parquet_scan;
+use super::split::Portion;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::source::Reader;
+use crate::load::sources::source::Reader;
 use crate::scan::Progress;
 use crate::schema::queried;
 use crate::unit::Unit;
@@ -92,8 +92,8 @@ impl Reading {
         let is_read = |source: u32| self.portion.as_ref().is_none_or(|portion| portion.has_source(source));
         let sources = (0u32..).zip(&self.trace.sources).filter(|(number, _)| is_read(*number));
         let files: Vec<PathBuf> = sources.filter_map(|(_, source)| source.table().map(PathBuf::from)).collect();
-        let ask = in_place::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
-        in_place::scan(&files, &queried(tables::EVENTS), ask, options)
+        let ask = parquet_scan::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
+        parquet_scan::scan(&files, &queried(tables::EVENTS), ask, options)
     }
 
     fn partition(&self, asked: &Arc<Asked>, number: usize) -> Arc<dyn PartitionStream> {
@@ -142,8 +142,8 @@ impl TableProvider for EventsTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..tables::EVENTS.len()).collect());
-        let stored = self.is_stored && in_place::has(&columns);
-        let condition = if stored { in_place::condition(filters, &self.schema, state)? } else { None };
+        let stored = self.is_stored && parquet_scan::has(&columns);
+        let condition = if stored { parquet_scan::condition(filters, &self.schema, state)? } else { None };
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
         let asked = Arc::new(Asked { columns, filter, stored, condition });

@@ -24,9 +24,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::Converter;
-use super::facts;
-use super::part::{Numbers, Part, plain_columns};
-use super::portion::Portion;
+use super::parquet_file::{Numbers, Part, plain_columns};
+use super::small_tables;
+use super::split::Portion;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
@@ -34,12 +34,12 @@ use crate::load::Trace;
 use crate::load::inputs::UNFINISHED;
 use crate::scan::{Consumer, Progress, scan, scan_some};
 use crate::summary::analysis::Analysis;
-use crate::summary::count::Counter;
-use crate::summary::counted::Counted;
-use crate::summary::flat::figures;
+use crate::summary::count::counted::Counted;
+use crate::summary::count::counter::Counter;
+use crate::summary::count::tally::Tallies;
+use crate::summary::groups::shared_sweep::SharedSweep;
 use crate::summary::report::Summary;
-use crate::summary::shared_sweep::SharedSweep;
-use crate::summary::tally::Tallies;
+use crate::summary::report::flat::figures;
 use crate::unfinished::unless_finished;
 use crate::unit::Unit;
 
@@ -229,9 +229,9 @@ pub fn write_portion(
 fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(), ArrowError> {
     let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
     let rows = [
-        facts::files(catalog, analysis)?,
-        facts::processes(catalog, analysis)?,
-        facts::hosts(catalog, None)?,
+        small_tables::files(catalog, analysis)?,
+        small_tables::processes(catalog, analysis)?,
+        small_tables::hosts(catalog, None)?,
         summary_table(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))
@@ -343,7 +343,7 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
 fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
     let figures = figures(&summary.values());
     let field = |name: &str| Field::new(name, DataType::Utf8, false);
-    type Text = fn(&crate::summary::flat::Figure) -> &str;
+    type Text = fn(&crate::summary::report::flat::Figure) -> &str;
     let columns: [(&str, Text); 4] = [
         ("section", |figure| &figure.section),
         ("row", |figure| &figure.row),

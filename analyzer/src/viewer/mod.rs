@@ -20,10 +20,10 @@ use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
 use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
-use crate::draft::Draft;
+use crate::atomic_file::Draft;
 use crate::filter::Filter;
 use crate::load::inputs::Found;
-use crate::load::native::process_of;
+use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::groups::tree::names;

@@ -1,8 +1,8 @@
 //! Reads go back before what was read.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::patterns::{reads, rows};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {

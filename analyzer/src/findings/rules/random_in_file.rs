@@ -1,8 +1,8 @@
 //! Reads jump back and forth in a file.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::patterns::{reads, rows};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {

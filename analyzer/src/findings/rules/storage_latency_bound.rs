@@ -1,11 +1,11 @@
 //! Storage would give more if more were asked for at once.
 
-use super::super::case::{Case, Judgement, Moved, RECORD_TRAINING, Waited, Worth};
 use super::super::concurrency::{RECORD_CONCURRENCY, concurrency, in_flight};
 use super::super::loader::mostly_idle;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Moved, RECORD_TRAINING, Waited, Worth};
+use crate::summary::figures::units::{bytes, time};
 use crate::summary::report::findings::{Confidence, Measure, Unit};
-use crate::summary::units::{bytes, time};
 
 pub const RULE: Rule = Rule {
     id: "storage-latency-bound",

@@ -1,10 +1,10 @@
 //! Storage gives what it can, and that is too little.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited};
 use super::super::concurrency::{RECORD_CONCURRENCY, concurrency};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited};
+use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::bytes;
 
 pub const RULE: Rule = Rule {
     id: "storage-saturated",

@@ -8,13 +8,13 @@ use dlio_schemas::native::Damage;
 
 use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::Catalog;
-use crate::load::hashes::Hashes;
-use crate::load::json::JsonParser;
-use crate::load::nesting::Nesting;
-use crate::load::parser::{Parser, Processes, Threads};
-use crate::load::pieces::Pieces;
-use crate::load::source::{Format, Opening, Reader, Source, Sources};
-use crate::load::text::{finish, read_whole, sizes, whole};
+use crate::load::events::nesting::Nesting;
+use crate::load::events::parser::{Parser, Processes, Threads};
+use crate::load::json::events::JsonParser;
+use crate::load::json::hashes::Hashes;
+use crate::load::lines::chunks::Pieces;
+use crate::load::lines::text::{finish, read_whole, sizes, whole};
+use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
 /// Chrome's trace events, DFTracer's lines among them.

@@ -6,10 +6,10 @@ use super::{Section, Summary};
 use crate::catalog::Origin;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::FileCount;
+use crate::summary::count::counted::FileCount;
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::groups::steps::CHECKPOINT;
-use crate::summary::layout::{heading, pairs};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::report::layout::{heading, pairs};
 use dlio_schemas::ops::Class;
 
 /// The checkpoints that are saved.

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
 use crate::catalog::{Kind, Origin};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::{KindCount, kind_of};
-use crate::summary::kinds::{ABOVE, is_wait};
-use crate::summary::layout::{dash, heading, more};
-use crate::summary::quantiles::{Counts, Quantiles, quantiles};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::count::counted::{KindCount, kind_of};
+use crate::summary::count::kinds::{ABOVE, is_wait};
+use crate::summary::figures::quantiles::{Counts, Quantiles, quantiles};
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 /// One kind of call, or one name of span.
 #[derive(Serialize, Deserialize, Debug)]

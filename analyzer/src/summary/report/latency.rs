@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::functions::Spread;
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::summary::access::BAND_ENDS;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::heading;
-use crate::summary::quantiles::Histogram;
-use crate::summary::units::{grouped, power_of_two, time};
+use crate::summary::figures::quantiles::Histogram;
+use crate::summary::figures::units::{grouped, power_of_two, time};
+use crate::summary::files::access::BAND_ENDS;
+use crate::summary::report::layout::heading;
+use crate::text_table::Grid;
 
 /// Calls of one class, of about one size where they move bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
