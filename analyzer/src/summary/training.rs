@@ -20,7 +20,6 @@ use super::groups::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker,
 use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
-use crate::summary::report::checkpoints::LARGE;
 use crate::summary::time::intervals::Set;
 
 /// A trainer with its readers.
@@ -274,8 +273,9 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
 
 /// True if a file is large enough for a checkpoint, of what the run wrote and did not make for itself to read.
 fn writes_much(catalog: &Catalog, counted: &Counted) -> bool {
-    let is_large = |count: &FileCount| count.bytes_written >= LARGE && !counted.generated.has(count);
-    (0u32..).zip(&counted.files).any(|(number, count)| is_large(count) && is_stored(&catalog.path(number)))
+    let saved =
+        |(number, count): (u32, &FileCount)| counted.may_be_checkpoint(count) && is_stored(&catalog.path(number));
+    (0u32..).zip(&counted.files).any(saved)
 }
 
 /// True if a file is memory of PyTorch's.

@@ -244,7 +244,7 @@ impl Generated {
     }
 
     /// True of a file that was first used then: it is data, and no checkpoint.
-    pub fn has(&self, file: &FileCount) -> bool {
+    fn has(&self, file: &FileCount) -> bool {
         (self.start..self.end).contains(&file.first_ts)
     }
 }
@@ -286,7 +286,15 @@ pub(in crate::summary) struct Above {
     pub(in crate::summary) ns: (u64, u64),
 }
 
+/// Files of which less was written are logs and settings.
+const CHECKPOINT_LEAST: u64 = 1 << 20;
+
 impl Counted {
+    /// Returns `true` if enough of a file was written for a checkpoint, and the run did not make it as data to read.
+    pub fn may_be_checkpoint(&self, file: &FileCount) -> bool {
+        file.bytes_written >= CHECKPOINT_LEAST && !self.generated.has(file)
+    }
+
     /// Whether a process moved bytes of a file.
     pub fn has_moved(&self, proc: u32, file: u32) -> bool {
         self.movers.contains(&((file as u64) << 32 | proc as u64))
