@@ -26,6 +26,7 @@ pub mod catalog;
 pub mod cluster;
 pub mod command;
 pub mod compare;
+mod errno;
 pub mod filter;
 pub mod findings;
 pub mod html;

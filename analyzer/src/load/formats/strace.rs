@@ -25,7 +25,6 @@
 
 mod clock;
 mod descriptors;
-pub mod errno;
 mod syscalls;
 mod text;
 mod thread_files;
