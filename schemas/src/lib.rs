@@ -5,9 +5,8 @@
 //!
 //! Reading order: [`ops`] (what can happen), [`record`] (one event), [`clock`] (ticks to time), [`native`] (the files a
 //! traced process leaves), [`export`] with [`perfetto`], [`chrome`] and [`dftracer`] (the files people look
-//! at), [`tables`] (the columns people query), [`mod@env`] (the
-//! variables people set), [`secrets`] (what command lines are shown without), [`process_stat`] (the kernel's line about a
-//! process), [`words`] (words that were meant), [`visible`] (text for terminals).
+//! at), [`mod@env`] (the variables people set), [`secrets`] (what command lines are shown without), [`process_stat`] (the
+//! kernel's line about a process), [`words`] (words that were meant), [`visible`] (text for terminals).
 #![forbid(unsafe_code)]
 
 pub mod chrome;
@@ -25,6 +24,5 @@ pub mod process_stat;
 pub mod readable;
 pub mod record;
 pub mod secrets;
-pub mod tables;
 pub mod visible;
 pub mod words;

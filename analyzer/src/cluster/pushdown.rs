@@ -14,9 +14,9 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use dlio_schemas::tables;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::tables;
 use crate::tables::leaf::EventsExec;
 
 /// What the numbers of a column are of.

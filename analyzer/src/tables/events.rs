@@ -16,7 +16,6 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use dlio_schemas::tables;
 
 use super::cancel::{Latest, still_wanted};
 use super::columns::{Converter, made_of};
@@ -28,7 +27,8 @@ use crate::filter::Filter;
 use crate::load::Trace;
 use crate::load::sources::source::Reader;
 use crate::scan::Progress;
-use crate::schema::queried;
+use crate::schema::arrow_schema::queried;
+use crate::schema::tables;
 use crate::unit::Unit;
 
 /// See the module.

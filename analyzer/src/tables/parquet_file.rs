@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::FieldRef;
-use dlio_schemas::tables::{self, Type};
 use foldhash::fast::RandomState;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
@@ -23,7 +22,8 @@ use super::columns::{Dictionary, Shared, errno, shown};
 use super::keys::{self, Keys, Values};
 use crate::batch::{ABSENT, ABSENT_32, Batch};
 use crate::catalog::FILE_NONE;
-use crate::schema::schema;
+use crate::schema::arrow_schema::schema;
+use crate::schema::tables::{self, Type};
 
 /// Columns that are not written by keys: their values hardly repeat, or are no single ones.
 const PLAIN: [&str; 4] = ["ts", "dur", "pos", "args"];

@@ -24,12 +24,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use dlio_schemas::tables;
 use futures::StreamExt;
 
 use super::cancel::still_wanted;
 use super::leaf::Asked;
 use crate::scan::Progress;
+use crate::schema::tables;
 
 /// What a query wants of the table.
 pub struct Ask<'a> {

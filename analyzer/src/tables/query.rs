@@ -13,7 +13,6 @@ use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use dlio_schemas::tables::TABLES;
 
 use super::bounded::bound;
 use super::cancel::{CancellableJoins, Latest, still_wanted};
@@ -22,7 +21,8 @@ use super::small_tables;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
-use crate::schema::schema;
+use crate::schema::arrow_schema::schema;
+use crate::schema::tables::TABLES;
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
@@ -125,7 +125,8 @@ impl Session {
 
     /// The counted tables without rows, so that their columns are known.
     fn register_empty(&self) -> Result<()> {
-        for (name, columns) in [("files", dlio_schemas::tables::FILES), ("processes", dlio_schemas::tables::PROCESSES)]
+        for (name, columns) in
+            [("files", crate::schema::tables::FILES), ("processes", crate::schema::tables::PROCESSES)]
         {
             let table = MemTable::try_new(schema(columns), vec![vec![]])?;
             self.context.register_table(name, Arc::new(table))?;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::error::ArrowError;
-use dlio_schemas::tables;
 
 use crate::batch::ABSENT;
 use crate::catalog::{Catalog, FILE_NONE, Process, is_stored};
-use crate::schema::schema;
+use crate::schema::arrow_schema::schema;
+use crate::schema::tables;
 use crate::summary::analysis::{Analysis, directory};
 use crate::summary::count::counted::{FileCount, ProcessCount};
 

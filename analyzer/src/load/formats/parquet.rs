@@ -10,7 +10,6 @@ use arrow::error::ArrowError;
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::{Arg as Meaning, OPS};
 use dlio_schemas::secrets::masked_text;
-use dlio_schemas::tables;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
@@ -23,7 +22,8 @@ use crate::load::events::parser::is_event;
 use crate::load::sources::duplicates::Duplicates;
 use crate::load::sources::errors::Note;
 use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
-use crate::schema::{is_events, schema};
+use crate::schema::arrow_schema::{is_events, schema};
+use crate::schema::tables;
 use crate::unit::Unit;
 
 /// Rows turned into a batch at once.

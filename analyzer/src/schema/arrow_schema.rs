@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::tables::{self, Column, Type};
 use arrow::array::MapFieldNames;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use dlio_schemas::tables::{self, Column, Type};
 
 /// The Arrow schema of a table of the contract.
 pub fn schema(columns: &[Column]) -> SchemaRef {
