@@ -8,6 +8,7 @@
 
 pub mod forms;
 mod request;
+mod select;
 mod selection;
 pub mod serve;
 
@@ -18,7 +19,6 @@ use std::path::Path;
 
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
-use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
 use crate::atomic_file::Draft;
 use crate::filter::Filter;
@@ -28,6 +28,7 @@ use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::groups::tree::names;
 use forms::Form;
+use select::{Coarseness, Lengths};
 
 /// The result of an export.
 #[derive(Debug)]

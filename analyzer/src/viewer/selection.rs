@@ -7,8 +7,8 @@ use dlio_schemas::export::forget_unnamed;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::{Fields, key};
 use dlio_schemas::native::ring::OpenSpan;
-use dlio_schemas::perfetto::select::{self, Selection, TakesPath};
 
+use super::select::{self, Selection, TakesPath};
 use crate::filter::Filter;
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;

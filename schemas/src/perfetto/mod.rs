@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`lanes`] (which calls may share a track),
 //! [`activity`] (counters), [`pack`] (compression), [`mod@write`] (the exporter; what it writes of
-//! processes is in `owner`, of threads in `event`, calls like the one before by `template`), [`select`] (less than everything),
+//! processes is in `owner`, of threads in `event`, calls like the one before by `template`),
 //! [`bundle`] (several hosts); back again: [`clocks`], [`interned`], [`mod@read`] (the reader).
 
 pub mod activity;
@@ -16,6 +16,5 @@ mod owner;
 pub mod pack;
 pub mod proto;
 pub mod read;
-pub mod select;
 mod template;
 pub mod write;

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use dlio_schemas::export::Summary;
 use dlio_schemas::perfetto::pack::Compression;
-use dlio_schemas::perfetto::{select, write};
+use dlio_schemas::perfetto::write;
 
 use super::{Kind, Packing, all, write_processes};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
-use crate::viewer::Export;
+use crate::viewer::{Export, select};
 
 pub const KIND: Kind = Kind {
     ending: "pftrace",

@@ -13,11 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::Clock;
-use crate::native::columns::Events;
-use crate::native::names::{NameKind, Names};
-use crate::ops::{Class, Layer, Op, Ret};
-use crate::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
+use dlio_schemas::clock::Clock;
+use dlio_schemas::native::columns::Events;
+use dlio_schemas::native::names::{NameKind, Names};
+use dlio_schemas::ops::{Class, Layer, Op, Ret};
+use dlio_schemas::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
 
 /// More slices than this and the viewer becomes slow; the point from which an overview is made.
 pub const EVENTS_MAX: u64 = 1_000_000;
@@ -528,10 +528,10 @@ mod tests {
             now += 1;
         }
         let found = merged(&records);
-        let mut lanes = super::super::lanes::Lanes::default();
+        let mut lanes = dlio_schemas::perfetto::lanes::Lanes::default();
         for i in (0..found.len()).filter(|&i| found.op[i] != Op::META.0) {
             let place = lanes.place(found.start[i], found.start[i] + found.duration[i], found.depth[i]);
-            assert_eq!(place, super::super::lanes::Place::Track, "{i}");
+            assert_eq!(place, dlio_schemas::perfetto::lanes::Place::Track, "{i}");
         }
         assert!(slices(&found).len() < records.len());
     }
