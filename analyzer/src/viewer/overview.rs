@@ -1,137 +1,26 @@
-//! The selection of events for an export, and the overview that is made of too many.
+//! The overview that is made of too many events.
 //!
-//! A browser bears about a million slices. [`Selection`] leaves out what was not asked for; [`Overview`] merges runs of
-//! short calls of a thread into one slice that says how many there were, so that what took time stays as it is:
+//! A browser bears about a million slices. [`Overview`] merges runs of short calls of a thread into one slice that says how
+//! many there were, so that what took time stays as it is:
 //!
 //! ```text
 //! before   |r|r|r|w|r|   |===== read =====|  |r|r|
 //! after    |  5 calls |  |===== read =====|  |2 reads|
 //! ```
 //!
-//! Both take batches of one thread in order and give batches in nanoseconds of boot time, to be written with
-//! [`Clock::nanoseconds`]. Nothing here knows what a command line looks like.
-
-use std::collections::BTreeMap;
+//! It takes and returns batches of one thread in order, in nanoseconds of boot time, to be written with
+//! [`Clock::nanoseconds`].
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::names::{NameKind, Names};
-use dlio_schemas::ops::{Class, Layer, Op, Ret};
+use dlio_schemas::ops::{Class, Op, Ret};
 use dlio_schemas::record::{MetaKind, Record, STEP_NONE, pack_steps, word};
+
+use super::selection::in_nanoseconds;
 
 /// More slices than this and the viewer becomes slow; the point from which an overview is made.
 pub const EVENTS_MAX: u64 = 1_000_000;
-
-/// Stored bytes an event takes in a Perfetto trace, for an estimate before a long export.
-pub const BYTES_PER_EVENT: u64 = 15;
-
-/// The filter of an export. Which processes to export is the caller's choice: it gives no others.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    /// Boot time; an event that reaches into the window is kept whole. One that only touches it is outside.
-    pub from_ns: u64,
-    pub to_ns: u64,
-    /// Events shorter than this are left out; instants and counters have no length.
-    pub min_dur_ns: u64,
-    /// Layers and categories of spans; empty for all.
-    pub categories: Vec<String>,
-}
-
-impl Default for Filter {
-    fn default() -> Filter {
-        Filter { from_ns: 0, to_ns: u64::MAX, min_dur_ns: 0, categories: Vec::new() }
-    }
-}
-
-/// True if a path is asked for.
-pub type TakesPath<'f> = &'f dyn Fn(&[u8]) -> bool;
-
-/// A [`Filter`] at work on one process. Keeps the metadata that waits for its span, by thread.
-pub struct Selection<'f> {
-    filter: &'f Filter,
-    /// Without it every event is asked for, also one without a file.
-    file: Option<TakesPath<'f>>,
-    files: BTreeMap<u32, bool>,
-    categories: BTreeMap<(u32, bool), bool>,
-    waiting: BTreeMap<u32, Vec<Record>>,
-    /// Events left out so far.
-    pub left_out: u64,
-}
-
-impl<'f> Selection<'f> {
-    pub fn new(filter: &'f Filter, file: Option<TakesPath<'f>>) -> Selection<'f> {
-        let (files, categories, waiting) = Default::default();
-        Selection { filter, file, files, categories, waiting, left_out: 0 }
-    }
-
-    /// Replaces `into` by the events asked for, in nanoseconds.
-    pub fn select(&mut self, tid: u32, events: &Events, clock: &Clock, names: &Names, into: &mut Events) {
-        into.clear();
-        let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
-        for i in 0..events.len() {
-            let record = in_nanoseconds(events, i, clock);
-            if record.op() == Op::META {
-                waiting.push(record);
-            } else if self.keeps(&record, names) {
-                waiting.drain(..).for_each(|meta| into.push(&meta));
-                into.push(&record);
-            } else {
-                waiting.clear();
-                self.left_out += 1;
-            }
-        }
-        self.waiting.insert(tid, waiting);
-    }
-
-    fn keeps(&mut self, record: &Record, names: &Names) -> bool {
-        let begin = record.start;
-        let end = begin.saturating_add(record.duration().max(1));
-        let reaches_in = begin < self.filter.to_ns && end > self.filter.from_ns;
-        let is_long = record.op() == Op::LOST || record.duration() >= self.filter.min_dur_ns;
-        reaches_in && is_long && self.asks_for_category(record, names) && self.asks_for_file(record, names)
-    }
-
-    fn asks_for_category(&mut self, record: &Record, names: &Names) -> bool {
-        if self.filter.categories.is_empty() {
-            return true;
-        }
-        let named = names_itself(record.op()) && record.fd > 0;
-        let layer = record.op().info().map_or(Layer::App, |info| info.layer);
-        let key = if named { record.fd as u32 } else { layer as u32 };
-        *self.categories.entry((key, named)).or_insert_with(|| {
-            let name = if named { names.text(key).unwrap_or_default() } else { layer.name().into() };
-            self.filter.categories.iter().any(|category| category.eq_ignore_ascii_case(&name))
-        })
-    }
-
-    fn asks_for_file(&mut self, record: &Record, names: &Names) -> bool {
-        let Some(file) = self.file else { return true };
-        // What names itself has no file, and its name in the place of one.
-        !names_itself(record.op())
-            && *self
-                .files
-                .entry(record.file)
-                .or_insert_with(|| names.get(record.file).is_some_and(|(_, path)| file(path)))
-    }
-}
-
-fn names_itself(op: Op) -> bool {
-    matches!(op, Op::SPAN | Op::INSTANT | Op::COUNTER)
-}
-
-fn in_nanoseconds(events: &Events, i: usize, clock: &Clock) -> Record {
-    let start = clock.boot_ns(events.start[i]);
-    let end = clock.boot_ns(events.start[i].saturating_add(events.duration[i]));
-    Record {
-        word: word(Op(events.op[i]), events.depth[i], events.known[i], end.saturating_sub(start)),
-        start,
-        file: events.file[i],
-        fd: events.fd[i],
-        a: events.a[i],
-        b: events.b[i],
-        ret: events.ret[i],
-    }
-}
 
 /// Steps a doubling of the length is divided into: finer than twofold, or a few long calls too many take all the others with
 /// them into merged slices.
@@ -431,38 +320,6 @@ mod tests {
         names.push(NameKind::Category, b"train");
         names.push(NameKind::Path, b"/tmp/b");
         names
-    }
-
-    fn selected(filter: &Filter, file: Option<TakesPath>, records: &[Record]) -> Vec<(u16, u64)> {
-        let mut into = Events::default();
-        let mut selection = Selection::new(filter, file);
-        selection.select(7, &events(records), &Clock::nanoseconds(0), &names(), &mut into);
-        into.op.iter().copied().zip(into.start.iter().copied()).collect()
-    }
-
-    #[test]
-    fn what_reaches_into_the_window_is_kept() {
-        let filter = Filter { from_ns: 100, to_ns: 200, ..Filter::default() };
-        let records =
-            [(0, 100), (0, 101), (150, 10), (0, 1000), (199, 5), (200, 5)].map(|(s, d)| call(Op::READ, s, d, 0));
-        let kept: Vec<_> = selected(&filter, None, &records).iter().map(|(_, start)| *start).collect();
-        assert_eq!(kept, [0, 150, 0, 199]);
-    }
-
-    #[test]
-    fn files_categories_and_lengths_are_chosen_and_metadata_stays_with_its_span() {
-        let span = Record { fd: 2, ..call(Op::SPAN, 50, 1, 0) };
-        let other = Record { file: 3, ..call(Op::READ, 60, 500, 0) };
-        let records = [call(Op::META, 0, 0, 0), span, call(Op::READ, 55, 500, 0), other, call(Op::FREAD, 70, 500, 0)];
-        let (meta, span_op, read) = (Op::META.0, Op::SPAN.0, Op::READ.0);
-        let all = Filter::default();
-        assert_eq!(selected(&all, Some(&|path| path == b"/data/a"), &records), [(read, 55), (Op::FREAD.0, 70)]);
-        let long = Filter { min_dur_ns: 2, ..Filter::default() };
-        assert_eq!(selected(&long, None, &records), [(read, 55), (read, 60), (Op::FREAD.0, 70)]);
-        let train = Filter { categories: vec!["Train".into()], ..Filter::default() };
-        assert_eq!(selected(&train, None, &records), [(meta, 0), (span_op, 50)]);
-        let posix = Filter { categories: vec!["posix".into()], ..Filter::default() };
-        assert_eq!(selected(&posix, None, &records), [(read, 55), (read, 60)]);
     }
 
     fn merged(records: &[Record]) -> Events {
