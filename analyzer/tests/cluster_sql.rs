@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
-use dlio_analyzer::summary::report::SECTIONS;
+use dlio_analyzer::summary::report::{About, SECTIONS};
 use dlio_analyzer::tables::export;
 use dlio_analyzer::unit::Unit;
 use dlio_analyzer::viewer::forms::Form;
@@ -26,21 +26,21 @@ use support::program::{analyze, begun, printed, text};
 use support::workers::{Worker, listed, without_any, without_one, workers};
 
 /// The answers to queries, as JSON.
-fn asked(trace: &Path, queries: &[&str], more: &[&str]) -> String {
-    let words = queries.iter().flat_map(|sql| ["--sql", sql]).collect::<Vec<_>>();
+fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
+    let words = queries.iter().flat_map(|sql| ["--sql", sql.as_ref()]).collect::<Vec<_>>();
     printed(&[&[trace.to_str().unwrap(), "--format", "json", "--no-cache"], &words[..], more].concat())
 }
 
 /// Numbers of workers.
 const ALL: [usize; 4] = [1, 2, 3, 8];
 
-fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[&str], more: &[&str]) {
+fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[impl AsRef<str>], more: &[&str]) {
     let alone = asked(trace, queries, more);
     for &number in numbers {
         let together = asked(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
         let all = queries.iter().zip(alone.lines()).zip(together.lines());
         for ((sql, alone), together) in all {
-            assert!(alone == together, "{}, {number} workers, {sql}:\n{alone}\n{together}", trace.display());
+            assert!(alone == together, "{}, {number} workers, {}:\n{alone}\n{together}", trace.display(), sql.as_ref());
         }
         assert_eq!(alone.lines().count(), together.lines().count());
     }
@@ -76,8 +76,8 @@ const QUERIES: [&str; 24] = [
     "select count(*) n from events where pid < 0",
 ];
 
-fn all_queries() -> Vec<&'static str> {
-    SECTIONS.iter().filter_map(|section| section.sql).chain(QUERIES).collect()
+fn all_queries() -> Vec<String> {
+    SECTIONS.iter().filter_map(About::query).chain(QUERIES.map(str::to_string)).collect()
 }
 
 #[test]

@@ -127,12 +127,12 @@ fn compare(name: &str, trace: &Arc<Trace>) -> usize {
 fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
     let summary = filtered_summary(trace, filter);
     let mut compared = 0;
-    for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.sql?))) {
+    for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.query()?))) {
         let printed = match &summary[section] {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
-        let found = asked_of(trace, filter, &within(section, sql, filter));
+        let found = asked_of(trace, filter, &within(section, &sql, filter));
         assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
         for (found, printed) in found.iter().zip(&printed) {
             let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();

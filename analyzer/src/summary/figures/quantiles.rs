@@ -15,21 +15,61 @@ use crate::packed_serde::Columns;
 const FINE_BITS: u32 = 7;
 const FINE: u64 = 1 << FINE_BITS;
 
-/// The five numbers of a distribution, and its mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Quantiles {
-    pub min: f64,
-    pub p25: f64,
-    pub mean: f64,
-    pub median: f64,
-    pub p75: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub max: f64,
+/// Declares the quantiles: a name and a share of the values each, and the place of the mean among them in reports.
+macro_rules! quantiles {
+    ($($below:ident: $low:literal),*; mean; $($above:ident: $high:literal),*) => {
+        /// The quantiles of a distribution, from the smallest value to the largest: their names in reports and their shares.
+        pub const QUANTILES: &[(&str, f64)] =
+            &[$((stringify!($below), $low),)* $((stringify!($above), $high)),*];
+
+        /// The number of quantiles that reports list before the mean.
+        const BELOW_MEAN: usize = [$(stringify!($below)),*].len();
+
+        /// A distribution: its quantiles and its mean.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Quantiles {
+            $(pub $below: f64,)*
+            pub mean: f64,
+            $(pub $above: f64,)*
+            /// True if the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
+            pub exact: bool,
+        }
+
+        impl Quantiles {
+            fn new([$($below,)* $($above,)*]: [f64; QUANTILES.len()], mean: f64, exact: bool) -> Quantiles {
+                Quantiles { $($below,)* mean, $($above,)* exact }
+            }
+        }
+    };
 }
 
-/// From the smallest value to the largest.
-const SHARES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0];
+// The only list of them: reports, SQL and pages are made from it. SUMMARY.md describes it.
+quantiles! {
+    min: 0.0, p25: 0.25;
+    mean;
+    median: 0.5, p75: 0.75, p95: 0.95, p99: 0.99, max: 1.0
+}
+
+/// Returns how a heading shows a percentile: `25 %` for `p25`; nothing for other names.
+pub fn percentile(name: &str) -> Option<String> {
+    let (_, share) = QUANTILES.iter().find(|(known, _)| *known == name && name.starts_with('p'))?;
+    Some(format!("{} %", (share * 1e4).round() / 1e2))
+}
+
+/// Returns the columns by which SQL gives the distribution of a column, called like the fields of `name`.
+pub fn sql_columns(column: &str, name: &str) -> Vec<String> {
+    let quantile = |(quantile, share): &(&str, f64)| {
+        let value = match share {
+            0.0 => format!("min({column})"),
+            1.0 => format!("max({column})"),
+            share => format!("percentile_cont({share}) within group (order by {column})"),
+        };
+        format!("{value} as \"{name}.{quantile}\"")
+    };
+    let mut columns: Vec<String> = QUANTILES.iter().map(quantile).collect();
+    columns.insert(BELOW_MEAN, format!("avg({column}) as \"{name}.mean\""));
+    columns
+}
 
 /// Bucket of a value: exact below [`FINE`], then 128 a doubling.
 #[inline(always)]
@@ -198,7 +238,7 @@ impl Histogram {
     /// Buckets that hold the values between which quantiles lie, where those are not known from the bucket alone.
     pub fn buckets_of_quantiles(&self) -> Vec<usize> {
         let last = self.count.saturating_sub(1);
-        let ranks = SHARES.iter().flat_map(|share| {
+        let ranks = QUANTILES.iter().flat_map(|(_, share)| {
             let place = share * last as f64;
             [place.floor() as u64, place.ceil() as u64]
         });
@@ -237,24 +277,14 @@ impl Histogram {
             steps.extend(inside.iter().map(|(value, n)| (*value as f64, *n)));
             rest = after;
         }
-        quantiles(steps.into_iter(), self.count, self.sum)
+        quantiles(steps.into_iter(), self.count, self.sum, true)
     }
 
     pub fn quantiles(&self) -> Option<Quantiles> {
         let steps = self.steps().into_iter().map(|(bucket, n)| (middle(bucket), n));
-        let found = quantiles(steps, self.count, self.sum)?;
         let (min, max) = (self.min as f64, self.max as f64);
-        let within = |value: f64| value.clamp(min, max);
-        Some(Quantiles {
-            min,
-            max,
-            p25: within(found.p25),
-            median: within(found.median),
-            p75: within(found.p75),
-            p95: within(found.p95),
-            p99: within(found.p99),
-            ..found
-        })
+        let values = values_at(steps, self.count)?.map(|value| value.clamp(min, max));
+        Some(Quantiles { min, max, ..Quantiles::new(values, self.mean(), false) })
     }
 }
 
@@ -265,14 +295,17 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
 }
 
-/// Quantiles of values in ascending order, each with its count; between two values by their distance, as SQL's
-/// `percentile_cont`, numpy and pandas do.
-pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128) -> Option<Quantiles> {
-    if count == 0 {
-        return None;
-    }
-    let places = SHARES.map(|share| share * (count - 1) as f64);
-    let mut values = [0.0; 7];
+/// Returns the quantiles of values in ascending order, each with its count; `exact` where these are the very values.
+pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128, exact: bool) -> Option<Quantiles> {
+    Some(Quantiles::new(values_at(steps, count)?, sum as f64 / count as f64, exact))
+}
+
+/// Returns the values at the places of quantiles; between two values by their distance, as SQL's `percentile_cont`, numpy
+/// and pandas do.
+fn values_at(steps: impl Iterator<Item = (f64, u64)>, count: u64) -> Option<[f64; QUANTILES.len()]> {
+    let last = count.checked_sub(1)? as f64;
+    let places: [f64; QUANTILES.len()] = std::array::from_fn(|i| QUANTILES[i].1 * last);
+    let mut values = [0.0; QUANTILES.len()];
     let (mut next, mut seen, mut before) = (0, 0u64, 0.0);
     for (value, n) in steps {
         // Ranks `seen .. seen + n` have this value; a place between the last rank and this one lies between both values.
@@ -284,8 +317,7 @@ pub fn quantiles(steps: impl Iterator<Item = (f64, u64)>, count: u64, sum: u128)
         seen += n;
         before = value;
     }
-    let [min, p25, median, p75, p95, p99, max] = values;
-    Some(Quantiles { min, p25, mean: sum as f64 / count as f64, median, p75, p95, p99, max })
+    Some(values)
 }
 
 /// Different values a thread counts one by one. Beyond that new ones are rounded to their bucket, which bounds memory on
@@ -464,7 +496,7 @@ mod tests {
         values.iter().for_each(|value| counts.add(3, *value));
         let steps = counts.sorted();
         let sum = values.iter().map(|value| *value as u128).sum();
-        quantiles(steps.iter().map(|(_, value, n)| (*value as f64, *n)), values.len() as u64, sum).unwrap()
+        quantiles(steps.iter().map(|(_, value, n)| (*value as f64, *n)), values.len() as u64, sum, true).unwrap()
     }
 
     #[test]
@@ -479,6 +511,22 @@ mod tests {
             (Some(2.0), Some(2.5), None)
         );
         assert_eq!(median(vec![3.0, 1.0, 2.0, 10.0]), Some(2.5));
+    }
+
+    #[test]
+    fn quantiles_have_the_same_names_everywhere() {
+        assert_eq!((percentile("p25").as_deref(), percentile("p99").as_deref()), (Some("25 %"), Some("99 %")));
+        assert_eq!((percentile("median"), percentile("pid")), (None, None));
+        let columns = sql_columns("dur", "d");
+        assert_eq!(columns[1], "percentile_cont(0.25) within group (order by dur) as \"d.p25\"");
+        assert_eq!((columns[0].as_str(), columns[2].as_str()), ("min(dur) as \"d.min\"", "avg(dur) as \"d.mean\""));
+        let fields: Vec<_> = columns.iter().map(|column| column.split(['.', '"']).rev().nth(1).unwrap()).collect();
+        let listed = fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
+        let described = include_str!("../../../SUMMARY.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            described.contains(&format!("A distribution (`duration_ns`, `size`) has {listed} and `exact`")),
+            "{listed}"
+        );
     }
 
     #[test]

@@ -51,6 +51,7 @@ use serde_json::{Map, Value};
 
 use super::analysis::Analysis;
 use super::count::kinds::OBJECT;
+use super::figures::quantiles::sql_columns;
 use super::training::pools;
 use crate::load::Trace;
 
@@ -89,7 +90,26 @@ pub struct About {
     pub name: &'static str,
     pub meaning: &'static str,
     pub fields: &'static str,
+    /// Its query, where the tables give its figures; [`About::query`] is all of it.
     pub sql: Option<&'static str>,
+}
+
+impl About {
+    /// Returns the query that gives its figures.
+    pub fn query(&self) -> Option<String> {
+        self.sql.map(with_quantiles)
+    }
+}
+
+/// Spells out `quantiles(COLUMN) as NAME` in a query: a column per quantile.
+fn with_quantiles(query: &str) -> String {
+    let spelled = |line: &str| {
+        let named = line.strip_prefix("  quantiles(").and_then(|rest| rest.split_once(") as "));
+        let Some((column, name)) = named else { return line.to_string() };
+        let (name, comma) = name.strip_suffix(',').map_or((name, ""), |name| (name, ","));
+        format!("  {}{comma}", sql_columns(column, name).join(",\n  "))
+    };
+    query.lines().map(|line| spelled(line) + "\n").collect()
 }
 
 macro_rules! report {
