@@ -1,6 +1,6 @@
 //! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
 
-use dlio_schemas::ops::{Arg as Meaning, Op, OpInfo};
+use dlio_schemas::ops::{Arg as Meaning, OpInfo};
 
 use crate::batch::Value;
 
@@ -42,13 +42,10 @@ pub fn arguments(
     [first, second].into_iter().flatten()
 }
 
-/// Operations that are no events of their own.
-pub fn is_attachment(op: Op) -> bool {
-    op == Op::META || op == Op::LOST
-}
-
 #[cfg(test)]
 mod tests {
+    use dlio_schemas::ops::Op;
+
     use super::*;
 
     #[test]
