@@ -270,29 +270,15 @@ impl Counter<'_> {
             process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
             self.span(traits, interval, thread);
         } else if traits.idle || traits.io && traits.class == Class::Read {
-            self.lanes.push(self.lane, Track::Idle, interval);
-            if Some(file) != self.socket {
-                self.lanes.push(self.lane, Track::Piped, interval);
-            }
             process.idle_ns += dur as u64;
-            if read > 0 {
-                thread.taken += 1;
-                self.lanes.push(self.lane, Track::Take, interval);
-            }
+            self.wait(file, interval, read > 0, thread);
         }
         if !stored && written > 0 {
             thread.handed += 1;
             thread.handed_by_socket += (Some(file) == self.socket) as u64;
             self.lanes.push(self.lane, Track::Hand, interval);
         }
-        // Where nothing was moved, a position says nothing of the file: it may lie behind its end.
-        let reached = match batch.pos[i] {
-            ABSENT => ABSENT,
-            _ if failed > 0 => ABSENT,
-            pos if read + written > 0 => pos.saturating_add((read + written) as i64),
-            pos if traits.sizes => pos.saturating_add(batch.requested[i].max(0)),
-            _ => 0,
-        };
+        let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
         if traits.above {
             let ns = directions(traits.class, if is_above { dur as u64 } else { 0 });
             self.counted.add_above((file as u64) << 32 | batch.proc as u64, Above { bytes: (read, written), ns });
@@ -307,6 +293,19 @@ impl Counter<'_> {
         }
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
+        }
+    }
+
+    /// Adds a call in which a thread waits for another, and takes a message where it moved bytes.
+    #[inline(always)]
+    fn wait(&mut self, file: u32, interval: Interval, takes: bool, thread: &mut ThreadCount) {
+        self.lanes.push(self.lane, Track::Idle, interval);
+        if Some(file) != self.socket {
+            self.lanes.push(self.lane, Track::Piped, interval);
+        }
+        if takes {
+            thread.taken += 1;
+            self.lanes.push(self.lane, Track::Take, interval);
         }
     }
 
@@ -425,5 +424,16 @@ impl Counter<'_> {
         if moves {
             self.counted.movers.insert(user);
         }
+    }
+}
+
+/// Returns how far a call reached into its file. If nothing was moved, its position says nothing: it may lie after the end.
+#[inline(always)]
+fn reached(batch: &Batch, i: usize, moved: u64, traits: KindTraits) -> i64 {
+    match batch.pos[i] {
+        ABSENT => ABSENT,
+        pos if moved > 0 => pos.saturating_add(moved as i64),
+        pos if traits.sizes => pos.saturating_add(batch.requested[i].max(0)),
+        _ => 0,
     }
 }
