@@ -1,6 +1,6 @@
 //! Events that workers write as Parquet, into a folder that all machines see.
 //!
-//! Each writes under names that no reader takes for a table, and whoever asked gives a file its name when the portion is
+//! Each writes under names that no reader takes for a table, and whoever asked gives a file its name when the split is
 //! done: one that was given to two of them is there once.
 
 use std::collections::hash_map::RandomState;
@@ -14,13 +14,13 @@ use arrow::error::ArrowError;
 use dlio_cluster::dispatch::{Dispatched, dispatch};
 
 use super::coordinator::{Cluster, Question, Trouble, totals, undone};
-use super::splits::portions;
+use super::splits::splits;
 use super::task::{SentPath, Task, Write, Wrote, unpack};
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::tables::export::{write_counted, write_portion};
+use crate::tables::export::{write_counted, write_split};
 use crate::tables::parquet_file::Numbers;
 use crate::unfinished::unless_finished;
 
@@ -101,12 +101,12 @@ impl Cluster {
     ) -> Result<Dispatched, Unwritten> {
         let trace = Arc::new(question.described()?);
         let files = Arc::new(question.trace.catalog.files());
-        let portions = portions(question.trace, question.filter, self.workers(), false).into_iter().enumerate();
-        let piece = |(number, portion)| {
-            let asked = Write { portion, folder: SentPath::of(folder), number, files: files.clone() };
+        let splits = splits(question.trace, question.filter, self.workers(), false).into_iter().enumerate();
+        let piece = |(number, split)| {
+            let asked = Write { split, folder: SentPath::of(folder), number, files: files.clone() };
             Task::Write { trace: trace.clone(), asked }.packed().map_err(Trouble)
         };
-        let pieces = portions.map(piece).collect::<Result<Vec<_>, _>>()?;
+        let pieces = splits.map(piece).collect::<Result<Vec<_>, _>>()?;
         let told = totals(pieces.len(), progress.clone());
         let take = |number, bytes: Vec<u8>| ready(self.take_written(question.trace, folder, number, &bytes));
         let done = dispatch(self.connections(), pieces, told, Vec::new, take);
@@ -115,7 +115,7 @@ impl Cluster {
         Ok(dispatched)
     }
 
-    /// Gives the files of a portion their names.
+    /// Gives the files of a split their names.
     fn take_written(&self, trace: &Trace, folder: &Path, number: usize, bytes: &[u8]) -> Result<(), String> {
         let Wrote { names, notes } = unpack(bytes)?;
         notes.into_iter().for_each(|note| trace.note(note.note()));
@@ -142,7 +142,7 @@ fn sweep(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A worker's part of it: writes a portion; what it began and did not end it takes away.
+/// A worker's part of it: writes a split; what it began and did not end it takes away.
 pub fn write(
     trace: &Trace,
     filter: &Filter,
@@ -155,7 +155,7 @@ pub fn write(
     let numbers = Arc::new(Numbers::of(&asked.files));
     let left = folder.clone();
     let _unfinished = unless_finished(move || forget(&left, own));
-    let written = write_portion(trace, filter, (&asked.portion, &numbers), limits, progress, name);
+    let written = write_split(trace, filter, (&asked.split, &numbers), limits, progress, name);
     let whole = match progress.stopped.load(Ordering::Relaxed) {
         true => Err("nobody wants it any more".into()),
         false => written.map_err(|error| format!("{}: cannot be written: {error}", folder.display())),

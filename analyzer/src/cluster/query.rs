@@ -89,7 +89,7 @@ impl Running {
     fn reading(&self, asked: &Rows) -> Reading {
         Reading {
             trace: self.trace.clone(),
-            portion: Some(Arc::new(asked.portion.clone())),
+            split: Some(Arc::new(asked.split.clone())),
             threads: self.threads,
             partitions_min: 1,
             progress: self.progress.clone(),

@@ -17,7 +17,7 @@ use crate::load::bytes::{bucket, trace_file};
 use crate::load::sources::errors::Note;
 use crate::summary::exact_quantiles::Again;
 use crate::summary::partial::{Asked, Partial};
-use crate::tables::split::Portion;
+use crate::tables::split::Split;
 
 /// What a worker is asked.
 #[derive(Serialize, Deserialize)]
@@ -32,15 +32,15 @@ pub enum Task {
     Rows { trace: Arc<Described>, asked: Rows },
     /// Whether it sees this file, and may write beside it.
     MayWrite { mark: SentPath },
-    /// The rows of a portion, as files of Parquet.
+    /// The rows of a split, as files of Parquet.
     Write { trace: Arc<Described>, asked: Write },
 }
 
-/// A part of a query's plan, and the portion of the trace that it reads.
+/// A part of a query's plan, and the split of the trace that it reads.
 #[derive(Serialize, Deserialize)]
 pub struct Rows {
     pub plan: Vec<u8>,
-    pub portion: Portion,
+    pub split: Split,
     /// The columns of its rows that hold numbers, and what these are of.
     pub numbers: Vec<(u32, Number)>,
     /// Of times that are shown.
@@ -50,9 +50,9 @@ pub struct Rows {
 /// Events to be written.
 #[derive(Serialize, Deserialize)]
 pub struct Write {
-    pub portion: Portion,
+    pub split: Split,
     pub folder: SentPath,
-    /// The number of the portion.
+    /// The number of the split.
     pub number: usize,
     /// Files in order of their numbers.
     pub files: Arc<Vec<Arc<str>>>,

@@ -207,7 +207,7 @@ impl Running {
         let (threads, memory, progress) = (self.worker.threads, described.memory, self.progress.clone());
         let running = query::Running { trace: trace.clone(), threads, memory, progress };
         running.send(asked, out, |mut rest| {
-            check_read(described, &trace, asked.portion.sources().into_iter())?;
+            check_read(described, &trace, asked.split.sources().into_iter())?;
             let names = Names::of(described);
             query::rename_sources(&mut rest, |source| names.of_text(source));
             Ok(Rest { notes: names.notes(&trace), ..rest })
@@ -219,7 +219,7 @@ impl Running {
         let trace = self.worker.trace(described, false)?;
         let limits = (self.worker.threads, described.memory);
         let names = parquet_output::write(&trace, &described.filter.filter()?, asked, limits, &self.progress)?;
-        check_read(described, &trace, asked.portion.sources().into_iter())?;
+        check_read(described, &trace, asked.split.sources().into_iter())?;
         pack(&Wrote { names, notes: Names::of(described).notes(&trace) })
     }
 }

@@ -30,7 +30,7 @@ use super::plan::{Subqueries, encode};
 use super::pushdown::{self, Number};
 use super::result_buffer::{Held, Room};
 use super::rows::{Failed, Rest, RowsIn, SentProcess};
-use super::splits::portions;
+use super::splits::splits;
 use super::task::{Rows, Task};
 use crate::catalog::{Catalog, Process};
 use crate::filter::Filter;
@@ -40,7 +40,7 @@ use crate::summary::analysis::Analysis;
 use crate::tables::cancel::{Latest, still_wanted};
 use crate::tables::leaf::EventsExec;
 use crate::tables::query::Helpers;
-use crate::tables::split::Portion;
+use crate::tables::split::Split;
 
 /// The most memory that rows of workers take before they go on through the plan, and its share of all.
 const ROOM_MAX: u64 = 256 << 20;
@@ -161,7 +161,7 @@ fn replaced(node: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Resu
     node.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// The operator that stands for workers: each of its partitions takes the rows of whichever portion is there next.
+/// The operator that stands for workers: each of its partitions takes the rows of whichever split is there next.
 struct WorkersExec {
     about: Arc<About>,
     progress: Arc<Progress>,
@@ -227,16 +227,16 @@ impl WorkersExec {
         let plan = encode(&self.plan, Subqueries::Answered)?;
         let trace = Arc::new(self.about.question().described().map_err(troubled)?);
         let time_zone = &context.session_config().options().execution.time_zone;
-        let mut portions = portions(&self.about.trace, &asked.filter, self.about.cluster.workers(), asked.stored);
-        if portions.is_empty() {
+        let mut splits = splits(&self.about.trace, &asked.filter, self.about.cluster.workers(), asked.stored);
+        if splits.is_empty() {
             // Of no rows too there are groups: the total of a rollup.
-            portions.push(Portion::default());
+            splits.push(Split::default());
         }
-        let task = |portion| {
+        let task = |split| {
             let (plan, numbers, time_zone) = (plan.clone(), self.numbers.clone(), time_zone.clone());
-            Task::Rows { trace: trace.clone(), asked: Rows { plan, portion, numbers, time_zone } }.packed()
+            Task::Rows { trace: trace.clone(), asked: Rows { plan, split, numbers, time_zone } }.packed()
         };
-        portions.into_iter().map(task).collect::<Result<_, _>>().map_err(|why| troubled(Trouble(why)))
+        splits.into_iter().map(task).collect::<Result<_, _>>().map_err(|why| troubled(Trouble(why)))
     }
 }
 
@@ -299,7 +299,7 @@ impl ExecutionPlan for WorkersExec {
             progress: self.progress.clone(),
             schema: self.schema(),
             numbers: self.numbers.clone(),
-            portion: None,
+            split: None,
         };
         let rows = futures::stream::try_unfold(arriving, |mut arriving| async move {
             Ok::<_, DataFusionError>(arriving.next().await?.map(|batch| (batch, arriving)))
@@ -312,7 +312,7 @@ impl ExecutionPlan for WorkersExec {
 struct Run {
     about: Arc<About>,
     results: Turn<mpsc::Receiver<Held>>,
-    /// Said before the last result is taken, to all partitions alike: that all portions are done, or why not.
+    /// Said before the last result is taken, to all partitions alike: that all splits are done, or why not.
     ending: Arc<OnceLock<Result<(), String>>>,
     task: AbortHandle,
 }
@@ -347,7 +347,7 @@ impl Run {
         Arc::new(Run { about: about.clone(), results: Turn::new(results), ending, task: task.abort_handle() })
     }
 
-    /// The rows of one more portion.
+    /// The rows of one more split.
     async fn next(&self) -> Result<Option<Held>> {
         match self.results.lock().await.recv().await {
             Some(held) => Ok(Some(held)),
@@ -366,23 +366,23 @@ struct Arriving {
     progress: Arc<Progress>,
     schema: SchemaRef,
     numbers: Vec<(u32, Number)>,
-    /// The rows of a portion, and our numbers for theirs.
-    portion: Option<(RowsIn, Meanings)>,
+    /// The rows of a split, and our numbers for theirs.
+    split: Option<(RowsIn, Meanings)>,
 }
 
 impl Arriving {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             still_wanted(&self.progress)?;
-            if let Some((rows, meanings)) = &mut self.portion {
+            if let Some((rows, meanings)) = &mut self.split {
                 if let Some(batch) = rows.next() {
                     return meanings.applied(batch?, &self.numbers, &self.schema).map(Some);
                 }
-                self.portion = None;
+                self.split = None;
             }
             let Some(held) = self.run.next().await? else { return Ok(None) };
             let (rows, rest) = RowsIn::of(held)?;
-            self.portion = Some((rows, self.run.about.meanings(rest)?));
+            self.split = Some((rows, self.run.about.meanings(rest)?));
         }
     }
 }

@@ -21,7 +21,7 @@ use super::cancel::{Latest, still_wanted};
 use super::columns::{Converter, made_of};
 use super::leaf::{Asked, EventsExec};
 use super::parquet_scan;
-use super::split::Portion;
+use super::split::Split;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
@@ -55,7 +55,7 @@ impl EventsTable {
 pub struct Reading {
     pub trace: Arc<Trace>,
     /// Where not all units are read, those that are.
-    pub portion: Option<Arc<Portion>>,
+    pub split: Option<Arc<Split>>,
     pub threads: usize,
     /// The leaf has so many partitions or more, and be it that some are empty.
     pub partitions_min: usize,
@@ -89,7 +89,7 @@ impl Reading {
         limit: Option<usize>,
         options: &ConfigOptions,
     ) -> Result<Vec<Arc<dyn PartitionStream>>> {
-        let is_read = |source: u32| self.portion.as_ref().is_none_or(|portion| portion.has_source(source));
+        let is_read = |source: u32| self.split.as_ref().is_none_or(|split| split.has_source(source));
         let sources = (0u32..).zip(&self.trace.sources).filter(|(number, _)| is_read(*number));
         let files: Vec<PathBuf> = sources.filter_map(|(_, source)| source.table().map(PathBuf::from)).collect();
         let ask = parquet_scan::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
@@ -99,7 +99,7 @@ impl Reading {
     fn partition(&self, asked: &Arc<Asked>, number: usize) -> Arc<dyn PartitionStream> {
         Arc::new(Partition {
             trace: self.trace.clone(),
-            portion: self.portion.clone(),
+            split: self.split.clone(),
             asked: asked.clone(),
             schema: schema_of(&asked.columns),
             number,
@@ -149,7 +149,7 @@ impl TableProvider for EventsTable {
         let asked = Arc::new(Asked { columns, filter, stored, condition });
         let (trace, threads, progress) = (self.trace.clone(), self.threads, self.latest.get());
         let partitions_min = if self.is_shared_out { threads } else { 1 };
-        let reading = Reading { trace, portion: None, threads, partitions_min, progress };
+        let reading = Reading { trace, split: None, threads, partitions_min, progress };
         Ok(Arc::new(reading.leaf(asked, None, limit, state.config_options())?))
     }
 }
@@ -202,7 +202,7 @@ fn integer(value: &ScalarValue) -> Option<i64> {
 /// Every `of`-th unit, from `number` on: the same ones however often a plan is run.
 struct Partition {
     trace: Arc<Trace>,
-    portion: Option<Arc<Portion>>,
+    split: Option<Arc<Split>>,
     asked: Arc<Asked>,
     schema: SchemaRef,
     number: usize,
@@ -223,7 +223,7 @@ impl PartitionStream for Partition {
 
     fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
         let sieve = self.trace.sieve(&self.asked.filter);
-        let is_read = |unit: &Unit| self.portion.as_ref().is_none_or(|portion| portion.has(unit));
+        let is_read = |unit: &Unit| self.split.as_ref().is_none_or(|split| split.has(unit));
         let may_hold = self.trace.units.iter().filter(|unit| is_read(unit) && sieve.may_take(unit));
         let units: Vec<Unit> = may_hold.skip(self.number).step_by(self.of).copied().collect();
         let batches = Batches {

@@ -26,7 +26,7 @@ use parquet::schema::types::ColumnPath;
 use super::columns::Converter;
 use super::parquet_file::{Numbers, Part, plain_columns};
 use super::small_tables;
-use super::split::Portion;
+use super::split::Split;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
@@ -207,11 +207,11 @@ fn write_events(
     Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
 }
 
-/// Writes the events of a portion into files of these names, one a thread that comes to any; returns those that there are.
-pub fn write_portion(
+/// Writes the events of a split into files of these names, one a thread that comes to any; returns those that there are.
+pub fn write_split(
     trace: &Trace,
     filter: &Filter,
-    (portion, numbers): (&Portion, &Arc<Numbers>),
+    (split, numbers): (&Split, &Arc<Numbers>),
     (threads, memory): (usize, u64),
     progress: &Progress,
     name: impl Fn(usize) -> PathBuf + Sync,
@@ -222,7 +222,7 @@ pub fn write_portion(
         RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, Some(numbers.clone()))
     };
     let wanted = Wanted { args: true, depth: true, ..Wanted::default() };
-    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| portion.has(unit), part)?;
+    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| split.has(unit), part)?;
     parts.into_iter().filter_map(|rows| rows.finish().transpose()).collect()
 }
 

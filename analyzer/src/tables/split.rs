@@ -1,4 +1,4 @@
-//! A portion of a trace's units, by their files and their places in these.
+//! A split of a trace's units, by their files and their places in these.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ pub type Range = (u32, u32, u32);
 
 /// See the module. Its ranges are ascending.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Portion(Vec<Range>);
+pub struct Split(Vec<Range>);
 
-impl Portion {
+impl Split {
     /// Of units, each by source and index, in any order.
-    pub fn of(mut units: Vec<(u32, u32)>) -> Portion {
+    pub fn of(mut units: Vec<(u32, u32)>) -> Split {
         units.sort_unstable();
         let mut ranges: Vec<Range> = Vec::new();
         for (source, index) in units {
@@ -22,7 +22,7 @@ impl Portion {
                 _ => ranges.push((source, index, index + 1)),
             }
         }
-        Portion(ranges)
+        Split(ranges)
     }
 
     pub fn has(&self, unit: &Unit) -> bool {
@@ -50,12 +50,12 @@ mod tests {
 
     #[test]
     fn units_are_found_by_source_and_index() {
-        let portion = Portion::of(vec![(3, 1), (0, 5), (3, 0), (3, 2), (3, 7)]);
-        assert_eq!(portion.0, [(0, 5, 6), (3, 0, 3), (3, 7, 8)]);
-        assert_eq!(portion.sources(), [0, 3]);
-        let has = |source, index| portion.has(&Unit::new(source, index, 1, 1));
+        let split = Split::of(vec![(3, 1), (0, 5), (3, 0), (3, 2), (3, 7)]);
+        assert_eq!(split.0, [(0, 5, 6), (3, 0, 3), (3, 7, 8)]);
+        assert_eq!(split.sources(), [0, 3]);
+        let has = |source, index| split.has(&Unit::new(source, index, 1, 1));
         assert!(has(0, 5) && has(3, 0) && has(3, 2) && has(3, 7));
         assert!(!has(0, 4) && !has(0, 6) && !has(1, 5) && !has(3, 3) && !has(3, 8) && !has(4, 0));
-        assert!(portion.has_source(3) && !portion.has_source(1));
+        assert!(split.has_source(3) && !split.has_source(1));
     }
 }

@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 use super::json_scanner::{Fields, Json};
 use crate::catalog::{Catalog, FILE_NONE};
 use crate::load::bytes::file_bytes;
-use crate::load::lines::chunks::Pieces;
+use crate::load::lines::chunks::Chunks;
 use dlio_schemas::readable::readable;
 
 type Map<K, V> = std::collections::HashMap<K, V, RandomState>;
@@ -39,8 +39,8 @@ struct Explained {
     path: PathBuf,
     size: u64,
     /// Of a large file with one object a line.
-    pieces: Option<Pieces>,
-    /// The pieces that have been searched; one for the whole where it has none.
+    chunks: Option<Chunks>,
+    /// The chunks that have been searched; one for the whole where it has none.
     learned: Vec<Once>,
     meanings: Mutex<Meanings>,
 }
@@ -75,7 +75,7 @@ pub struct Line<'a> {
 /// The unit of DFTracer and Chrome's viewers, unless a file has another.
 pub const MICROSECOND: i64 = 1000;
 
-/// Text is searched in pieces of this size.
+/// Text is searched in chunks of this size.
 const WINDOW: usize = 1 << 20;
 
 /// By this a line of DFTracer's own is found.
@@ -85,31 +85,31 @@ impl Hashes {
     /// Of files and their sizes.
     pub fn new(files: impl Iterator<Item = (PathBuf, u64)>) -> Hashes {
         let explained = |(path, size): (PathBuf, u64)| {
-            let pieces = Pieces::of(&path, size);
-            let learned = (0..pieces.as_ref().map_or(1, Pieces::count)).map(|_| Once::new()).collect();
-            Explained { path, size, pieces, learned, meanings: Mutex::default() }
+            let chunks = Chunks::of(&path, size);
+            let learned = (0..chunks.as_ref().map_or(1, Chunks::count)).map(|_| Once::new()).collect();
+            Explained { path, size, chunks, learned, meanings: Mutex::default() }
         };
         Hashes { files: files.map(explained).collect(), found: Mutex::default(), next: Mutex::default() }
     }
 
-    pub fn pieces(&self, file: usize) -> Option<&Pieces> {
-        self.files[file].pieces.as_ref()
+    pub fn chunks(&self, file: usize) -> Option<&Chunks> {
+        self.files[file].chunks.as_ref()
     }
 
-    /// Loads a piece and learns from it, the first time it is asked for. Who asks for one that another thread is learning
+    /// Loads a chunk and learns from it, the first time it is asked for. Who asks for one that another thread is learning
     /// waits: that costs less than to unpack it twice.
-    pub fn learn_piece(
+    pub fn learn_chunk(
         &self,
         file: usize,
-        piece: usize,
+        chunk: usize,
         memory: &mut Vec<u8>,
         catalog: &Catalog,
     ) -> Option<(Range<usize>, Result<(), Damage>)> {
         let explained = &self.files[file];
-        let pieces = explained.pieces.as_ref()?;
+        let chunks = explained.chunks.as_ref()?;
         let mut loaded = None;
-        explained.learned[piece].call_once(|| {
-            let (lines, result) = pieces.load(&explained.path, piece, memory);
+        explained.learned[chunk].call_once(|| {
+            let (lines, result) = chunks.load(&explained.path, chunk, memory);
             self.learn(file, &memory[lines.clone()], catalog);
             loaded = Some((lines, result));
         });
@@ -129,10 +129,10 @@ impl Hashes {
     /// Searches all of a file. What is damaged in it is noted when it is read.
     fn learn_all(&self, file: usize, catalog: &Catalog) {
         let explained = &self.files[file];
-        if explained.pieces.is_some() {
+        if explained.chunks.is_some() {
             let mut memory = Vec::new();
-            for piece in 0..explained.learned.len() {
-                let _ = self.learn_piece(file, piece, &mut memory, catalog);
+            for chunk in 0..explained.learned.len() {
+                let _ = self.learn_chunk(file, chunk, &mut memory, catalog);
             }
             return;
         }

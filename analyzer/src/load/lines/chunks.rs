@@ -1,12 +1,12 @@
-//! Large texts of one object a line, cut into pieces that are read on their own, on any thread.
+//! Large texts of one object a line, cut into chunks that are read on their own, on any thread.
 //!
 //! ```text
-//! plain  |------ piece ------|------ piece ------|      of equal length
-//! gzip   |member|member|member|member|member|...|      as many members as make a piece; each is unpacked at once
+//! plain  |------ chunk ------|------ chunk ------|      of equal length
+//! gzip   |member|member|member|member|member|...|      as many members as make a chunk; each is unpacked at once
 //!              line
 //! ```
 //!
-//! A line belongs to the piece in which the line before it ends: a piece begins behind its first line feed and goes on to
+//! A line belongs to the chunk in which the line before it ends: a chunk begins behind its first line feed and goes on to
 //! the first one of the next. Members are found by the first bytes they share. Where a guess is wrong, a member does not
 //! unpack, is read as a stream as far as it goes, and is noted as damage; what follows it is not lost with it.
 
@@ -22,13 +22,13 @@ use crate::load::bytes::trace_file::StoredFile;
 /// Smaller files are read in one go.
 const SPLIT_FROM: u64 = 4 << 20;
 
-/// Bytes of a piece of a plain file.
+/// Bytes of a chunk of a plain file.
 const PLAIN: u64 = 16 << 20;
 
-/// Stored bytes of a piece of a packed file, at least.
+/// Stored bytes of a chunk of a packed file, at least.
 const STORED: u64 = 512 << 10;
 
-/// The most that a piece may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
+/// The most that a chunk may unpack to: DFTracer's members are of 16 MiB. A file with larger ones is read as a stream.
 const UNPACKED_MAX: usize = 64 << 20;
 
 /// Bytes of a member's head that all members of a file share: magic, method, flags, time, system.
@@ -43,20 +43,20 @@ const WINDOW: usize = 4 << 20;
 /// The beginning of a text, by which it is told whether it has one object a line.
 const SAMPLE: usize = 256 << 10;
 
-/// Pieces of one file.
-pub struct Pieces {
+/// Chunks of one file.
+pub struct Chunks {
     packed: bool,
     /// Members, or ranges of a plain file.
     places: Vec<Range<u64>>,
-    /// The places that make a piece.
-    pieces: Vec<Range<usize>>,
+    /// The places that make a chunk.
+    chunks: Vec<Range<usize>>,
     /// Bytes of text of each place, as far as it says.
     lengths: Vec<usize>,
 }
 
-impl Pieces {
-    /// The pieces of a file; `None` where it is small, or one line hangs on another.
-    pub fn of(path: &Path, size: u64) -> Option<Pieces> {
+impl Chunks {
+    /// The chunks of a file; `None` where it is small, or one line hangs on another.
+    pub fn of(path: &Path, size: u64) -> Option<Chunks> {
         let file = StoredFile::open(path).ok().filter(|_| size >= SPLIT_FROM)?;
         let mut head = vec![0; SAMPLE.min(size as usize)];
         file.read_exact_at(&mut head, 0).ok()?;
@@ -66,48 +66,48 @@ impl Pieces {
             false => ranges(size),
         };
         let sample = if packed { begin_of_member(&head, SAMPLE).0 } else { head };
-        let pieces =
+        let chunks =
             if packed { grouped(&places, &lengths) } else { (0..places.len()).map(|place| place..place + 1).collect() };
-        (pieces.len() > 1 && has_lines(&sample)).then_some(Pieces { packed, places, pieces, lengths })
+        (chunks.len() > 1 && has_lines(&sample)).then_some(Chunks { packed, places, chunks, lengths })
     }
 
     pub fn count(&self) -> usize {
-        self.pieces.len()
+        self.chunks.len()
     }
 
-    /// Stored bytes of a piece.
-    pub fn size(&self, piece: usize) -> u64 {
-        let places = &self.pieces[piece];
+    /// Stored bytes of a chunk.
+    pub fn size(&self, chunk: usize) -> u64 {
+        let places = &self.chunks[chunk];
         self.places[places.end - 1].end - self.places[places.start].start
     }
 
-    /// About how many bytes of text a piece has.
-    pub fn length(&self, piece: usize) -> u64 {
-        self.lengths[self.pieces[piece].clone()].iter().map(|length| *length as u64).sum()
+    /// About how many bytes of text a chunk has.
+    pub fn length(&self, chunk: usize) -> u64 {
+        self.lengths[self.chunks[chunk].clone()].iter().map(|length| *length as u64).sum()
     }
 
-    /// Loads the lines of a piece and says where in `memory` they lie, which may be given again for the next piece.
+    /// Loads the lines of a chunk and says where in `memory` they lie, which may be given again for the next chunk.
     /// Where it is damaged, those that are there, and what is wrong.
-    pub fn load(&self, path: &Path, piece: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
+    pub fn load(&self, path: &Path, chunk: usize, memory: &mut Vec<u8>) -> (Range<usize>, Result<(), Damage>) {
         let mut out = Room { memory, used: 0 };
         let (from, result) = match StoredFile::open(path) {
-            Ok(file) => self.lines(&file, piece, &mut out),
+            Ok(file) => self.lines(&file, chunk, &mut out),
             Err(_) => (0, Err(Damage::Broken("the file cannot be opened any more"))),
         };
         (from..out.used, result)
     }
 
-    /// Loads a piece and says where its first line begins.
-    fn lines(&self, file: &StoredFile, piece: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
+    /// Loads a chunk and says where its first line begins.
+    fn lines(&self, file: &StoredFile, chunk: usize, out: &mut Room) -> (usize, Result<(), Damage>) {
         let mut result = Ok(());
-        for place in self.pieces[piece].clone() {
+        for place in self.chunks[chunk].clone() {
             result = result.and(self.append(file, place, out));
         }
-        let first = memchr::memchr(b'\n', out.text()).filter(|_| piece > 0);
-        if piece > 0 && first.is_none() {
+        let first = memchr::memchr(b'\n', out.text()).filter(|_| chunk > 0);
+        if chunk > 0 && first.is_none() {
             return (out.used, result);
         }
-        for place in self.pieces[piece].end..self.places.len() {
+        for place in self.chunks[chunk].end..self.places.len() {
             match self.append_first_line(file, place, out) {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -239,19 +239,19 @@ fn members(file: &StoredFile, size: u64, head: &[u8]) -> Option<(Vec<Range<u64>>
     fits.then_some((members, lengths))
 }
 
-/// Neighbouring places that are a piece together.
+/// Neighbouring places that are a chunk together.
 fn grouped(places: &[Range<u64>], lengths: &[usize]) -> Vec<Range<usize>> {
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     let (mut from, mut unpacked) = (0, 0);
     for (i, place) in places.iter().enumerate() {
         unpacked += lengths[i];
         let next = lengths.get(i + 1).map_or(usize::MAX, |next| unpacked.saturating_add(*next));
         if place.end - places[from].start >= STORED || next > UNPACKED_MAX {
-            pieces.push(from..i + 1);
+            chunks.push(from..i + 1);
             (from, unpacked) = (i + 1, 0);
         }
     }
-    pieces
+    chunks
 }
 
 /// True if each line is an object, and none is the begin or end of what another line ends or begins. Lines of the object form
