@@ -13,13 +13,6 @@ with timed as (
 select class, low as "from",
   case low when 0 then 1 when 1 then 4096 when 4096 then 65536 when 65536 then 1048576 when 1048576 then 16777216 end as "to",
   count(*) as count, sum(dur) as time_ns,
-  min(dur) as "duration_ns.min",
-  percentile_cont(0.25) within group (order by dur) as "duration_ns.p25",
-  avg(dur) as "duration_ns.mean",
-  percentile_cont(0.5) within group (order by dur) as "duration_ns.median",
-  percentile_cont(0.75) within group (order by dur) as "duration_ns.p75",
-  percentile_cont(0.95) within group (order by dur) as "duration_ns.p95",
-  percentile_cont(0.99) within group (order by dur) as "duration_ns.p99",
-  max(dur) as "duration_ns.max"
+  quantiles(dur) as duration_ns
 from timed group by class, low
 order by case class when 'read' then 0 when 'write' then 1 when 'metadata' then 2 else 3 end, low;

@@ -2,22 +2,8 @@
 -- percentile_cont knows the place of a quantile between two values to a millionth of their distance.
 select name, cat, class,
   count(*) as count, count(*) filter (where ret < 0) as failed, sum(dur) as time_ns,
-  min(dur) as "duration_ns.min",
-  percentile_cont(0.25) within group (order by dur) as "duration_ns.p25",
-  avg(dur) as "duration_ns.mean",
-  percentile_cont(0.5) within group (order by dur) as "duration_ns.median",
-  percentile_cont(0.75) within group (order by dur) as "duration_ns.p75",
-  percentile_cont(0.95) within group (order by dur) as "duration_ns.p95",
-  percentile_cont(0.99) within group (order by dur) as "duration_ns.p99",
-  max(dur) as "duration_ns.max",
+  quantiles(dur) as duration_ns,
   sum(bytes) as bytes,
-  min(bytes) as "size.min",
-  percentile_cont(0.25) within group (order by bytes) as "size.p25",
-  avg(bytes) as "size.mean",
-  percentile_cont(0.5) within group (order by bytes) as "size.median",
-  percentile_cont(0.75) within group (order by bytes) as "size.p75",
-  percentile_cont(0.95) within group (order by bytes) as "size.p95",
-  percentile_cont(0.99) within group (order by bytes) as "size.p99",
-  max(bytes) as "size.max"
+  quantiles(bytes) as size
 from events where layer <> 'app' and (class = 'wait' or file like '<%')
 group by name, cat, class order by time_ns desc, name;

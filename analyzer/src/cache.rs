@@ -21,14 +21,15 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::draft::Draft;
-use crate::kept::{self, PART_MAX, packed, relative, trusted, unpacked, unpacked_below};
-use crate::load::facts::Facts;
-use crate::load::index::Index;
+use crate::atomic_file::Draft;
+use crate::load::Trace;
+use crate::load::bytes::bucket;
+use crate::load::bytes::file_identity::Facts;
+use crate::load::bytes::trace_file;
 use crate::load::inputs::CACHE_NAME;
-use crate::load::stored;
-use crate::load::{Trace, bucket};
+use crate::load::native::index::Index;
 use crate::owner;
+use crate::sidecar::{self, PART_MAX, packed, relative, trusted, unpacked, unpacked_below};
 use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::unit::{Categories, Seen};
@@ -38,7 +39,7 @@ const MAGIC: &[u8; 8] = b"DLIOKEPT";
 /// Raise this when the parts change, or when a figure of the summary changes its meaning.
 const VERSION: u32 = 11;
 
-/// Behind the name of the cache: the index of blocks, see [`crate::load::index`].
+/// Behind the name of the cache: the index of blocks, see [`crate::load::native::index`].
 const BLOCKS: &str = "-blocks";
 
 /// The marks that tell a file from another and from itself after a change.
@@ -97,7 +98,7 @@ impl Cache {
         };
         let mut settled = true;
         let identity = |(path, _): &(PathBuf, bool)| {
-            let facts = stored::facts(path).ok()?;
+            let facts = trace_file::facts(path).ok()?;
             settled &= facts.is_settled(now);
             let Facts { size, modified, changed, inode, device } = facts;
             Some(Identity { path: relative(path, &root), size, modified, changed, inode, device })
@@ -272,7 +273,7 @@ fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> 
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_own = own_folder().is_some_and(|own| own == folder);
     if is_own {
-        kept::make_own(folder)?;
+        sidecar::make_own(folder)?;
     }
     if !owner::keeps_files(folder) {
         return Err(std::io::ErrorKind::PermissionDenied.into());
@@ -281,7 +282,7 @@ fn keep(place: &Path, write: impl FnOnce(&mut Draft) -> std::io::Result<()>) -> 
     write(&mut draft)?;
     draft.commit()?;
     if is_own {
-        kept::prune(folder);
+        sidecar::prune(folder);
     }
     Ok(())
 }

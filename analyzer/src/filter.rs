@@ -58,6 +58,16 @@ impl Filter {
         (pids.is_empty() || pids.contains(&pid)) && (ranks.is_empty() || rank.is_some_and(|rank| ranks.contains(&rank)))
     }
 
+    /// Returns `true` if a category is one of those asked for.
+    pub fn takes_category(&self, cat: &str) -> bool {
+        self.cats.is_empty() || self.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat))
+    }
+
+    /// Returns `true` if a path is one of those asked for.
+    pub fn takes_path(&self, path: &str) -> bool {
+        self.files.is_empty() || self.files.iter().any(|pattern| pattern.matches(path))
+    }
+
     pub fn is_empty(&self) -> bool {
         let lists = self.pids.is_empty() && self.ranks.is_empty() && self.files.is_empty() && self.cats.is_empty();
         lists && self.from.is_none() && self.to.is_none() && self.min_dur_ns <= 0
@@ -103,7 +113,7 @@ impl<'a> Sieve<'a> {
     /// Looks up the categories that the units of a trace are known by.
     pub fn of_categories(mut self, known: &Categories) -> Sieve<'a> {
         if !self.filter.cats.is_empty() && !known.names().is_empty() {
-            self.categories = known.mask(|cat| self.takes_category(cat));
+            self.categories = known.mask(|cat| self.filter.takes_category(cat));
         }
         self
     }
@@ -120,10 +130,6 @@ impl<'a> Sieve<'a> {
         let other_categories = unit.categories & self.categories == 0;
         !(ended_before || begins_after || other_process || other_categories)
             && unit.proc.is_none_or(|proc| self.takes_proc(proc))
-    }
-
-    fn takes_category(&self, cat: &str) -> bool {
-        self.filter.cats.iter().any(|wanted| wanted.eq_ignore_ascii_case(cat))
     }
 
     /// Processes of foreign formats turn up while they are read, so a number may be new.
@@ -180,13 +186,12 @@ impl<'a> Sieve<'a> {
     }
 
     fn files_from(&self, from: usize) -> Vec<bool> {
-        let takes = |path: &str| self.filter.files.iter().any(|pattern| pattern.matches(path));
         let files = (from..).zip(self.catalog.files_from(from));
-        files.map(|(file, path)| file != FILE_NONE as usize && takes(&path)).collect()
+        files.map(|(file, path)| file != FILE_NONE as usize && self.filter.takes_path(&path)).collect()
     }
 
     fn kinds_from(&self, from: usize) -> Vec<bool> {
-        self.catalog.kinds_from(from).iter().map(|kind| self.takes_category(&kind.cat)).collect()
+        self.catalog.kinds_from(from).iter().map(|kind| self.filter.takes_category(&kind.cat)).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::batch::{Batch, Wanted};
 use crate::filter::Sieve;
 use crate::load::Trace;
-use crate::load::source::Reader;
+use crate::load::sources::source::Reader;
 use crate::unit::Unit;
 
 /// Events in a part: enough that handing one out costs nothing, few enough that a strip of time stays narrow.

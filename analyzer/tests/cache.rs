@@ -14,11 +14,12 @@ use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::report::Summary;
 use generator::{Plan, file_of, generate};
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
 /// A trace whose files have not changed for a while.
-fn made(name: &str) -> Folder {
-    let folder = Folder::new(name);
+fn made(name: &str) -> TempDir {
+    let folder = temp_dir(name);
     generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
     age(folder.path());
     folder
@@ -102,7 +103,7 @@ fn a_file_that_changed_came_or_went_is_noticed() {
 
 #[test]
 fn a_trace_that_changed_a_moment_ago_is_not_kept() {
-    let folder = Folder::new("cache-fresh");
+    let folder = temp_dir("cache-fresh");
     generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
     assert!(!count(folder.path()).1);
     assert!(remembered(folder.path()).is_none());
@@ -149,7 +150,7 @@ fn block(folder: &Path) -> PathBuf {
 
 #[test]
 fn where_the_folder_cannot_be_written_the_users_cache_is() {
-    let home = Folder::new("cache-home");
+    let home = temp_dir("cache-home");
     let folder = made("cache-read-only");
     block(folder.path());
     // Variables belong to a whole process: the test runs itself once more in one of its own.
@@ -230,8 +231,8 @@ fn categories_choose_blocks() {
 }
 
 /// A trace of files with blocks enough to be in an index.
-fn made_long(name: &str) -> Folder {
-    let folder = Folder::new(name);
+fn made_long(name: &str) -> TempDir {
+    let folder = temp_dir(name);
     let plan = Plan { events: 500_000, files: 500, moments: true, copies: true, ..Plan::default() };
     generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     age(folder.path());
@@ -311,7 +312,7 @@ fn a_file_that_came_costs_the_index_of_itself_alone() {
     let folder = made_long("cache-index-came");
     open_by_index(folder.path());
     let plan = Plan { events: 200_000, processes: 1, seed: 2, ..Plan::default() };
-    let beside = Folder::new("cache-index-beside");
+    let beside = temp_dir("cache-index-beside");
     generate(beside.path(), &plan, &|_, _, _| ()).unwrap();
     std::fs::copy(file_of(beside.path(), 0), folder.path().join("later.dlt")).unwrap();
     age(folder.path());

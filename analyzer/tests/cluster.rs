@@ -15,10 +15,11 @@ use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::runs::scenarios;
 use generator::{Plan, generate, generate_counted};
-use support::Folder;
 use support::exported::exported;
 use support::program::{analyze, printed, text};
+use support::temp_dir;
 use support::workers::{Worker, listed, without_any, without_one, workers};
+use tempfile::TempDir;
 
 /// The report of a trace as JSON, by whoever counts it.
 fn report(trace: &Path, more: &[&str]) -> String {
@@ -36,7 +37,7 @@ fn assert_same(trace: &Path, by: &[Worker], more: &[&str]) {
 
 #[test]
 fn native_traces_are_counted_alike_by_any_number_of_workers() {
-    let folder = Folder::new("cluster-native");
+    let folder = temp_dir("cluster-native");
     let by = workers(8, folder.path());
     let plans = [
         ("many", Plan { processes: 20, events: 200_000, moments: true, copies: true, ..Plan::default() }),
@@ -60,7 +61,7 @@ fn native_traces_are_counted_alike_by_any_number_of_workers() {
 
 #[test]
 fn relatives_are_measured_against_each_other_wherever_they_are_read() {
-    let folder = Folder::new("cluster-families");
+    let folder = temp_dir("cluster-families");
     let by = workers(8, folder.path());
     for (name, scripts, _) in scenarios() {
         let trace = folder.path().join(name);
@@ -74,7 +75,7 @@ fn relatives_are_measured_against_each_other_wherever_they_are_read() {
 
 #[test]
 fn traces_of_other_forms_are_counted_alike() {
-    let folder = Folder::new("cluster-forms");
+    let folder = temp_dir("cluster-forms");
     let by = workers(8, folder.path());
     let native = folder.path().join("native");
     generate(&native, &Plan { processes: 5, events: 60_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
@@ -110,7 +111,7 @@ fn samples_of_other_tools_are_counted_alike() {
 
 #[test]
 fn workers_started_for_one_question_give_the_same_page_and_text() {
-    let folder = Folder::new("cluster-local");
+    let folder = temp_dir("cluster-local");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let trace = trace.to_str().unwrap();
@@ -125,7 +126,7 @@ fn workers_started_for_one_question_give_the_same_page_and_text() {
 }
 
 /// A trace that takes a worker a while.
-fn long(folder: &Folder) -> PathBuf {
+fn long(folder: &TempDir) -> PathBuf {
     let trace = folder.path().join("long");
     let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
     generate(&trace, &plan, &|_, _, _| ()).unwrap();
@@ -134,7 +135,7 @@ fn long(folder: &Folder) -> PathBuf {
 
 #[test]
 fn a_worker_that_goes_away_costs_no_event() {
-    let folder = Folder::new("cluster-lost");
+    let folder = temp_dir("cluster-lost");
     let trace = long(&folder);
     let alone = report(&trace, &[]);
     for signal in ["KILL", "STOP"] {
@@ -146,14 +147,14 @@ fn a_worker_that_goes_away_costs_no_event() {
 
 #[test]
 fn without_workers_there_is_no_figure() {
-    let folder = Folder::new("cluster-nobody");
+    let folder = temp_dir("cluster-nobody");
     let trace = long(&folder);
     without_any(&workers(2, folder.path()), &[trace.to_str().unwrap(), "--no-cache"]);
 }
 
 #[test]
 fn who_asked_goes_away_and_the_worker_stops_reading() {
-    let folder = Folder::new("cluster-given-up");
+    let folder = temp_dir("cluster-given-up");
     let trace = long(&folder);
     let worker = Worker::below(folder.path());
     let mut asking = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
@@ -173,7 +174,7 @@ fn who_asked_goes_away_and_the_worker_stops_reading() {
 
 #[test]
 fn exact_quantiles_of_many_events_are_those_of_one_process() {
-    let folder = Folder::new("cluster-exact");
+    let folder = temp_dir("cluster-exact");
     let trace = long(&folder);
     let by = workers(3, folder.path());
     let exact = report(&trace, &["--exact"]);
@@ -195,7 +196,7 @@ fn refusal(arguments: &[&str]) -> String {
 
 #[test]
 fn workers_that_cannot_answer_say_why_in_a_sentence() {
-    let (folder, elsewhere) = (Folder::new("cluster-refused"), Folder::new("cluster-elsewhere"));
+    let (folder, elsewhere) = (temp_dir("cluster-refused"), temp_dir("cluster-elsewhere"));
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     let trace = trace.to_str().unwrap();
@@ -233,7 +234,7 @@ fn workers_that_cannot_answer_say_why_in_a_sentence() {
 #[test]
 fn a_token_is_asked_for_where_one_was_given() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new("cluster-token");
+    let folder = temp_dir("cluster-token");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
@@ -261,10 +262,10 @@ exec 3<&0
 #[test]
 fn an_allocation_of_slurm_is_its_workers() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new("cluster-slurm");
+    let folder = temp_dir("cluster-slurm");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, ..Plan::default() }, &|_, _, _| ()).unwrap();
-    let bin = Folder::new("cluster-slurm-bin");
+    let bin = temp_dir("cluster-slurm-bin");
     let srun = bin.path().join("srun");
     std::fs::write(&srun, SRUN).unwrap();
     std::fs::set_permissions(&srun, PermissionsExt::from_mode(0o755)).unwrap();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
-use dlio_analyzer::summary::report::SECTIONS;
+use dlio_analyzer::summary::report::{About, SECTIONS};
 use dlio_analyzer::tables::export;
 use dlio_analyzer::unit::Unit;
 use dlio_analyzer::viewer::forms::Form;
@@ -20,27 +20,28 @@ use dlio_schemas::perfetto::pack::Compression;
 use generator::{Plan, generate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::Folder;
 use support::exported::exported;
 use support::program::{analyze, begun, printed, text};
+use support::temp_dir;
 use support::workers::{Worker, listed, without_any, without_one, workers};
+use tempfile::TempDir;
 
 /// The answers to queries, as JSON.
-fn asked(trace: &Path, queries: &[&str], more: &[&str]) -> String {
-    let words = queries.iter().flat_map(|sql| ["--sql", sql]).collect::<Vec<_>>();
+fn asked(trace: &Path, queries: &[impl AsRef<str>], more: &[&str]) -> String {
+    let words = queries.iter().flat_map(|sql| ["--sql", sql.as_ref()]).collect::<Vec<_>>();
     printed(&[&[trace.to_str().unwrap(), "--format", "json", "--no-cache"], &words[..], more].concat())
 }
 
 /// Numbers of workers.
 const ALL: [usize; 4] = [1, 2, 3, 8];
 
-fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[&str], more: &[&str]) {
+fn assert_same(trace: &Path, (by, numbers): (&[Worker], &[usize]), queries: &[impl AsRef<str>], more: &[&str]) {
     let alone = asked(trace, queries, more);
     for &number in numbers {
         let together = asked(trace, queries, &[&["--workers", &listed(&by[..number])], more].concat());
         let all = queries.iter().zip(alone.lines()).zip(together.lines());
         for ((sql, alone), together) in all {
-            assert!(alone == together, "{}, {number} workers, {sql}:\n{alone}\n{together}", trace.display());
+            assert!(alone == together, "{}, {number} workers, {}:\n{alone}\n{together}", trace.display(), sql.as_ref());
         }
         assert_eq!(alone.lines().count(), together.lines().count());
     }
@@ -76,13 +77,13 @@ const QUERIES: [&str; 24] = [
     "select count(*) n from events where pid < 0",
 ];
 
-fn all_queries() -> Vec<&'static str> {
-    SECTIONS.iter().filter_map(|section| section.sql).chain(QUERIES).collect()
+fn all_queries() -> Vec<String> {
+    SECTIONS.iter().filter_map(About::query).chain(QUERIES.map(str::to_string)).collect()
 }
 
 #[test]
 fn native_traces_give_workers_the_same_rows() {
-    let folder = Folder::new("cluster-sql-native");
+    let folder = temp_dir("cluster-sql-native");
     let by = workers(8, folder.path());
     let trace = folder.path().join("trace");
     let plan = Plan { processes: 12, events: 110_000, moments: true, copies: true, killed: true, ..Plan::default() };
@@ -126,7 +127,7 @@ fn assert_some_pass(trace: &Path, by: &[Worker]) {
 
 #[test]
 fn traces_of_other_forms_give_workers_the_same_rows() {
-    let folder = Folder::new("cluster-sql-forms");
+    let folder = temp_dir("cluster-sql-forms");
     let by = workers(8, folder.path());
     let native = folder.path().join("native");
     generate(&native, &Plan { processes: 5, events: 12_000, copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
@@ -184,7 +185,7 @@ fn sorted(rows: &str) -> Vec<&str> {
 
 #[test]
 fn all_rows_of_a_trace_come_once_in_every_format() {
-    let folder = Folder::new("cluster-sql-all");
+    let folder = temp_dir("cluster-sql-all");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, events: 100_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     // Files and what refers to them have other numbers each time.
@@ -202,7 +203,7 @@ fn all_rows_of_a_trace_come_once_in_every_format() {
 }
 
 /// A trace that takes a worker a while.
-fn long(folder: &Folder) -> PathBuf {
+fn long(folder: &TempDir) -> PathBuf {
     let trace = folder.path().join("long");
     let plan = Plan { processes: 16, events: 4_000_000, files: 500, ..Plan::default() };
     generate(&trace, &plan, &|_, _, _| ()).unwrap();
@@ -218,7 +219,7 @@ fn question<'a>(trace: &'a Path, sql: &'a str) -> [&'a str; 6] {
 
 #[test]
 fn a_worker_that_goes_away_costs_no_row() {
-    let folder = Folder::new("cluster-sql-lost");
+    let folder = temp_dir("cluster-sql-lost");
     let trace = long(&folder);
     // Rows that are sent while the worker goes away, and groups.
     let every =
@@ -234,14 +235,14 @@ fn a_worker_that_goes_away_costs_no_row() {
 
 #[test]
 fn without_workers_there_are_no_rows() {
-    let folder = Folder::new("cluster-sql-nobody");
+    let folder = temp_dir("cluster-sql-nobody");
     let trace = long(&folder);
     without_any(&workers(2, folder.path()), &question(&trace, SLOW));
 }
 
 #[test]
 fn a_limit_ends_the_reading() {
-    let folder = Folder::new("cluster-sql-limit");
+    let folder = temp_dir("cluster-sql-limit");
     let trace = long(&folder);
     let by = workers(2, folder.path());
     let rows = asked(&trace, &["select ts, name from events limit 5"], &["--workers", &listed(&by)]);
@@ -260,7 +261,7 @@ fn failure(arguments: &[&str]) -> String {
 
 #[test]
 fn what_is_wrong_with_a_query_is_said_as_without_workers() {
-    let folder = Folder::new("cluster-sql-wrong");
+    let folder = temp_dir("cluster-sql-wrong");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     for sql in [
@@ -280,7 +281,7 @@ fn what_is_wrong_with_a_query_is_said_as_without_workers() {
 
 #[test]
 fn a_plan_says_what_workers_do() {
-    let folder = Folder::new("cluster-sql-plan");
+    let folder = temp_dir("cluster-sql-plan");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan::default(), &|_, _, _| ()).unwrap();
     let plan = |sql: &str| asked(&trace, &[&format!("explain {sql}")], &["--workers", "local:3"]);
@@ -300,7 +301,7 @@ fn a_plan_says_what_workers_do() {
 
 #[test]
 fn the_shell_asks_workers_and_views_and_tables_are_its_own() {
-    let folder = Folder::new("cluster-sql-shell");
+    let folder = temp_dir("cluster-sql-shell");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 3, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let typed = "create view slow as select * from events where dur > 500;\n\
@@ -331,7 +332,7 @@ fn children(of: u32) -> Vec<u32> {
 
 #[test]
 fn an_interrupted_question_leaves_no_workers() {
-    let folder = Folder::new("cluster-sql-interrupted");
+    let folder = temp_dir("cluster-sql-interrupted");
     let trace = long(&folder);
     let mut asking = begun(&[&question(&trace, SLOW)[..], &["--workers", "local:2"]].concat());
     let asker = Pid::from_raw(asking.id() as i32);
@@ -369,7 +370,7 @@ fn an_interrupted_question_leaves_no_workers() {
 
 #[test]
 fn groups_take_few_bytes_on_the_wire() {
-    let folder = Folder::new("cluster-sql-bytes");
+    let folder = temp_dir("cluster-sql-bytes");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 4, events: 500_000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"))
@@ -440,7 +441,7 @@ fn tables(folder: &Path) -> Vec<String> {
 
 #[test]
 fn workers_write_the_same_parquet() {
-    let folder = Folder::new("cluster-parquet");
+    let folder = temp_dir("cluster-parquet");
     let trace = folder.path().join("trace");
     let plan = Plan { processes: 6, events: 300_000, copies: true, ..Plan::default() };
     generate(&trace, &plan, &|_, _, _| ()).unwrap();
@@ -470,7 +471,7 @@ fn workers_write_the_same_parquet() {
 
 #[test]
 fn parquet_is_whole_or_not_there_whoever_goes_away() {
-    let folder = Folder::new("cluster-parquet-lost");
+    let folder = temp_dir("cluster-parquet-lost");
     let trace = long(&folder);
     let writer = |to: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));

@@ -7,8 +7,9 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, Command, Stdio};
 
 use generator::{Plan, generate};
-use support::Folder;
 use support::program::{analyze, printed, text};
+use support::temp_dir;
+use tempfile::TempDir;
 
 /// The message of a command that is refused.
 fn refused(arguments: &[&str]) -> String {
@@ -17,8 +18,8 @@ fn refused(arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
-fn made(name: &str) -> (Folder, String) {
-    let folder = Folder::new(name);
+fn made(name: &str) -> (TempDir, String) {
+    let folder = temp_dir(name);
     generate(folder.path(), &Plan { events: 1000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let path = folder.path().display().to_string();
     (folder, path)
@@ -51,7 +52,7 @@ fn sections_that_are_asked_for_are_all_that_any_form_holds() {
         serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&printed).unwrap().keys().cloned().collect()
     };
     assert_eq!(keys(&["--section", "time,files"]), ["schema", "version", "time", "files"]);
-    let elsewhere = Folder::new("sections-report");
+    let elsewhere = temp_dir("sections-report");
     let report = elsewhere.path().join("report.json").display().to_string();
     printed(&[&trace, "--format", "json", "-o", &report]);
     assert!(refused(&[&report]).contains("it is a report of dlio-analyze"), "{}", refused(&[&report]));
@@ -65,7 +66,7 @@ fn sections_that_are_asked_for_are_all_that_any_form_holds() {
 #[test]
 fn a_page_says_what_the_summary_says_and_replaces_nothing_unasked() {
     let (_folder, trace) = made("page");
-    let elsewhere = Folder::new("page-elsewhere");
+    let elsewhere = temp_dir("page-elsewhere");
     let path = elsewhere.path().join("report.html");
     let page = path.display().to_string();
     assert_eq!(printed(&[&trace, "--html", &page]), "", "a page is all that was asked for");
@@ -90,7 +91,7 @@ fn a_page_says_what_the_summary_says_and_replaces_nothing_unasked() {
 #[test]
 fn queries_read_the_trace_and_nothing_else() {
     let (_folder, trace) = made("read-only");
-    let elsewhere = Folder::new("read-only-elsewhere");
+    let elsewhere = temp_dir("read-only-elsewhere");
     let csv = elsewhere.path().join("own.csv");
     std::fs::write(&csv, "a\n1\n").unwrap();
     let copy = format!("copy (select 7 as b) to '{}/copy.csv' stored as csv", elsewhere.path().display());
@@ -130,7 +131,7 @@ fn peak(process: &Child) -> u64 {
 fn a_query_over_very_many_names_stays_within_its_memory() {
     const NAMES: u64 = 400_000;
     const MEMORY_KIB: u64 = 128 << 10;
-    let folder = Folder::new("many-names");
+    let folder = temp_dir("many-names");
     let path = folder.path().join("names.json");
     let mut file = BufWriter::new(std::fs::File::create(&path).unwrap());
     for i in 0..NAMES {
@@ -199,14 +200,14 @@ fn without_a_trace_the_one_in_this_folder_is_meant() {
     };
     let none = run(folder.path());
     assert!(!none.status.success() && text(&none.stderr).contains("dlio-trace: no such file or folder"));
-    let above = Folder::new("default-above");
+    let above = temp_dir("default-above");
     generate(&above.path().join("dlio-trace"), &Plan { events: 1000, ..Plan::default() }, &|_, _, _| ()).unwrap();
     assert!(text(&run(above.path()).stdout).contains("\"dlio-summary\""));
 }
 
 #[test]
 fn the_first_screen_fits_and_long_tables_come_on_request() {
-    let folder = Folder::new("screen");
+    let folder = temp_dir("screen");
     let plan = Plan { processes: 40, events: 200_000, files: 3000, ..Plan::default() };
     generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     let trace = folder.path().display().to_string();
@@ -232,7 +233,7 @@ fn the_first_screen_fits_and_long_tables_come_on_request() {
 
 #[test]
 fn runs_of_one_folder_are_told_apart() {
-    let folder = Folder::new("runs");
+    let folder = temp_dir("runs");
     let (early, late) = (Plan { events: 1000, ..Plan::default() }, Plan { events: 5000, seed: 2, ..Plan::default() });
     generate(folder.path(), &early, &|_, _, _| ()).unwrap();
     generate(&folder.path().join("later"), &Plan { after_ns: 3_600_000_000_000, ..late }, &|_, _, _| ()).unwrap();
@@ -350,7 +351,7 @@ fn filters_that_nothing_passes_are_told_what_there_is() {
 
 #[test]
 fn top_lists_as_many_files_as_it_says() {
-    let folder = Folder::new("top");
+    let folder = temp_dir("top");
     generate(folder.path(), &Plan { events: 20_000, files: 500, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let trace = folder.path().display().to_string();
     for number in [3, 120] {
@@ -364,7 +365,7 @@ fn top_lists_as_many_files_as_it_says() {
 #[test]
 fn a_pipe_is_refused_for_what_it_is_and_a_file_on_standard_input_is_read() {
     let (_folder, trace) = made("stdin");
-    let tables = Folder::new("stdin-fifo");
+    let tables = temp_dir("stdin-fifo");
     let fifo = tables.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let reason = "no file but a pipe or device, and a trace is read more than once; write it to a file first";
@@ -453,7 +454,7 @@ fn sections_are_found_by_what_stands_above_them_too() {
 #[test]
 fn damaged_parquet_is_one_sentence_that_says_what_to_do() {
     let (_folder, trace) = made("parquet");
-    let tables = Folder::new("parquet-damaged");
+    let tables = temp_dir("parquet-damaged");
     let (whole, hurt) = (tables.path().join("whole"), tables.path().join("hurt"));
     printed(&[&trace, "--parquet", &whole.display().to_string()]);
     let part = "events/part-000.parquet";

@@ -7,14 +7,15 @@ use std::path::Path;
 
 use generator::{Plan, generate};
 use serde_json::{Value, json};
-use support::Folder;
 use support::program::{analyze, printed, text};
+use support::temp_dir;
+use tempfile::TempDir;
 
 fn values(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&[&["--format", "json"], arguments].concat())).unwrap()
 }
 
-fn trace(folder: &Folder, name: &str, plan: &Plan) -> String {
+fn trace(folder: &TempDir, name: &str, plan: &Plan) -> String {
     let path = folder.path().join(name);
     std::fs::create_dir(&path).unwrap();
     generate(&path, plan, &|_, _, _| ()).unwrap();
@@ -22,7 +23,7 @@ fn trace(folder: &Folder, name: &str, plan: &Plan) -> String {
 }
 
 /// A report with some figures, as a file.
-fn report(folder: &Folder, name: &str, wall_ns: i64, more: Value) -> String {
+fn report(folder: &TempDir, name: &str, wall_ns: i64, more: Value) -> String {
     let mut report = json!({
         "schema": "dlio-summary", "version": 2,
         "allocation": { "processes": 1, "events": 10, "lost": 0 },
@@ -40,7 +41,7 @@ fn report(folder: &Folder, name: &str, wall_ns: i64, more: Value) -> String {
 
 #[test]
 fn reports_of_some_sections_alone_are_said_to_be() {
-    let folder = Folder::new("sections-alone");
+    let folder = temp_dir("sections-alone");
     let a = trace(&folder, "a", &Plan { events: 1000, ..Plan::default() });
     let part = folder.path().join("part.json").display().to_string();
     printed(&[&a, "--section", "functions,time", "--format", "json", "-o", &part]);
@@ -57,7 +58,7 @@ fn metric<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn the_figures_of_both_sides_are_those_of_their_reports() {
-    let folder = Folder::new("compared");
+    let folder = temp_dir("compared");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
     let (before, after) = (values(&[&a]), values(&[&b]));
@@ -86,7 +87,7 @@ fn the_figures_of_both_sides_are_those_of_their_reports() {
 
 #[test]
 fn the_side_that_is_typed_first_was_before() {
-    let folder = Folder::new("order");
+    let folder = temp_dir("order");
     let (a, b) = (report(&folder, "a.json", 100, json!({})), report(&folder, "b.json", 200, json!({})));
     for typed in [vec![&a[..], "--compare", &b], vec!["--compare", &a, "--", &b]] {
         let compared = values(&typed);
@@ -96,7 +97,7 @@ fn the_side_that_is_typed_first_was_before() {
 
 #[test]
 fn a_run_beside_itself_changed_nothing() {
-    let folder = Folder::new("itself");
+    let folder = temp_dir("itself");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let message = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
     assert!(message.starts_with("Both runs took "), "{message}");
@@ -109,7 +110,7 @@ fn a_run_beside_itself_changed_nothing() {
 
 #[test]
 fn runs_of_one_length_may_wait_more_than_before() {
-    let folder = Folder::new("shifted");
+    let folder = temp_dir("shifted");
     let made = |name: &str, wait| report(&folder, name, 10_000_000_000, steps(100_000_000, wait, 100));
     let (waits, computes) = (made("waits.json", 80_000_000), made("computes.json", 1_000_000));
     let message = printed(&[&waits, "--compare", &computes]).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -122,7 +123,7 @@ fn runs_of_one_length_may_wait_more_than_before() {
 
 #[test]
 fn of_several_runs_the_medians_answer() {
-    let folder = Folder::new("medians");
+    let folder = temp_dir("medians");
     let made = |name: &str, ms: i64| report(&folder, name, ms * 1_000_000, json!({}));
     let (a, b) = (["a1", "a2"].map(|name| made(name, 100)), [made("b1", 50), made("b2", 250)]);
     let said = |before: &[String], after: &[String]| {
@@ -141,7 +142,7 @@ fn of_several_runs_the_medians_answer() {
 
 #[test]
 fn limits_are_answered_with_exit_statuses() {
-    let folder = Folder::new("limits");
+    let folder = temp_dir("limits");
     let trainer = |waited: i64| json!({ "training": [{ "trained_ns": 1000, "waited_ns": waited }] });
     let (a, b) = (report(&folder, "a.json", 1000, trainer(100)), report(&folder, "b.json", 1200, trainer(300)));
     let status = |arguments: &[&str]| analyze(arguments).status.code().unwrap();
@@ -172,7 +173,7 @@ fn lengths(mean: i64) -> Vec<i64> {
 
 #[test]
 fn several_runs_a_side_tell_a_change_from_noise() {
-    let folder = Folder::new("several");
+    let folder = temp_dir("several");
     let side = |name: &str, mean: i64| -> Vec<String> {
         let reports = lengths(mean).into_iter().enumerate();
         reports.map(|(i, wall)| report(&folder, &format!("{name}{i}.json"), wall, json!({}))).collect()
@@ -201,7 +202,7 @@ fn several_runs_a_side_tell_a_change_from_noise() {
 
 #[test]
 fn four_runs_a_side_that_all_took_longer_are_slower() {
-    let folder = Folder::new("four");
+    let folder = temp_dir("four");
     let side = |name: &str, mean: i64| -> Vec<String> {
         let reports = lengths(mean).into_iter().take(4).enumerate();
         reports.map(|(i, wall)| report(&folder, &format!("{name}{i}.json"), wall, json!({}))).collect()
@@ -240,7 +241,7 @@ fn steps(mean: i64, wait: i64, count: i64) -> Value {
 
 #[test]
 fn one_run_a_side_is_judged_by_its_steps() {
-    let folder = Folder::new("steps");
+    let folder = temp_dir("steps");
     let made = |name: &str, mean, wait, count| report(&folder, name, 50_000_000_000, steps(mean, wait, count));
     let base = made("base.json", 100_000_000, 40_000_000, 400);
     let slower = made("slower.json", 110_000_000, 50_000_000, 400);
@@ -271,7 +272,7 @@ fn one_run_a_side_is_judged_by_its_steps() {
 
 #[test]
 fn findings_are_new_gone_better_or_worse() {
-    let folder = Folder::new("findings-compared");
+    let folder = temp_dir("findings-compared");
     let finding =
         |id: &str, state: &str, worth: i64| json!({ "id": id, "state": state, "worth_ns": worth, "says": id });
     let side = |name: &str, rows: Vec<Value>| report(&folder, name, 100, json!({ "findings": rows }));
@@ -285,7 +286,7 @@ fn findings_are_new_gone_better_or_worse() {
 
 #[test]
 fn what_findings_cost_in_one_run_a_side_is_no_claim() {
-    let folder = Folder::new("findings-claims");
+    let folder = temp_dir("findings-claims");
     let side = |name: &str, worth: i64| {
         let finding = json!({ "id": "x", "state": "fired", "worth_ns": worth, "says": "x" });
         report(&folder, name, 1000, json!({ "findings": [finding] }))
@@ -309,7 +310,7 @@ fn what_findings_cost_in_one_run_a_side_is_no_claim() {
 
 #[test]
 fn a_wait_that_became_shorter_is_what_the_headline_tells_of() {
-    let folder = Folder::new("headline");
+    let folder = temp_dir("headline");
     let side = |name: &str, wall_ns: i64, waited: i64| {
         let trainer = json!({ "inferred": true, "trained_ns": wall_ns - 100_000_000, "waited_ns": waited });
         report(&folder, name, wall_ns, json!({ "training": [trainer] }))
@@ -328,7 +329,7 @@ fn a_wait_that_became_shorter_is_what_the_headline_tells_of() {
 
 #[test]
 fn calls_on_files_and_on_pipes_are_rows_of_their_own() {
-    let folder = Folder::new("pipes");
+    let folder = temp_dir("pipes");
     let call = |class: &str, bytes: u64| json!({ "name": "write", "cat": "posix", "class": class, "count": bytes / 10, "time_ns": bytes, "bytes": bytes });
     let side = |name: &str, files: u64, pipes: u64| {
         report(
@@ -349,7 +350,7 @@ fn calls_on_files_and_on_pipes_are_rows_of_their_own() {
 
 #[test]
 fn small_counts_are_compared_as_counts() {
-    let folder = Folder::new("counts");
+    let folder = temp_dir("counts");
     let side = |name: &str, files: u64, failed: u64| {
         let call = json!({ "name": "open", "cat": "posix", "count": 1000, "failed": failed, "time_ns": 5 });
         report(&folder, name, 1000, json!({ "functions": [call], "dataset": { "files": files } }))
@@ -362,7 +363,7 @@ fn small_counts_are_compared_as_counts() {
 
 #[test]
 fn how_often_a_program_waits_is_no_change_of_it() {
-    let folder = Folder::new("polls");
+    let folder = temp_dir("polls");
     let side = |name: &str, (opens, failed, waits): (u64, u64, u64)| {
         let open = json!({ "name": "open", "cat": "posix", "class": "metadata", "count": opens, "failed": failed });
         let wait = json!({ "name": "poll", "cat": "wait", "class": "wait", "count": waits, "failed": waits / 10 });
@@ -388,7 +389,7 @@ fn how_often_a_program_waits_is_no_change_of_it() {
 
 #[test]
 fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
-    let folder = Folder::new("older");
+    let folder = temp_dir("older");
     let old = json!({ "version": 1, "functions": [{ "name": "read", "cat": "posix", "count": 3, "time_ns": 5 }] });
     let (a, b) = (report(&folder, "a.json", 100, old), report(&folder, "b.json", 100, json!({})));
     let compared = values(&[&a, "--compare", &b]);
@@ -399,7 +400,7 @@ fn reports_of_older_versions_are_read_and_what_they_lack_is_not_known() {
 
 #[test]
 fn what_is_no_run_is_refused_by_name() {
-    let folder = Folder::new("no-run");
+    let folder = temp_dir("no-run");
     let a = report(&folder, "a.json", 100, json!({}));
     let refused = |other: &Path| {
         let output = analyze(&[&a, "--compare", &other.display().to_string()]);
@@ -426,7 +427,7 @@ fn what_is_no_run_is_refused_by_name() {
 
 #[test]
 fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
-    let folder = Folder::new("compared-page");
+    let folder = temp_dir("compared-page");
     let a = trace(&folder, "a", &Plan { events: 3000, ..Plan::default() });
     let b = trace(&folder, "b", &Plan { events: 5000, seed: 2, ..Plan::default() });
     let file = folder.path().join("page.html").display().to_string();
@@ -446,7 +447,7 @@ fn the_page_of_a_comparison_is_written_beside_the_text_and_has_its_figures() {
 
 #[test]
 fn markdown_holds_names_and_no_markup() {
-    let folder = Folder::new("markdown");
+    let folder = temp_dir("markdown");
     let folders = |time: u64| {
         let hostile = "/d/<img src=x onerror=alert()>|*b*";
         json!({ "directories": [{ "directory": hostile, "opens": 1, "time_ns": time }, { "directory": "/d/x" }] })

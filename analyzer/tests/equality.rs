@@ -9,18 +9,19 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::tables::export;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::native::ring;
 use dlio_schemas::perfetto::pack::Compression;
 use generator::{Plan, file_of, generate};
-use support::Folder;
 use support::exported::exported;
+use support::temp_dir;
+use tempfile::TempDir;
 
-fn made(name: &str) -> Folder {
-    let folder = Folder::new(name);
+fn made(name: &str) -> TempDir {
+    let folder = temp_dir(name);
     generate(folder.path(), &Plan::default(), &|_, _, _| ()).unwrap();
     folder
 }
@@ -62,7 +63,7 @@ fn moved(summary: &Summary) -> (u64, u64, u64) {
 fn every_format_of_a_run_gives_the_same_figures() {
     let folder = made("equal");
     let truth = summary(folder.path());
-    let exports = Folder::new("equal-exports");
+    let exports = temp_dir("equal-exports");
     let forms = [
         ("deflate.pftrace", Form::named("pftrace", Compression::Deflate, false)),
         ("zstd.pftrace", Form::named("pftrace", Compression::Zstd, false)),
@@ -87,9 +88,9 @@ fn every_format_of_a_run_gives_the_same_figures() {
 
 #[test]
 fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
-    let folder = Folder::new("equal-copies");
+    let folder = temp_dir("equal-copies");
     generate(folder.path(), &Plan { copies: true, ..Plan::default() }, &|_, _, _| ()).unwrap();
-    let exports = Folder::new("equal-copies-exports");
+    let exports = temp_dir("equal-copies-exports");
     for (name, form) in [
         ("t.pftrace", Form::named("pftrace", Compression::Zstd, false)),
         ("t.json.gz", Form::named("json", Compression::None, true)),
@@ -104,7 +105,7 @@ fn copies_inside_the_kernel_are_the_same_in_traces_for_viewers() {
 fn dftracers_form_of_a_run_gives_the_same_counts_and_bytes() {
     let folder = made("equal-dftracer");
     let truth = summary(folder.path());
-    let exports = Folder::new("equal-dftracer-exports");
+    let exports = temp_dir("equal-dftracer-exports");
     for (name, gzip) in [("t.pfw", false), ("t.pfw.gz", true)] {
         let found =
             summary(&exported(folder.path(), Form::named("pfw", Compression::None, gzip), exports.path().join(name)));
@@ -140,7 +141,7 @@ fn tables(folder: &Path, into: &Path) {
 fn an_export_among_its_own_files_is_passed_over_and_named() {
     let folder = made("duplicates");
     let truth = summary(folder.path());
-    let exports = Folder::new("duplicates-exports");
+    let exports = temp_dir("duplicates-exports");
     let merged = exported(
         folder.path(),
         Form::named("pftrace", Compression::Deflate, false),
@@ -157,7 +158,7 @@ fn an_export_among_its_own_files_is_passed_over_and_named() {
     let passed: Vec<_> = found.passed_over.iter().map(|passed| (passed.path.clone(), passed.processes)).collect();
     let named = |path: PathBuf| (path.display().to_string(), truth.allocation.processes);
     assert_eq!(passed, [named(inside.clone()), named(folder.path().join("tables"))]);
-    assert!(dlio_analyzer::summary::text::print(&found, (5, 9999)).contains("all.pftrace: "));
+    assert!(dlio_analyzer::summary::report::text::print(&found, (5, 9999)).contains("all.pftrace: "));
     // Without one of the native files its process is read from the export, and the others are not.
     std::fs::remove_dir_all(folder.path().join("tables")).unwrap();
     std::fs::remove_file(file_of(folder.path(), 0)).unwrap();
@@ -203,7 +204,7 @@ fn what_lies_beside_a_whole_trace_is_not_counted_again() {
 /// `dfanalyzer` takes the time of the last event since 1970 for the length of the job, and a bucket's edge for quantiles.
 #[test]
 fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
-    let folder = Folder::new("absurd");
+    let folder = temp_dir("absurd");
     let line = |ts: u64, dur: u64| {
         format!(
             "{{\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":{ts},\"dur\":{dur},\"ph\":1,\"args\":{{\"ret\":1048576,\"fname\":\"/data/f\"}}}}\n"
@@ -220,5 +221,5 @@ fn a_job_of_milliseconds_is_no_job_of_decades_and_a_median_is_no_maximum() {
     assert_eq!((read.time_ns, summary.time.io_ns), (1_040_000, 1_040_000));
     // MB are a million bytes, MiB 2^20.
     assert_eq!(summary.dataset.bytes_read, 1000 << 20);
-    assert!(dlio_analyzer::summary::text::print(&summary, (5, 9999)).contains("1.05 GB"));
+    assert!(dlio_analyzer::summary::report::text::print(&summary, (5, 9999)).contains("1.05 GB"));
 }

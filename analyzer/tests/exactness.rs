@@ -11,18 +11,19 @@ use arrow::datatypes::Int64Type;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
+use dlio_analyzer::schema::tables::{Column, EVENTS, Type};
 use dlio_analyzer::summary::analyse;
-use dlio_analyzer::summary::precise::refine;
+use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::heat::Row;
 use dlio_analyzer::tables::query::Session;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::Record;
-use dlio_schemas::tables::{Column, EVENTS, Type};
 use futures::StreamExt;
 use generator::script::Script;
 use generator::{OFFSET, Plan, generate};
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
 const THREADS: usize = 3;
 const MEMORY: u64 = 1 << 30;
@@ -86,14 +87,14 @@ fn union(mut times: Vec<(u64, u64)>) -> i64 {
     sum as i64
 }
 
-fn made(name: &str, plan: &Plan) -> (Folder, Truth) {
-    let folder = Folder::new(name);
+fn made(name: &str, plan: &Plan) -> (TempDir, Truth) {
+    let folder = temp_dir(name);
     let truth = Mutex::new(Truth::default());
     generate(folder.path(), plan, &|_, _, record| truth.lock().unwrap().see(record)).unwrap();
     (folder, truth.into_inner().unwrap())
 }
 
-fn opened(folder: &Folder) -> Arc<Trace> {
+fn opened(folder: &TempDir) -> Arc<Trace> {
     Arc::new(Trace::open(&[folder.path().display().to_string()], THREADS).unwrap())
 }
 
@@ -256,7 +257,7 @@ fn what_the_kernel_copies_is_read_from_one_file_and_written_to_the_other() {
     assert_eq!(found.dataset.bytes_read, bytes("pread") + bytes("copy_file_range"));
     assert_eq!(found.dataset.bytes_written, bytes("pwrite") + bytes("copy_file_range"));
 
-    let tables = Folder::new("copies-tables");
+    let tables = temp_dir("copies-tables");
     let (all, progress) = (Filter::default(), Progress::default());
     dlio_analyzer::tables::export::write(&trace, &all, (THREADS, MEMORY), &progress, tables.path()).unwrap();
     assert_eq!(dataset(&summary(&opened(&tables), &all)), dataset(&found));
@@ -293,7 +294,7 @@ fn columns_of_time_add_up_to_the_figures_of_the_run() {
 fn a_trace_written_as_parquet_gives_the_same_summary_again() {
     let (folder, _) = made("parquet", &Plan::default());
     let trace = opened(&folder);
-    let tables = Folder::new("parquet-tables");
+    let tables = temp_dir("parquet-tables");
     let progress = Progress::default();
     dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, MEMORY), &progress, tables.path())
         .unwrap();
@@ -328,7 +329,7 @@ fn every_column_written_as_parquet_comes_back() {
     let trace = opened(&folder);
     // With little memory there are many row groups.
     for (name, memory) in [("columns-groups", 3 << 20), ("columns-group", MEMORY)] {
-        let tables = Folder::new(name);
+        let tables = temp_dir(name);
         let progress = Progress::default();
         dlio_analyzer::tables::export::write(&trace, &Filter::default(), (THREADS, memory), &progress, tables.path())
             .unwrap();
@@ -359,7 +360,7 @@ fn lines(spaces: fn(usize) -> usize) -> String {
 #[test]
 fn events_that_are_alike_are_read_like_those_that_are_not() {
     let read = |name: &str, spaces: fn(usize) -> usize| {
-        let folder = Folder::new(name);
+        let folder = temp_dir(name);
         std::fs::write(folder.path().join("trace.pfw"), lines(spaces)).unwrap();
         let trace = opened(&folder);
         (columns(&trace), trace.notes.lock().unwrap().len())
@@ -406,7 +407,7 @@ fn a_filter_leaves_the_processes_of_which_something_passes() {
 
 #[test]
 fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
-    let folder = Folder::new("counted");
+    let folder = temp_dir("counted");
     let figures = |files| {
         generator::generate_counted(folder.path(), files).unwrap();
         summary(&opened(&folder), &Filter::default())
@@ -420,20 +421,20 @@ fn a_file_too_many_makes_numbers_of_files_the_least_there_can_be() {
     let rows: u64 = many.files.iter().map(|file| file.use_.events).sum();
     assert!(what.other_events > 0 && rows >= what.other_events && what.bytes_written == 3_000_000, "{what:?}");
     assert!(what.bytes_reached < 3_000_000 && many.directories.iter().any(|row| row.files == 0), "{what:?}");
-    let text = dlio_analyzer::summary::text::print(&many, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&many, (10, 9999));
     let message = [
         format!("on at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
         "events are on files that found no row".to_string(),
     ];
     assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
-    let text = dlio_analyzer::summary::text::print(&few, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&few, (10, 9999));
     assert!(text.contains("on 100 files, ") && !text.contains("on at least"), "{text}");
 }
 
 #[test]
 fn sizes_that_were_counted_keep_their_smallest_and_largest() {
-    let folder = Folder::new("counted-sizes");
+    let folder = temp_dir("counted-sizes");
     generator::generate_counted(folder.path(), 4).unwrap();
     let summary = summary(&opened(&folder), &Filter::default());
     let size = summary.functions.iter().find(|function| function.name == "read").unwrap().size.unwrap();
@@ -469,7 +470,7 @@ fn a_process_that_does_not_say_how_it_ended_was_killed() {
 
 #[test]
 fn io_beside_compute_is_exact_for_each_rank() {
-    let folder = Folder::new("beside");
+    let folder = temp_dir("beside");
     let us = |parts: [i64; 4]| parts.map(|part| part * 1000);
     let mut expected = Vec::new();
     for rank in 0..2i32 {

@@ -12,22 +12,23 @@ use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
 use generator::script::Script;
 use serde_json::Value;
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
-fn analyze(trace: &Folder, arguments: &[&str]) -> String {
+fn analyze(trace: &TempDir, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
     let output = command.arg(trace.path()).args(arguments).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn written(name: &str, processes: Vec<Script>) -> Folder {
-    let folder = Folder::new(&format!("findings-{name}"));
+fn written(name: &str, processes: Vec<Script>) -> TempDir {
+    let folder = temp_dir(&format!("findings-{name}"));
     processes.into_iter().for_each(|process| process.write_to(folder.path()));
     folder
 }
 
-fn report(trace: &Folder, arguments: &[&str]) -> Value {
+fn report(trace: &TempDir, arguments: &[&str]) -> Value {
     serde_json::from_str(&analyze(trace, &[&["--format", "json"], arguments].concat())).unwrap()
 }
 

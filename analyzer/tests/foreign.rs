@@ -11,7 +11,7 @@ use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::report::Summary;
-use support::Folder;
+use support::temp_dir;
 
 fn sample(name: &str) -> String {
     format!("{}/tests/samples/{name}", std::env::var("CARGO_MANIFEST_DIR").unwrap())
@@ -28,7 +28,7 @@ fn read_sample(name: &str) -> Summary {
 
 /// The summary of texts in one folder.
 fn read_texts(name: &str, texts: &[(&str, &[u8])]) -> Summary {
-    let folder = Folder::new(&format!("foreign-{name}"));
+    let folder = temp_dir(&format!("foreign-{name}"));
     texts.iter().for_each(|(file, text)| std::fs::write(folder.path().join(file), text).unwrap());
     read(&[folder.path().display().to_string()])
 }
@@ -290,7 +290,7 @@ fn files_of_straces_ff_are_one_run_with_its_threads_and_what_children_inherit() 
         ),
         ("t.102", "1700000000.45 read(3, \"x\", 40) = 40 <0.01>\n1700000001.8 +++ exited with 0 +++\n"),
     ];
-    let folder = Folder::new("foreign-ff-paths");
+    let folder = temp_dir("foreign-ff-paths");
     files_of_run.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
     let trace = Trace::open(&[folder.path().display().to_string()], 1).unwrap();
     // Whoever asks whether it has changed meanwhile asks of all of them.
@@ -356,11 +356,11 @@ fn strace_names_every_error_and_none_it_does_not_know() {
     let summary = read_text("errors.txt", text);
     assert_eq!((calls(&summary)["open"].1, calls(&summary)["read"]), (1, (2, 1, 0)));
     let mut found = Vec::new();
-    let folder = Folder::new("foreign-errno");
+    let folder = temp_dir("foreign-errno");
     let path = folder.path().join("errors.txt");
     std::fs::write(&path, text).unwrap();
     let trace = Trace::open(&[path.display().to_string()], 1).unwrap();
-    let mut reader = dlio_analyzer::load::source::Reader::new().unwrap();
+    let mut reader = dlio_analyzer::load::sources::source::Reader::new().unwrap();
     let (filter, wanted) = (Filter::default(), Default::default());
     for unit in &trace.units {
         trace.read(unit, &mut reader, wanted, &trace.sieve(&filter), &mut |batch| found.extend_from_slice(&batch.ret));
@@ -512,7 +512,7 @@ fn hundreds_of_thousands_of_names_are_counted_in_time_that_grows_with_them() {
 
 #[test]
 fn names_that_find_no_room_are_counted_together() {
-    let folder = Folder::new("foreign-other-names");
+    let folder = temp_dir("foreign-other-names");
     let path = folder.path().join("names.json");
     let line = |i: u64| {
         format!("{{\"name\":\"n{i}\",\"cat\":\"c{}\",\"ph\":\"X\",\"ts\":{i},\"dur\":1,\"pid\":1,\"tid\":1}}\n", i % 5)
@@ -539,7 +539,7 @@ fn times_at_the_ends_of_what_fits_are_counted_without_overflow() {
     let lines = ends.iter().flat_map(|ts| ["1", "9223372036854775"].map(|dur| line(ts, dur)));
     let summary = read_text("ends.json", lines.collect::<String>());
     assert!(summary.time.total_ns >= 0 && summary.time.io_ns >= 0);
-    dlio_analyzer::summary::text::print(&summary, (5, 9999));
+    dlio_analyzer::summary::report::text::print(&summary, (5, 9999));
 }
 
 /// Each stands among events written like it, which are read by a template, and on its own.

@@ -12,7 +12,7 @@ use dlio_analyzer::summary::report::functions::beneath;
 use dlio_analyzer::viewer;
 use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
-use support::Folder;
+use support::temp_dir;
 
 fn sample(name: &str) -> String {
     format!("{}/tests/samples/{name}", std::env::var("CARGO_MANIFEST_DIR").unwrap())
@@ -57,7 +57,7 @@ fn chromes_array_gives_calls_spans_instants_and_counters() {
 
 /// The summary of a text of which nobody needs to keep the file.
 fn read_text(name: &str, text: &str) -> Summary {
-    let folder = Folder::new(&format!("text-{name}"));
+    let folder = temp_dir(&format!("text-{name}"));
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     read(&path.display().to_string()).1
@@ -65,7 +65,7 @@ fn read_text(name: &str, text: &str) -> Summary {
 
 /// Answers of SQL as text, a line a row.
 fn ask(name: &str, text: &str, sql: &str) -> Vec<String> {
-    let folder = Folder::new(&format!("ask-{name}"));
+    let folder = temp_dir(&format!("ask-{name}"));
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     let program = env!("CARGO_BIN_EXE_dlio-analyze");
@@ -150,7 +150,7 @@ fn whole_numbers_with_a_point_and_wide_process_ids_are_taken_as_said() {
 
 #[test]
 fn a_result_of_zero_comes_back_from_an_export() {
-    let folder = Folder::new("zero");
+    let folder = temp_dir("zero");
     generator::generate(folder.path(), &generator::Plan { events: 2000, ..Default::default() }, &|_, _, _| ()).unwrap();
     let (trace, out) = (folder.path().display().to_string(), folder.path().join("out"));
     std::fs::create_dir(&out).unwrap();
@@ -193,7 +193,7 @@ fn dftracers_hashes_are_resolved_and_aggregates_count_as_lost() {
     assert_eq!(paths, ["/data/f", "/data/late", "/data/old"]);
     assert_eq!((summary.allocation.lost, summary.processes[0].host.as_str()), (2000, "node7"));
     assert_eq!(summary.allocation.aggregated, 2000);
-    let text = dlio_analyzer::summary::text::print(&summary, (10, 9999));
+    let text = dlio_analyzer::summary::report::text::print(&summary, (10, 9999));
     assert!(text.contains("DFTracer aggregated 2,000 calls") && !text.contains("found no room"), "{text}");
     assert_eq!(summary.time.start_ts, 1_795_219_511_213_000_000);
 }
@@ -213,7 +213,7 @@ fn darshans_segments_become_reads_and_writes() {
 
 #[test]
 fn bytes_that_two_layers_moved_count_once() {
-    let folder = Folder::new("dxt-layers");
+    let folder = temp_dir("dxt-layers");
     let path = folder.path().join("dxt.txt");
     let text = "# darshan log version: 3.41\n# start_time: 1700000000\n# DXT, file_id: 1, file_name: /data/a\n# DXT, rank: 0, hostname: h\n \
         X_MPIIO 0 read 0 500 2000 1.25 1.5\n X_POSIX 0 read 0 500 1000 1.26 1.3\n X_POSIX 0 read 1 1500 1000 1.3 1.4\n\
@@ -290,7 +290,7 @@ fn strace_without_durations_is_remarked_upon_once() {
     assert!(summary.findings.iter().all(|finding| finding.worth_ns.is_none()), "{:?}", summary.findings);
     let [remark] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
     assert!(remark.remark && remark.what.contains("without -T"), "{remark:?}");
-    assert!(dlio_analyzer::summary::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
+    assert!(dlio_analyzer::summary::report::text::print(&summary, (10, 9999)).contains("\nRemarks\n"));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn dftracer_without_metadata_names_no_files_and_no_bytes() {
 
 #[test]
 fn straces_clocks_get_the_day_of_their_file() {
-    let folder = Folder::new("strace-clock");
+    let folder = temp_dir("strace-clock");
     let path = folder.path().join("strace.txt");
     std::fs::copy(sample("strace-clock.txt"), &path).unwrap();
     let file = std::fs::File::options().append(true).open(&path).unwrap();
@@ -335,7 +335,7 @@ fn straces_clocks_get_the_day_of_their_file() {
 
 #[test]
 fn strace_without_times_is_told_how_to_get_them() {
-    let folder = Folder::new("strace-timeless");
+    let folder = temp_dir("strace-timeless");
     for text in [
         "openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n",
         "% time     seconds  usecs/call     calls    errors syscall\n",
@@ -352,7 +352,7 @@ fn strace_without_times_is_told_how_to_get_them() {
 
 #[test]
 fn a_file_that_holds_nothing_is_named() {
-    let folder = Folder::new("hollow");
+    let folder = temp_dir("hollow");
     let refused = || Trace::open(&[folder.path().display().to_string()], 1).err().unwrap().to_string();
     for name in ["python3.11-host-1-2.dlt", "a-host-1-3.ring", "b-host-1-4.pftrace"] {
         let path = folder.path().join(name);
@@ -382,7 +382,7 @@ fn a_file_that_holds_nothing_is_named() {
 
 #[test]
 fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
-    let folder = Folder::new("copies");
+    let folder = temp_dir("copies");
     let first = folder.path().join("first");
     let plan = generator::Plan { processes: 2, events: 500, ..Default::default() };
     generator::generate(&first, &plan, &|_, _, _| ()).unwrap();
@@ -430,7 +430,7 @@ fn a_file_counts_once_under_however_many_names_and_in_however_many_copies() {
 
 #[test]
 fn gzip_of_several_members_is_read_and_a_cut_one_gives_its_beginning() {
-    let folder = Folder::new("gzip");
+    let folder = temp_dir("gzip");
     let text = std::fs::read(sample("dftracer.pfw")).unwrap();
     let mut packed = Vec::new();
     for half in text.chunks(text.len() / 2 + 1) {
@@ -488,7 +488,7 @@ fn members(text: &[u8], length: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_large_file_of_lines_is_read_in_pieces_without_a_line_lost_or_doubled() {
-    let folder = Folder::new("pieces");
+    let folder = temp_dir("pieces");
     let text = dftracer_lines(LINES);
     let path = folder.path().join("trace.pfw");
     std::fs::write(&path, &text).unwrap();
@@ -505,7 +505,7 @@ fn a_large_file_of_lines_is_read_in_pieces_without_a_line_lost_or_doubled() {
 
 #[test]
 fn a_damaged_member_costs_its_own_lines() {
-    let folder = Folder::new("member");
+    let folder = temp_dir("member");
     let text = dftracer_lines(LINES);
     let path = folder.path().join("trace.pfw.gz");
     let mut parts = members(text.as_bytes(), 1 << 20);
@@ -526,7 +526,7 @@ fn a_damaged_member_costs_its_own_lines() {
 
 #[test]
 fn a_file_that_two_processes_name_by_one_hash_is_one_file() {
-    let folder = Folder::new("aliases");
+    let folder = temp_dir("aliases");
     let line = |name: &str, ph: u32, args: &str| {
         format!(
             "{{\"name\":\"{name}\",\"cat\":\"POSIX\",\"pid\":{ph},\"tid\":1,\"ts\":5,\"dur\":1,\"ph\":{ph},\"args\":{{{args}}}}}\n"
@@ -554,7 +554,7 @@ fn export(folder: &std::path::Path) -> std::path::PathBuf {
 
 #[test]
 fn a_file_that_is_made_to_fill_memory_is_refused() {
-    let folder = Folder::new("bomb");
+    let folder = temp_dir("bomb");
     let line = b"{\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":1,\"ph\":\"X\"}\n";
     let spaces = vec![b' '; 96 << 20];
     for (name, text) in [("lines", [&line[..], &spaces].concat()), ("one", [&line[..9], &spaces].concat())] {
@@ -572,7 +572,7 @@ fn a_file_that_is_made_to_fill_memory_is_refused() {
 
 #[test]
 fn a_cut_export_does_not_pretend_to_know_what_it_lost() {
-    let folder = Folder::new("cut-export");
+    let folder = temp_dir("cut-export");
     let plan = generator::Plan { processes: 1, threads: 2, events: 20_000, files: 5, ..generator::Plan::default() };
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     let bytes = std::fs::read(export(folder.path())).unwrap();
@@ -584,7 +584,7 @@ fn a_cut_export_does_not_pretend_to_know_what_it_lost() {
 
 #[test]
 fn what_is_no_trace_is_named_with_a_remedy() {
-    let folder = Folder::new("nothing");
+    let folder = temp_dir("nothing");
     let error = |path: &str| Trace::open(&[path.to_string()], 1).err().unwrap().to_string();
     let empty = folder.path().display().to_string();
     assert!(error(&empty).contains("no trace in this folder"));

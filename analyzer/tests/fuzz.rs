@@ -10,7 +10,7 @@ mod support;
 use dlio_analyzer::cache::Cache;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
-use dlio_analyzer::load::store::unpacked;
+use dlio_analyzer::load::bytes::file_bytes::unpacked;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::tables::export;
@@ -19,7 +19,8 @@ use dlio_analyzer::viewer::forms::Form;
 use dlio_schemas::perfetto::pack::Compression;
 use std::io::Read;
 use std::path::Path;
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
 fn sample(name: &str) -> Vec<u8> {
     std::fs::read(std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/samples/" + name).unwrap()
@@ -39,14 +40,14 @@ fn beginning(name: &str) -> Vec<u8> {
 }
 
 /// A small native trace, opened.
-fn native(folder: &Folder) -> Trace {
+fn native(folder: &TempDir) -> Trace {
     let plan = generator::Plan { processes: 1, threads: 2, events: 300, files: 5, ..generator::Plan::default() };
     generator::generate(folder.path(), &plan, &|_, _, _| ()).unwrap();
     Trace::open(&[folder.path().display().to_string()], 1).unwrap()
 }
 
 fn perfetto() -> Vec<u8> {
-    let folder = Folder::new("fuzz-perfetto");
+    let folder = temp_dir("fuzz-perfetto");
     let (out, all) = (folder.path().join("out.pftrace"), Filter::default());
     native(&folder);
     let found = dlio_analyzer::load::inputs::find(&[folder.path().display().to_string()]).unwrap();
@@ -57,7 +58,7 @@ fn perfetto() -> Vec<u8> {
 }
 
 fn parquet() -> Vec<u8> {
-    let (folder, tables) = (Folder::new("fuzz-parquet"), Folder::new("fuzz-tables"));
+    let (folder, tables) = (temp_dir("fuzz-parquet"), temp_dir("fuzz-tables"));
     export::write(&native(&folder), &Filter::default(), (1, 1 << 28), &Progress::default(), tables.path()).unwrap();
     let events = std::fs::read_dir(tables.path().join("events")).unwrap().next().unwrap().unwrap();
     std::fs::read(events.path()).unwrap()
@@ -65,7 +66,7 @@ fn parquet() -> Vec<u8> {
 
 /// The result of a reading, as it is kept of no files.
 fn kept() -> Vec<u8> {
-    let folder = Folder::new("fuzz-kept");
+    let folder = temp_dir("fuzz-kept");
     let trace = native(&folder);
     let analysis = analyse(&trace, &Filter::default(), 1, &Progress::default()).unwrap();
     let cache = Cache::of(&[folder.path().display().to_string()], &[]).unwrap();

@@ -11,13 +11,14 @@ use std::process::{Child, Command, Stdio};
 use generator::{Plan, generate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::Folder;
 use support::program::{analyze, begun, printed, text};
+use support::temp_dir;
+use tempfile::TempDir;
 
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-fn made(name: &str, events: u64) -> (Folder, String) {
-    let folder = Folder::new(name);
+fn made(name: &str, events: u64) -> (TempDir, String) {
+    let folder = temp_dir(name);
     generate(folder.path(), &Plan { events, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let path = folder.path().display().to_string();
     (folder, path)
@@ -47,7 +48,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// A program that has begun its output, and waits for the query.
-fn waiting(program: &mut Command, trace: &str, out: &Folder) -> Child {
+fn waiting(program: &mut Command, trace: &str, out: &TempDir) -> Child {
     let report = out.path().join("report");
     program.args([trace, "--sql", "-", "-o"]).arg(&report);
     let mut child = program.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -60,7 +61,7 @@ fn waiting(program: &mut Command, trace: &str, out: &Folder) -> Child {
 fn a_signal_leaves_no_draft_of_an_output() {
     let (_folder, trace) = made("interrupted-output", 1000);
     for signal in ENDING {
-        let out = Folder::new("interrupted-out");
+        let out = temp_dir("interrupted-out");
         let mut child = waiting(&mut Command::new(env!("CARGO_BIN_EXE_dlio-analyze")), &trace, &out);
         // Waiting would close it, and the program would end by itself.
         let _stdin = child.stdin.take();
@@ -73,7 +74,7 @@ fn a_signal_leaves_no_draft_of_an_output() {
 #[test]
 fn what_was_there_stays_until_the_output_is_whole_and_nohup_holds() {
     let (_folder, trace) = made("nohup-output", 1000);
-    let out = Folder::new("nohup-out");
+    let out = temp_dir("nohup-out");
     std::fs::write(out.path().join("report"), "of yesterday").unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dlio-analyze")]);
@@ -99,7 +100,7 @@ fn stopped(trace: &str, folder: &str) -> Child {
 fn a_signal_leaves_no_half_export() {
     let (_folder, trace) = made("interrupted-parquet", 1_000_000);
     for signal in ENDING {
-        let out = Folder::new("interrupted-tables");
+        let out = temp_dir("interrupted-tables");
         let folder = out.path().join("tables").display().to_string();
         let mut child = stopped(&trace, &folder);
         send(&child, signal);
@@ -112,7 +113,7 @@ fn a_signal_leaves_no_half_export() {
 #[test]
 fn half_an_export_is_told_from_a_whole_one_and_replaced() {
     let (_folder, trace) = made("killed-parquet", 1_000_000);
-    let out = Folder::new("killed-tables");
+    let out = temp_dir("killed-tables");
     let folder = out.path().join("tables").display().to_string();
     let refused = |arguments: &[&str]| {
         let output = analyze(arguments);

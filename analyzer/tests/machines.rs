@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use generator::{Plan, generate};
-use support::Folder;
 use support::program::{analyze, printed, text};
+use support::temp_dir;
 use support::workers::Worker;
 
 /// A network namespace, at the other end of a wire from this one.
@@ -72,7 +72,7 @@ fn machines_with_the_token_answer_and_a_cut_wire_costs_no_event() {
     let (Some(one), Some(other)) = (Machine::new(1), Machine::new(2)) else {
         return println!("not run: this user may not make network namespaces");
     };
-    let folder = Folder::new("machines");
+    let folder = temp_dir("machines");
     let trace = folder.path().join("trace");
     generate(&trace, &Plan { processes: 16, events: 3_000_000, files: 500, ..Plan::default() }, &|_, _, _| ()).unwrap();
     let (token, wrong) = (folder.path().join("token"), folder.path().join("wrong"));

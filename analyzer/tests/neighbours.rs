@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use dlio_analyzer::kept::trusted;
+use dlio_analyzer::sidecar::trusted;
 use generator::{Plan, generate};
-use support::Folder;
 use support::program::text;
+use support::temp_dir;
 
 const VICTIM: u32 = 61_001;
 const ATTACKER: u32 = 61_002;
@@ -56,7 +56,7 @@ fn run(home: &Path, arguments: &[&str]) {
 #[test]
 fn links_and_pipes_beside_a_trace_are_left_and_what_is_kept_lies_with_the_user() {
     for kind in ["links", "pipes"] {
-        let (home, trace) = (Folder::new("neighbours-home"), Folder::new("neighbours-trace"));
+        let (home, trace) = (temp_dir("neighbours-home"), temp_dir("neighbours-trace"));
         let plan = Plan { events: 1_200_000, files: 10, ..Plan::default() };
         generate(trace.path(), &plan, &|_, _, _| ()).unwrap();
         for entry in std::fs::read_dir(trace.path()).unwrap() {
@@ -92,7 +92,7 @@ fn links_and_pipes_beside_a_trace_are_left_and_what_is_kept_lies_with_the_user()
 
 #[test]
 fn what_others_can_have_written_is_not_believed() {
-    let folder = Folder::new("neighbours-believed");
+    let folder = temp_dir("neighbours-believed");
     let place = folder.path().join(".dlio-cache");
     std::fs::write(&place, "kept").unwrap();
     let with = |mode: u32| {

@@ -8,7 +8,7 @@ use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::tables::export;
-use support::Folder;
+use support::temp_dir;
 
 /// Count, time and bytes of `pread`, and how many files and processes there are.
 const SCRIPTS: [(&str, &str); 3] = [
@@ -43,7 +43,7 @@ print(*p, f, n, e)",
 #[test]
 fn pandas_polars_and_duckdb_read_the_tables() {
     let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
-    let (folder, tables) = (Folder::new("readers"), Folder::new("readers-tables"));
+    let (folder, tables) = (temp_dir("readers"), temp_dir("readers-tables"));
     generator::generate(folder.path(), &generator::Plan::default(), &|_, _, _| ()).unwrap();
     let trace = Trace::open(&[folder.path().display().to_string()], 2).unwrap();
     let all = Filter::default();

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::exact_quantiles::refine;
 use dlio_analyzer::summary::report::SECTIONS;
-use dlio_analyzer::summary::{analyse, precise::refine};
 use dlio_analyzer::tables::export;
 use dlio_analyzer::tables::output::{Format, RowWriter};
 use dlio_analyzer::tables::query::Session;
@@ -19,7 +20,8 @@ use futures::StreamExt;
 use generator::script::Script;
 use generator::{Plan, generate};
 use serde_json::{Map, Value};
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
 /// Figures that are of the count itself, and not of the trace.
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
@@ -126,12 +128,12 @@ fn compare(name: &str, trace: &Arc<Trace>) -> usize {
 fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
     let summary = filtered_summary(trace, filter);
     let mut compared = 0;
-    for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.sql?))) {
+    for (section, sql) in SECTIONS.iter().filter_map(|section| Some((section.name, section.query()?))) {
         let printed = match &summary[section] {
             Value::Array(rows) => rows.iter().map(flat).collect(),
             row => vec![flat(row)],
         };
-        let found = asked_of(trace, filter, &within(section, sql, filter));
+        let found = asked_of(trace, filter, &within(section, &sql, filter));
         assert_eq!(found.len(), printed.len(), "{name}, {section}: {found:?}");
         for (found, printed) in found.iter().zip(&printed) {
             let unknown: Vec<_> = found.keys().filter(|column| !printed.contains_key(*column)).collect();
@@ -149,15 +151,15 @@ fn compare_filtered(name: &str, trace: &Arc<Trace>, filter: &Filter) -> usize {
     compared
 }
 
-fn native(name: &str, plan: &Plan) -> Folder {
-    let folder = Folder::new(name);
+fn native(name: &str, plan: &Plan) -> TempDir {
+    let folder = temp_dir(name);
     generate(folder.path(), plan, &|_, _, _| ()).unwrap();
     folder
 }
 
 #[test]
 fn of_a_trace_of_requests_to_a_store() {
-    let folder = Folder::new("sql-objects");
+    let folder = temp_dir("sql-objects");
     for pid in [100, 101] {
         let mut process = Script::new(pid, 1);
         for at in 0..60i64 {
@@ -215,7 +217,7 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
     let folder = native("sql-native", &Plan { copies: true, killed: true, ..Plan::default() });
     let trace = opened(folder.path());
     assert!(compare("native", &trace) > 300);
-    let tables = Folder::new("sql-parquet");
+    let tables = temp_dir("sql-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     assert!(compare("Parquet", &opened(tables.path())) > 300);
 }
@@ -223,7 +225,7 @@ fn of_a_trace_of_our_own_and_of_its_parquet() {
 /// Every process that calls and one that only says that it lost something, on machines and of ranks of their own.
 #[test]
 fn with_each_filter_of_a_trace_and_of_its_parquet() {
-    let folder = Folder::new("sql-filtered");
+    let folder = temp_dir("sql-filtered");
     generate(folder.path(), &Plan { events: 2000, copies: true, moments: true, ..Plan::default() }, &|_, _, _| ())
         .unwrap();
     let events: String = (0..40)
@@ -238,7 +240,7 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
     let lost = r#"{"ph":"M","name":"process_loss","pid":99,"tid":99,"args":{"lost":"7"}}"#;
     std::fs::write(folder.path().join("other.json"), format!("[{events}{lost}]")).unwrap();
     let trace = opened(folder.path());
-    let tables = Folder::new("sql-filtered-parquet");
+    let tables = temp_dir("sql-filtered-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     let bounds = &asked(&trace, "select min(ts) a, max(ts) b from events where cat <> 'app'")[0];
     let (first, last) = (bounds["a"].as_i64().unwrap(), bounds["b"].as_i64().unwrap());
@@ -273,7 +275,7 @@ fn with_each_filter_of_a_trace_and_of_its_parquet() {
 fn a_folder_of_parquet_answers_as_the_trace_it_came_of() {
     let folder = native("sql-stored", &Plan { copies: true, ..Plan::default() });
     let trace = opened(folder.path());
-    let tables = Folder::new("sql-stored-parquet");
+    let tables = temp_dir("sql-stored-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     let stored = opened(tables.path());
     let of_all =
@@ -301,7 +303,7 @@ fn of_a_trace_without_spans() {
 /// MPI-IO calls are calls: they have their place among functions, in I/O and in bytes, with POSIX calls beneath or without.
 #[test]
 fn of_darshans_text() {
-    let folder = Folder::new("sql-dxt");
+    let folder = temp_dir("sql-dxt");
     let path = folder.path().join("dxt.txt");
     let sample = include_str!("samples/dxt.txt");
     let both = "# DXT, file_id: 9, file_name: /data/shared\n# DXT, rank: 0, hostname: node7\n \
@@ -311,14 +313,14 @@ fn of_darshans_text() {
     assert!(compare("DXT", &trace) > 100);
     let found = asked(&trace, "select distinct layer from events where name like 'MPI%' or cat = 'mpiio'");
     assert_eq!(found.iter().map(|row| &row["layer"]).collect::<Vec<_>>(), ["mpiio"]);
-    let tables = Folder::new("sql-dxt-parquet");
+    let tables = temp_dir("sql-dxt-parquet");
     export::write(&trace, &Filter::default(), (2, 1 << 30), &Progress::default(), tables.path()).unwrap();
     assert!(compare("Parquet of DXT", &opened(tables.path())) > 100);
 }
 
 #[test]
 fn of_lines_some_of_which_stand_for_many_calls() {
-    let folder = Folder::new("sql-dftracer");
+    let folder = temp_dir("sql-dftracer");
     let path = folder.path().join("trace.pfw");
     std::fs::write(&path, include_str!("samples/dftracer.pfw")).unwrap();
     assert!(compare("DFTracer", &opened(&path)) > 50);
@@ -326,7 +328,7 @@ fn of_lines_some_of_which_stand_for_many_calls() {
 
 #[test]
 fn of_a_training_whose_forward_was_not_seen() {
-    let folder = Folder::new("sql-parts");
+    let folder = temp_dir("sql-parts");
     let path = folder.path().join("trace.json");
     let event = |name: &str, cat: &str, ts: u32| {
         format!(r#"{{"ph":"X","name":"{name}","cat":"{cat}","pid":1,"tid":1,"ts":{ts},"dur":10}}"#)

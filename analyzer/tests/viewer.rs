@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use generator::Plan;
-use support::Folder;
+use support::temp_dir;
+use tempfile::TempDir;
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlio-analyze"));
@@ -44,7 +45,7 @@ fn count(trace: &str, filters: &[&str]) -> u64 {
     ask(trace, filters, "select count(*) from events").parse().unwrap()
 }
 
-fn trace(folder: &Folder, plan: &Plan) -> String {
+fn trace(folder: &TempDir, plan: &Plan) -> String {
     let path = folder.path().join("trace");
     generator::generate(&path, plan, &|_, _, _| ()).unwrap();
     path.display().to_string()
@@ -52,7 +53,7 @@ fn trace(folder: &Folder, plan: &Plan) -> String {
 
 #[test]
 fn what_a_filter_exports_is_what_it_counts() {
-    let folder = Folder::new("filters");
+    let folder = temp_dir("filters");
     let trace = trace(&folder, &Plan { events: 40_000, moments: true, ..Plan::default() });
     let filters: [&[&str]; 11] = [
         &[],
@@ -91,7 +92,7 @@ fn what_a_filter_exports_is_what_it_counts() {
 
 #[test]
 fn an_export_holds_each_process_once_and_takes_packed_traces() {
-    let folder = Folder::new("once");
+    let folder = temp_dir("once");
     let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
     let all = count(&trace, &[]);
     let named = |name: &str| folder.path().join(name).display().to_string();
@@ -108,7 +109,7 @@ fn an_export_holds_each_process_once_and_takes_packed_traces() {
 
 #[test]
 fn a_window_of_steps_reaches_from_the_first_to_the_last_of_them() {
-    let folder = Folder::new("steps");
+    let folder = temp_dir("steps");
     let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
     let bounds = "select min(ts), max(ts + dur) from events where step between 3 and 5";
     let bounds = ask(&trace, &[], bounds);
@@ -118,7 +119,7 @@ fn a_window_of_steps_reaches_from_the_first_to_the_last_of_them() {
 
 #[test]
 fn windows_and_filters_with_nothing_in_them_say_so() {
-    let folder = Folder::new("nothing-there");
+    let folder = temp_dir("nothing-there");
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
     let export = |filter: &[&str]| {
@@ -142,7 +143,7 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
 
 #[test]
 fn an_output_that_exists_is_kept_unless_forced() {
-    let folder = Folder::new("exists");
+    let folder = temp_dir("exists");
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
     std::fs::write(&out, "mine").unwrap();
@@ -156,7 +157,7 @@ fn an_output_that_exists_is_kept_unless_forced() {
 
 #[test]
 fn an_output_among_the_traces_is_refused_for_it_would_count_twice() {
-    let folder = Folder::new("among");
+    let folder = temp_dir("among");
     let trace = trace(&folder, &Plan::default());
     let all = count(&trace, &[]);
     let within = format!("{trace}/all.pftrace");
@@ -187,7 +188,7 @@ fn members(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn several_hosts_become_a_tar_of_machines() {
-    let folder = Folder::new("hosts");
+    let folder = temp_dir("hosts");
     let trace = trace(&folder, &Plan { processes: 5, ..Plan::default() });
     let tar = folder.path().join("all.tar");
     succeeds(&[&trace, "--perfetto", tar.to_str().unwrap()]);
@@ -225,7 +226,7 @@ fn several_hosts_become_a_tar_of_machines() {
 
 #[test]
 fn what_is_packed_is_read_or_said_to_be() {
-    let folder = Folder::new("packed");
+    let folder = temp_dir("packed");
     let trace = trace(&folder, &Plan { events: 40_000, ..Plan::default() });
     let named = |name: &str| folder.path().join(name).display().to_string();
     let (plain, packed, other) = (named("a.json"), named("a.json.zst"), named("a.json.xz"));
@@ -240,7 +241,7 @@ fn what_is_packed_is_read_or_said_to_be() {
 
 #[test]
 fn too_many_events_become_an_overview_unless_all_are_asked_for() {
-    let folder = Folder::new("too-many");
+    let folder = temp_dir("too-many");
     let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
     let all = count(&trace, &[]);
     let out = |name: &str| folder.path().join(name).display().to_string();
@@ -304,7 +305,7 @@ impl Drop for Viewing {
 
 #[test]
 fn a_browser_is_given_the_trace_and_an_offline_viewer() {
-    let folder = Folder::new("view");
+    let folder = temp_dir("view");
     let trace = trace(&folder, &Plan::default());
     let ui = folder.path().join("ui");
     std::fs::create_dir(&ui).unwrap();
@@ -344,7 +345,7 @@ fn a_stranger_is_not_answered(place: &str) {
 /// The viewer's policy knows one port, so that this is one test.
 #[test]
 fn the_public_viewer_fetches_once_from_its_port_and_a_port_that_is_taken_is_said() {
-    let folder = Folder::new("port");
+    let folder = temp_dir("port");
     let trace = trace(&folder, &Plan::default());
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 9001));
     let message = fails(&[&trace, "--view"]);

@@ -10,13 +10,14 @@ use dlio_schemas::record::{POS_UNKNOWN, STEP_NONE};
 use generator::script::Script;
 use generator::{Plan, generate, generate_counted};
 use serde_json::Value;
-use support::Folder;
 use support::program::{analyze, printed, text};
+use support::temp_dir;
+use tempfile::TempDir;
 
 const MIB: i64 = 1 << 20;
 
 /// Keys with their values and what is said of how sure they are.
-fn derived(folder: &Folder, more: &[&str]) -> BTreeMap<String, (String, String)> {
+fn derived(folder: &TempDir, more: &[&str]) -> BTreeMap<String, (String, String)> {
     let trace = folder.path().display().to_string();
     let yaml = printed(&[&[&*trace, "--workload", "-"], more].concat());
     let (mut section, mut found) = (String::new(), BTreeMap::new());
@@ -49,7 +50,7 @@ fn file(number: u64, suffix: &str) -> String {
 
 #[test]
 fn a_program_without_spans_is_told_by_its_pauses() {
-    let folder = Folder::new("pauses");
+    let folder = temp_dir("pauses");
     let mut program = Script::new(100, 1);
     for epoch in 0..2 {
         for number in 0..32 {
@@ -84,7 +85,7 @@ fn a_program_without_spans_is_told_by_its_pauses() {
 
 #[test]
 fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
-    let folder = Folder::new("places");
+    let folder = temp_dir("places");
     let mut program = Script::new(100, 1);
     program.open(&file(0, "h5"), 5).read(&file(0, "h5"), 0, 8, 5);
     for epoch in 0..2 {
@@ -122,7 +123,7 @@ fn spans_tell_steps_and_what_a_reader_does_not_do_becomes_a_profile() {
 }
 
 /// A training of twenty steps, with what `save` writes inside a span after every so many of them.
-fn train_and_save(folder: &Folder, every: i32, save: impl Fn(&mut Script, i32)) {
+fn train_and_save(folder: &TempDir, every: i32, save: impl Fn(&mut Script, i32)) {
     let mut program = Script::new(100, 1);
     for step in 0..20 {
         program.load(&file(step as u64, "npy"), MIB, 300);
@@ -141,7 +142,7 @@ fn train_and_save(folder: &Folder, every: i32, save: impl Fn(&mut Script, i32)) 
 
 #[test]
 fn checkpoints_are_told_with_their_period() {
-    let folder = Folder::new("saved");
+    let folder = temp_dir("saved");
     train_and_save(&folder, 5, |program, step| {
         let path = format!("/no-such-data/out/model-{step}.pt");
         program.open(&path, 5).write(&path, 0, 3 * MIB, 900).call(dlio_schemas::ops::Op::FSYNC, &path, 50, (0, 0, 0));
@@ -162,7 +163,7 @@ fn checkpoints_are_told_with_their_period() {
 
 #[test]
 fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
-    let folder = Folder::new("pickled");
+    let folder = temp_dir("pickled");
     train_and_save(&folder, 10, |program, step| {
         for (name, mebibytes) in [("weights", 2), ("moments", 4)] {
             let path = format!("/no-such-data/out/{name}-{step}.pkl");
@@ -187,7 +188,7 @@ fn checkpoints_of_files_that_are_no_tensors_are_told_by_their_sizes() {
 
 /// Two ranks that read for themselves, one of which makes the data set first and saves alone: of each epoch sixteen samples a
 /// rank in steps of two, a checkpoint after every third, and an evaluation of four samples in one step that computes less.
-fn evaluated(folder: &Folder) {
+fn evaluated(folder: &TempDir) {
     let valid = |number: u64| format!("/no-such-data/valid/sample-{number:03}.npy");
     for rank in 0..2 {
         let mut program = Script::ranked(100 + rank, rank);
@@ -234,7 +235,7 @@ fn evaluated(folder: &Folder) {
 
 #[test]
 fn evaluations_are_no_training_and_a_data_set_that_is_made_is_no_checkpoint() {
-    let folder = Folder::new("evaluated");
+    let folder = temp_dir("evaluated");
     evaluated(&folder);
     let found = derived(&folder, &[]);
     values(
@@ -263,7 +264,7 @@ fn evaluations_are_no_training_and_a_data_set_that_is_made_is_no_checkpoint() {
 
 #[test]
 fn a_program_that_makes_its_data_and_reads_its_own_code_trains_on_the_data() {
-    let folder = Folder::new("own-data");
+    let folder = temp_dir("own-data");
     let mut program = Script::new(100, 1);
     program.load("/no-such-data/train.py", 40_000, 20);
     for number in 0..8 {
@@ -279,7 +280,7 @@ fn a_program_that_makes_its_data_and_reads_its_own_code_trains_on_the_data() {
 
 #[test]
 fn lost_events_make_everything_less_sure() {
-    let folder = Folder::new("lost");
+    let folder = temp_dir("lost");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
         program.load(&file(number, "npy"), MIB, 300);
@@ -294,13 +295,13 @@ fn lost_events_make_everything_less_sure() {
 
 #[test]
 fn what_is_no_job_is_refused_with_a_way_out() {
-    let refused = |folder: &Folder, more: &[&str]| {
+    let refused = |folder: &TempDir, more: &[&str]| {
         let trace = folder.path().display().to_string();
         let output = analyze(&[&[&*trace, "--workload", "-"], more].concat());
         assert_eq!(output.status.code(), Some(1));
         text(&output.stderr)
     };
-    let idle = Folder::new("idle");
+    let idle = temp_dir("idle");
     let mut program = Script::new(100, 1);
     program
         .open("/no-such-data/log.txt", 5)
@@ -309,11 +310,11 @@ fn what_is_no_job_is_refused_with_a_way_out() {
     program.write_to(idle.path());
     let said = refused(&idle, &[]);
     assert!(said.contains("no file is read that could be a data set"), "{said}");
-    let counted = Folder::new("counted");
+    let counted = temp_dir("counted");
     generate_counted(counted.path(), 20).unwrap();
     let said = refused(&counted, &[]);
     assert!(said.contains("no workload can be made of it"), "{said}");
-    let several = Folder::new("several");
+    let several = temp_dir("several");
     let plan = Plan { events: 1000, ..Plan::default() };
     generate(several.path(), &plan, &|_, _, _| ()).unwrap();
     let later = Plan { after_ns: 3_600_000_000_000, seed: 2, ..plan };
@@ -325,7 +326,7 @@ fn what_is_no_job_is_refused_with_a_way_out() {
 
 #[test]
 fn a_file_that_is_there_is_not_replaced_unasked() {
-    let folder = Folder::new("there");
+    let folder = temp_dir("there");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
         program.load(&file(number, "npy"), MIB, 300);
@@ -346,8 +347,8 @@ fn a_file_that_is_there_is_not_replaced_unasked() {
 
 // ---- how alike ------------------------------------------------------------------------------------------------------
 
-fn run(name: &str, size: i64, files: u64) -> Folder {
-    let folder = Folder::new(name);
+fn run(name: &str, size: i64, files: u64) -> TempDir {
+    let folder = temp_dir(name);
     let mut program = Script::new(100, 1);
     (0..files).for_each(|number| {
         program.load(&file(number, "npy"), size, 300).rest(100);
@@ -356,7 +357,7 @@ fn run(name: &str, size: i64, files: u64) -> Folder {
     folder
 }
 
-fn similarity(a: &Folder, b: &Folder, more: &[&str]) -> Value {
+fn similarity(a: &TempDir, b: &TempDir, more: &[&str]) -> Value {
     let (a, b) = (a.path().display().to_string(), b.path().display().to_string());
     let typed = [&[&*a, "--compare", &*b, "--similarity", "--format", "json"], more].concat();
     serde_json::from_str(&printed(&typed)).unwrap()
@@ -405,7 +406,7 @@ fn similarity_takes_one_trace_a_side_and_no_other_form() {
 #[test]
 fn files_are_as_large_as_bytes_were_moved_in_them_or_as_they_were_made() {
     const FAR: i64 = 1 << 40;
-    let folder = Folder::new("sizes");
+    let folder = temp_dir("sizes");
     let mut program = Script::new(100, 1);
     for number in 0..4 {
         program.load(&file(number, "sample"), MIB, 100);
@@ -466,9 +467,9 @@ fn pool() -> Vec<Script> {
 }
 
 /// A parent that gathers what two workers make of files, and works `own_us` after each message.
-fn gatherer(program: &'static str, own_us: u64) -> Folder {
+fn gatherer(program: &'static str, own_us: u64) -> TempDir {
     const FILES: u64 = 24;
-    let folder = Folder::new("gatherer");
+    let folder = temp_dir("gatherer");
     let mut parent = Script::new(100, 1);
     parent.program = program;
     parent.call(Op::READ, "<pipe>", 3000, (POS_UNKNOWN, 64, 64));
@@ -515,7 +516,7 @@ fn a_parent_that_only_gathers_trains_nothing() {
 
 #[test]
 fn a_training_lasts_until_its_last_batch_is_computed_and_reads_what_its_readers_read() {
-    let folder = Folder::new("pool");
+    let folder = temp_dir("pool");
     pool().into_iter().for_each(|process| process.write_to(folder.path()));
     let report: Value =
         serde_json::from_str(&printed(&[&folder.path().display().to_string(), "--format", "json"])).unwrap();
@@ -538,7 +539,7 @@ fn message(process: &mut Script, op: Op, us: u64) {
 #[test]
 fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
     const BATCHES: u64 = 40;
-    let folder = Folder::new("tasks");
+    let folder = temp_dir("tasks");
     let mut trainer = Script::new(100, 1);
     trainer.at(8000);
     for batch in 0..BATCHES {
@@ -581,7 +582,7 @@ fn tasks_of_readers_tell_the_batch_and_what_is_saved_is_not_computed() {
 
 #[test]
 fn the_recipe_makes_its_data_in_a_run_of_its_own() {
-    let folder = Folder::new("recipe");
+    let folder = temp_dir("recipe");
     let mut program = Script::new(100, 1);
     (0..32).for_each(|number| {
         program.load(&file(number, "npy"), MIB, 300);

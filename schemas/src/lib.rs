@@ -12,8 +12,8 @@
 //! perfetto   Perfetto traces, written and read
 //! ```
 //!
-//! A room uses only those above it. Beside them stand [`mod@env`] (the variables people set) and [`tables`] (the columns
-//! people query). Other crates name the modules by the short paths that are handed on here.
+//! A directory uses only those above it. Beside them is [`mod@env`], the variables that people set. Other crates name the
+//! modules by the short paths that are re-exported here.
 #![forbid(unsafe_code)]
 
 mod deflate;
@@ -22,7 +22,6 @@ pub mod event;
 pub mod export;
 pub mod native;
 pub mod perfetto;
-pub mod tables;
 pub mod text;
 
 pub use event::{clock, ops, record};

@@ -14,15 +14,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::fleet::Fleet;
-use super::pieces::cut;
 use super::task::{Count, Described, Found, SentFile, SentFilter, SentPath, Task, unpack};
+use super::work_items::cut;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
+use crate::summary::exact_quantiles::{Again, Buckets};
+use crate::summary::figures::quantiles::Counts;
 use crate::summary::partial::{Asked, Merging};
-use crate::summary::precise::{Again, Buckets};
-use crate::summary::quantiles::Counts;
 
 /// Why workers give no answer. One sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]

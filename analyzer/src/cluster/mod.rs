@@ -1,28 +1,28 @@
 //! One trace, many machines: what is cut into pieces, what a worker does with one, and how their answers become one.
 //!
 //! Everybody opens the whole trace, which costs the facts of its processes and none of its events: so a piece is named by
-//! numbers of files, and processes, hosts and clocks are the same for all. Reading order: [`pieces`] (how a trace is cut),
+//! numbers of files, and processes, hosts and clocks are the same for all. Reading order: [`work_items`] (how a trace is cut),
 //! [`task`] (what is sent), [`worker`] (what is done with it), [`fleet`] (which workers there are), [`coordinator`] (who asks
 //! them).
 //!
-//! A query is planned by who asks. What of its plan works on each partition alone ([`shipped`]) is sent as bytes ([`plan`]),
-//! with a portion of the trace each ([`portions`]); [`query`] does that, [`rows`] come back, are [`held`] until they are whole,
-//! and go on through the rest of the plan, in which [`asking`] stands for those who were asked. [`writing`] has them write
-//! Parquet.
+//! The coordinator plans a query. The part of its plan that works on each partition alone ([`pushdown`]) is sent as bytes
+//! ([`plan`]), with a split of the trace per worker ([`splits`]). Workers run it ([`query`]) and return [`rows`]. These wait in
+//! [`result_buffer`] until they are complete, and pass through the rest of the plan, in which [`worker_exec`] is the operator
+//! that stands for the workers. [`parquet_output`] has workers write Parquet.
 
-pub mod asking;
 pub mod coordinator;
 pub mod fleet;
-pub mod held;
-pub mod pieces;
+pub mod parquet_output;
 pub mod plan;
-pub mod portions;
+pub mod pushdown;
 pub mod query;
+pub mod result_buffer;
 pub mod rows;
-pub mod shipped;
+pub mod splits;
 pub mod task;
+pub mod work_items;
 pub mod worker;
-pub mod writing;
+pub mod worker_exec;
 
 /// The version that all of one question must have: of the program, and of what they send each other.
 pub fn version() -> String {

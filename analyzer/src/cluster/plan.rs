@@ -25,11 +25,11 @@ use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalPlanNodeExt, PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalPlanNode};
-use dlio_schemas::tables;
 use serde::{Deserialize, Serialize};
 
 use super::task::{SentFilter, pack, unpack};
-use crate::schema::queried;
+use crate::schema::arrow_schema::queried;
+use crate::schema::tables;
 use crate::tables::events::Reading;
 use crate::tables::leaf::{Asked, EventsExec};
 

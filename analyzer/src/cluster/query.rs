@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use super::plan::decode;
+use super::pushdown::Number;
 use super::rows::{Failed, Rest, RowsOut, SentProcess};
-use super::shipped::Number;
 use super::task::Rows;
 use crate::catalog::Catalog;
 use crate::load::Trace;
@@ -89,7 +89,7 @@ impl Running {
     fn reading(&self, asked: &Rows) -> Reading {
         Reading {
             trace: self.trace.clone(),
-            portion: Some(Arc::new(asked.portion.clone())),
+            split: Some(Arc::new(asked.split.clone())),
             threads: self.threads,
             partitions_min: 1,
             progress: self.progress.clone(),

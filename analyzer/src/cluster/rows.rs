@@ -18,7 +18,7 @@ use datafusion::error::DataFusionError;
 use dlio_cluster::work::Out;
 use serde::{Deserialize, Serialize};
 
-use super::held::Held;
+use super::result_buffer::Held;
 use super::task::{SentNote, pack, unpack};
 use crate::catalog::{Host, Process};
 
@@ -165,7 +165,7 @@ impl Iterator for RowsIn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::held::Room;
+    use crate::cluster::result_buffer::Room;
     use arrow::array::{Int32Array, RecordBatchOptions, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
     use dlio_cluster::dispatch::Receiving;

@@ -10,13 +10,14 @@ use dlio_schemas::native::Damage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::shipped::Number;
+use super::pushdown::Number;
 use crate::filter::Filter;
-use crate::load::errors::Note;
-use crate::load::{Trace, bucket, stored};
+use crate::load::Trace;
+use crate::load::bytes::{bucket, trace_file};
+use crate::load::sources::errors::Note;
+use crate::summary::exact_quantiles::Again;
 use crate::summary::partial::{Asked, Partial};
-use crate::summary::precise::Again;
-use crate::tables::portion::Portion;
+use crate::tables::split::Split;
 
 /// What a worker is asked.
 #[derive(Serialize, Deserialize)]
@@ -31,15 +32,15 @@ pub enum Task {
     Rows { trace: Arc<Described>, asked: Rows },
     /// Whether it sees this file, and may write beside it.
     MayWrite { mark: SentPath },
-    /// The rows of a portion, as files of Parquet.
+    /// The rows of a split, as files of Parquet.
     Write { trace: Arc<Described>, asked: Write },
 }
 
-/// A part of a query's plan, and the portion of the trace that it reads.
+/// A part of a query's plan, and the split of the trace that it reads.
 #[derive(Serialize, Deserialize)]
 pub struct Rows {
     pub plan: Vec<u8>,
-    pub portion: Portion,
+    pub split: Split,
     /// The columns of its rows that hold numbers, and what these are of.
     pub numbers: Vec<(u32, Number)>,
     /// Of times that are shown.
@@ -49,9 +50,9 @@ pub struct Rows {
 /// Events to be written.
 #[derive(Serialize, Deserialize)]
 pub struct Write {
-    pub portion: Portion,
+    pub split: Split,
     pub folder: SentPath,
-    /// The number of the portion.
+    /// The number of the split.
     pub number: usize,
     /// Files in order of their numbers.
     pub files: Arc<Vec<Arc<str>>>,
@@ -161,7 +162,7 @@ impl SentFile {
     }
 
     fn facts(path: &Path) -> std::io::Result<(u64, (i64, i64))> {
-        let facts = stored::facts(path)?;
+        let facts = trace_file::facts(path)?;
         Ok((facts.size, facts.modified))
     }
 }

@@ -10,12 +10,13 @@ use dlio_cluster::work::{Done, Out, Piece, Work};
 
 use super::rows::Rest;
 use super::task::{Count, Described, Found, Rows, SentFile, SentNote, Task, Write, Wrote, pack, unpack};
-use super::{query, writing};
+use super::{parquet_output, query};
 use crate::cache::Cache;
-use crate::load::{Trace, bucket, inputs};
+use crate::load::bytes::bucket;
+use crate::load::{Trace, inputs};
 use crate::scan::Progress;
+use crate::summary::exact_quantiles::{Again, count_again};
 use crate::summary::partial::{Asked, analyse_part};
-use crate::summary::precise::{Again, count_again};
 
 /// Traces that stay open between the pieces of one question: the facts of their processes, about a kilobyte each.
 const OPEN_MAX: usize = 2;
@@ -206,7 +207,7 @@ impl Running {
         let (threads, memory, progress) = (self.worker.threads, described.memory, self.progress.clone());
         let running = query::Running { trace: trace.clone(), threads, memory, progress };
         running.send(asked, out, |mut rest| {
-            check_read(described, &trace, asked.portion.sources().into_iter())?;
+            check_read(described, &trace, asked.split.sources().into_iter())?;
             let names = Names::of(described);
             query::rename_sources(&mut rest, |source| names.of_text(source));
             Ok(Rest { notes: names.notes(&trace), ..rest })
@@ -217,8 +218,8 @@ impl Running {
         self.worker.permit_writing(&asked.folder.path())?;
         let trace = self.worker.trace(described, false)?;
         let limits = (self.worker.threads, described.memory);
-        let names = writing::write(&trace, &described.filter.filter()?, asked, limits, &self.progress)?;
-        check_read(described, &trace, asked.portion.sources().into_iter())?;
+        let names = parquet_output::write(&trace, &described.filter.filter()?, asked, limits, &self.progress)?;
+        check_read(described, &trace, asked.split.sources().into_iter())?;
         pack(&Wrote { names, notes: Names::of(described).notes(&trace) })
     }
 }

@@ -9,15 +9,15 @@ use super::failure::Failure;
 use super::input::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
 use super::{html, limits, period};
+use crate::atomic_file::Output;
 use crate::compare::run::{Run, SCHEMA};
 use crate::compare::{Comparison, Sides, text};
-use crate::draft::Output;
 use crate::findings::judge;
 use crate::findings::limits::Limits;
 use crate::html::comparison::page;
 use crate::summary::analyse;
+use crate::summary::figures::units::grouped;
 use crate::summary::report::Summary;
-use crate::summary::units::grouped;
 use crate::tables::output::Format;
 
 /// Rows shown of each table.

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::schema::tables::TABLES;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
-use dlio_schemas::tables::TABLES;
 use dlio_schemas::words::{edits, nearest};
 
 /// Names further apart than this are not slips of one another.

@@ -11,8 +11,8 @@ use crate::findings::limits::{ALL, LIMITS, Limit, Limits};
 use crate::findings::rules::RULES;
 use crate::findings::{Cost, Rule};
 use crate::similarity::{self, features};
-use crate::summary::layout::{hung, wrapped};
 use crate::summary::report::findings::DESCRIBED;
+use crate::summary::report::layout::{hung, wrapped};
 use crate::summary::report::{About, SECTIONS};
 
 const COMPARING: &str = "\
@@ -62,8 +62,8 @@ fn section_called(typed: &str) -> Option<&'static About> {
 }
 
 /// The query that gives a section.
-pub fn sql(section: &str) -> &'static str {
-    SECTIONS.iter().find(|known| known.name == section).and_then(|known| known.sql).unwrap_or_default()
+pub fn sql(section: &str) -> String {
+    SECTIONS.iter().find(|known| known.name == section).and_then(About::query).unwrap_or_default()
 }
 
 /// The explanation of one section, rule or figure, or of everything where none is named; nothing of what is none of these.

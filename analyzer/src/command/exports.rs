@@ -13,7 +13,7 @@ use super::period;
 use super::progress;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
-use crate::summary::units::many;
+use crate::summary::figures::units::many;
 use crate::viewer::forms::Form;
 use crate::viewer::serve::{self, Server, Ui};
 use crate::viewer::{Export, Written};

@@ -6,8 +6,8 @@ use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use super::complaint::complaint;
-use crate::draft::system_error;
-use crate::load::errors::LoadError;
+use crate::atomic_file::system_error;
+use crate::load::sources::errors::LoadError;
 use crate::tables::output::Format;
 use crate::viewer::serve;
 use crate::workload::Refusal;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::arguments::Arguments;
 use super::exports;
 use super::failure::Failure;
-use crate::draft::Draft;
+use crate::atomic_file::Draft;
 use crate::html::page;
 use crate::html::sections::Meaning;
 use crate::summary::report::SECTIONS;

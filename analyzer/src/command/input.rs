@@ -7,7 +7,7 @@ use super::arguments::Arguments;
 use super::failure::Failure;
 use super::progress;
 use crate::cache::{Cache, Remembered};
-use crate::load::errors::LoadError;
+use crate::load::sources::errors::LoadError;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use dlio_schemas::tables::{Column, TABLES, Table};
+use crate::schema::tables::{Column, TABLES, Table};
 
 /// Every table with what its columns hold.
 pub fn everything() -> String {

@@ -12,13 +12,13 @@ use super::progress;
 use crate::batch::{Batch, Columns, Wanted};
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::errors::LoadError;
+use crate::load::sources::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::analyse;
-use crate::summary::counted::kind_of;
+use crate::summary::count::counted::kind_of;
+use crate::summary::figures::units::{many, moment, time};
 use crate::summary::report::damage::DamageNote;
 use crate::summary::report::verdict::{UNKNOWN, all_lost, unknown};
-use crate::summary::units::{many, moment, time};
 
 /// Of longer lists the beginning is shown.
 const SHOWN: usize = 8;

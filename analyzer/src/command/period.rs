@@ -12,7 +12,7 @@ use super::window::Numbers;
 use crate::batch::{Batch, Wanted};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
-use crate::load::errors::LoadError;
+use crate::load::sources::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::report::runs::runs;
 

@@ -16,20 +16,21 @@ use super::{
     answer, comparison, explain, exports, html, limits, listing, no_events, period, progress, similarity, workers,
     workload,
 };
+use crate::atomic_file::Output;
 use crate::cache::Cache;
-use crate::draft::Output;
 use crate::findings;
 use crate::findings::limits::Limits;
 use crate::load::Trace;
 use crate::scan::Progress;
+use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
-use crate::summary::precise::refine;
+use crate::summary::count::tally::unrecorded;
+use crate::summary::exact_quantiles::refine;
+use crate::summary::figures::units::many;
 use crate::summary::report::Summary;
 use crate::summary::report::damage::DamageNote;
-use crate::summary::screen::Page;
-use crate::summary::tally::unrecorded;
-use crate::summary::units::many;
-use crate::summary::{analyse, flat, screen, text};
+use crate::summary::report::screen::Page;
+use crate::summary::report::{flat, screen, text};
 use crate::tables::export::{self, Before};
 use crate::tables::output::Format;
 use crate::unfinished;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::error::ArrowError;
 
 use super::failure::Failure;
-use crate::draft::system_error;
+use crate::atomic_file::system_error;
 
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
 

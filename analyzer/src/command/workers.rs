@@ -8,17 +8,18 @@ use dlio_cluster::dispatch::Dispatched;
 use super::arguments::Arguments;
 use super::failure::Failure;
 use super::progress;
-pub use crate::cluster::asking::Asking;
 pub use crate::cluster::coordinator::Cluster;
 use crate::cluster::coordinator::Question;
 use crate::cluster::fleet::{Fleet, Places};
-use crate::cluster::writing::Unwritten;
+use crate::cluster::parquet_output::Unwritten;
+pub use crate::cluster::worker_exec::Asking;
 use crate::filter::Filter;
+use crate::load::Trace;
+use crate::load::bytes::bucket;
 use crate::load::inputs::expand;
-use crate::load::{Trace, bucket};
 use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
-use crate::summary::units::many;
+use crate::summary::figures::units::many;
 
 /// The workers that were asked for, once all of them are there.
 pub fn asked(arguments: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {

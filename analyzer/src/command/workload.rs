@@ -7,7 +7,7 @@ use super::arguments::Arguments;
 use super::failure::Failure;
 use super::outcome::Outcome;
 use super::similarity::observed;
-use crate::draft::Output;
+use crate::atomic_file::Output;
 use crate::workload::entry::Confidence;
 use crate::workload::{Workload, derive};
 
@@ -18,7 +18,7 @@ pub fn run(arguments: &Arguments, file: &Path, mut out: Output) -> Result<Outcom
     }
     let failed = |error| Failure::Output(file.to_path_buf(), error);
     let to_stdout = file == Path::new("-");
-    let draft = if to_stdout { None } else { Some(crate::draft::Draft::new(file).map_err(failed)?) };
+    let draft = if to_stdout { None } else { Some(crate::atomic_file::Draft::new(file).map_err(failed)?) };
     let mut lacking = false;
     let (trace, behaviour) = observed(arguments, &arguments.traces, &mut lacking)?;
     let named = if to_stdout { "job.yaml".to_string() } else { file.display().to_string() };

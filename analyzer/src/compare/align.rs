@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Claim;
 use super::run::{Folder, Function, Rank, Run};
-use crate::summary::folders::common;
+use crate::summary::report::folders::common;
 use crate::summary::report::patterns::pattern;
 
 /// The figures of a row on one side.

@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 
 use super::run::{Function, PerStep, Run};
 use super::statistics::Location;
-use crate::summary::layout::hung;
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::hung;
 
 /// The unit of a figure, as it is shown and typed in a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

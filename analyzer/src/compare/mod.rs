@@ -19,8 +19,8 @@ pub mod wall;
 
 use serde::Serialize;
 
-use crate::summary::quantiles::median;
-use crate::summary::units::time;
+use crate::summary::figures::quantiles::median;
+use crate::summary::figures::units::time;
 use align::{FindingChange, Row, Turn};
 use gate::{Limit, LimitOutcome, Verdict};
 use metrics::{METRICS, Named, Unit};

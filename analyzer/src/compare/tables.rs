@@ -4,7 +4,7 @@ use super::align::{Figures, FindingChange, Group, ON_PIPES, Row, Turn, is_past_f
 use super::gate::{LimitOutcome, Verdict};
 use super::metrics::Unit;
 use super::{Claim, Comparison, Head, MetricChange};
-use crate::summary::units::{bytes, grouped, many, moment, share, signed, time};
+use crate::summary::figures::units::{bytes, grouped, many, moment, share, signed, time};
 
 /// Rows whose time changed by less of the run than this are counted and not shown.
 const WORTH_SHOWING: f64 = 0.01;

@@ -3,8 +3,8 @@
 use super::Comparison;
 use super::gate::LimitOutcome;
 use super::tables::{Table, all, limits, verdict_word};
-use crate::grid::{Grid, without_markup};
-use crate::summary::layout::{heading, hung, wrapped};
+use crate::summary::report::layout::{heading, hung, wrapped};
+use crate::text_table::{Grid, without_markup};
 
 fn grid(table: Table) -> Grid {
     let mut grid = Grid::new(&table.heads);

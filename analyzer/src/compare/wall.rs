@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::run::Run;
-use crate::summary::units::time;
+use crate::summary::figures::units::time;
 
 /// A part of both runs.
 #[derive(Serialize, Clone, Debug, PartialEq)]

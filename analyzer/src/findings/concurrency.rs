@@ -5,8 +5,9 @@
 //! what it can, and more in flight only wait longer. The stretches with the smallest L against those with the largest say
 //! which, if L was ever different.
 
-use super::case::Case;
-use crate::summary::quantiles::median;
+use super::rule_context::{Case, Judgement, RECORD_TRAINING, Waited};
+use crate::summary::figures::quantiles::median;
+use crate::summary::report::findings::Measure;
 
 /// Stretches that a run is cut into, and the part of one in which calls have to be going on for it to count.
 const STRETCHES: usize = 200;
@@ -72,8 +73,22 @@ pub fn in_flight(case: &Case) -> Option<f64> {
     (!stretches.is_empty()).then(|| together(&stretches).in_flight())
 }
 
+/// Measures of a training that waits for readers, which are in I/O.
+pub fn waits_for_io(case: &Case, waited: Option<&Waited>) -> Vec<Measure> {
+    vec![
+        case.at_least("wait", waited.map(Waited::share_at_work)),
+        case.at_least("io-duty", waited.and_then(Waited::io_duty)),
+    ]
+}
+
+/// Returns the judgement on a run that lacks its waits or its concurrency.
+pub fn undecided(measures: Vec<Measure>, waited: Option<&Waited>) -> Judgement {
+    let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
+    Judgement { measures, decide, ..Judgement::default() }
+}
+
 /// The run that would show it.
-pub const RECORD_CONCURRENCY: &str =
+const RECORD_CONCURRENCY: &str =
     "as many calls were in flight all the time: run it with half and with double the readers";
 
 /// Those of the training: what programs read to start is no data.

@@ -4,9 +4,9 @@
 //! time it computes for one. Where C is less than N the trainer waits 1 - C/N of its time, and nothing but more or faster
 //! readers changes that. What it waits beyond comes of batches that take unequally long.
 
-use super::case::{Case, EVIDENCE_MAX, part};
-use crate::summary::groups::training::{RankGroup, ReaderUse};
-use crate::summary::units::{grouped, time};
+use super::rule_context::{Case, EVIDENCE_MAX, part};
+use crate::summary::figures::units::{grouped, time};
+use crate::summary::training::{RankGroup, ReaderUse};
 
 /// Loader and trainer of all ranks together.
 pub struct Loader {

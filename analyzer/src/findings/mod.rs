@@ -1,21 +1,21 @@
 //! Findings: rules that look at the report and say what to change, what that is worth, and how sure they are.
 //!
 //! A rule is one file in [`rules`] and one line in its list: a pure function from the report to what it measured. [`limits`]
-//! has all thresholds, [`case`] the quantities that several rules need. Here they are judged: a pattern that costs too little
+//! has all thresholds, [`rule_context`] the quantities that several rules need. Here they are judged: a pattern that costs too little
 //! is no finding, one that another finding makes pointless is silenced, and what was not measured is said and not taken for
 //! zero.
 
-pub mod case;
 pub mod concurrency;
 pub mod limits;
 pub mod loader;
 pub mod patterns;
 pub mod requests;
+pub mod rule_context;
 pub mod rules;
 pub mod small;
 
-use case::{Case, EVIDENCE_MAX, Judgement, Worth, in_words};
 use limits::{ALL, Limits};
+use rule_context::{Case, EVIDENCE_MAX, Judgement, Worth, in_words};
 use rules::RULES;
 
 use crate::summary::report::Summary;

@@ -1,21 +1,36 @@
 //! Places where reads begin, all layers together.
 
-use super::case::Case;
-use crate::summary::units::{grouped, share};
+use super::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::{grouped, share};
+use crate::summary::report::findings::{Measure, Unit};
 
 /// Reads whose place is known.
-pub struct Reads {
-    pub known: u64,
+struct Reads {
+    known: u64,
     /// Of these, those that begin before the end of the one before.
-    pub back: u64,
+    back: u64,
 }
 
-pub fn reads(case: &Case) -> Reads {
+fn reads(case: &Case) -> Reads {
     let rows = case.summary.access.iter().filter(|row| row.class == "read");
     rows.fold(Reads { known: 0, back: 0 }, |sum, row| Reads {
         known: sum.known + row.calls.known(),
         back: sum.back + row.calls.backward + row.calls.repeated,
     })
+}
+
+/// Judges the reads that go back in their file: how many there are, and their share of those whose place is known.
+pub fn judged_back(case: &Case, calls: impl Fn(u64) -> Measure, what_they_do: &str) -> Judgement {
+    let found = reads(case);
+    let share = part(found.back as f64, found.known as f64).unwrap_or(0.0);
+    let time_ns = case.moved("read", 1, u64::MAX).time_ns * share;
+    Judgement {
+        measures: vec![calls(found.back), case.at_least("share", Some(share))],
+        says: format!("{} of the reads {what_they_do}", Unit::Share.text(share)),
+        worth: Some(case.shared_out(time_ns)),
+        evidence: rows(case, "read", |_| true),
+        ..Judgement::default()
+    }
 }
 
 /// A row a layer that is meant.

@@ -1,10 +1,10 @@
 //! Requests to object stores: what several rules ask of them.
 
-use super::case::{Calls, Case, EVIDENCE_MAX, Judgement, part};
-use crate::summary::kinds::OBJECT;
+use super::rule_context::{Calls, Case, EVIDENCE_MAX, Judgement, part};
+use crate::summary::count::kinds::OBJECT;
+use crate::summary::figures::units::grouped;
 use crate::summary::report::failures::FailureUse;
 use crate::summary::report::findings::Unit;
-use crate::summary::units::grouped;
 
 /// A request for an object or a part of it.
 pub const GET: &str = "object.get";

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::case::{COPY_NS_A_BYTE, Case, Judgement, part};
+use super::rule_context::{COPY_NS_A_BYTE, Case, Judgement, part};
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::findings::Unit;
 use crate::summary::report::sizes::SizeUse;
-use crate::summary::units::{bytes, grouped, time};
 
 /// Calls below this are small.
 const SMALL: u64 = 64 << 10;

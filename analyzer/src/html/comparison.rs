@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::course::{Columns, gathered, lanes};
 use super::figures::{Kind, capital};
 use super::frame;
 use super::markup::Markup;
 use super::plot::lanes::{Axis, Lane, Lanes};
 use super::plot::strip::{self, Part};
 use super::table::{Table, of_words};
+use super::timeline_lanes::{Columns, gathered, lanes};
 use crate::compare::align::{Figures, Row};
 use crate::compare::run::Run;
 use crate::compare::tables::{self, figure_words};

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::summary::units::{bytes, grouped, moment, signed, time};
+use crate::summary::figures::quantiles::percentile;
+use crate::summary::figures::units::{bytes, grouped, moment, signed, time};
 
 /// See the module. The script of the page has the same list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +141,7 @@ fn trimmed(number: String) -> String {
 }
 
 /// Fields whose names are short forms, or do not say what they hold.
-const WORDS: [(&str, &str); 57] = [
+const WORDS: [(&str, &str); 53] = [
     ("late", "events out of order"),
     ("late_ns", "I/O time missing for that, at most"),
     ("at_least", "more files than counted"),
@@ -154,10 +155,6 @@ const WORDS: [(&str, &str); 57] = [
     ("processes", "programs"),
     ("cat", "category"),
     ("errno", "error number"),
-    ("p25", "25 %"),
-    ("p75", "75 %"),
-    ("p95", "95 %"),
-    ("p99", "99 %"),
     ("torch", "PyTorch"),
     ("startup_ns", "start-up"),
     ("waited_ns", "waited for batches"),
@@ -202,13 +199,12 @@ const WORDS: [(&str, &str); 57] = [
 
 /// A field's name as a heading: without its unit, in words.
 pub fn label(path: &str) -> String {
-    let part = |part: &str| match WORDS.iter().find(|(name, _)| *name == part) {
-        Some((_, words)) => words.to_string(),
-        None => {
-            let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
-            part.trim_end_matches('_').replace('_', " ")
-        }
+    let known = |part: &str| WORDS.iter().find(|(name, _)| *name == part).map(|(_, words)| words.to_string());
+    let in_words = |part: &str| {
+        let part = part.strip_suffix("_ns").or_else(|| part.strip_suffix("_ts")).unwrap_or(part);
+        part.trim_end_matches('_').replace('_', " ")
     };
+    let part = |part: &str| known(part).or_else(|| percentile(part)).unwrap_or_else(|| in_words(part));
     path.split('.').map(part).collect::<Vec<_>>().join(": ")
 }
 

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::figures::{Kind, capital, percent};
 use super::markup::Markup;
 use super::values::{list, number, text};
-use crate::summary::kinds::OBJECT;
+use crate::summary::count::kinds::OBJECT;
+use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{NO_CALLS, OVERLAP};
-use crate::summary::units::{many, time};
 
 /// Findings that are shown in full; the others are folded.
 const SHOWN: usize = 5;

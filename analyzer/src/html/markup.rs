@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::grid::is_obeyed;
+use crate::text_table::is_obeyed;
 
 /// A piece of a page.
 #[derive(Clone, Default, Debug, PartialEq)]

@@ -5,19 +5,19 @@
 //! the pointer. [`markup`] sees to it that nothing of the traced machine becomes markup; the policy in the head of the page,
 //! that nothing is fetched.
 //!
-//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`first`] (the first screen, with
-//! [`findings`] and [`course`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
+//! Reading order: [`markup`], [`values`], [`figures`], [`table`], [`plot`], [`frame`], then [`overview`] (the first screen, with
+//! [`findings`] and [`timeline_lanes`]) and [`sections`] (everything below). [`comparison`] is the page of two runs.
 
 pub mod comparison;
-pub mod course;
 pub mod figures;
 pub mod findings;
-pub mod first;
 pub mod frame;
 pub mod markup;
+pub mod overview;
 pub mod plot;
 pub mod sections;
 pub mod table;
+pub mod timeline_lanes;
 pub mod values;
 
 use serde_json::Value;
@@ -34,15 +34,15 @@ pub fn page(report: &Value, meanings: &[Meaning], trace: &str) -> String {
     let mut page = Markup::default();
     frame::open(trace, &mut page);
     let (full, empty) = sections::all(report, meanings);
-    sections::contents(&first::places(report), &full, &mut page);
+    sections::contents(&overview::places(report), &full, &mut page);
     page.raw("<main>");
-    first::about(report, trace, &mut page);
-    first::verdict(report, &mut page);
-    first::numbers_of(report, &mut page);
+    overview::about(report, trace, &mut page);
+    overview::verdict(report, &mut page);
+    overview::numbers_of(report, &mut page);
     findings::write(report, &mut page);
-    first::timeline(report, &mut page);
-    first::time_split(report, &mut page);
-    first::trust(report, &mut page);
+    overview::timeline(report, &mut page);
+    overview::time_split(report, &mut page);
+    overview::trust(report, &mut page);
     full.iter().for_each(|(about, value)| sections::write(about, value, report, &mut page));
     if !empty.is_empty() {
         page.element("p", &[("class", "note")], &format!("Empty for this trace: {}.", empty.join(", ")));

@@ -1,6 +1,7 @@
 //! Every section of a report as tables, whatever it holds: one that is new appears by itself, with its definition. Those that
 //! have a picture get it above.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::figures::{Kind, capital, label};
@@ -10,7 +11,8 @@ use super::plot::boxes::{self, Spread};
 use super::plot::{heat, sizes, tree};
 use super::table::{self, COLUMNS, Table, is_long, parted};
 use super::values::{at, list, number, text};
-use crate::summary::units::bytes;
+use crate::summary::figures::quantiles::Quantiles;
+use crate::summary::figures::units::bytes;
 
 /// The meaning of a section: its name and its figures.
 #[derive(Clone, Copy, Debug)]
@@ -180,7 +182,6 @@ fn picture(name: &str, value: &Value, report: &Value, page: &mut Markup) {
 
 /// The distribution of a row that has one.
 fn spread(row: &Value) -> Option<Spread> {
-    let of = |field: &str| number(row, &format!("duration_ns.{field}"));
     let class = match text(row, "class") {
         Some("read") => "read",
         Some("write") => "written",
@@ -197,12 +198,7 @@ fn spread(row: &Value) -> Option<Spread> {
     Some(Spread {
         name: text(row, "name").or_else(|| text(row, "class"))?.to_string() + &band,
         class,
-        min: of("min")?,
-        p25: of("p25")?,
-        median: of("median")?,
-        p75: of("p75")?,
-        p99: of("p99")?,
-        max: of("max")?,
+        values: Quantiles::deserialize(row.get("duration_ns")?).ok()?,
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::figures::{Kind, label};
 use super::markup::Markup;
-use crate::summary::units::{grouped, many};
+use crate::summary::figures::units::{grouped, many};
 
 /// A table being made.
 pub struct Table {

@@ -11,15 +11,15 @@ use std::time::Duration;
 use dlio_schemas::native::{Damage, file, ring};
 use glob::{MatchOptions, Pattern, PatternError};
 
-use super::bucket;
-use super::copies::Copies;
-use super::duplicates::PassedOver;
-use super::errors::{LoadError, Note};
+use super::bytes::bucket;
+use super::bytes::copies::Copies;
+use super::bytes::file_bytes;
+use super::bytes::trace_file::{self, StoredFile};
 use super::formats::FORMATS;
-use super::parts::{Export, NativeFiles, changed_just_now, stem};
-use super::source::{Format, Recognised};
-use super::store;
-use super::stored::{self, StoredFile};
+use super::native::files_of_an_image::{Export, NativeFiles, changed_just_now, stem};
+use super::sources::duplicates::PassedOver;
+use super::sources::errors::{LoadError, Note};
+use super::sources::source::{Format, Recognised};
 
 /// Bytes looked at to tell what a file is.
 const HEAD: usize = 4096;
@@ -158,7 +158,7 @@ impl Beginning {
     fn comes_to_something(&mut self, path: &Path) -> bool {
         const STEP: Duration = Duration::from_millis(2);
         loop {
-            if !stored::facts(path).is_ok_and(|facts| facts.size == 0) {
+            if !trace_file::facts(path).is_ok_and(|facts| facts.size == 0) {
                 return true;
             }
             if bucket::is_object(path) || self.waited >= BEGINNING_MAX || !changed_just_now(path) {
@@ -205,7 +205,7 @@ fn parts_of(stem: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !is_unfinished(path) && self::stem(path) == stem).collect()
 }
 
-/// The parts of a trace that are there now, told apart: see [`super::parts::LookAgain`].
+/// The parts of a trace that are there now, told apart: see [`super::native::files_of_an_image::LookAgain`].
 pub fn look_again(path: &Path) -> (Option<NativeFiles>, Option<Export>) {
     let parts = parts_of(&stem(path)).into_iter().map(|path| (path, false));
     let found = tell(parts.collect()).unwrap_or_default();
@@ -410,11 +410,11 @@ fn packed_otherwise(head: &[u8]) -> Option<&'static str> {
 /// The beginning of a packed file: what its own beginning holds is enough of most. Where that is less than a block of what
 /// packed it, more of the file is read.
 fn unpacked(path: &Path, head: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
-    if !store::is_packed(head) {
+    if !file_bytes::is_packed(head) {
         return Ok(None);
     }
-    let text = beginning(store::unpacking(head)?);
-    Ok(Some(if text.len() < HEAD && head.len() == HEAD { beginning(store::unpacked(path)?) } else { text }))
+    let text = beginning(file_bytes::unpacking(head)?);
+    Ok(Some(if text.len() < HEAD && head.len() == HEAD { beginning(file_bytes::unpacked(path)?) } else { text }))
 }
 
 /// As much of a text as tells what it is; of one that is cut or damaged what can be read.

@@ -3,39 +3,27 @@
 //! A [`Source`] is what one reader makes of one traced process or one foreign file: a list of [`Unit`]s, each of which can
 //! be read on its own, on any thread. A [`Trace`] is all sources of a command together with the catalogue they share.
 //!
-//! Reading order: [`inputs`] (which files), [`stored`], [`bucket`] and [`store`] (their bytes), [`native`] (ours), then the
-//! foreign ones in [`formats`].
+//! ```text
+//! inputs     which files, and the format of each
+//! recorded   our own traces, for those who write them again
+//! formats/   one file per foreign format
+//! native/    our own files     json/   Chrome and DFTracer     lines/   text
+//! sources/   what a reader returns, and what readers share
+//! events/    events of a text become batches
+//! bytes/     files, objects, gzip
+//! ```
+//!
+//! A directory uses those below it, never those above.
 
-pub mod arguments;
-pub mod bucket;
-pub mod calls;
-pub mod columns;
-pub mod copies;
-pub mod duplicates;
-pub mod errors;
-pub mod facts;
+pub mod bytes;
+pub mod events;
 pub mod formats;
-pub mod guarded;
-pub mod gzip;
-pub mod hashes;
-pub mod index;
 pub mod inputs;
 pub mod json;
+pub mod lines;
 pub mod native;
-pub mod nesting;
-pub mod parser;
-pub mod parts;
-pub mod pieces;
-pub mod pull;
 pub mod recorded;
-pub mod resolve;
-pub mod shapes;
-pub mod source;
-pub mod store;
-pub mod stored;
-pub mod tally;
-pub mod templates;
-pub mod text;
+pub mod sources;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -46,22 +34,24 @@ use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::{Filter, Sieve};
 use crate::unit::{Categories, Seen, Unit};
-use errors::{LoadError, Note};
 use formats::FORMATS;
-use index::Index;
-use source::{Opening, Reader, Source};
+use native::index::Index;
+use native::reader;
+use sources::duplicates::{Duplicates, PassedOver};
+use sources::errors::{LoadError, Note};
+use sources::source::{Opening, Reader, Source};
 
 /// Everything that was given, ready to be read.
 pub struct Trace {
     pub catalog: Catalog,
     pub sources: Vec<Box<dyn Source>>,
-    /// Latest end first: see [`crate::summary::intervals`].
+    /// Latest end first: see [`crate::summary::time::intervals`].
     pub units: Vec<Unit>,
     /// Files that were read.
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
     /// Files some of whose processes other files have too.
-    pub passed_over: Vec<duplicates::PassedOver>,
+    pub passed_over: Vec<PassedOver>,
     /// The meaning of the bits of units, where an earlier reading found out.
     pub categories: Categories,
     /// True if no process writes any more, as far as can be told.
@@ -80,9 +70,9 @@ impl Trace {
     pub fn of(found: inputs::Found, given: &[String], threads: usize, index: &Index) -> Result<Trace, LoadError> {
         let catalog = Catalog::default();
         let mut notes = found.notes;
-        let mut duplicates = duplicates::Duplicates::default();
-        let look = native::Look { again: inputs::look_again, index };
-        let natives = native::open_all(&found.natives, look, &catalog, threads, &mut notes, &mut duplicates);
+        let mut duplicates = Duplicates::default();
+        let look = reader::Look { again: inputs::look_again, index };
+        let natives = reader::open_all(&found.natives, look, &catalog, threads, &mut notes, &mut duplicates);
         let mut sources = natives.sources;
         let mut opening = Opening { catalog: &catalog, notes: &mut notes, duplicates: &mut duplicates };
         let others: Vec<_> = found.others.into_iter().chain(natives.stand_ins).collect();

@@ -16,13 +16,13 @@ use dlio_schemas::native::names::Names;
 use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::perfetto::read;
 
-use super::duplicates::Duplicates;
+use super::bytes::file_bytes::{Bytes, FileStore};
+use super::bytes::trace_file::StoredFile;
 use super::formats::perfetto;
-use super::index::Index;
 use super::inputs::{self, Found};
-use super::native::{self, Opened};
-use super::store::{Bytes, FileStore};
-use super::stored::StoredFile;
+use super::native::index::Index;
+use super::native::reader::{self, Opened};
+use super::sources::duplicates::Duplicates;
 
 /// Bytes of a trace for viewers that are read at once.
 const WINDOW: usize = 1 << 20;
@@ -51,8 +51,8 @@ enum Held {
 
 /// All processes that were found, each once. What is damaged is noted by who reads the trace for its figures.
 pub fn all(found: &Found, threads: usize) -> io::Result<Vec<Recorded>> {
-    let look = native::Look { again: inputs::look_again, index: &Index::default() };
-    let images = native::open_images(&found.natives, threads, look);
+    let look = reader::Look { again: inputs::look_again, index: &Index::default() };
+    let images = reader::open_images(&found.natives, threads, look);
     let mut duplicates = Duplicates::default();
     images.opened.iter().for_each(|opened| duplicates.add_image(&opened.image.fields, &opened.path));
     let mut all = Vec::new();

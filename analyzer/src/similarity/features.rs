@@ -1,10 +1,10 @@
 //! Single figures of a run, by name.
 
 use super::{FeatureOfBoth, Side};
-use crate::behaviour::moves::Moves;
 use crate::compare::metrics::Unit;
-use crate::summary::layout::hung;
-use crate::summary::quantiles::Quantiles;
+use crate::io_profile::transfers::Moves;
+use crate::summary::figures::quantiles::Quantiles;
+use crate::summary::report::layout::hung;
 
 /// A figure of a run, where it has one.
 pub struct Feature {

@@ -13,11 +13,11 @@ pub mod text;
 
 use serde::Serialize;
 
-use crate::behaviour::Behaviour;
-use crate::behaviour::family::Family;
-use crate::behaviour::moves::Moves;
 use crate::compare::metrics::Unit;
-use crate::summary::quantiles::Histogram;
+use crate::io_profile::Behaviour;
+use crate::io_profile::file_group::Family;
+use crate::io_profile::transfers::Moves;
+use crate::summary::figures::quantiles::Histogram;
 use features::FEATURES;
 
 pub const SCHEMA: &str = "dlio-similarity";
@@ -203,7 +203,7 @@ pub const MEANING: &str = "\
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::access::Relation;
+    use crate::summary::files::access::Relation;
 
     fn side(sizes: &[u64], ns: u64) -> Side {
         let mut side = Side { files: 4, io_ns: 1000, ..Side::default() };

@@ -1,9 +1,9 @@
 //! A similarity as people read it.
 
 use super::{Distance, FeatureOfBoth, Head, Similarity};
-use crate::grid::Grid;
-use crate::summary::layout::{heading, wrapped};
-use crate::summary::units::{bytes, grouped, many};
+use crate::summary::figures::units::{bytes, grouped, many};
+use crate::summary::report::layout::{heading, wrapped};
+use crate::text_table::Grid;
 
 /// Features that differ by more are named first.
 const TELLING: f64 = 0.15;

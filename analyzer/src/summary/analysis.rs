@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::counted::{Counted, FileCount, KindCount, ProcessCount, kind_of};
-use super::quantiles::Counts;
-use super::shared_sweep::Measured;
-use super::tally::Tally;
+use super::count::counted::{Counted, FileCount, KindCount, ProcessCount, kind_of};
+use super::count::tally::Tally;
+use super::figures::quantiles::Counts;
+use super::groups::shared_sweep::Measured;
 use crate::catalog::{FILE_NONE, Kind, Process, is_stored};
 use crate::filter::Filter;
 

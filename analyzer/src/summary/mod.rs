@@ -1,50 +1,40 @@
 //! The meaning of a trace, in one pass.
 //!
-//! [`count`] sees each event once and adds it to [`counted`]; [`kinds`] says what an event is to be counted as;
-//! [`shared_sweep`] unites the intervals of all threads; [`bins`], [`intervals`], [`sweep`] and [`quantiles`] are pure
-//! arithmetic, [`course`] is what happened when, [`epochs`] what spans have of each, [`blocks`] where writers meet;
-//! [`precise`] is the second pass for those who want the last digit; [`partial`] is a part of a trace that is counted
-//! elsewhere, and how parts become one, [`travel`] how they are sent; [`report`] is what [`analysis`] counted as plain values,
-//! section by section, which [`screen`], [`text`], JSON and CSV only print. SQL over the same events gives the same figures,
-//! and `--show-sql` says which SQL that is.
+//! ```text
+//! report/           the analysis as plain values, section by section, and how they are printed
+//! partial           a part of a trace that is counted elsewhere, and how parts become one
+//! exact_quantiles   the second pass, for exact quantiles
+//! training          who trains, who reads for whom, and how long trainers wait
+//! analysis          all that was counted
+//! groups/           threads and processes compared with one another
+//! count/            each event, seen once
+//! time/  files/     intervals of time; access to files
+//! figures/          quantiles and units
+//! ```
+//!
+//! SQL over the same events gives the same figures, and `--show-sql` prints it.
 
-pub mod access;
 pub mod analysis;
-pub mod bins;
-pub mod blocks;
 pub mod count;
-pub mod counted;
-pub mod course;
-pub mod epochs;
-pub mod flat;
-pub mod folders;
+pub mod exact_quantiles;
+pub mod figures;
+pub mod files;
 pub mod groups;
-pub mod intervals;
-pub mod kinds;
-pub mod layout;
 pub mod partial;
-pub mod precise;
-pub mod quantiles;
 pub mod report;
-pub mod screen;
-pub mod shared_sweep;
-pub mod sweep;
-pub mod tally;
-pub mod text;
-pub mod travel;
-pub mod units;
-pub mod unordered;
+pub mod time;
+pub mod training;
 
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::{Both, Consumer, Progress, scan};
 use analysis::Analysis;
-use count::{Counter, LENGTHS_MAX, Lengths};
-use counted::Counted;
+use count::counted::Counted;
+use count::counter::{Counter, LENGTHS_MAX, Lengths};
+use count::tally::Tallies;
+use groups::shared_sweep::{Measured, SharedSweep};
 use report::files::FILES_LISTED;
-use shared_sweep::{Measured, SharedSweep};
-use tally::Tallies;
 
 /// The remark on a trace with more names than there is room for.
 const NAMES_TOGETHER: &str = "it has more different names of events than --memory has room for: those that came last are \
@@ -96,7 +86,7 @@ fn concluded(
         Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
     // Not what each thread could keep decides: the same trace gives the same figures on any machine.
     if let Some(lengths) = lengths.filter(|_| analysis.events() <= LENGTHS_MAX as u64) {
-        precise::refine_by(&lengths, &mut analysis);
+        exact_quantiles::refine_by(&lengths, &mut analysis);
     }
     analysis
 }

@@ -15,12 +15,12 @@ use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
 use super::analysis::Analysis;
-use super::blocks::name_hash;
 use super::concluded;
-use super::count::{Counter, Lengths};
-use super::counted::{Counted, kind_of, row};
-use super::shared_sweep::{PartMeasured, PartsSweep, SharedSweep};
-use super::tally::Tallies;
+use super::count::counted::{Counted, kind_of, row};
+use super::count::counter::{Counter, Lengths};
+use super::count::tally::Tallies;
+use super::files::blocks::name_hash;
+use super::groups::shared_sweep::{PartMeasured, PartsSweep, SharedSweep};
 use crate::batch::Wanted;
 use crate::catalog::{Catalog, FILE_NONE, Host, Kind, Origin, Process};
 use crate::filter::Filter;

@@ -11,12 +11,12 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use dlio_schemas::tables;
 use foldhash::fast::RandomState;
 
 use crate::batch::{ABSENT, ABSENT_32, Batch, Columns, FAILED, Value};
 use crate::catalog::{Catalog, FILE_NONE, Kind};
-use crate::schema::queried;
+use crate::schema::arrow_schema::queried;
+use crate::schema::tables;
 
 /// Strings of the catalogue as Arrow shares them between batches, and what of each process every event repeats.
 pub struct Shared {

@@ -16,19 +16,19 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use dlio_schemas::tables;
 
 use super::cancel::{Latest, still_wanted};
 use super::columns::{Converter, made_of};
-use super::in_place;
 use super::leaf::{Asked, EventsExec};
-use super::portion::Portion;
+use super::parquet_scan;
+use super::split::Split;
 use crate::batch::Wanted;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::source::Reader;
+use crate::load::sources::source::Reader;
 use crate::scan::Progress;
-use crate::schema::queried;
+use crate::schema::arrow_schema::queried;
+use crate::schema::tables;
 use crate::unit::Unit;
 
 /// See the module.
@@ -55,7 +55,7 @@ impl EventsTable {
 pub struct Reading {
     pub trace: Arc<Trace>,
     /// Where not all units are read, those that are.
-    pub portion: Option<Arc<Portion>>,
+    pub split: Option<Arc<Split>>,
     pub threads: usize,
     /// The leaf has so many partitions or more, and be it that some are empty.
     pub partitions_min: usize,
@@ -89,17 +89,17 @@ impl Reading {
         limit: Option<usize>,
         options: &ConfigOptions,
     ) -> Result<Vec<Arc<dyn PartitionStream>>> {
-        let is_read = |source: u32| self.portion.as_ref().is_none_or(|portion| portion.has_source(source));
+        let is_read = |source: u32| self.split.as_ref().is_none_or(|split| split.has_source(source));
         let sources = (0u32..).zip(&self.trace.sources).filter(|(number, _)| is_read(*number));
         let files: Vec<PathBuf> = sources.filter_map(|(_, source)| source.table().map(PathBuf::from)).collect();
-        let ask = in_place::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
-        in_place::scan(&files, &queried(tables::EVENTS), ask, options)
+        let ask = parquet_scan::Ask { asked, limit, threads: self.threads, progress: self.progress.clone() };
+        parquet_scan::scan(&files, &queried(tables::EVENTS), ask, options)
     }
 
     fn partition(&self, asked: &Arc<Asked>, number: usize) -> Arc<dyn PartitionStream> {
         Arc::new(Partition {
             trace: self.trace.clone(),
-            portion: self.portion.clone(),
+            split: self.split.clone(),
             asked: asked.clone(),
             schema: schema_of(&asked.columns),
             number,
@@ -142,14 +142,14 @@ impl TableProvider for EventsTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..tables::EVENTS.len()).collect());
-        let stored = self.is_stored && in_place::has(&columns);
-        let condition = if stored { in_place::condition(filters, &self.schema, state)? } else { None };
+        let stored = self.is_stored && parquet_scan::has(&columns);
+        let condition = if stored { parquet_scan::condition(filters, &self.schema, state)? } else { None };
         let mut filter = self.filter.clone();
         filters.iter().for_each(|condition| narrow(&mut filter, condition));
         let asked = Arc::new(Asked { columns, filter, stored, condition });
         let (trace, threads, progress) = (self.trace.clone(), self.threads, self.latest.get());
         let partitions_min = if self.is_shared_out { threads } else { 1 };
-        let reading = Reading { trace, portion: None, threads, partitions_min, progress };
+        let reading = Reading { trace, split: None, threads, partitions_min, progress };
         Ok(Arc::new(reading.leaf(asked, None, limit, state.config_options())?))
     }
 }
@@ -202,7 +202,7 @@ fn integer(value: &ScalarValue) -> Option<i64> {
 /// Every `of`-th unit, from `number` on: the same ones however often a plan is run.
 struct Partition {
     trace: Arc<Trace>,
-    portion: Option<Arc<Portion>>,
+    split: Option<Arc<Split>>,
     asked: Arc<Asked>,
     schema: SchemaRef,
     number: usize,
@@ -223,7 +223,7 @@ impl PartitionStream for Partition {
 
     fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
         let sieve = self.trace.sieve(&self.asked.filter);
-        let is_read = |unit: &Unit| self.portion.as_ref().is_none_or(|portion| portion.has(unit));
+        let is_read = |unit: &Unit| self.split.as_ref().is_none_or(|split| split.has(unit));
         let may_hold = self.trace.units.iter().filter(|unit| is_read(unit) && sieve.may_take(unit));
         let units: Vec<Unit> = may_hold.skip(self.number).step_by(self.of).copied().collect();
         let batches = Batches {

@@ -24,9 +24,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::Converter;
-use super::facts;
-use super::part::{Numbers, Part, plain_columns};
-use super::portion::Portion;
+use super::parquet_file::{Numbers, Part, plain_columns};
+use super::small_tables;
+use super::split::Split;
 use crate::batch::{Batch, Wanted};
 use crate::catalog::Catalog;
 use crate::filter::Filter;
@@ -34,12 +34,12 @@ use crate::load::Trace;
 use crate::load::inputs::UNFINISHED;
 use crate::scan::{Consumer, Progress, scan, scan_some};
 use crate::summary::analysis::Analysis;
-use crate::summary::count::Counter;
-use crate::summary::counted::Counted;
-use crate::summary::flat::figures;
+use crate::summary::count::counted::Counted;
+use crate::summary::count::counter::Counter;
+use crate::summary::count::tally::Tallies;
+use crate::summary::groups::shared_sweep::SharedSweep;
 use crate::summary::report::Summary;
-use crate::summary::shared_sweep::SharedSweep;
-use crate::summary::tally::Tallies;
+use crate::summary::report::flat::figures;
 use crate::unfinished::unless_finished;
 use crate::unit::Unit;
 
@@ -207,11 +207,11 @@ fn write_events(
     Ok(Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: 0 })
 }
 
-/// Writes the events of a portion into files of these names, one a thread that comes to any; returns those that there are.
-pub fn write_portion(
+/// Writes the events of a split into files of these names, one a thread that comes to any; returns those that there are.
+pub fn write_split(
     trace: &Trace,
     filter: &Filter,
-    (portion, numbers): (&Portion, &Arc<Numbers>),
+    (split, numbers): (&Split, &Arc<Numbers>),
     (threads, memory): (usize, u64),
     progress: &Progress,
     name: impl Fn(usize) -> PathBuf + Sync,
@@ -222,16 +222,16 @@ pub fn write_portion(
         RowsOfThread::new(path, &trace.catalog, memory / threads.max(1) as u64, Some(numbers.clone()))
     };
     let wanted = Wanted { args: true, depth: true, ..Wanted::default() };
-    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| portion.has(unit), part)?;
+    let parts = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, |unit| split.has(unit), part)?;
     parts.into_iter().filter_map(|rows| rows.finish().transpose()).collect()
 }
 
 fn write_tables(trace: &Trace, analysis: &Analysis, folder: &Path) -> Result<(), ArrowError> {
     let (catalog, summary) = (&trace.catalog, analysis.summary(trace));
     let rows = [
-        facts::files(catalog, analysis)?,
-        facts::processes(catalog, analysis)?,
-        facts::hosts(catalog, None)?,
+        small_tables::files(catalog, analysis)?,
+        small_tables::processes(catalog, analysis)?,
+        small_tables::hosts(catalog, None)?,
         summary_table(&summary)?,
     ];
     TABLES.iter().zip(&rows).try_for_each(|(table, rows)| write_table(&folder.join(table), rows))
@@ -343,7 +343,7 @@ fn write_table(path: &Path, rows: &RecordBatch) -> Result<(), ArrowError> {
 fn summary_table(summary: &Summary) -> Result<RecordBatch, ArrowError> {
     let figures = figures(&summary.values());
     let field = |name: &str| Field::new(name, DataType::Utf8, false);
-    type Text = fn(&crate::summary::flat::Figure) -> &str;
+    type Text = fn(&crate::summary::report::flat::Figure) -> &str;
     let columns: [(&str, Text); 4] = [
         ("section", |figure| &figure.section),
         ("row", |figure| &figure.row),

@@ -20,7 +20,7 @@ use crate::filter::Filter;
 /// What is read of the table `events`.
 #[derive(Debug)]
 pub struct Asked {
-    /// Places in [`dlio_schemas::tables::EVENTS`].
+    /// Places in [`crate::schema::tables::EVENTS`].
     pub columns: Vec<usize>,
     /// What blocks are chosen by.
     pub filter: Filter,

@@ -10,8 +10,8 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
 
-use crate::grid::{Grid, is_obeyed};
-use crate::summary::flat::quoted;
+use crate::summary::report::flat::quoted;
+use crate::text_table::{Grid, is_obeyed};
 
 /// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

@@ -13,16 +13,16 @@ use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use dlio_schemas::tables::TABLES;
 
 use super::bounded::bound;
 use super::cancel::{CancellableJoins, Latest, still_wanted};
 use super::events::EventsTable;
-use super::facts;
+use super::small_tables;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
-use crate::schema::schema;
+use crate::schema::arrow_schema::schema;
+use crate::schema::tables::TABLES;
 use crate::summary::analyse;
 use crate::summary::analysis::Analysis;
 
@@ -106,7 +106,7 @@ impl Session {
         let is_shared_out = helpers.is_some();
         let events = EventsTable::new(trace.clone(), filter.clone(), partitions, latest.clone(), is_shared_out);
         context.register_table("events", Arc::new(events))?;
-        let hosts = facts::hosts(&trace.catalog, None)?;
+        let hosts = small_tables::hosts(&trace.catalog, None)?;
         context.register_batch("hosts", hosts)?;
         let counted = Arc::default();
         let session = Session { helpers, trace, filter, threads, context, counted, files: false, latest };
@@ -125,7 +125,8 @@ impl Session {
 
     /// The counted tables without rows, so that their columns are known.
     fn register_empty(&self) -> Result<()> {
-        for (name, columns) in [("files", dlio_schemas::tables::FILES), ("processes", dlio_schemas::tables::PROCESSES)]
+        for (name, columns) in
+            [("files", crate::schema::tables::FILES), ("processes", crate::schema::tables::PROCESSES)]
         {
             let table = MemTable::try_new(schema(columns), vec![vec![]])?;
             self.context.register_table(name, Arc::new(table))?;
@@ -135,14 +136,14 @@ impl Session {
 
     /// Fills the counted tables from a count that was made already.
     pub fn fill(&self, analysis: &Analysis) -> Result<()> {
-        let files = facts::files(&self.trace.catalog, analysis)?;
-        let processes = facts::processes(&self.trace.catalog, analysis)?;
+        let files = small_tables::files(&self.trace.catalog, analysis)?;
+        let processes = small_tables::processes(&self.trace.catalog, analysis)?;
         for (name, rows) in [("files", files), ("processes", processes)] {
             self.context.deregister_table(name)?;
             self.context.register_batch(name, rows)?;
         }
         self.context.deregister_table("hosts")?;
-        self.context.register_batch("hosts", facts::hosts(&self.trace.catalog, Some(analysis))?)?;
+        self.context.register_batch("hosts", small_tables::hosts(&self.trace.catalog, Some(analysis))?)?;
         self.counted.store(true, Ordering::Relaxed);
         Ok(())
     }

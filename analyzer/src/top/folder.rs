@@ -11,8 +11,8 @@ use dlio_schemas::env;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::live::Live;
 
-use crate::load::parts::stem;
-use crate::load::store::FileStore;
+use crate::load::bytes::file_bytes::FileStore;
+use crate::load::native::files_of_an_image::stem;
 
 /// A ring, and the file that its blocks go to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -7,9 +7,6 @@ use std::fmt::Write;
 
 use super::snapshot::{ProcessRow, Snapshot, Sum};
 
-/// The type of the text, for the head of an answer.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// A family: name, type, unit, meaning.
 struct Family(&'static str, &'static str, &'static str, &'static str);
 

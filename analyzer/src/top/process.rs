@@ -24,9 +24,9 @@ use dlio_schemas::record::Record;
 use super::counts::{Call, Count, Counts, Span, Standing, Stretch};
 use super::names::NameBook;
 use crate::catalog::{Kind, Origin, span_class};
-use crate::load::store::FileStore;
-use crate::summary::intervals::{Interval, length, unite};
-use crate::summary::kinds::is_next_batch;
+use crate::load::bytes::file_bytes::FileStore;
+use crate::summary::count::kinds::is_next_batch;
+use crate::summary::time::intervals::{Interval, length, unite};
 
 /// The activity of a program, by its spans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

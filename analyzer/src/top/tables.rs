@@ -1,7 +1,7 @@
 //! The snapshot as lines and tables of words, for paper and for the screen.
 
 use super::snapshot::{FileRow, OperationRow, ProcessRow, Snapshot, Sum};
-use crate::summary::units::{bytes, grouped, many, time};
+use crate::summary::figures::units::{bytes, grouped, many, time};
 
 /// A column: its head, whether it holds numbers, which stand to the right, and how readily it is left out where there is no
 /// room: never for zero, and the largest first.
@@ -29,7 +29,7 @@ fn columns(heads: &[(&'static str, usize)]) -> Vec<Column> {
 
 /// Names come from the traced machine: what would move a terminal's cursor is shown and not obeyed.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if crate::grid::is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if crate::text_table::is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Rates of an interval.

@@ -18,7 +18,7 @@ use ratatui::layout::{Position, Size};
 use ratatui::style::Modifier;
 use terminal_size::terminal_size_of;
 
-use crate::grid::is_obeyed;
+use crate::text_table::is_obeyed;
 
 /// The size of a terminal that does not say how large it is.
 const USUAL: Size = Size::new(80, 24);

@@ -2,7 +2,7 @@
 
 use super::snapshot::Snapshot;
 use super::tables::{files, operations, processes, throughput, title, unseen, waiting};
-use crate::summary::units::grouped;
+use crate::summary::figures::units::grouped;
 
 /// Rows of a table.
 const ROWS: usize = 20;

@@ -4,9 +4,11 @@
 //! are one slice, and says so; `all` writes every event whatever their number. Traces of other tools are not written: what
 //! they hold beyond our tables would be lost on the way.
 //!
-//! Reading order: `selection` (what is asked for), `forms` (how it is written), [`serve`] (how a browser comes to it).
+//! Reading order: `selection` (which events), `overview` (too many of them), `forms` (how they are written), [`serve`] (how a
+//! browser opens them).
 
 pub mod forms;
+mod overview;
 mod request;
 mod selection;
 pub mod serve;
@@ -18,16 +20,16 @@ use std::path::Path;
 
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
-use dlio_schemas::perfetto::select::{self, Coarseness, Lengths};
 
-use crate::draft::Draft;
+use crate::atomic_file::Draft;
 use crate::filter::Filter;
 use crate::load::inputs::Found;
-use crate::load::native::process_of;
+use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
 use crate::summary::groups::tree::names;
 use forms::Form;
+use overview::{Coarseness, EVENTS_MAX, Lengths};
 
 /// The result of an export.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl<'f> Export<'f> {
 
     pub fn estimate(&self, form: Form) -> Estimate {
         let (bytes, ns) = form.cost();
-        let slices = if self.coarseness.is_some() { self.events.min(select::EVENTS_MAX) } else { self.events };
+        let slices = if self.coarseness.is_some() { self.events.min(EVENTS_MAX) } else { self.events };
         let seconds = (slices * ns).div_ceil(1_000_000_000);
         let is_overview = self.coarseness.is_some();
         // A merged slice says what it holds: 18 bytes instead of 15 in two million calls that became half a million.
@@ -162,5 +164,5 @@ fn lengths(processes: &[Recorded], filter: &Filter, progress: &Progress) -> io::
 fn coarseness(processes: &[Recorded], lengths: &Lengths, threads: u64) -> Option<Coarseness> {
     let first = processes.iter().map(|process| process.first_ns).min().unwrap_or(0);
     let last = processes.iter().map(|process| process.last_ns).max().unwrap_or(0);
-    Coarseness::choose(lengths, threads, last.saturating_sub(first), select::EVENTS_MAX)
+    Coarseness::choose(lengths, threads, last.saturating_sub(first), EVENTS_MAX)
 }

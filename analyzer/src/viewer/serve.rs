@@ -282,46 +282,36 @@ mod tests {
         (head.to_string(), body.to_string())
     }
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("dlio-serve-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(path.join("ui/assets")).unwrap();
-            for (file, text) in
-                [("ui/index.html", "page"), ("ui/assets/a b.js", "code"), ("secret", "no"), ("trace", "bytes")]
-            {
-                std::fs::write(path.join(file), text).unwrap();
-            }
-            std::os::unix::fs::symlink("../secret", path.join("ui/link")).unwrap();
-            Folder(path)
+    /// A directory with a viewer, a trace, and files that must not be served.
+    fn made() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("ui/assets")).unwrap();
+        for (file, text) in
+            [("ui/index.html", "page"), ("ui/assets/a b.js", "code"), ("secret", "no"), ("trace", "bytes")]
+        {
+            std::fs::write(folder.path().join(file), text).unwrap();
         }
-
-        /// A server of its viewer, and of the trace at the place that is given back.
-        fn serve(&self) -> (u16, String) {
-            let ui = Ui::parse(self.0.join("ui").to_str().unwrap()).unwrap();
-            let server = Server::bind(ui, "my trace.pftrace").unwrap();
-            let (port, place) = (server.port(), server.place.clone());
-            let escaped = place.replace('/', "%2F");
-            let url =
-                format!("http://127.0.0.1:{port}/#!/?url=http%3A%2F%2F127.0.0.1%3A{port}%2F{escaped}&referrer=dlio");
-            assert_eq!(server.url(), url);
-            let trace = File::open(self.0.join("trace")).unwrap();
-            std::thread::spawn(move || server.serve(trace));
-            (port, place)
-        }
+        std::os::unix::fs::symlink("../secret", folder.path().join("ui/link")).unwrap();
+        folder
     }
 
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    /// A server of its viewer, and of the trace at the place that is given back.
+    fn served(folder: &Path) -> (u16, String) {
+        let ui = Ui::parse(folder.join("ui").to_str().unwrap()).unwrap();
+        let server = Server::bind(ui, "my trace.pftrace").unwrap();
+        let (port, place) = (server.port(), server.place.clone());
+        let escaped = place.replace('/', "%2F");
+        let url = format!("http://127.0.0.1:{port}/#!/?url=http%3A%2F%2F127.0.0.1%3A{port}%2F{escaped}&referrer=dlio");
+        assert_eq!(server.url(), url);
+        let trace = File::open(folder.join("trace")).unwrap();
+        std::thread::spawn(move || server.serve(trace));
+        (port, place)
     }
 
     #[test]
     fn a_folder_is_served_and_nothing_above_it() {
-        let folder = Folder::new("folder");
-        let (port, place) = folder.serve();
+        let folder = made();
+        let (port, place) = served(folder.path());
         assert!(place.ends_with("/my_trace.pftrace") && place.len() == 32 + 17, "{place}");
         let get = |path: &str| ask(port, &format!("GET {path} HTTP/1.1"));
         assert_eq!(get("/").1, "page");
@@ -350,8 +340,8 @@ mod tests {
 
     #[test]
     fn a_crowd_that_says_nothing_does_not_keep_a_browser_out() {
-        let folder = Folder::new("crowd");
-        let (port, place) = folder.serve();
+        let folder = made();
+        let (port, place) = served(folder.path());
         let crowd: Vec<_> =
             (0..CONNECTIONS).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
         assert_eq!(ask(port, &format!("GET /{place} HTTP/1.1")).1, "bytes");

@@ -3,8 +3,8 @@
 use super::entry::{Entries, seconds};
 use super::job::DataSet;
 use super::shape::{Shape, Traversal, fixed_places};
-use crate::behaviour::passes::{PLACES, Place, Use};
-use crate::summary::quantiles::Histogram;
+use crate::io_profile::passes::{PLACES, Place, Use};
+use crate::summary::figures::quantiles::Histogram;
 
 /// What most of a kind do.
 const MOST: f64 = 0.9;

@@ -5,7 +5,7 @@ use super::entry::{Confidence, Entries};
 use super::job::{DataSet, Job};
 use super::shape::{Shape, Traversal};
 use super::yaml::quoted;
-use crate::summary::units::bytes;
+use crate::summary::figures::units::bytes;
 
 /// Formats of the benchmark, by the suffixes they go under.
 const FORMATS: &[(&str, &[&str])] = &[

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::behaviour::Behaviour;
-use crate::behaviour::family::{Family, finished};
-use crate::behaviour::marks::{Mark, What};
-use crate::behaviour::observer::Observed;
-use crate::behaviour::passes::Use;
 use crate::catalog::{Origin, Process};
+use crate::io_profile::Behaviour;
+use crate::io_profile::file_group::{Family, finished};
+use crate::io_profile::marks::{Mark, What};
+use crate::io_profile::observer::Observed;
+use crate::io_profile::passes::Use;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::FileCount;
-use crate::summary::groups::training::{RankGroup, rank_groups};
+use crate::summary::count::counted::FileCount;
+use crate::summary::training::{RankGroup, rank_groups};
 
 /// One file of a data set.
 #[derive(Clone, Debug)]

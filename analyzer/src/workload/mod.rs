@@ -1,31 +1,31 @@
 //! From a trace to a workload of the benchmark that does the same I/O: every value with what tells it, and how sure that is.
 //!
-//! [`job`] says what of the trace is the job, [`shape`] how its data set is gone through, [`beat`] how a job that says nothing
-//! of itself paces its reads, [`peek`] what the files say that are still there; [`dataset`], [`calls`], [`rhythm`] and
-//! [`saving`] make keys of it, [`yaml`] prints them.
+//! [`job`] says what of the trace is the job, [`shape`] how its data set is gone through, [`pause_clusters`] how a job that says nothing
+//! of itself paces its reads, [`file_probe`] what the files say that are still there; [`dataset`], [`calls`], [`reader_keys`] and
+//! [`checkpoint_keys`] make keys of it, [`yaml`] prints them.
 //!
 //! Where DLIO's model cannot say what the job does (a header before each sample, tables at the end of a file, places drawn at
 //! random), the calls themselves become a profile: the workload keeps all its knobs, and reads by these calls.
 
-pub mod beat;
 pub mod calls;
+pub mod checkpoint_keys;
 pub mod dataset;
 pub mod entry;
+pub mod file_probe;
 pub mod job;
-pub mod peek;
-pub mod rhythm;
-pub mod saving;
+pub mod pause_clusters;
+pub mod reader_keys;
 pub mod shape;
 pub mod yaml;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::behaviour::Behaviour;
+use crate::io_profile::Behaviour;
 use crate::load::Trace;
+use crate::summary::figures::units::{grouped, many};
 use crate::summary::report::Section;
 use crate::summary::report::runs::Runs;
-use crate::summary::units::{grouped, many};
 use entry::{Confidence, Entries, Entry};
 use job::Job;
 use shape::Shape;
@@ -87,7 +87,7 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
     let mut framework = ("pytorch", "nothing tells of TensorFlow's loader");
     if let (Some(set), Some(shape)) = (&job.train, &shape) {
         let means = dataset::add(&job, set, shape, &name, &mut entries);
-        if rhythm::add(&job, set, shape, &means, &mut entries) == "tensorflow" {
+        if reader_keys::add(&job, set, shape, &means, &mut entries) == "tensorflow" {
             framework = ("tensorflow", "its loader goes through files as streams");
         }
     }
@@ -103,7 +103,7 @@ pub fn derive(behaviour: &Behaviour, trace: &Trace, typed: &[String], file: &str
             shape.epochs.value,
         )
     });
-    let saves = saving::add(&job, steps, &name, &mut entries);
+    let saves = checkpoint_keys::add(&job, steps, &name, &mut entries);
     if shape.is_none() && !saves {
         let counted = behaviour.analysis.tally.is_some();
         return Err(if counted { Refusal::Counted } else { Refusal::Nothing });

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::beat::{Beat, beat};
 use super::entry::Confidence;
+use super::file_probe::{Peek, peek};
 use super::job::{DataSet, Job};
-use super::peek::{Peek, peek};
-use crate::behaviour::marks::{Mark, What};
-use crate::behaviour::moves::Moves;
-use crate::behaviour::passes::{Place, Use};
-use crate::summary::access::Relation;
-use crate::summary::groups::training::RankGroup;
+use super::pause_clusters::{Beat, beat};
+use crate::io_profile::marks::{Mark, What};
+use crate::io_profile::passes::{Place, Use};
+use crate::io_profile::transfers::Moves;
+use crate::summary::files::access::Relation;
+use crate::summary::training::RankGroup;
 
 /// What is done with a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

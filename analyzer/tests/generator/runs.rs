@@ -102,7 +102,7 @@ fn by_file(files: u64, work: impl Fn(&mut Script, &str)) -> Vec<Script> {
 pub type Scenario = (&'static str, Vec<Script>, &'static [&'static str]);
 
 pub fn scenarios() -> Vec<Scenario> {
-    [training(), accesses(), asking(), ranks_and_saving()].into_iter().flatten().collect()
+    [training(), accesses(), whole_files(), objects(), asking(), ranks_and_saving()].into_iter().flatten().collect()
 }
 
 fn training() -> Vec<Scenario> {
@@ -166,41 +166,6 @@ fn accesses() -> Vec<Scenario> {
     let seeking = each(300, |program, path, at| {
         program.call(Op::LSEEK, path, 20, (0, at << 16, at << 16)).read(path, at << 16, 1 << 16, 200);
     });
-    let hot = plain(|program| {
-        (0..100).for_each(|at| {
-            program.read("/data/index.bin", at * 8 * MIB, 8 * MIB, 10_000);
-        });
-        (0..400).for_each(|file| {
-            program.load(&sample(0, file), 8 * MIB, 1000);
-        });
-    });
-    let archived = plain(|program| {
-        (0..100).for_each(|file| {
-            program.load(&sample(0, file), 8 * MIB, 2000).write("/out/all.tar", file as i64 * 8 * MIB, 8 * MIB, 9000);
-        });
-    });
-    let resident = plain(|program| {
-        (0..400).for_each(|at| {
-            program.load(&sample(0, at % 50), 8 * MIB, 1100);
-        });
-    });
-    let asked = |bytes: i64, us: u64| {
-        plain(|program| {
-            (0..300).for_each(|at| {
-                program.get(&object(at), bytes, us);
-            });
-        })
-    };
-    let refused = |errno: i64| {
-        plain(|program| {
-            for at in 0..300 {
-                if at % 10 == 0 {
-                    program.call(Op::OBJECT_GET, &object(at), 500, (0, 0, -errno));
-                }
-                program.get(&object(at), 8 * MIB, 9000);
-            }
-        })
-    };
     let strided = by_file(
         3,
         each(200, |program, path, at| {
@@ -209,10 +174,6 @@ fn accesses() -> Vec<Scenario> {
     );
     vec![
         ("strided", strided, &["unaligned"]),
-        ("small-objects", asked(100_000, 20_000), &["small-objects"]),
-        ("large-objects", asked(8 * MIB, 20_000), &[]),
-        ("throttled", refused(16), &["store-throttled"]),
-        ("retried", refused(104), &["store-retries"]),
         (
             "small-reads",
             by_file(
@@ -244,9 +205,54 @@ fn accesses() -> Vec<Scenario> {
         ("random", by_file(20, descending), &["random-in-file"]),
         ("backward", by_file(15, footer_first), &["backward-seeks"]),
         ("seeking", by_file(5, seeking), &["seek-noise"]),
-        ("hot", hot, &["hot-file"]),
-        ("archived", archived, &[]),
-        ("resident", resident, &["cache-resident"]),
+    ]
+}
+
+fn whole_files() -> Vec<Scenario> {
+    let hot = plain(|program| {
+        (0..100).for_each(|at| {
+            program.read("/data/index.bin", at * 8 * MIB, 8 * MIB, 10_000);
+        });
+        (0..400).for_each(|file| {
+            program.load(&sample(0, file), 8 * MIB, 1000);
+        });
+    });
+    let archived = plain(|program| {
+        (0..100).for_each(|file| {
+            program.load(&sample(0, file), 8 * MIB, 2000).write("/out/all.tar", file as i64 * 8 * MIB, 8 * MIB, 9000);
+        });
+    });
+    let resident = plain(|program| {
+        (0..400).for_each(|at| {
+            program.load(&sample(0, at % 50), 8 * MIB, 1100);
+        });
+    });
+    vec![("hot", hot, &["hot-file"]), ("archived", archived, &[]), ("resident", resident, &["cache-resident"])]
+}
+
+fn objects() -> Vec<Scenario> {
+    let asked = |bytes: i64, us: u64| {
+        plain(|program| {
+            (0..300).for_each(|at| {
+                program.get(&object(at), bytes, us);
+            });
+        })
+    };
+    let refused = |errno: i64| {
+        plain(|program| {
+            for at in 0..300 {
+                if at % 10 == 0 {
+                    program.call(Op::OBJECT_GET, &object(at), 500, (0, 0, -errno));
+                }
+                program.get(&object(at), 8 * MIB, 9000);
+            }
+        })
+    };
+    vec![
+        ("small-objects", asked(100_000, 20_000), &["small-objects"]),
+        ("large-objects", asked(8 * MIB, 20_000), &[]),
+        ("throttled", refused(16), &["store-throttled"]),
+        ("retried", refused(104), &["store-retries"]),
     ]
 }
 

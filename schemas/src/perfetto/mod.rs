@@ -1,13 +1,12 @@
 //! Perfetto traces: what people look at.
 //!
 //! Reading order: [`proto`] (bytes), [`layout`] (how our events lie in a trace), [`pack`] (compression), [`mod@write`] (the
-//! exporter), [`mod@read`] (the reader), [`select`] (less than everything).
+//! exporter), [`mod@read`] (the reader).
 
 pub mod layout;
 pub mod pack;
 pub mod proto;
 pub mod read;
-pub mod select;
 pub mod write;
 
 pub use crate::export::lanes;

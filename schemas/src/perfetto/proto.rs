@@ -24,7 +24,6 @@ pub mod field {
         pub const CLOCK_ID: u32 = 58;
         pub const DEFAULTS: u32 = 59;
         pub const TRACK: u32 = 60;
-        pub const FIRST_ON_SEQUENCE: u32 = 87;
         pub const MACHINE: u32 = 98;
         pub const ATTRIBUTES: u32 = 126;
         /// Read by viewers from v58 on; older ones drop it without a word.
@@ -51,11 +50,8 @@ pub mod field {
         pub const THREAD: u32 = 4;
         pub const PARENT: u32 = 5;
         pub const COUNTER: u32 = 8;
-        pub const CHILD_ORDERING: u32 = 11;
         pub const RANK: u32 = 12;
         pub const DESCRIPTION: u32 = 14;
-        pub const PROCESS_ORDERING: u32 = 19;
-        pub const THREAD_ORDERING: u32 = 20;
     }
     pub mod process {
         pub const PID: u32 = 1;
@@ -73,7 +69,6 @@ pub mod field {
         pub const UNIT: u32 = 3;
         pub const INCREMENTAL: u32 = 5;
         pub const UNIT_NAME: u32 = 6;
-        pub const SHARED_AXIS: u32 = 7;
     }
     pub mod event {
         pub const CATEGORY_IIDS: u32 = 3;
@@ -86,7 +81,6 @@ pub mod field {
         pub const COUNTER: u32 = 30;
         pub const COUNTER_DOUBLE: u32 = 44;
         pub const FLOWS: u32 = 47;
-        pub const FLOWS_ENDING: u32 = 48;
     }
     pub mod annotation {
         pub const NAME_IID: u32 = 1;
@@ -131,10 +125,6 @@ pub mod value {
     pub const SLICE_END: u64 = 2;
     pub const INSTANT: u64 = 3;
     pub const COUNTER: u64 = 4;
-
-    pub const UNIT_COUNT: u64 = 2;
-    pub const UNIT_BYTES: u64 = 3;
-    pub const EXPLICIT_ORDER: u64 = 3;
 }
 
 pub const VARINT: u32 = 0;

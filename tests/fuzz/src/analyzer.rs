@@ -11,7 +11,8 @@ use dlio_analyzer::filter::Filter;
 use dlio_analyzer::findings::limits::Limits;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
-use dlio_analyzer::summary::{analyse, text};
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::report::text;
 
 pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("native_file", native_file),

@@ -1,10 +1,10 @@
 //! One rank saves, and the others wait for it.
 
-use super::super::case::{Case, Judgement, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Worth, part};
+use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::ranks::RankUse;
-use crate::summary::units::bytes;
 
 pub const RULE: Rule = Rule {
     id: "checkpoint-one-rank",

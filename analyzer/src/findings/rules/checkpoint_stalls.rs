@@ -1,10 +1,10 @@
 //! Training stands while it is saved.
 
-use super::super::case::{Case, Judgement, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Worth, part};
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::steps::StepUse;
-use crate::summary::units::{bytes, grouped, time};
 
 pub const RULE: Rule = Rule {
     id: "checkpoint-stalls",

@@ -1,7 +1,7 @@
 //! Good news: the loader keeps up.
 
-use super::super::case::{Case, Judgement, RECORD_CALLS, RECORD_TRAINING, Waited, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_CALLS, RECORD_TRAINING, Waited, part};
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {

@@ -1,11 +1,11 @@
 //! Files are looked for where they are not.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::grouped;
 use crate::summary::report::failures::FailureUse;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::group;
-use crate::summary::units::grouped;
 
 pub const RULE: Rule = Rule {
     id: "failed-lookups",

@@ -1,11 +1,11 @@
 //! Calls failed in a way that is no answer.
 
-use super::super::case::{Case, Judgement};
 use super::super::{Cost, Group, Rule};
-use crate::summary::kinds::OBJECT;
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::count::kinds::OBJECT;
+use crate::summary::figures::units::{grouped, many};
 use crate::summary::report::failures::FailureUse;
 use crate::summary::report::findings::Confidence;
-use crate::summary::units::{grouped, many};
 
 pub const RULE: Rule = Rule {
     id: "failing-io",

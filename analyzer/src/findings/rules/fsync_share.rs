@@ -1,9 +1,9 @@
 //! Writing waits until the bytes are on the device.
 
-use super::super::case::{Case, Judgement, SYNCS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, SYNCS, part};
+use crate::summary::figures::units::many;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::many;
 
 pub const RULE: Rule = Rule {
     id: "fsync-share",

@@ -1,9 +1,9 @@
 //! One file that is read takes most of the time. Writing one file is what an archiver, a copy or a checkpoint is for.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::{grouped, time};
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::{grouped, time};
 
 pub const RULE: Rule = Rule {
     id: "hot-file",

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
+use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
-use crate::summary::units::{share, time};
 
 pub const RULE: Rule = Rule {
     id: "input-bound",
@@ -73,7 +73,7 @@ fn evidence(case: &Case) -> Vec<String> {
     let mut groups: Vec<_> = case.summary.training.iter().collect();
     groups.sort_by_key(|group| Reverse(group.waited_ns));
     let row = |group: &&_| {
-        let group: &crate::summary::groups::training::RankGroup = group;
+        let group: &crate::summary::training::RankGroup = group;
         let waited = group.waited_ns.unwrap_or(0);
         format!("{}: waited {} ({})", named(group), time(waited as f64), share(waited, group.trained_ns))
     };

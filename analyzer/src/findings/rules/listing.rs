@@ -1,11 +1,11 @@
 //! Every rank lists the same folder.
 
-use super::super::case::{Case, EVIDENCE_MAX, Judgement};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, EVIDENCE_MAX, Judgement};
+use crate::summary::figures::units::{grouped, time};
 use crate::summary::report::findings::Confidence;
 use crate::summary::report::metadata::group;
 use crate::summary::report::shared::SharedFile;
-use crate::summary::units::{grouped, time};
 
 pub const RULE: Rule = Rule {
     id: "listing",

@@ -1,10 +1,10 @@
 //! Readers are too few or too slow for what the trainer takes.
 
-use super::super::case::{Case, Judgement, Waited, Worth};
 use super::super::loader::{busiest, is_crowded, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
+use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::{many, time};
 
 pub const RULE: Rule = Rule {
     id: "loader-capacity",

@@ -1,10 +1,10 @@
 //! Readers are busy with something else than reading.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
 use super::super::loader::{busy_meanwhile, is_crowded, mostly_idle};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words};
+use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::time;
 
 pub const RULE: Rule = Rule {
     id: "loader-cpu-bound",
@@ -72,7 +72,7 @@ fn judge(case: &Case) -> Judgement {
 
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);
-    let row = |reader: &crate::summary::groups::training::ReaderUse| {
+    let row = |reader: &crate::summary::training::ReaderUse| {
         let [io, busy] = [reader.wait_io_ns, busy_meanwhile(reader)].map(|ns| time(ns as f64));
         format!("{} ({}), while training waited: busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
     };

@@ -1,8 +1,8 @@
 //! Batches take unequally long to make.
 
-use super::super::case::{Case, Judgement, Waited, Worth};
 use super::super::loader::{busiest, largest_turn, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {

@@ -1,9 +1,9 @@
 //! Time goes into locks on files.
 
-use super::super::case::{Case, Judgement, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Worth, part};
+use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::Confidence;
-use crate::summary::units::{many, time};
 
 pub const RULE: Rule = Rule {
     id: "lock-wait",

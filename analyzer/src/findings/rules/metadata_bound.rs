@@ -1,7 +1,7 @@
 //! Time goes into asking about files.
 
-use super::super::case::{Case, Judgement, RECORD_CALLS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_CALLS, part};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::group;
 

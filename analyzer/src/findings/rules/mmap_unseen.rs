@@ -1,9 +1,9 @@
 //! Files are mapped, and what is read of a mapping is no call.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::many;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::many;
 
 pub const RULE: Rule = Rule {
     id: "mmap-unseen",

@@ -1,9 +1,9 @@
 //! Files are read while nothing computes.
 
-use super::super::case::{Case, Judgement, RECORD_COMPUTE, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_COMPUTE, Worth, part};
+use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::time;
 
 pub const RULE: Rule = Rule {
     id: "no-overlap",

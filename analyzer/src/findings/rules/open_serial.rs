@@ -1,7 +1,7 @@
 //! Files are opened one after another.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::group;
 

@@ -1,10 +1,10 @@
 //! Files are opened and nothing is done with them.
 
-use super::super::case::{Case, Judgement, SYNCS, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, SYNCS, part};
+use crate::summary::figures::units::grouped;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::patterns::PatternUse;
-use crate::summary::units::grouped;
 
 pub const RULE: Rule = Rule {
     id: "opened-never-read",

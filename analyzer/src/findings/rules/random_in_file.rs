@@ -1,9 +1,9 @@
 //! Reads jump back and forth in a file.
 
-use super::super::case::{Case, Judgement, part};
-use super::super::patterns::{reads, rows};
+use super::super::patterns::judged_back;
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::report::findings::{Confidence, Unit};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {
     id: "random-in-file",
@@ -21,14 +21,5 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let found = reads(case);
-    let share = part(found.back as f64, found.known as f64).unwrap_or(0.0);
-    let time_ns = case.moved("read", 1, u64::MAX).time_ns * share;
-    Judgement {
-        measures: vec![case.at_least("calls", Some(found.back as f64)), case.at_least("share", Some(share))],
-        says: format!("{} of the reads go back in their file", Unit::Share.text(share)),
-        worth: Some(case.shared_out(time_ns)),
-        evidence: rows(case, "read", |_| true),
-        ..Judgement::default()
-    }
+    judged_back(case, |calls| case.at_least("calls", Some(calls as f64)), "go back in their file")
 }

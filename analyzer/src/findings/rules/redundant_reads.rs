@@ -1,10 +1,10 @@
 //! The same bytes are read again within an epoch.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::{bytes, grouped};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::shared::SharedFile;
-use crate::summary::units::{bytes, grouped};
 
 pub const RULE: Rule = Rule {
     id: "redundant-reads",

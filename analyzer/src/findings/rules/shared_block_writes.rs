@@ -1,10 +1,10 @@
 //! Ranks write to the same blocks of a file at the same time.
 
-use super::super::case::{Case, Judgement};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::figures::units::{grouped, many, time};
 use crate::summary::report::findings::Confidence;
 use crate::summary::report::shared::SharedFile;
-use crate::summary::units::{grouped, many, time};
 
 pub const RULE: Rule = Rule {
     id: "shared-block-writes",

@@ -1,9 +1,9 @@
 //! Long until training begins.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Worth, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Worth, part};
+use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::{Confidence, Severity, Unit};
-use crate::summary::units::{share, time};
 
 pub const RULE: Rule = Rule {
     id: "slow-start",

@@ -1,11 +1,11 @@
 //! One reader is slower than the others, and everybody waits for its turn.
 
-use super::super::case::{Case, Judgement, Waited};
 use super::super::loader::{busiest, busy_meanwhile, busy_ns, largest_load, largest_turn};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::groups::training::RankGroup;
-use crate::summary::quantiles::median;
+use crate::findings::rule_context::{Case, Judgement, Waited};
+use crate::summary::figures::quantiles::median;
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::training::RankGroup;
 
 pub const RULE: Rule = Rule {
     id: "slow-worker",

@@ -1,10 +1,10 @@
 //! Objects are so small that requests cost more than their bytes.
 
-use super::super::case::{COPY_NS_A_BYTE, Case, Judgement, part};
 use super::super::requests::GET;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{COPY_NS_A_BYTE, Case, Judgement, part};
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::{bytes, grouped, time};
 
 pub const RULE: Rule = Rule {
     id: "small-objects",

@@ -1,8 +1,8 @@
 //! Most of the time of writes goes into small ones.
 
-use super::super::case::{Case, Judgement};
 use super::super::small;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {

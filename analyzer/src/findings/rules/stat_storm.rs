@@ -1,10 +1,10 @@
 //! Much asking for each file that is opened.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::grouped;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::STATS;
-use crate::summary::units::grouped;
 
 pub const RULE: Rule = Rule {
     id: "stat-storm",

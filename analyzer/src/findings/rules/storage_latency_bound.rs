@@ -1,11 +1,11 @@
 //! Storage would give more if more were asked for at once.
 
-use super::super::case::{Case, Judgement, Moved, RECORD_TRAINING, Waited, Worth};
-use super::super::concurrency::{RECORD_CONCURRENCY, concurrency, in_flight};
+use super::super::concurrency::{concurrency, in_flight, undecided, waits_for_io};
 use super::super::loader::mostly_idle;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, Moved, Waited, Worth};
+use crate::summary::figures::units::{bytes, time};
 use crate::summary::report::findings::{Confidence, Measure, Unit};
-use crate::summary::units::{bytes, time};
 
 pub const RULE: Rule = Rule {
     id: "storage-latency-bound",
@@ -26,19 +26,15 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let found = concurrency(case);
-    let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
-        case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
-        case.at_least("slope", found.as_ref().map(|found| found.slope)),
-    ];
+    let mut measures = waits_for_io(case, waited.as_ref());
+    measures.push(case.at_least("slope", found.as_ref().map(|found| found.slope)));
     if let (Some(waited), None) = (&waited, &found)
         && let Some(judgement) = of_single_reads(case, waited)
     {
         return judgement;
     }
     let (Some(waited), Some(found)) = (&waited, &found) else {
-        let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
-        return Judgement { measures, decide, ..Judgement::default() };
+        return undecided(measures, waited.as_ref());
     };
     // With twice as many in flight all the time the same bytes take so much less.
     let saved = 1.0 - 0.5_f64.powf(found.slope.clamp(0.0, 1.0));
@@ -73,13 +69,12 @@ fn of_single_reads(case: &Case, waited: &Waited) -> Option<Judgement> {
     let (reads, in_flight) = (longest_reads(case)?, in_flight(case)?);
     let size = reads.moved.bytes / reads.moved.count as f64;
     let rate = size * 1e9 / reads.median_ns.max(1.0);
-    let measures = vec![
-        case.at_least("wait", Some(waited.share_at_work())),
-        case.at_least("io-duty", waited.io_duty()),
+    let mut measures = waits_for_io(case, Some(waited));
+    measures.extend([
         case.at_least("latency", Some(reads.median_ns)),
         case.below("rate", Some(rate)),
         case.below("in-flight", Some(in_flight)),
-    ];
+    ]);
     if mostly_idle(case) || measures.iter().map(Measure::holds).any(|holds| holds != Some(true)) {
         return None;
     }

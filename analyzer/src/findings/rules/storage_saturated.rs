@@ -1,10 +1,10 @@
 //! Storage gives what it can, and that is too little.
 
-use super::super::case::{Case, Judgement, RECORD_TRAINING, Waited};
-use super::super::concurrency::{RECORD_CONCURRENCY, concurrency};
+use super::super::concurrency::{concurrency, undecided, waits_for_io};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::bytes;
 
 pub const RULE: Rule = Rule {
     id: "storage-saturated",
@@ -24,15 +24,13 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let found = concurrency(case);
-    let measures = vec![
-        case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
-        case.at_least("io-duty", waited.as_ref().and_then(Waited::io_duty)),
+    let mut measures = waits_for_io(case, waited.as_ref());
+    measures.extend([
         case.below("slope", found.as_ref().map(|found| found.slope)),
         case.at_least("of-best", found.as_ref().and_then(|found| found.of_best)),
-    ];
+    ]);
     let (Some(waited), Some(found)) = (&waited, &found) else {
-        let decide = if waited.is_none() { RECORD_TRAINING } else { RECORD_CONCURRENCY };
-        return Judgement { measures, decide, ..Judgement::default() };
+        return undecided(measures, waited.as_ref());
     };
     Judgement {
         measures,

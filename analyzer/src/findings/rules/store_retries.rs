@@ -1,8 +1,8 @@
 //! Requests to an object store come to nothing and are sent again.
 
-use super::super::case::{Case, Judgement};
 use super::super::requests;
 use super::super::{Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {

@@ -1,8 +1,8 @@
 //! An object store says that it is asked too much.
 
-use super::super::case::{Case, Judgement};
 use super::super::requests;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {

@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use super::super::case::{Case, Judgement, Worth, named};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::groups::training::RankGroup;
-use crate::summary::quantiles::median;
+use crate::findings::rule_context::{Case, Judgement, Worth, named};
+use crate::summary::figures::quantiles::median;
+use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::time;
+use crate::summary::training::RankGroup;
 
 pub const RULE: Rule = Rule {
     id: "straggler-rank",
@@ -45,7 +45,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: middle.map(|middle| Worth { ns: (most_ns - middle) as i64, exposed: true }),
         evidence: sorted.iter().map(row).collect(),
-        decide: super::super::case::RECORD_TRAINING,
+        decide: crate::findings::rule_context::RECORD_TRAINING,
         ..Judgement::default()
     }
 }

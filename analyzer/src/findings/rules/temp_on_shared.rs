@@ -1,11 +1,11 @@
 //! Files that live as long as the run, where others see them too.
 
-use super::super::case::{Case, EVIDENCE_MAX, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, EVIDENCE_MAX, Judgement, part};
+use crate::summary::figures::units::{bytes, grouped};
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::metadata::group;
 use crate::summary::report::storage::StorageUse;
-use crate::summary::units::{bytes, grouped};
 
 pub const RULE: Rule = Rule {
     id: "temp-on-shared",

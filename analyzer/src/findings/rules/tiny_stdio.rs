@@ -1,10 +1,10 @@
 //! Much goes through small calls of the C library.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::functions::Function;
-use crate::summary::units::bytes;
 
 pub const RULE: Rule = Rule {
     id: "tiny-stdio",

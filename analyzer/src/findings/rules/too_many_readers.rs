@@ -1,8 +1,8 @@
 //! More readers than processors can run.
 
-use super::super::case::{Case, Judgement};
 use super::super::loader::{CROWDED, PER_CORE, readers_a_core};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::Confidence;
 
 pub const RULE: Rule = Rule {

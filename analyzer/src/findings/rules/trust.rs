@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::case::{Case, Judgement, part};
 use super::super::{Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
+use crate::summary::figures::units::{grouped, many, time};
 use crate::summary::report::findings::{Confidence, Severity};
 use crate::summary::report::verdict::LACKS;
-use crate::summary::units::{grouped, many, time};
 
 pub const RULE: Rule = Rule {
     id: "trust",

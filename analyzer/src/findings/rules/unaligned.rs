@@ -1,8 +1,8 @@
 //! Writes begin or end within a block, here and there.
 
-use super::super::case::{Case, Judgement, part};
 use super::super::patterns::rows;
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::report::access::AccessUse;
 use crate::summary::report::findings::{Confidence, Unit};
 

@@ -1,9 +1,9 @@
 //! Requests go through a ring of io_uring, past every call.
 
-use super::super::case::{Case, Judgement};
 use super::super::{Cost, Group, Rule};
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::figures::units::many;
 use crate::summary::report::findings::Confidence;
-use crate::summary::units::many;
 
 pub const RULE: Rule = Rule {
     id: "uring-unseen",

@@ -1,10 +1,10 @@
 //! Readers are started anew for every epoch.
 
-use super::super::case::{Case, Judgement, Worth, named, part};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::summary::groups::training::RankGroup;
+use crate::findings::rule_context::{Case, Judgement, Worth, named, part};
+use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::time;
+use crate::summary::training::RankGroup;
 
 pub const RULE: Rule = Rule {
     id: "workers-restart",

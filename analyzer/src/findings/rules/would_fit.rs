@@ -1,9 +1,9 @@
 //! Files that are read again would fit into memory.
 
-use super::super::case::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
 use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::rule_context::{CALL_NS, COPY_NS_A_BYTE, Case, Judgement, part};
+use crate::summary::figures::units::bytes;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::units::bytes;
 
 pub const RULE: Rule = Rule {
     id: "would-fit",

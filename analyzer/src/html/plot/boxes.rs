@@ -4,24 +4,20 @@ use super::lanes::mark;
 use super::scale::powers;
 use crate::html::figures::Kind;
 use crate::html::markup::Markup;
+use crate::summary::figures::quantiles::Quantiles;
 
 /// One distribution.
 pub struct Spread {
     pub name: String,
     /// Name of its colour in the style.
     pub class: &'static str,
-    pub min: f64,
-    pub p25: f64,
-    pub median: f64,
-    pub p75: f64,
-    pub p99: f64,
-    pub max: f64,
+    pub values: Quantiles,
 }
 
 pub fn write(title: &str, kind: Kind, spreads: &[Spread], page: &mut Markup) {
     let positive = |value: f64| value.max(1.0);
-    let least = spreads.iter().map(|spread| positive(spread.min)).fold(f64::INFINITY, f64::min);
-    let most = spreads.iter().map(|spread| positive(spread.max)).fold(1.0, f64::max).max(least * 10.0);
+    let least = spreads.iter().map(|spread| positive(spread.values.min)).fold(f64::INFINITY, f64::min);
+    let most = spreads.iter().map(|spread| positive(spread.values.max)).fold(1.0, f64::max).max(least * 10.0);
     if spreads.is_empty() {
         return;
     }
@@ -39,35 +35,30 @@ pub fn write(title: &str, kind: Kind, spreads: &[Spread], page: &mut Markup) {
 impl Spread {
     fn write(&self, kind: Kind, place: &impl Fn(f64) -> f64, page: &mut Markup) {
         let number = |value: f64| kind.number(value);
+        let Quantiles { min, p25, median, p75, p99, max, .. } = self.values;
         let title = format!(
             "{}: {} to {}, median {}, half between {} and {}, 99 % below {}",
             self.name,
-            number(self.min),
-            number(self.max),
-            number(self.median),
-            number(self.p25),
-            number(self.p75),
-            number(self.p99)
+            number(min),
+            number(max),
+            number(median),
+            number(p25),
+            number(p75),
+            number(p99)
         );
         page.raw("<div class=\"lane\"><div class=\"name\">").text(&self.name).raw(" ").element(
             "small",
             &[],
-            &number(self.median),
+            &number(median),
         );
         page.raw("</div><svg role=\"img\" width=\"100%\" height=\"20\">").element("title", &[], &title);
         let x = |value: f64| format!("{:.2}%", place(value));
-        page.open(
-            "line",
-            &[("class", "whisker"), ("x1", &x(self.min)), ("x2", &x(self.max)), ("y1", "10"), ("y2", "10")],
-        )
-        .close("line");
-        let width = format!("{:.2}%", (place(self.p75) - place(self.p25)).max(0.3));
-        page.open(
-            "rect",
-            &[("class", self.class), ("x", &x(self.p25)), ("width", &width), ("y", "4"), ("height", "12")],
-        )
-        .close("rect");
-        for (class, value) in [("median", self.median), ("last", self.p99)] {
+        page.open("line", &[("class", "whisker"), ("x1", &x(min)), ("x2", &x(max)), ("y1", "10"), ("y2", "10")])
+            .close("line");
+        let width = format!("{:.2}%", (place(p75) - place(p25)).max(0.3));
+        page.open("rect", &[("class", self.class), ("x", &x(p25)), ("width", &width), ("y", "4"), ("height", "12")])
+            .close("rect");
+        for (class, value) in [("median", median), ("last", p99)] {
             page.open("line", &[("class", class), ("x1", &x(value)), ("x2", &x(value)), ("y1", "2"), ("y2", "18")])
                 .close("line");
         }

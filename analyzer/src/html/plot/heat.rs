@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::html::figures::Kind;
 use crate::html::markup::Markup;
 use crate::html::values::{list, number, numbers, text};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::figures::units::{bytes, grouped, time};
 
 /// Steps between the smallest and the largest value, evenly by their logarithm: less than 0.1 % each.
 const STEPS: f64 = 65_535.0;

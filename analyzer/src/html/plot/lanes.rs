@@ -7,7 +7,7 @@ use serde_json::json;
 use super::scale::ticks;
 use crate::html::figures::{Kind, percent};
 use crate::html::markup::Markup;
-use crate::summary::units::time;
+use crate::summary::figures::units::time;
 
 /// A lane: one value for each column of time.
 pub struct Lane {

@@ -6,7 +6,7 @@ use crate::html::figures::Kind;
 use crate::html::markup::Markup;
 use crate::html::plot::lanes::{Axis, Lane, Lanes};
 use crate::html::values::{number, text};
-use crate::summary::units::power_of_two;
+use crate::summary::figures::units::power_of_two;
 
 /// Powers of two with a place of their own; larger calls stand at the last.
 const PLACES: usize = 64;

@@ -10,7 +10,7 @@ use super::strip::key;
 use crate::html::figures::Kind;
 use crate::html::markup::Markup;
 use crate::html::values::{number, text};
-use crate::summary::units::{bytes, many, time};
+use crate::summary::figures::units::{bytes, many, time};
 
 /// Processes that are drawn: those that matter most, and whoever started them.
 const DRAWN: usize = 40;

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 
 use crate::batch::Row;
 use crate::catalog::FILE_NONE;
-use crate::load::parser::{BACKWARD, Parser, Threads, lines};
-use crate::load::pull::whole_ns;
-use crate::load::source::{Format, Opening, Sources};
-use crate::load::text;
+use crate::load::events::parser::{BACKWARD, Parser, Threads, lines};
+use crate::load::json::json_scanner::whole_ns;
+use crate::load::lines::text;
+use crate::load::sources::source::{Format, Opening, Sources};
 use dlio_schemas::readable::readable;
 
 /// See the module.

@@ -1,4 +1,4 @@
-//! Files of JSON: small ones in one go, large ones with one object a line in pieces, on any thread.
+//! Files of JSON: small ones in one go, large ones with one object a line in chunks, on any thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,13 +8,13 @@ use dlio_schemas::native::Damage;
 
 use crate::batch::{Batch, Columns, Wanted};
 use crate::catalog::Catalog;
-use crate::load::hashes::Hashes;
-use crate::load::json::JsonParser;
-use crate::load::nesting::Nesting;
-use crate::load::parser::{Parser, Processes, Threads};
-use crate::load::pieces::Pieces;
-use crate::load::source::{Format, Opening, Reader, Source, Sources};
-use crate::load::text::{finish, read_whole, sizes, whole};
+use crate::load::events::nesting::Nesting;
+use crate::load::events::parser::{Parser, Processes, Threads};
+use crate::load::json::events::JsonParser;
+use crate::load::json::hashes::Hashes;
+use crate::load::lines::chunks::Chunks;
+use crate::load::lines::text::{finish, read_whole, sizes, whole};
+use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
 /// Chrome's trace events, DFTracer's lines among them.
@@ -85,23 +85,23 @@ impl JsonFile {
         JsonParser::new(self.hashes.clone(), self.place)
     }
 
-    /// Reads one piece. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
-    fn read_piece(
+    /// Reads one chunk. Its hashes may be explained in an earlier one, which is searched for that if nobody has.
+    fn read_chunk(
         &self,
-        pieces: &Pieces,
-        piece: usize,
+        chunks: &Chunks,
+        chunk: usize,
         memory: &mut Vec<u8>,
         into: &mut Threads,
     ) -> Result<(), Damage> {
-        let learned = self.hashes.learn_piece(self.place, piece, memory, into.catalog);
-        let (lines, result) = learned.unwrap_or_else(|| pieces.load(&self.path, piece, memory));
+        let learned = self.hashes.learn_chunk(self.place, chunk, memory, into.catalog);
+        let (lines, result) = learned.unwrap_or_else(|| chunks.load(&self.path, chunk, memory));
         // What is damaged in earlier ones is noted when they are read.
         let mut other = Vec::new();
-        for earlier in 0..piece {
-            self.hashes.learn_piece(self.place, earlier, &mut other, into.catalog);
+        for earlier in 0..chunk {
+            self.hashes.learn_chunk(self.place, earlier, &mut other, into.catalog);
         }
         let mut parser = self.parser();
-        if piece > 0 {
+        if chunk > 0 {
             parser.continues();
         }
         let text = &memory[lines];
@@ -111,30 +111,30 @@ impl JsonFile {
 }
 
 impl JsonFile {
-    /// Reads one piece, or all where there is but one.
+    /// Reads one chunk, or all where there is but one.
     fn read_part(&self, index: u32, memory: &mut Vec<u8>, mut into: Threads) -> Result<(), Damage> {
-        let ended = match self.hashes.pieces(self.place) {
-            Some(pieces) => self.read_piece(pieces, index as usize, memory, &mut into),
+        let ended = match self.hashes.chunks(self.place) {
+            Some(chunks) => self.read_chunk(chunks, index as usize, memory, &mut into),
             None => read_whole(&self.path, self.size, &mut self.parser(), &mut into),
         };
         finish(ended, into)
     }
 
-    /// The spans of all pieces. What is damaged is noted by whoever reads the events.
+    /// The spans of all chunks. What is damaged is noted by whoever reads the events.
     fn spans(&self, catalog: &Catalog) -> Nesting {
         let wanted = Wanted { columns: Columns::TS.and(Columns::DUR), ..Wanted::default() };
-        let count = self.hashes.pieces(self.place).map_or(1, Pieces::count);
+        let count = self.hashes.chunks(self.place).map_or(1, Chunks::count);
         let (next, parts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let gather = || {
             let (mut spans, mut memory) = (Nesting::default(), Vec::new());
             loop {
-                let piece = next.fetch_add(1, Ordering::Relaxed);
-                if piece >= count {
+                let chunk = next.fetch_add(1, Ordering::Relaxed);
+                if chunk >= count {
                     break;
                 }
                 let mut take = |batch: &mut Batch| spans.add(batch, catalog);
                 let into = Threads::new(catalog, wanted, &self.processes, &mut take);
-                let _ = self.read_part(piece as u32, &mut memory, into);
+                let _ = self.read_part(chunk as u32, &mut memory, into);
             }
             parts.lock().expect("spans").push(spans);
         };
@@ -153,8 +153,8 @@ impl Source for JsonFile {
     }
 
     fn units(&self, source: u32) -> Vec<Unit> {
-        match self.hashes.pieces(self.place) {
-            Some(pieces) => (0..pieces.count()).map(|piece| unit_of(source, pieces, piece)).collect(),
+        match self.hashes.chunks(self.place) {
+            Some(chunks) => (0..chunks.count()).map(|chunk| unit_of(source, chunks, chunk)).collect(),
             None => vec![whole(source, self.size)],
         }
     }
@@ -180,12 +180,12 @@ impl Source for JsonFile {
     }
 }
 
-/// How many bytes of text an event takes, at least. So small that each piece is handed out on its own: neighbours wait for
-/// what is learned of a piece, which a thread that had two of them would come to late.
+/// How many bytes of text an event takes, at least. So small that each chunk is handed out on its own: neighbours wait for
+/// what is learned of a chunk, which a thread that had two of them would come to late.
 const LINE_BYTES: u64 = 32;
 
-fn unit_of(source: u32, pieces: &Pieces, piece: usize) -> Unit {
-    Unit::new(source, piece as u32, pieces.length(piece) / LINE_BYTES, pieces.size(piece))
+fn unit_of(source: u32, chunks: &Chunks, chunk: usize) -> Unit {
+    Unit::new(source, chunk as u32, chunks.length(chunk) / LINE_BYTES, chunks.size(chunk))
 }
 
 #[cfg(test)]

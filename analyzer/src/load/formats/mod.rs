@@ -8,7 +8,7 @@ pub mod parquet;
 pub mod perfetto;
 pub mod strace;
 
-use super::source::Format;
+use super::sources::source::Format;
 
 /// A process that lies there in several is read from the first of them.
 pub const FORMATS: &[&Format] =

@@ -10,20 +10,20 @@ use arrow::error::ArrowError;
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::{Arg as Meaning, OPS};
 use dlio_schemas::secrets::masked_text;
-use dlio_schemas::tables;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, FAILED, Row, Value, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Host, Process};
-use crate::load::arguments::SOURCE;
-use crate::load::duplicates::Duplicates;
-use crate::load::errors::Note;
-use crate::load::guarded::guarded;
-use crate::load::parser::is_event;
-use crate::load::source::{Format, Opening, Reader, Source, Sources};
-use crate::load::stored::{self, StoredFile};
-use crate::schema::{is_events, schema};
+use crate::load::bytes::catch_panic::guarded;
+use crate::load::bytes::trace_file::{self, StoredFile};
+use crate::load::events::arguments::SOURCE;
+use crate::load::events::parser::is_event;
+use crate::load::sources::duplicates::Duplicates;
+use crate::load::sources::errors::Note;
+use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
+use crate::schema::arrow_schema::{is_events, schema};
+use crate::schema::tables;
 use crate::unit::Unit;
 
 /// Rows turned into a batch at once.
@@ -83,7 +83,7 @@ fn open(
     let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     if !folders.contains_key(folder) {
         let known = guarded(|| processes(folder, catalog, duplicates)).and_then(|known| known);
-        let reason = || if stored::exists(&folder.join("processes.parquet")) { UNLISTED } else { ALONE };
+        let reason = || if trace_file::exists(&folder.join("processes.parquet")) { UNLISTED } else { ALONE };
         let is_known = known.is_ok();
         folders.insert(folder.into(), known.ok());
         if !is_known {

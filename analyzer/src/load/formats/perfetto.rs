@@ -20,12 +20,12 @@ use dlio_schemas::perfetto::read::{self, Chapters};
 
 use crate::batch::{Batch, Wanted};
 use crate::catalog::{Catalog, Host};
-use crate::load::duplicates::Duplicates;
-use crate::load::errors::Note;
-use crate::load::native::process_of;
-use crate::load::resolve::Resolver;
-use crate::load::source::{Format, Opening, Reader, Source, Sources};
-use crate::load::store::Bytes;
+use crate::load::bytes::file_bytes::Bytes;
+use crate::load::native::reader::process_of;
+use crate::load::sources::duplicates::Duplicates;
+use crate::load::sources::errors::Note;
+use crate::load::sources::resolve::Resolver;
+use crate::load::sources::source::{Format, Opening, Reader, Source, Sources};
 use crate::unit::Unit;
 
 /// Bytes given to the reader at once, between which its batches are handed on.

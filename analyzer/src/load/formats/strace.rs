@@ -25,10 +25,9 @@
 
 mod clock;
 mod descriptors;
-pub mod errno;
 mod syscalls;
 mod text;
-mod together;
+mod thread_files;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,12 +41,12 @@ use foldhash::fast::RandomState;
 
 use crate::batch::{ABSENT, Row, Value};
 use crate::catalog::{Catalog, FILE_NONE};
-use crate::load::arguments::SOURCE;
-use crate::load::parser::{BACKWARD, DURATIONLESS, Parser, Threads, lines};
-use crate::load::source::{Format, Opening, Recognised, Sources};
-use crate::load::store;
-use crate::load::stored;
-use crate::load::text as text_file;
+use crate::load::bytes::file_bytes;
+use crate::load::bytes::trace_file;
+use crate::load::events::arguments::SOURCE;
+use crate::load::events::parser::{BACKWARD, DURATIONLESS, Parser, Threads, lines};
+use crate::load::lines::text as text_file;
+use crate::load::sources::source::{Format, Opening, Recognised, Sources};
 use clock::Clock;
 use descriptors::Descriptors;
 use dlio_schemas::readable::readable;
@@ -59,12 +58,12 @@ pub const FORMAT: Format = Format {
     name: "strace text",
     recognises,
     open: |paths: &[PathBuf], opening: &mut Opening| -> Sources {
-        let (together, alone) = together::runs(paths);
+        let (together, alone) = thread_files::runs(paths);
         let mut sources = text_file::open_all(&alone, opening, |path| {
             let tid = Some(thread_of_name(path)).filter(|tid| *tid > 0);
             Box::new(StraceParser::new(written(path), tid.unwrap_or_else(|| first_thread(path))))
         });
-        sources.extend(together.into_iter().filter_map(|run| together::open(&run, opening)));
+        sources.extend(together.into_iter().filter_map(|run| thread_files::open(&run, opening)));
         sources
     },
     names_processes: false,
@@ -94,7 +93,7 @@ fn recognises(head: &[u8]) -> Recognised {
 
 /// The time of the last write to the file, in Unix time; the epoch where nobody knows.
 fn written(path: &Path) -> i64 {
-    stored::facts(path).map_or(0, |facts| facts.modified.0 * 1_000_000_000 + facts.modified.1)
+    trace_file::facts(path).map_or(0, |facts| facts.modified.0 * 1_000_000_000 + facts.modified.1)
 }
 
 /// The number at the end of the file's name; 0 where there is none.
@@ -110,7 +109,7 @@ const FIRST_THREAD_WITHIN: u64 = 64 << 20;
 /// The thread of the first lines of a text that name none. Without `-o` threads are named as long as there are several: it is
 /// the first that is named and that no other made. 0 where that cannot be said.
 fn first_thread(path: &Path) -> i32 {
-    let Ok(text) = store::unpacked(path) else { return 0 };
+    let Ok(text) = file_bytes::unpacked(path) else { return 0 };
     let (mut made, mut calls, mut line) = (Vec::new(), 0, Vec::new());
     let mut text = BufReader::with_capacity(1 << 16, text).take(FIRST_THREAD_WITHIN);
     while text.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {

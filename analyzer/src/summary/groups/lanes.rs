@@ -4,20 +4,20 @@
 //! tracks of two lanes share, where one thread's process is an ancestor of the other's or the same. Time is swept backwards
 //! as in [`intervals`], so that memory holds what is open and not what there is.
 //!
-//! [`intervals`]: crate::summary::intervals
+//! [`intervals`]: crate::summary::time::intervals
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
-use super::super::bins::Bins;
-use super::super::intervals::{Interval, length, shared, tail, unite, united, without};
-use super::super::sweep::{WAITING, gather, pass};
-use super::super::unordered::{pack, unpack};
-use super::beside::{Beside, Groups, Passed};
+use super::io_compute_overlap::{Beside, Groups, Passed};
 use super::steps::Steps;
 use super::tree::{Ancestry, LaneId};
+use crate::summary::time::bins::Bins;
+use crate::summary::time::intervals::{Interval, length, shared, tail, unite, united, without};
+use crate::summary::time::sweep::{WAITING, gather, pass};
+use crate::summary::time::unordered::{pack, unpack};
 
 /// A set of intervals of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,8 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::summary::intervals::{Interval, unite};
-use crate::summary::quantiles::Histogram;
+use crate::summary::figures::quantiles::Histogram;
+use crate::summary::time::intervals::{Interval, unite};
 
 /// The parts of a step, in the order in which time is given away. What is left of it is other.
 pub const PARTS: usize = 5;
@@ -218,7 +218,7 @@ fn shares(cuts: &[i64], lists: [Vec<Interval>; PARTS], end: i64) -> Vec<[i64; PA
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::intervals::list;
+    use crate::summary::time::intervals::list;
 
     /// Cuts lists at horizons as a sweep does.
     fn swept(lists: &[Vec<Interval>; PARTS], horizons: &[i64]) -> Steps {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::summary::access::{LAYERS, Pattern, RELATIONS};
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::heading;
-use crate::summary::units::{grouped, share};
+use crate::summary::figures::units::{grouped, share};
+use crate::summary::files::access::{LAYERS, Pattern, RELATIONS};
+use crate::summary::report::layout::heading;
+use crate::text_table::Grid;
 
 /// Reads or writes of a layer, those that moved bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]

@@ -9,9 +9,9 @@ use super::{Section, Summary, hosts};
 use crate::catalog::Process;
 use crate::load::Trace;
 use crate::summary::analysis::{Analysis, started};
-use crate::summary::counted::ProcessCount;
-use crate::summary::layout::{heading, pairs};
-use crate::summary::units::{grouped, many, time};
+use crate::summary::count::counted::ProcessCount;
+use crate::summary::figures::units::{grouped, many, time};
+use crate::summary::report::layout::{heading, pairs};
 
 /// The machines, processes and threads that took part.
 #[derive(Serialize, Deserialize, Debug, Default)]

@@ -6,10 +6,9 @@ use super::{Section, Summary};
 use crate::catalog::Origin;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::FileCount;
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::groups::steps::CHECKPOINT;
-use crate::summary::layout::{heading, pairs};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::report::layout::{heading, pairs};
 use dlio_schemas::ops::Class;
 
 /// The checkpoints that are saved.
@@ -25,9 +24,6 @@ pub struct Checkpoints {
     pub bytes_written: u64,
     pub time_ns: u64,
 }
-
-/// Files of which less was written are logs and settings.
-pub const LARGE: u64 = 1 << 20;
 
 impl Section for Checkpoints {
     type Values = Self;
@@ -56,9 +52,7 @@ impl Section for Checkpoints {
         let steps = analysis.measured.lanes.values().filter_map(|lane| lane.steps.sum());
         found.exposed_ns = steps.map(|sum| sum.parts[CHECKPOINT]).reduce(|a, b| a + b);
         let paths = trace.catalog.files();
-        let generated = analysis.counted.generated;
-        let saved = |count: &FileCount| count.bytes_written >= LARGE && !generated.has(count);
-        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| saved(count)) {
+        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| analysis.counted.may_be_checkpoint(count)) {
             found.files += 1;
             found.bytes_written += count.bytes_written;
             found.time_ns += count.time_ns;

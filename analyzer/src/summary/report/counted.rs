@@ -1,12 +1,12 @@
 //! The counts that processes kept in the place of events, and the precision of the figures made of them.
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{bars, heading, pairs};
-use crate::summary::tally::Tally;
-use crate::summary::units::{bytes, grouped, share, time};
+use crate::summary::count::tally::Tally;
+use crate::summary::figures::units::{bytes, grouped, share, time};
+use crate::summary::report::layout::{bars, heading, pairs};
+use crate::text_table::Grid;
 
 /// See the module.
 pub struct CountedInstead;

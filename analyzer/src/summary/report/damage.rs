@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
 use crate::load::Trace;
-use crate::load::errors::Note;
+use crate::load::sources::errors::Note;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{SHOWN, heading, more};
-use crate::summary::units::{grouped, many};
+use crate::summary::figures::units::{grouped, many};
+use crate::summary::report::layout::{SHOWN, heading, more};
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct DamageNote {

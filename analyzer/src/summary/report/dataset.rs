@@ -6,11 +6,11 @@ use super::{Section, Summary};
 use crate::batch::ABSENT;
 use crate::catalog::is_stored;
 use crate::load::Trace;
-use crate::load::tally::OTHER_FILES;
-use crate::summary::access::Relation;
+use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{heading, pairs};
-use crate::summary::units::{bytes, grouped, many};
+use crate::summary::figures::units::{bytes, grouped, many};
+use crate::summary::files::access::Relation;
+use crate::summary::report::layout::{heading, pairs};
 
 /// The files that were read and written.
 #[derive(Serialize, Deserialize, Debug, Default)]

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{Use, use_cells};
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::load::tally::OTHER_FILES;
+use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::{Analysis, directory};
-use crate::summary::layout::{dash, heading, more};
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct Directory {

@@ -5,15 +5,15 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::bins::{Bins, before};
-use crate::summary::course::{SUMS, Sum};
-use crate::summary::epochs::EpochCount;
-use crate::summary::intervals::Interval;
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::count::epochs::EpochCount;
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::{heading, more};
+use crate::summary::time::bins::{Bins, before};
+use crate::summary::time::intervals::Interval;
+use crate::summary::time::time_series::{SUMS, Sum};
+use crate::text_table::Grid;
 
 /// One epoch, of all trainers.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
+use crate::errno;
 use crate::load::Trace;
-use crate::load::formats::strace::errno;
-use crate::summary::access::Failures as Count;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::kind_of;
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{grouped, time};
+use crate::summary::count::counted::kind_of;
+use crate::summary::figures::units::{grouped, time};
+use crate::summary::files::access::Failures as Count;
+use crate::summary::report::layout::{heading, more};
+use crate::text_table::Grid;
 
 /// Calls of a function that failed in one way.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -52,7 +52,7 @@ impl Section for Failures {
                 cat: kind.cat.to_string(),
                 class: kind.class.name().into(),
                 errno: (number != 0).then_some(number),
-                error: errno::name(number).map_or_else(String::new, str::to_string),
+                error: errno::name(number).unwrap_or_default().to_string(),
                 count: found.count,
                 time_ns: found.time_ns,
                 file: (!file.is_empty()).then(|| file.to_string()),

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::FileCount;
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::count::counted::FileCount;
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::{heading, more};
+use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct FileUse {

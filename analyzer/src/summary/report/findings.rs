@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{heading, hung, more};
-use crate::summary::units::{bytes, grouped, many, time};
+use crate::summary::figures::units::{bytes, grouped, many, time};
+use crate::summary::report::layout::{heading, hung, more};
 
 /// The state of a rule.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
 use crate::catalog::{Kind, Origin};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::{KindCount, kind_of};
-use crate::summary::kinds::{ABOVE, is_wait};
-use crate::summary::layout::{dash, heading, more};
-use crate::summary::quantiles::{Counts, Quantiles, quantiles};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::count::counted::{KindCount, kind_of};
+use crate::summary::count::kinds::{ABOVE, is_wait};
+use crate::summary::figures::quantiles::{Counts, Quantiles, quantiles};
+use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 /// One kind of call, or one name of span.
 #[derive(Serialize, Deserialize, Debug)]
@@ -25,25 +25,10 @@ pub struct Function {
     pub count: u64,
     pub failed: u64,
     pub time_ns: u64,
-    pub duration_ns: Spread,
+    pub duration_ns: Quantiles,
     /// `null` where the call moves no bytes.
     pub bytes: Option<u64>,
-    pub size: Option<Spread>,
-}
-
-/// A distribution.
-#[derive(Serialize, Deserialize, Debug, Clone, Copy)]
-pub struct Spread {
-    pub min: f64,
-    pub p25: f64,
-    pub mean: f64,
-    pub median: f64,
-    pub p75: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub max: f64,
-    /// True if the quantiles are those of the very values; otherwise they are off by 0.4 % at most.
-    pub exact: bool,
+    pub size: Option<Quantiles>,
 }
 
 /// See the module.
@@ -142,10 +127,10 @@ fn of_kind(values: Values<'_>, number: u32) -> Values<'_> {
     &values[from..to]
 }
 
-fn duration(count: &KindCount, values: Option<Values>) -> Option<Spread> {
+fn duration(count: &KindCount, values: Option<Values>) -> Option<Quantiles> {
     let values: Option<Vec<_>> = values.map(|values| values.iter().map(|(_, value, n)| (*value, *n)).collect());
-    let exact = values.and_then(|values| count.durations.refined(&values)).map(|q| Spread::new(q, true));
-    exact.or_else(|| Some(Spread::new(count.durations.quantiles()?, false)))
+    let exact = values.and_then(|values| count.durations.refined(&values));
+    exact.or_else(|| count.durations.quantiles())
 }
 
 fn function(
@@ -164,16 +149,11 @@ fn function(
         time_ns: count.durations.sum as u64,
         duration_ns: duration(count, durations)?,
         bytes: (count.sized > 0).then_some(count.bytes as u64),
-        size: quantiles(steps, count.sized, count.bytes).map(|q| Spread::new(q, exact)),
+        size: quantiles(steps, count.sized, count.bytes, exact),
     })
 }
 
-impl Spread {
-    pub(super) fn new(q: Quantiles, exact: bool) -> Spread {
-        let Quantiles { min, p25, mean, median, p75, p95, p99, max } = q;
-        Spread { min, p25, mean, median, p75, p95, p99, max, exact }
-    }
-
+impl Quantiles {
     /// Smallest, quarter, mean, median, three quarters and largest as a table has them.
     fn cells(&self, shown: fn(f64) -> String) -> [String; 6] {
         let quantile = |value: f64| self.quantile(value, shown);
@@ -252,11 +232,11 @@ mod tests {
 
     #[test]
     fn quantiles_that_may_be_off_are_marked_and_nothing_else() {
-        let spread =
-            Spread { min: 1.0, p25: 2.0, mean: 3.0, median: 4.0, p75: 5.0, p95: 6.0, p99: 7.0, max: 8.0, exact: false };
+        let values =
+            Quantiles { min: 1.0, p25: 2.0, mean: 3.0, median: 4.0, p75: 5.0, max: 8.0, ..Quantiles::default() };
         let plain = |value: f64| value.to_string();
-        assert_eq!(spread.cells(plain), ["1", "~2", "3", "~4", "~5", "8"]);
-        assert_eq!(Spread { exact: true, ..spread }.cells(plain), ["1", "2", "3", "4", "5", "8"]);
-        assert_eq!(Spread { max: 1.0, ..spread }.cells(plain)[3], "4", "all values are one");
+        assert_eq!(values.cells(plain), ["1", "~2", "3", "~4", "~5", "8"]);
+        assert_eq!(Quantiles { exact: true, ..values }.cells(plain), ["1", "2", "3", "4", "5", "8"]);
+        assert_eq!(Quantiles { max: 1.0, ..values }.cells(plain)[3], "4", "all values are one");
     }
 }

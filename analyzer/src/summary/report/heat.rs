@@ -8,10 +8,10 @@ use super::{Section, Summary};
 use crate::catalog::Process;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::course::Cell;
+use crate::summary::figures::units::bytes;
 use crate::summary::groups::tree::names;
-use crate::summary::layout::{bars, heading, more, pairs};
-use crate::summary::units::bytes;
+use crate::summary::report::layout::{bars, heading, more, pairs};
+use crate::summary::time::time_series::Cell;
 
 /// See the module.
 #[derive(Serialize, Deserialize, Debug, Default)]

@@ -2,15 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::functions::Spread;
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::summary::access::BAND_ENDS;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::heading;
-use crate::summary::quantiles::Histogram;
-use crate::summary::units::{grouped, power_of_two, time};
+use crate::summary::figures::quantiles::{Histogram, Quantiles};
+use crate::summary::figures::units::{grouped, power_of_two, time};
+use crate::summary::files::access::BAND_ENDS;
+use crate::summary::report::layout::heading;
+use crate::text_table::Grid;
 
 /// Calls of one class, of about one size where they move bytes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -21,7 +20,7 @@ pub struct LatencyUse {
     pub to: Option<u64>,
     pub count: u64,
     pub time_ns: u64,
-    pub duration_ns: Spread,
+    pub duration_ns: Quantiles,
 }
 
 /// See the module.
@@ -54,7 +53,7 @@ impl Section for Latency {
                 to,
                 count: times.count,
                 time_ns: times.sum as u64,
-                duration_ns: Spread::new(times.quantiles()?, false),
+                duration_ns: times.quantiles()?,
             })
         };
         let used = places.zip(&analysis.counted.access.latency).filter(|(_, times)| times.count > 0);
@@ -74,7 +73,7 @@ impl Section for Latency {
                 (Some(from), None) => format!("from {}", power_of_two(from)),
                 (Some(_), Some(to)) => format!("below {}", power_of_two(to)),
             };
-            let Spread { min, median, p95, p99, max, .. } = row.duration_ns;
+            let Quantiles { min, median, p95, p99, max, .. } = row.duration_ns;
             let times = [row.time_ns as f64, min, median, p95, p99, max].map(time);
             grid.row([row.class.clone(), size, grouped(row.count)].into_iter().chain(times).collect());
         }

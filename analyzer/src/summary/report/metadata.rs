@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
 use crate::catalog::Origin;
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::kind_of;
-use crate::summary::layout::{dash, heading};
-use crate::summary::units::{grouped, share, time};
+use crate::summary::count::counted::kind_of;
+use crate::summary::figures::units::{grouped, share, time};
+use crate::summary::report::layout::{dash, heading};
+use crate::text_table::Grid;
 
 /// Calls of one group.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]

@@ -1,7 +1,8 @@
 //! The report as plain values, section by section: what `--format json` writes, what text and CSV print.
 //!
 //! A section is one file here and one line in the list below: its values, how they come of an [`Analysis`], how they are
-//! printed, what they mean, and the SQL that gives the same figures.
+//! printed, what they mean, and the SQL that gives the same figures. [`screen`], [`text`] and [`flat`] print all sections,
+//! [`layout`] and [`folders`] are what sections print with.
 //!
 //! Times are nanoseconds, sizes bytes, shares fractions of one. Raise [`VERSION`] when a field changes its meaning or goes
 //! away; new fields need no new version.
@@ -13,26 +14,31 @@ pub mod counted;
 pub mod damage;
 pub mod dataset;
 pub mod directories;
+pub mod duplicate_files;
 pub mod epochs;
 pub mod failures;
 pub mod files;
 pub mod findings;
+pub mod flat;
+pub mod folders;
 pub mod functions;
 pub mod heat;
 pub mod hosts;
 pub mod latency;
+pub mod layout;
 pub mod metadata;
-pub mod passed_over;
-pub mod past_files;
+pub mod non_file_calls;
 pub mod patterns;
 pub mod processes;
 pub mod ranks;
 pub mod runs;
+pub mod screen;
 pub mod shared;
 pub mod sizes;
 pub mod spans;
 pub mod steps;
 pub mod storage;
+pub mod text;
 pub mod time;
 pub mod timeline;
 pub mod training;
@@ -44,8 +50,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::analysis::Analysis;
-use super::groups::training::pools;
-use super::kinds::OBJECT;
+use super::count::kinds::OBJECT;
+use super::figures::quantiles::sql_columns;
+use super::training::pools;
 use crate::load::Trace;
 
 pub const VERSION: u32 = 2;
@@ -83,7 +90,26 @@ pub struct About {
     pub name: &'static str,
     pub meaning: &'static str,
     pub fields: &'static str,
+    /// Its query, where the tables give its figures; [`About::query`] is all of it.
     pub sql: Option<&'static str>,
+}
+
+impl About {
+    /// Returns the query that gives its figures.
+    pub fn query(&self) -> Option<String> {
+        self.sql.map(with_quantiles)
+    }
+}
+
+/// Spells out `quantiles(COLUMN) as NAME` in a query: a column per quantile.
+fn with_quantiles(query: &str) -> String {
+    let spelled = |line: &str| {
+        let named = line.strip_prefix("  quantiles(").and_then(|rest| rest.split_once(") as "));
+        let Some((column, name)) = named else { return line.to_string() };
+        let (name, comma) = name.strip_suffix(',').map_or((name, ""), |name| (name, ","));
+        format!("  {}{comma}", sql_columns(column, name).join(",\n  "))
+    };
+    query.lines().map(|line| spelled(line) + "\n").collect()
 }
 
 macro_rules! report {
@@ -152,7 +178,7 @@ report! {
     heat: heat::HeatMap,
     functions: functions::Functions,
     #[serde(default)]
-    past_files: past_files::PastFiles,
+    past_files: non_file_calls::PastFiles,
     spans: spans::Spans,
     #[serde(default)]
     access: access::AccessPatterns,
@@ -179,7 +205,7 @@ report! {
     hosts: hosts::Hosts,
     damage: damage::Damages,
     #[serde(default)]
-    passed_over: passed_over::PassedOvers,
+    passed_over: duplicate_files::PassedOvers,
     tally: counted::CountedInstead,
 }
 

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::files::{Use, use_cells};
 use super::{Section, Summary};
 use crate::catalog::{FILE_NONE, is_stored};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::load::tally::OTHER_FILES;
+use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::FileCount;
-use crate::summary::layout::{dash, heading, more};
+use crate::summary::count::counted::FileCount;
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 /// Files of one pattern.
 #[derive(Serialize, Deserialize, Debug, Clone)]

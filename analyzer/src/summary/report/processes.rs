@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
 use crate::catalog::Process;
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::counted::ProcessCount;
-use crate::summary::groups::training::Role;
+use crate::summary::count::counted::ProcessCount;
+use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::groups::tree::{names, parents};
-use crate::summary::layout::{dash, heading, more};
-use crate::summary::units::{bytes, grouped, time};
+use crate::summary::report::layout::{dash, heading, more};
+use crate::summary::training::Role;
+use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct ProcessUse {

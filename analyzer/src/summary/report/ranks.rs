@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::processes::{WORK_HEADS, Work, work_cells};
 use super::{Section, Summary};
 use crate::catalog::Process;
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::{Analysis, started};
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{grouped, time};
+use crate::summary::figures::units::{grouped, time};
+use crate::summary::report::layout::{heading, more};
+use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub struct RankUse {

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::files::{Use, use_cells};
 use super::{Section, Summary};
 use crate::catalog::is_stored;
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::blocks::Common;
-use crate::summary::layout::{dash, heading, more};
-use crate::summary::units::grouped;
+use crate::summary::figures::units::grouped;
+use crate::summary::files::blocks::Common;
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 /// A file of several processes.
 #[derive(Serialize, Deserialize, Debug, Clone)]

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::summary::access::SizeBin;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::heading;
-use crate::summary::units::{bytes, grouped, power_of_two, share, time};
+use crate::summary::figures::units::{bytes, grouped, power_of_two, share, time};
+use crate::summary::files::access::SizeBin;
+use crate::summary::report::layout::heading;
+use crate::text_table::Grid;
 
 /// Calls of about one size.
 #[derive(Serialize, Deserialize, Debug, Clone)]

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
+use crate::summary::figures::units::{grouped, share, time};
 use crate::summary::groups::steps::{CHECKPOINT, COMMUNICATION, COMPUTE, Column, IO, WAIT};
-use crate::summary::groups::training::rank_groups;
 use crate::summary::groups::tree::LaneId;
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{grouped, share, time};
+use crate::summary::report::layout::{heading, more};
+use crate::summary::training::rank_groups;
+use crate::text_table::Grid;
 
 /// The steps of one trainer.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -99,7 +99,7 @@ impl Section for Steps {
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let groups = rank_groups(&trace.catalog, analysis);
-        let row = |group: crate::summary::groups::training::RankGroup| {
+        let row = |group: crate::summary::training::RankGroup| {
             let readers = group.readers_at_once();
             let steps = &analysis.measured.lanes.get(&LaneId { proc: group.proc, tid: group.tid })?.steps;
             Some(StepUse {

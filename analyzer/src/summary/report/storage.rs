@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
-use crate::load::tally::OTHER_FILES;
+use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
-use crate::summary::layout::{dash, heading, more};
-use crate::summary::units::{bytes, time};
+use crate::summary::figures::units::{bytes, time};
+use crate::summary::report::layout::{dash, heading, more};
+use crate::text_table::Grid;
 
 /// The use of one place.
 #[derive(Serialize, Deserialize, Debug, Clone, Default)]

@@ -9,9 +9,9 @@ use super::{Section, Summary};
 use crate::catalog::Origin;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::intervals::Set;
-use crate::summary::layout::{heading, pairs};
-use crate::summary::units::{grouped, moment, share, time};
+use crate::summary::figures::units::{grouped, moment, share, time};
+use crate::summary::report::layout::{heading, pairs};
+use crate::summary::time::intervals::Set;
 
 /// The split of the time. Each is the length of a union of intervals over all processes, and exact.
 #[derive(Serialize, Deserialize, Debug, Default)]

@@ -1,12 +1,12 @@
 //! Trainers and their readers, and how long the one waited for the other.
 
 use super::{Section, Summary};
-use crate::grid::Grid;
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
-use crate::summary::groups::training::{RankGroup, rank_groups};
-use crate::summary::layout::{heading, more};
-use crate::summary::units::{bytes, share, time};
+use crate::summary::figures::units::{bytes, share, time};
+use crate::summary::report::layout::{heading, more};
+use crate::summary::training::{RankGroup, rank_groups};
+use crate::text_table::Grid;
 
 /// See the module.
 pub struct Training;

@@ -11,10 +11,10 @@ use super::findings::Unit;
 use super::functions::beneath;
 use super::processes::ProcessUse;
 use super::time::Time;
-use crate::load::parser::DURATIONLESS;
-use crate::summary::groups::training::{RankGroup, held, told};
+use crate::load::events::parser::DURATIONLESS;
+use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::groups::tree;
-use crate::summary::units::{bytes, grouped, many, share, time};
+use crate::summary::training::{RankGroup, held, told};
 
 /// From this part of its time on, waiting is what a training does.
 const BOUND: f64 = 0.2;

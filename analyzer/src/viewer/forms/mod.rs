@@ -18,8 +18,8 @@ use dlio_schemas::native::columns::Events;
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::Names;
 use dlio_schemas::perfetto::pack::Compression;
-use dlio_schemas::perfetto::select::{Coarseness, Overview, OverviewNames};
 
+use super::overview::{Coarseness, Overview, OverviewNames};
 use super::{Export, Written, selection};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;

@@ -4,12 +4,15 @@ use std::io::{self, Write};
 
 use dlio_schemas::export::Summary;
 use dlio_schemas::perfetto::pack::Compression;
-use dlio_schemas::perfetto::{select, write};
+use dlio_schemas::perfetto::write;
 
 use super::{Kind, Packing, all, write_processes};
 use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 use crate::viewer::Export;
+
+/// Bytes of an event in a packed trace.
+const PACKED_BYTES: u64 = 15;
 
 pub const KIND: Kind = Kind {
     ending: "pftrace",
@@ -32,7 +35,7 @@ pub const KIND: Kind = Kind {
 };
 
 pub(super) fn cost(packing: Packing) -> (u64, u64) {
-    if packing.packets == Compression::None { (65, 250) } else { (select::BYTES_PER_EVENT, 500) }
+    if packing.packets == Compression::None { (65, 250) } else { (PACKED_BYTES, 500) }
 }
 
 pub(super) fn zstd_remark(packing: Packing) -> Option<String> {

@@ -11,9 +11,9 @@ use std::borrow::Cow;
 
 use dlio_schemas::native::names::URING;
 
-use super::errno::errno;
 use super::seconds;
 use crate::batch::{ABSENT, FAILED};
+use crate::errno;
 use dlio_schemas::readable::readable;
 
 /// Arguments that are looked at; no call has more that matter.
@@ -100,7 +100,7 @@ fn errno_of(text: &[u8]) -> Option<i64> {
     if let Some(rest) = text.strip_prefix(b"(errno ") {
         return number(rest.split(|byte| *byte == b')').next()?);
     }
-    errno(text.split(|byte| *byte == b' ').next()?)
+    errno::number(text.split(|byte| *byte == b' ').next()?)
 }
 
 pub fn is_name(text: &[u8]) -> bool {

@@ -1,0 +1,173 @@
+//! Events that workers write as Parquet, into a folder that all machines see.
+//!
+//! Each writes under names that no reader takes for a table, and whoever asked gives a file its name when the split is
+//! done: one that was given to two of them is there once.
+
+use std::collections::hash_map::RandomState;
+use std::future::ready;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::error::ArrowError;
+use dlio_cluster::dispatch::{Dispatched, dispatch};
+
+use super::coordinator::{Cluster, Question, Trouble, totals, undone};
+use super::splits::splits;
+use super::task::{SentPath, Task, Write, Wrote, unpack};
+use crate::filter::Filter;
+use crate::load::Trace;
+use crate::scan::Progress;
+use crate::summary::analysis::Analysis;
+use crate::tables::export::{write_counted, write_split};
+use crate::tables::parquet_file::Numbers;
+use crate::unfinished::unless_finished;
+
+/// Files of such names are no tables yet.
+const DRAFT: &str = ".part-";
+
+/// The name by which a folder is known to be the same one.
+const MARK: &str = ".same-";
+
+/// Why there is no folder of Parquet.
+pub enum Unwritten {
+    Workers(Trouble),
+    Here(ArrowError),
+    /// Somebody cannot write there, or nobody may; then it is not begun.
+    NotTheirs(String),
+}
+
+impl From<ArrowError> for Unwritten {
+    fn from(error: ArrowError) -> Unwritten {
+        Unwritten::Here(error)
+    }
+}
+
+impl From<Trouble> for Unwritten {
+    fn from(trouble: Trouble) -> Unwritten {
+        Unwritten::Workers(trouble)
+    }
+}
+
+/// A number that nobody else has.
+fn some_number() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Cluster {
+    /// Has workers write what was counted into a folder, which is as it was before where that fails.
+    pub fn write(
+        &self,
+        question: &Question,
+        analysis: &Analysis,
+        folder: &Path,
+        progress: &Arc<Progress>,
+    ) -> Result<Dispatched, Unwritten> {
+        if question.trace.sources.iter().any(|source| source.processes().is_none()) {
+            return Err(Unwritten::NotTheirs(
+                "its processes are met while it is read, in another order everywhere".into(),
+            ));
+        }
+        let mut dispatched = Dispatched::default();
+        write_counted(question.trace, analysis, folder, |events| {
+            let events = std::fs::canonicalize(events).map_err(ArrowError::from)?;
+            self.see(&events)?;
+            dispatched = self.write_events(question, &events, progress)?;
+            Ok::<(), Unwritten>(())
+        })?;
+        Ok(dispatched)
+    }
+
+    /// Asks all workers whether they see the folder and may write there.
+    fn see(&self, folder: &Path) -> Result<(), Unwritten> {
+        let mark = folder.join(format!("{MARK}{:016x}", some_number()));
+        std::fs::File::create_new(&mark).map_err(ArrowError::from)?;
+        let asked = Task::MayWrite { mark: SentPath::of(&mark) }.packed().map_err(Trouble)?;
+        let all = self.connections().iter().try_for_each(|connection| {
+            let answer = connection.perform(asked.clone(), |_| (), |_| Ok(()));
+            let answer = self.runtime().block_on(answer);
+            answer.map_err(|fault| Unwritten::NotTheirs(format!("worker {}: {fault}", connection.address))).map(drop)
+        });
+        std::fs::remove_file(&mark).map_err(ArrowError::from)?;
+        all
+    }
+
+    fn write_events(
+        &self,
+        question: &Question,
+        folder: &Path,
+        progress: &Arc<Progress>,
+    ) -> Result<Dispatched, Unwritten> {
+        let trace = Arc::new(question.described()?);
+        let files = Arc::new(question.trace.catalog.files());
+        let splits = splits(question.trace, question.filter, self.workers(), false).into_iter().enumerate();
+        let piece = |(number, split)| {
+            let asked = Write { split, folder: SentPath::of(folder), number, files: files.clone() };
+            Task::Write { trace: trace.clone(), asked }.packed().map_err(Trouble)
+        };
+        let pieces = splits.map(piece).collect::<Result<Vec<_>, _>>()?;
+        let told = totals(pieces.len(), progress.clone());
+        let take = |number, bytes: Vec<u8>| ready(self.take_written(question.trace, folder, number, &bytes));
+        let done = dispatch(self.connections(), pieces, told, Vec::new, take);
+        let dispatched = self.runtime().block_on(done).map_err(undone)?;
+        sweep(folder).map_err(ArrowError::from)?;
+        Ok(dispatched)
+    }
+
+    /// Gives the files of a split their names.
+    fn take_written(&self, trace: &Trace, folder: &Path, number: usize, bytes: &[u8]) -> Result<(), String> {
+        let Wrote { names, notes } = unpack(bytes)?;
+        notes.into_iter().for_each(|note| trace.note(note.note()));
+        for (place, name) in names.iter().enumerate() {
+            if !name.starts_with(DRAFT) || name.contains('/') {
+                return Err(format!("it wrote {name}, which is no part of a table"));
+            }
+            let path = folder.join(format!("part-{number:03}-{place}.parquet"));
+            std::fs::rename(folder.join(name), &path)
+                .map_err(|error| format!("what it wrote cannot be named {} ({error})", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what workers left that went away.
+fn sweep(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(DRAFT) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A worker's part of it: writes a split; what it began and did not end it takes away.
+pub fn write(
+    trace: &Trace,
+    filter: &Filter,
+    asked: &Write,
+    limits: (usize, u64),
+    progress: &Progress,
+) -> Result<Vec<String>, String> {
+    let (folder, own) = (asked.folder.path(), some_number());
+    let name = |thread: usize| folder.join(format!("{DRAFT}{:03}-{own:016x}-{thread}", asked.number));
+    let numbers = Arc::new(Numbers::of(&asked.files));
+    let left = folder.clone();
+    let _unfinished = unless_finished(move || forget(&left, own));
+    let written = write_split(trace, filter, (&asked.split, &numbers), limits, progress, name);
+    let whole = match progress.stopped.load(Ordering::Relaxed) {
+        true => Err("nobody wants it any more".into()),
+        false => written.map_err(|error| format!("{}: cannot be written: {error}", folder.display())),
+    };
+    let named = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    whole.map(|paths| paths.into_iter().filter_map(named).collect()).inspect_err(|_| forget(&folder, own))
+}
+
+/// Takes away what was written under a number of one's own.
+fn forget(folder: &Path, own: u64) {
+    let mark = format!("-{own:016x}-");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().contains(&mark));
+    ours.for_each(|entry| drop(std::fs::remove_file(entry.path())));
+}

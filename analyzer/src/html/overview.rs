@@ -1,0 +1,386 @@
+//! The first screen: what to think of the run, five numbers, where the time went, and how far to trust that.
+
+use serde_json::Value;
+
+use super::figures::{Kind, capital, percent};
+use super::markup::Markup;
+use super::plot::lanes::{Axis, Lanes};
+use super::plot::stack::{self, Layer};
+use super::plot::strip::{self, Part};
+use super::timeline_lanes::lanes;
+use super::values::{at, list, number, sum, text};
+use crate::summary::figures::units::{bytes, grouped, many, moment, time};
+
+/// Its parts that others link to.
+pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
+    let has_findings = !list(report, "findings").is_empty();
+    let has_timeline = !lanes(report).is_empty();
+    let place = |holds: bool, at, title| holds.then_some((at, title));
+    let places = [
+        place(true, "#verdict", "Verdict"),
+        place(has_findings, "#findings", "What to change"),
+        place(has_timeline, "#timeline", course_title(report)),
+        place(true, "#split", "Where the time went"),
+        place(true, "#trust", "How far to trust this"),
+    ];
+    places.into_iter().flatten().collect()
+}
+
+/// From these parts of its time on, a training that waits is warned of.
+const BOUND: f64 = 0.2;
+const FREE: f64 = 0.05;
+
+/// Trainers of which it is known how long they waited.
+fn trainers(report: &Value) -> Vec<Value> {
+    let knows = |group: &&Value| number(group, "waited_ns").is_some();
+    list(report, "training").iter().filter(knows).cloned().collect()
+}
+
+/// The share of their training that trainers waited.
+fn waiting(report: &Value) -> Option<f64> {
+    let groups = trainers(report);
+    let (waited, trained) = (sum(&groups, "waited_ns")?, sum(&groups, "trained_ns")?);
+    (trained > 0.0).then(|| waited / trained)
+}
+
+/// The sentences that answer what one comes with.
+pub fn verdict(report: &Value, page: &mut Markup) {
+    let sentences: Vec<&str> = list(report, "verdict").iter().filter_map(Value::as_str).collect();
+    let (mood, mark) = match waiting(report) {
+        Some(part) if part >= BOUND => ("bad", "▲ "),
+        Some(part) if part >= FREE => ("fair", "◆ "),
+        Some(_) => ("good", "✓ "),
+        None => ("open", ""),
+    };
+    let first = sentences.first().copied().unwrap_or("The report says nothing of this trace.");
+    // The answer stands before its figures.
+    let (answer, figures) = match first.split_once(": ").filter(|(answer, _)| answer.len() < 70) {
+        Some((answer, figures)) => (answer.to_string(), Some(figures)),
+        None => (first.to_string(), None),
+    };
+    page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
+    page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(&answer).raw("</h1><p>");
+    let rest: Vec<&str> = figures.into_iter().chain(sentences.into_iter().skip(1)).collect();
+    page.text(&rest.join(" ")).raw("</p></section>\n");
+}
+
+/// Five numbers.
+pub fn numbers_of(report: &Value, page: &mut Markup) {
+    page.raw("<section aria-label=\"Five numbers\"><dl class=\"five\">");
+    for (name, value, note) in [wall(report), steps(report), wait(report), moved(report), lost(report)] {
+        page.raw("<div>")
+            .element("dt", &[], name)
+            .element("dd", &[], &value)
+            .element("dd", &[("class", "note")], &note)
+            .raw("</div>");
+    }
+    page.raw("</dl></section>\n");
+}
+
+type Figure = (&'static str, String, String);
+
+fn wall(report: &Value) -> Figure {
+    let total = number(report, "time.total_ns").unwrap_or(0.0);
+    let processes = many(number(report, "allocation.pids").unwrap_or(0.0) as u64, "process", "processes");
+    let hosts = many(number(report, "allocation.hosts").unwrap_or(0.0) as u64, "host", "hosts");
+    ("Wall clock", time(total), format!("{processes} on {hosts}"))
+}
+
+fn steps(report: &Value) -> Figure {
+    const NAME: &str = "Steps";
+    let trainers = list(report, "steps");
+    let counted = trainers.iter().filter_map(|trainer| number(trainer, "sum.steps")).fold(0.0, f64::max);
+    if counted > 0.0 {
+        let medians: Vec<f64> = trainers.iter().filter_map(|trainer| number(trainer, "median_ns")).collect();
+        let slowest = medians.iter().copied().fold(0.0, f64::max);
+        let note = match medians.len() {
+            1 => format!("{} each in the median", time(slowest)),
+            several => format!("of {several} trainers; {} in the median of the slowest", time(slowest)),
+        };
+        return (NAME, grouped(counted as u64), note);
+    }
+    match sum(list(report, "training"), "batches").filter(|batches| *batches > 0.0) {
+        Some(batches) => ("Batches", grouped(batches as u64), "by the spans that wait for them".into()),
+        None => (NAME, "not marked".into(), "no span says where a step begins".into()),
+    }
+}
+
+fn wait(report: &Value) -> Figure {
+    let groups = trainers(report);
+    let inferred = groups.iter().any(|group| group.get("inferred").and_then(Value::as_bool) == Some(true));
+    let times = sum(&groups, "waited_ns").zip(sum(&groups, "trained_ns"));
+    match waiting(report).zip(times) {
+        Some((part, (waited, trained))) => {
+            let how = if inferred { ", inferred from calls" } else { "" };
+            ("Waited for data", percent(part), format!("{} of {} of training{how}", time(waited), time(trained)))
+        }
+        None => ("Waited for data", "not known".into(), "nothing in the trace tells of training".into()),
+    }
+}
+
+fn moved(report: &Value) -> Figure {
+    let of = |field: &str| number(report, field).unwrap_or(0.0);
+    let (read, written) = (of("dataset.bytes_read"), of("dataset.bytes_written"));
+    let rate = |ns: f64| if ns > 0.0 { format!("{}/s", bytes((read + written) * 1e9 / ns)) } else { "–".into() };
+    let (active, run) = (rate(of("time.io_ns")), rate(of("time.total_ns")));
+    let name = if written > read { "Written and read" } else { "Read and written" };
+    let (more, less) = if written > read { (written, read) } else { (read, written) };
+    (name, format!("{} · {}", bytes(more), bytes(less)), format!("{active} while I/O was going on, {run} over the run"))
+}
+
+fn lost(report: &Value) -> Figure {
+    let of = |field: &str| number(report, field).unwrap_or(0.0) as u64;
+    let lost = of("allocation.lost");
+    ("Lost events", grouped(lost), format!("of {}", many(of("allocation.events") + lost, "event", "events")))
+}
+
+/// The split of the time: bars whose parts are the whole.
+pub fn time_split(report: &Value, page: &mut Markup) {
+    page.raw("<section id=\"split\"><h2>Where the time went</h2>\n");
+    if !decomposed(report, page) {
+        trained(report, page);
+    }
+    let of = |field: &str| number(report, field);
+    let (total, io) = (of("time.total_ns").unwrap_or(0.0), of("time.io_ns").unwrap_or(0.0));
+    let part = |name: &str, class: &'static str, value: f64| Part { name: name.into(), class, value };
+    let parts = match (of("time.compute_ns"), of("time.unoverlapped_io_ns")) {
+        (Some(compute), Some(alone)) => vec![
+            part("compute alone", "compute", compute - (io - alone)),
+            part("compute and I/O", "both", io - alone),
+            part("I/O alone", "wait-io", alone),
+            part("neither", "other", total - compute - alone),
+        ],
+        _ => vec![part("I/O going on", "wait-io", io), part("no I/O", "other", total - io)],
+    };
+    strip::write("The whole run, all processes together", Kind::Time, &parts, page);
+    page.raw("</section>\n");
+}
+
+/// The parts of a step, in the order in which each takes what those before it have left.
+const CLASSES: [(&str, &str, &str); 6] = [
+    ("compute_ns", "compute", "computing"),
+    ("communication_ns", "comm", "communicating"),
+    ("checkpoint_ns", "checkpoint", "checkpoints"),
+    ("wait_ns", "wait", "waiting for data"),
+    ("io_ns", "wait-io", "other I/O"),
+    ("other_ns", "other", "other"),
+];
+
+/// Why the wait here may be another than that of the training.
+const OF_STEPS: &str = "Shares are of the time of the steps; a wait beside which its thread computed is computing.";
+
+/// Trainers whose steps are drawn one by one.
+const DRAWN: usize = 4;
+
+/// The steps, which are known class by class; `false` where they are not.
+fn decomposed(report: &Value, page: &mut Markup) -> bool {
+    let trainers = list(report, "steps");
+    let whole: f64 = trainers.iter().filter_map(|trainer| number(trainer, "sum.total_ns")).sum();
+    if whole <= 0.0 {
+        return false;
+    }
+    let part = |(field, class, name): &(&str, &'static str, &str)| {
+        let value = trainers.iter().filter_map(|trainer| number(trainer, &format!("sum.{field}"))).sum();
+        Part { name: name.to_string(), class, value }
+    };
+    let title = match trainers.len() {
+        1 => "All steps".to_string(),
+        several => format!("All steps, summed over {several} trainers"),
+    };
+    strip::write(&title, Kind::Time, &CLASSES.iter().map(part).collect::<Vec<_>>(), page);
+    page.element("p", &[("class", "note")], OF_STEPS);
+    const IDS: [&str; DRAWN] = ["steps-1", "steps-2", "steps-3", "steps-4"];
+    for (id, trainer) in IDS.iter().zip(trainers) {
+        steps_of(id, trainer, page);
+    }
+    if trainers.len() > DRAWN {
+        page.element(
+            "p",
+            &[("class", "note")],
+            &format!("Drawn: {DRAWN} of {} trainers; the table Steps has all.", trainers.len()),
+        );
+    }
+    true
+}
+
+/// Steps of one trainer over time; a column is a step, or the mean of neighbours.
+fn steps_of(id: &'static str, trainer: &Value, page: &mut Markup) {
+    let columns = list(trainer, "columns");
+    if columns.len() < 2 {
+        return;
+    }
+    let steps = |column: &Value| number(column, "steps").unwrap_or(0.0).max(1.0);
+    let layer = |(field, class, name): &(&'static str, &'static str, &'static str)| {
+        let values = columns.iter().map(|column| number(column, field).unwrap_or(0.0) / steps(column)).collect();
+        Layer { name, class, values }
+    };
+    let mut first = 1.0;
+    let mark = |column: &Value| {
+        let (from, to) = (first, first + steps(column) - 1.0);
+        first = to + 1.0;
+        if from == to { format!("step {from}") } else { format!("steps {from} to {to}, in the mean") }
+    };
+    let marks: Vec<String> = columns.iter().map(mark).collect();
+    let who = match number(trainer, "rank") {
+        Some(rank) => format!("a step of rank {rank}"),
+        None => format!("a step of {}", text(trainer, "trainer").unwrap_or("the trainer")),
+    };
+    stack::write(id, &who, Kind::Time, &CLASSES.map(|class| layer(&class)), &marks, page);
+}
+
+/// The time of trainers, as far as it is known.
+fn trained(report: &Value, page: &mut Markup) {
+    let groups = list(report, "training");
+    let of = |field: &str| sum(groups, field);
+    let (Some(trained), Some(waited)) = (of("trained_ns"), of("waited_ns")) else { return };
+    let mut parts = Vec::new();
+    let mut add = |name: &str, class: &'static str, value: f64| parts.push(Part { name: name.into(), class, value });
+    match of("wait_io_ns") {
+        Some(io) => {
+            let starting = of("wait_start_ns").unwrap_or(0.0);
+            if starting > 0.0 {
+                add("waiting, readers starting", "wait-start", starting);
+            }
+            add("waiting, readers in I/O", "wait-io", io);
+            add("waiting, readers busy elsewhere", "wait", waited - io - starting);
+        }
+        None => add("waiting for batches", "wait", waited),
+    }
+    let (computed, saved) = (of("computed_ns"), of("checkpoint_ns").unwrap_or(0.0));
+    match computed {
+        // Spans may lie within each other; then their sum says nothing of the rest.
+        Some(computed) if computed + saved + waited <= trained => {
+            add("computing", "compute", computed);
+            add("checkpoints", "checkpoint", saved);
+            add("other", "other", trained - computed - saved - waited);
+        }
+        _ => add("everything else", "other", trained - waited),
+    }
+    let title = match groups.len() {
+        1 => format!("Training of {}", text(&groups[0], "trainer").unwrap_or("")),
+        several => format!("Training, summed over {several} trainers"),
+    };
+    strip::write(&title, Kind::Time, &parts, page);
+}
+
+/// The title of the lanes.
+fn course_title(report: &Value) -> &'static str {
+    let tells = |field: &str| at(report, &format!("timeline.{field}")).is_some();
+    if tells("compute_ns") || tells("waited_ns") { "I/O beside compute" } else { "I/O over time" }
+}
+
+/// I/O beside compute on one axis of time.
+pub fn timeline(report: &Value, page: &mut Markup) {
+    let column = number(report, "timeline.column_ns").unwrap_or(0.0);
+    let (Some(start), Some(first)) = (number(report, "timeline.start_ts"), number(report, "time.start_ts")) else {
+        return;
+    };
+    let lanes = lanes(report);
+    if lanes.is_empty() || column <= 0.0 {
+        return;
+    }
+    page.raw("<section id=\"timeline\">").element("h2", &[], course_title(report)).raw("\n");
+    let width = time(column);
+    page.element(
+        "p",
+        &[("class", "what")],
+        &format!(
+            "Each lane has its own scale; a column is {width} wide. A call's bytes are spread evenly over its time."
+        ),
+    );
+    // Moments have 19 digits and are subtracted first.
+    let begin = exact(report, "time.start_ts")
+        .zip(exact(report, "timeline.start_ts"))
+        .map_or(first - start, |(a, b)| (a - b) as f64);
+    let total = number(report, "time.total_ns").unwrap_or(0.0);
+    let axis = Axis::Time { begin_ns: begin, total_ns: total, column_ns: column };
+    let first = exact(report, "time.start_ts").unwrap_or(0);
+    let moments = epochs(report, first);
+    Lanes { id: "lanes", title: "I/O beside compute over time", moments, lanes, axis }.write(page);
+    page.raw("</section>\n");
+}
+
+/// Where epochs begin, since the run did.
+fn epochs(report: &Value, first: i64) -> Vec<(f64, String)> {
+    let begins =
+        |row: &Value| Some(((exact(row, "start_ts")? - first) as f64, format!("epoch {}", exact(row, "epoch")?)));
+    list(report, "epochs").iter().filter_map(begins).collect()
+}
+
+fn exact(report: &Value, path: &str) -> Option<i64> {
+    at(report, path)?.as_i64()
+}
+
+/// The limits of the figures: losses, damage, what cannot be seen.
+pub fn trust(report: &Value, page: &mut Markup) {
+    let of = |field: &str| number(report, field).unwrap_or(0.0);
+    let mut remarks = Vec::new();
+    if of("allocation.lost") > 0.0 {
+        remarks.push(format!("{} lost and in no figure", many(of("allocation.lost") as u64, "event is", "events are")));
+    }
+    if of("allocation.names_lost") > 0.0 {
+        remarks.push(format!(
+            "{} for want of room",
+            many(of("allocation.names_lost") as u64, "name was lost", "names were lost")
+        ));
+    }
+    let damage = list(report, "damage");
+    let hurt = damage.iter().filter(|note| note.get("remark").and_then(Value::as_bool) != Some(true)).count() as u64;
+    if hurt > 0 {
+        remarks.push(format!("{} damaged (see Damage)", many(hurt, "file is", "files are")));
+    }
+    if damage.len() as u64 > hurt {
+        remarks
+            .push(format!("{} below (see Damage)", many(damage.len() as u64 - hurt, "remark stands", "remarks stand")));
+    }
+    if of("time.late") > 0.0 {
+        remarks.push(format!(
+            "{} out of order: times of I/O are up to {} short",
+            many(of("time.late") as u64, "event was", "events were"),
+            time(of("time.late_ns"))
+        ));
+    }
+    if of("allocation.killed") > 0.0 {
+        remarks.push(format!(
+            "{} without saying how: calls in progress then are missing",
+            many(of("allocation.killed") as u64, "process ended", "processes ended")
+        ));
+    }
+    if of("allocation.uring") > 0.0 {
+        remarks.push(format!(
+            "{} a ring of io_uring: what is asked for through it is missing",
+            many(of("allocation.uring") as u64, "process has", "processes have")
+        ));
+    }
+    if report.get("tally").is_some_and(|tally| !tally.is_null()) {
+        remarks.push("events were counted and not recorded: quantiles are off by a sixteenth at most".into());
+    }
+    let spread = list(report, "hosts")
+        .iter()
+        .filter_map(|host| number(host, "clock_spread_ns"))
+        .fold(0.0, |most: f64, ns| most.max(ns.abs()));
+    if spread > 1e6 {
+        remarks.push(format!("the wall clock was stepped by {} while it was traced", time(spread)));
+    }
+    let known = if remarks.is_empty() { "nothing lost, nothing damaged".to_string() } else { remarks.join("; ") };
+    page.raw("<section class=\"trust\" id=\"trust\"><h2>How far to trust this</h2><p>");
+    page.text(&capital(&known)).raw(". ");
+    page.text(
+        "Not seen by the tracer: pages of mapped files being touched, raw system calls, static programs, io_uring.",
+    );
+    page.raw("</p></section>\n");
+}
+
+/// The traced run: command, host, time.
+pub fn about(report: &Value, trace: &str, page: &mut Markup) {
+    let hosts: Vec<&str> = list(report, "hosts").iter().filter_map(|host| text(host, "host")).take(3).collect();
+    let began = exact(report, "time.start_ts").filter(|ts| *ts > 0).map(moment).unwrap_or_default();
+    page.raw("<header><p class=\"about\"><b>dlio-analyze</b> ");
+    for (at, part) in [trace.to_string(), hosts.join(", "), began].iter().filter(|part| !part.is_empty()).enumerate() {
+        if at > 0 {
+            page.raw(" · ");
+        }
+        page.element("span", &[], part);
+    }
+    page.raw("</p></header>\n");
+}

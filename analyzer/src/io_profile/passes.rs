@@ -1,0 +1,277 @@
+//! What is done with a file from opening it to closing it, read by read.
+//!
+//! The first reads of a pass are looked at one by one, those behind them together: a program that opens a file for each sample
+//! does the same with each, and one that stays in a file reads it in a pattern.
+
+use super::transfers::Moves;
+use crate::batch::ABSENT;
+use crate::summary::figures::quantiles::Histogram;
+use crate::summary::files::access::Relation;
+
+/// Reads of a pass that are looked at one by one.
+pub const PLACES: usize = 16;
+
+/// Reads of a pass up to which it may be that of one sample.
+pub const FEW_READS: u64 = 64;
+
+/// A call that reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Read {
+    /// Where it began, where that is known.
+    pub pos: Option<i64>,
+    pub asked: i64,
+    pub bytes: i64,
+    pub relation: Relation,
+    /// Time since the call on the file before, less what the thread waited for others.
+    pub pause: Option<u64>,
+}
+
+/// A pass that goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Pass {
+    pub first: Vec<Read>,
+    pub reads: u64,
+    /// Such as moved nothing: those that find the end.
+    pub empty: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+    pub stats: u64,
+    pub seeks: u64,
+    /// Where the furthest read ended.
+    pub reached: i64,
+    pub start: i64,
+}
+
+impl Pass {
+    pub fn read(&mut self, read: Read) {
+        self.reads += 1;
+        self.empty += u64::from(read.bytes == 0);
+        self.bytes += read.bytes as u64;
+        let pos = read.pos.filter(|_| read.bytes > 0);
+        self.reached = self.reached.max(pos.map_or(ABSENT, |pos| pos.saturating_add(read.bytes)));
+        if self.first.len() < PLACES {
+            self.first.push(read);
+        }
+    }
+}
+
+/// A few values and how often they came: the frequent ones of however many.
+#[derive(Clone, Debug, Default)]
+pub struct Frequent {
+    counts: Vec<(i64, u64)>,
+    pub all: u64,
+}
+
+const FREQUENT_MAX: usize = 32;
+
+impl Frequent {
+    pub fn add(&mut self, value: i64) {
+        self.add_many(value, 1);
+        self.all += 1;
+    }
+
+    fn add_many(&mut self, value: i64, count: u64) {
+        if let Some((_, n)) = self.counts.iter_mut().find(|(known, _)| *known == value) {
+            *n += count;
+        } else if self.counts.len() < FREQUENT_MAX {
+            self.counts.push((value, count));
+        } else {
+            // What comes seldom gives way, as Misra and Gries do it.
+            self.counts.iter_mut().for_each(|(_, n)| *n = n.saturating_sub(count));
+            self.counts.retain(|(_, n)| *n > 0);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Frequent) {
+        self.all += other.all;
+        other.counts.iter().for_each(|(value, count)| self.add_many(*value, *count));
+    }
+
+    /// How often a value came, at least.
+    pub fn count(&self, value: i64) -> u64 {
+        self.counts.iter().find(|(known, _)| *known == value).map_or(0, |(_, count)| *count)
+    }
+
+    /// The value that at least this part of all had.
+    pub fn most(&self, part: f64) -> Option<i64> {
+        let best = self.counts.iter().max_by_key(|(value, count)| (*count, *value))?;
+        (best.1 as f64 >= part * self.all as f64).then_some(best.0)
+    }
+}
+
+/// The reads at one place of all passes.
+#[derive(Clone, Default, Debug)]
+pub struct Place {
+    pub reads: u64,
+    /// Of these, such as began where the one before ended, or first at the beginning.
+    pub next: u64,
+    /// Such as reached the end of what their pass read.
+    pub to_end: u64,
+    pub asked: Frequent,
+    pub sizes: Histogram,
+    /// Where they began, from the beginning and from the end of what their pass read.
+    pub from_start: Frequent,
+    pub from_end: Frequent,
+    /// Nanoseconds that went by before them, since the call on the file before.
+    pub pauses: Histogram,
+}
+
+impl Place {
+    fn add(&mut self, read: &Read, reached: i64) {
+        self.reads += 1;
+        let begins = read.relation == Relation::First && read.pos.unwrap_or(0) == 0;
+        self.next += u64::from(read.relation == Relation::Consecutive || begins);
+        self.asked.add(read.asked);
+        self.sizes.add(read.bytes as u64);
+        read.pause.into_iter().for_each(|pause| self.pauses.add(pause));
+        if let Some(pos) = read.pos {
+            self.to_end += u64::from(pos.saturating_add(read.bytes) == reached);
+            self.from_start.add(pos);
+            self.from_end.add(reached.saturating_sub(pos));
+        }
+    }
+
+    fn merge(&mut self, other: &Place) {
+        self.reads += other.reads;
+        self.next += other.next;
+        self.to_end += other.to_end;
+        self.pauses.merge(&other.pauses);
+        self.asked.merge(&other.asked);
+        self.sizes.merge(&other.sizes);
+        self.from_start.merge(&other.from_start);
+        self.from_end.merge(&other.from_end);
+    }
+}
+
+/// All passes through files of a family that were seen from beginning to end.
+#[derive(Clone, Default, Debug)]
+pub struct Passes {
+    pub whole: u64,
+    /// Files that were opened and closed again with no read between.
+    pub unread: u64,
+    pub reads: Histogram,
+    /// Reads that found the end, and what all others asked for.
+    pub empty: u64,
+    pub asked: Frequent,
+    pub bytes: Histogram,
+    /// Read by passes of few reads.
+    pub few_bytes: u64,
+    pub stats: u64,
+    pub seeks: u64,
+    pub places: Vec<Place>,
+}
+
+impl Passes {
+    pub fn add(&mut self, pass: &Pass) {
+        if pass.reads == 0 {
+            self.unread += 1;
+            return;
+        }
+        self.whole += 1;
+        self.reads.add(pass.reads);
+        self.empty += pass.empty;
+        pass.first.iter().filter(|read| read.bytes > 0).for_each(|read| self.asked.add(read.asked));
+        self.bytes.add(pass.bytes);
+        self.few_bytes += if pass.reads <= FEW_READS { pass.bytes } else { 0 };
+        self.stats += pass.stats;
+        self.seeks += pass.seeks;
+        if self.places.len() < pass.first.len() {
+            self.places.resize(pass.first.len(), Place::default());
+        }
+        self.places.iter_mut().zip(&pass.first).for_each(|(place, read)| place.add(read, pass.reached));
+    }
+
+    pub fn merge(&mut self, other: &Passes) {
+        self.whole += other.whole;
+        self.unread += other.unread;
+        self.reads.merge(&other.reads);
+        self.empty += other.empty;
+        self.asked.merge(&other.asked);
+        self.bytes.merge(&other.bytes);
+        self.few_bytes += other.few_bytes;
+        self.stats += other.stats;
+        self.seeks += other.seeks;
+        if self.places.len() < other.places.len() {
+            self.places.resize(other.places.len(), Place::default());
+        }
+        self.places.iter_mut().zip(&other.places).for_each(|(mine, theirs)| mine.merge(theirs));
+    }
+}
+
+/// Runs of reads in files that stay open: one that jumped, and those that went on behind it.
+#[derive(Clone, Default, Debug)]
+pub struct Runs {
+    pub reads: Histogram,
+    pub bytes: Histogram,
+    /// What reads of runs asked for.
+    pub asked: Frequent,
+    /// From where one run began to where the next one did, where that lies further on.
+    pub strides: Frequent,
+}
+
+impl Runs {
+    pub fn merge(&mut self, other: &Runs) {
+        self.reads.merge(&other.reads);
+        self.bytes.merge(&other.bytes);
+        self.asked.merge(&other.asked);
+        self.strides.merge(&other.strides);
+    }
+}
+
+/// What is known of the files of one family.
+#[derive(Clone, Default, Debug)]
+pub struct Use {
+    pub read: Moves,
+    pub written: Moves,
+    pub passes: Passes,
+    pub runs: Runs,
+    /// What all reads asked for.
+    pub asked: Frequent,
+    pub opens: u64,
+    pub stats: u64,
+    pub lists: u64,
+    pub maps: u64,
+    pub syncs: u64,
+}
+
+impl Use {
+    pub fn merge(&mut self, other: &Use) {
+        self.read.merge(&other.read);
+        self.written.merge(&other.written);
+        self.passes.merge(&other.passes);
+        self.runs.merge(&other.runs);
+        self.asked.merge(&other.asked);
+        self.opens += other.opens;
+        self.stats += other.stats;
+        self.lists += other.lists;
+        self.maps += other.maps;
+        self.syncs += other.syncs;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_most_have_is_found_among_many() {
+        let mut frequent = Frequent::default();
+        (0..10_000).for_each(|i| frequent.add(if i % 10 < 7 { 4096 } else { i }));
+        assert_eq!(frequent.most(0.5), Some(4096));
+        assert_eq!(frequent.most(0.9), None);
+    }
+
+    #[test]
+    fn places_tell_a_header_from_the_rest() {
+        let mut passes = Passes::default();
+        for size in [1000, 2000, 3000] {
+            let mut pass = Pass::default();
+            pass.read(Read { pos: Some(0), asked: 128, bytes: 128, relation: Relation::First, pause: Some(5) });
+            pass.read(Read { pos: Some(128), asked: size, bytes: size, relation: Relation::Consecutive, pause: None });
+            passes.add(&pass);
+        }
+        assert_eq!((passes.whole, passes.places.len()), (3, 2));
+        assert_eq!((passes.places[0].asked.most(0.9), passes.places[0].to_end), (Some(128), 0));
+        assert_eq!((passes.places[1].asked.most(0.9), passes.places[1].to_end, passes.places[1].next), (None, 3, 3));
+    }
+}

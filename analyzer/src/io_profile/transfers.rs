@@ -1,0 +1,70 @@
+//! Calls that move bytes: how many, how large, how long, how soon after one another, and where.
+
+use crate::summary::figures::quantiles::Histogram;
+use crate::summary::files::access::{RELATIONS, Relation};
+
+/// Reads, or writes, of the files of one family.
+#[derive(Clone, Default, Debug)]
+pub struct Moves {
+    pub bytes: u64,
+    pub time_ns: u64,
+    /// Of calls that moved something.
+    pub sizes: Histogram,
+    pub latency: Histogram,
+    /// Bytes a second of single calls, each as often as it moved bytes: many small ones are no bandwidth.
+    pub rates: Histogram,
+    /// From the beginning of the call before it on the same thread to its own.
+    pub arrivals: Histogram,
+    /// By [`Relation`].
+    pub relations: [u64; RELATIONS],
+}
+
+impl Moves {
+    /// A call that moved so many bytes, and how long after another one it began.
+    pub fn add(&mut self, bytes: u64, time_ns: u64, arrival: Option<u64>, relation: Relation) {
+        self.bytes += bytes;
+        self.time_ns += time_ns;
+        self.sizes.add(bytes);
+        self.latency.add(time_ns);
+        let rate = (bytes as u128 * 1_000_000_000 / u128::from(time_ns.max(1))) as u64;
+        self.rates.add_steps(&[(rate, bytes)], 0, (rate, rate));
+        arrival.into_iter().for_each(|ns| self.arrivals.add(ns));
+        self.relations[relation as usize] += 1;
+    }
+
+    pub fn merge(&mut self, other: &Moves) {
+        self.bytes += other.bytes;
+        self.time_ns += other.time_ns;
+        self.sizes.merge(&other.sizes);
+        self.latency.merge(&other.latency);
+        self.rates.merge(&other.rates);
+        self.arrivals.merge(&other.arrivals);
+        self.relations.iter_mut().zip(other.relations).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.sizes.count
+    }
+
+    /// Bytes a second at which half of the bytes moved, or faster: a few calls in which a thread lost its processor say nothing
+    /// of storage.
+    pub fn bandwidth(&self) -> Option<f64> {
+        self.rates.quantiles().map(|rates| rates.median)
+    }
+
+    /// The part of the calls of which it is known where they began that went on where the one before ended.
+    pub fn consecutive(&self) -> Option<f64> {
+        self.part(&[Relation::Consecutive])
+    }
+
+    /// The part that began there, further on, or was the first of its pass.
+    pub fn sequential(&self) -> Option<f64> {
+        self.part(&[Relation::First, Relation::Consecutive, Relation::Forward])
+    }
+
+    fn part(&self, of: &[Relation]) -> Option<f64> {
+        let known: u64 = self.relations.iter().sum::<u64>() - self.relations[Relation::Unknown as usize];
+        let part: u64 = of.iter().map(|relation| self.relations[*relation as usize]).sum();
+        (known > 0).then(|| part as f64 / known as f64)
+    }
+}

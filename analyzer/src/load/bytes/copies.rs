@@ -1,0 +1,71 @@
+//! One file under several names, and copies of it, are read once.
+//!
+//! Links are told by device and inode. A copy has the length of a file met before, the same beginning (where a trace of
+//! ours says which process it is of) and the same end. Parts of one trace differ in these: their blocks carry checksums and
+//! times.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+use std::path::{Path, PathBuf};
+
+use foldhash::fast::{FixedState, RandomState};
+
+use super::file_identity::Facts;
+use super::trace_file::StoredFile;
+
+/// Files up to this length are compared as a whole: a ring may differ anywhere.
+const WHOLE_MAX: u64 = 16 << 20;
+
+/// Of longer ones this much of the end.
+const TAIL: u64 = 64 << 10;
+
+/// Shorter files hold no block yet, and all look alike.
+const LEAST: u64 = 256;
+
+/// Files with the same length and beginning that are compared with one more: others are taken for files of their own.
+const COMPARED_MAX: usize = 8;
+
+/// The files met so far.
+#[derive(Default)]
+pub struct Copies {
+    inodes: HashSet<(u64, u64), RandomState>,
+    /// By length and hash of the beginning.
+    heads: HashMap<(u64, u64), Vec<PathBuf>, RandomState>,
+}
+
+impl Copies {
+    /// True if a file was met under another name.
+    pub fn is_link(&mut self, facts: &Facts) -> bool {
+        !self.inodes.insert((facts.device, facts.inode))
+    }
+
+    /// The file met before of which this one is a copy.
+    pub fn original(&mut self, path: &Path, length: u64, head: &[u8]) -> Option<PathBuf> {
+        if length < LEAST {
+            return None;
+        }
+        let met = self.heads.entry((length, FixedState::default().hash_one(head))).or_default();
+        // What cannot be read now is noted when it is opened.
+        let original = met.iter().find(|other| same_end(other, path, length).unwrap_or(false)).cloned();
+        if original.is_none() && met.len() < COMPARED_MAX {
+            met.push(path.into());
+        }
+        original
+    }
+}
+
+fn same_end(one: &Path, other: &Path, length: u64) -> std::io::Result<bool> {
+    let (one, other) = (StoredFile::open(one)?, StoredFile::open(other)?);
+    let mut buffers = [vec![0; TAIL as usize], vec![0; TAIL as usize]];
+    let mut at = if length <= WHOLE_MAX { 0 } else { length - TAIL };
+    while at < length {
+        let [mine, theirs] = buffers.each_mut().map(|buffer| &mut buffer[..TAIL.min(length - at) as usize]);
+        one.read_exact_at(mine, at)?;
+        other.read_exact_at(theirs, at)?;
+        if mine != theirs {
+            return Ok(false);
+        }
+        at += TAIL;
+    }
+    Ok(true)
+}

@@ -1,0 +1,60 @@
+//! The column `args` of native events: what an operation's row says of its two numbers, under readable keys.
+
+use dlio_schemas::ops::{Arg as Meaning, OpInfo};
+
+use crate::batch::Value;
+
+/// The key of the file that bytes came from.
+pub const SOURCE: &str = "source";
+
+/// Key and value of one of the two numbers, where it has no column of its own.
+fn argument(meaning: Meaning, number: i64, path: impl Fn(u32) -> u32) -> Option<(&'static str, Value)> {
+    Some(match meaning {
+        Meaning::Flags => ("flags", Value::Hex(number)),
+        Meaning::Mode => ("mode", Value::Octal(number)),
+        Meaning::Whence => ("whence", Value::Int(number)),
+        Meaning::Offset => ("offset", Value::Int(number)),
+        Meaning::Path => ("target", Value::Text(path(number as u32))),
+        Meaning::Source => (SOURCE, Value::Text(path(number as u32))),
+        Meaning::Fd => ("other_fd", Value::Int(number)),
+        Meaning::Command => ("command", Value::Int(number)),
+        Meaning::Count => ("count", Value::Int(number)),
+        Meaning::Value => ("value", Value::Float(f64::from_bits(number as u64))),
+        Meaning::None | Meaning::Position | Meaning::Size | Meaning::Steps => return None,
+    })
+}
+
+/// All arguments of an event. `path` turns a name id of the process into the number of a text.
+pub fn arguments(
+    info: &OpInfo,
+    known: bool,
+    a: i64,
+    b: i64,
+    path: impl Fn(u32) -> u32,
+) -> impl Iterator<Item = (&'static str, Value)> {
+    let first = if known { argument(info.a, a, &path) } else { None };
+    // Of two counts each has a key.
+    let second = argument(info.b, b, &path).map(|(key, value)| match (info.a, info.b) {
+        (Meaning::Count, Meaning::Count) => ("second", value),
+        _ => (key, value),
+    });
+    // Only opening with O_CREAT has a mode that means anything, and the tracer then says that it knows it.
+    [first, second].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use dlio_schemas::ops::Op;
+
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_column_become_arguments() {
+        let of = |op: Op, known| -> Vec<_> { arguments(op.info().unwrap(), known, 0o644, 2, |id| id).collect() };
+        assert_eq!(of(Op::OPEN, true), [("mode", Value::Octal(0o644)), ("flags", Value::Hex(2))]);
+        assert_eq!(of(Op::OPEN, false), [("flags", Value::Hex(2))]);
+        assert_eq!(of(Op::RENAME, true), [("target", Value::Text(0o644))]);
+        assert_eq!(of(Op::PREAD, true), []);
+        assert_eq!(of(Op::CLOSE_RANGE, true), [("count", Value::Int(0o644)), ("second", Value::Int(2))]);
+    }
+}

@@ -1,0 +1,872 @@
+//! Chrome's trace events, as an array or an object, and DFTracer's lines, which are a relative of them.
+//!
+//! ```text
+//! [{"ph":"X","name":"read","cat":"posix","pid":1,"tid":2,"ts":12.345,"dur":0.678,"args":{"file":"/a","bytes":4096}}, ...
+//! {"traceEvents":[ ... ]}
+//! {"id":3,"name":"pread","cat":"POSIX","pid":1,"tid":2,"ts":1795219511213560,"dur":738,"ph":1,"args":{"fhash":"4aa1", ...}}
+//! ```
+//!
+//! Complete events, pairs of begin and end, instants and counters become events; flows and what describes the view do not.
+//! A slice that never ends lasts to the end of the trace and is marked `unfinished`. DFTracer names files, hosts and programs
+//! by hashes, which lines of their own resolve. Its aggregates say how many calls there were and not when: they count as
+//! lost.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use dlio_schemas::chrome::LOSS;
+use dlio_schemas::native::fields::key as fact;
+use dlio_schemas::ops::{Layer, OpInfo};
+use foldhash::fast::{FixedState, RandomState};
+
+use super::calls::{self, Beside, has_source};
+use super::columns::{Column, key, meta, word};
+use super::hashes::{Hashes, Line};
+use super::json_scanner::{Fields, Json, Scale, value_end};
+use super::shapes::Shape;
+use super::templates::{Slot, Template, Templates, Values};
+use crate::batch::{Row, Value};
+use crate::catalog::{Catalog, FILE_NONE, Origin};
+use crate::load::events::arguments::SOURCE;
+use crate::load::events::parser::{BACKWARD, COUNTS, Parser, Threads};
+
+type Map<K, V> = HashMap<K, V, RandomState>;
+
+pub struct JsonParser {
+    begun: bool,
+    list: List,
+    /// The meanings of DFTracer's hashes, and the place of this file among those.
+    hashes: Arc<Hashes>,
+    place: usize,
+    header: Header,
+    /// Files by hash, so that most events need no look at what is shared.
+    files: Map<Box<[u8]>, u32>,
+    /// Hash and number of the file of the event before.
+    file_last: Option<(u128, u32)>,
+    /// Numbers of kinds by category and name, so that most events need no look at the catalogue.
+    kinds: Map<Box<[u8]>, Known>,
+    /// Of the kind being looked up.
+    key: Vec<u8>,
+    processes: Map<(i64, Box<[u8]>), u32>,
+    /// Processes and threads of which it was said that they have names in the place of numbers.
+    named: HashSet<(u32, i64, i64), RandomState>,
+    /// Process id, hash of the host and number of the process of the event before.
+    process_last: Option<(i64, u128, u32)>,
+    paths: Map<Box<[u8]>, u32>,
+    open: HashMap<Vec<u8>, Vec<Begun>>,
+    /// Ends of slices that are told apart by an id and whose begin stands behind.
+    ended: HashMap<Vec<u8>, i64>,
+    /// The last moment of anything.
+    last: i64,
+}
+
+/// Begun slices of one thread or id that are remembered; deeper ones are damage.
+const OPEN_MAX: usize = 4096;
+
+/// Ends that wait for their begin.
+const ENDED_MAX: usize = 1 << 20;
+
+/// The fields before the list of events in the object form.
+#[derive(Default)]
+struct Header {
+    /// The moment that times are counted from.
+    zero_ns: Option<i64>,
+    host: Option<String>,
+    rank: Option<i32>,
+    /// True if it is of PyTorch's profiler.
+    torch: bool,
+}
+
+/// The list of events in the object form, which has an end; the array form needs none.
+#[derive(Default)]
+struct List {
+    begun: bool,
+    ended: bool,
+    /// True if a bracket of the object's end stands behind the last event.
+    closed: bool,
+}
+
+impl List {
+    /// Takes note of what stands between two objects, or behind the last of a text.
+    #[inline]
+    fn between(&mut self, text: &[u8]) {
+        if self.begun {
+            self.ended |= text.contains(&b']');
+            self.closed |= text.contains(&b'}');
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.begun && !(self.ended && self.closed)
+    }
+}
+
+/// Tracks that PyTorch's profiler draws in the place of processes.
+const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
+
+/// The key of the moment that times are counted from.
+const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
+
+/// The remark on process ids that no system gives.
+const NAMED_PROCESSES: &str = "process ids that are no numbers, or of more than 32 bits: each is a process of its own under a negative \
+     number, and stands as its program where nothing else names that";
+
+/// The remark on events that do not say which process they are of.
+const NO_PROCESS: &str = "events without a process id: they count as those of process 0";
+
+/// The remark on ends of slices that began before the window that was cut from a profile.
+const BEGINLESS: &str =
+    "ends of slices whose beginning is not in it, as where it was cut out of a longer trace: they are left out";
+
+/// The remark of an export on what it was made from.
+const INCOMPLETE: &str = "what it was made from was damaged: an unknown number of events is missing";
+
+/// A kind of event, looked up once.
+#[derive(Clone, Copy)]
+struct Known {
+    kind: u32,
+    call: Option<&'static OpInfo>,
+}
+
+/// A slice that has begun.
+struct Begun {
+    ts: i64,
+    known: Known,
+    owner: (u32, i32),
+    args: Option<Vec<u8>>,
+}
+
+/// The fields of an event that matter.
+#[derive(Clone, Default)]
+struct Event<'a> {
+    name: Option<Json<'a>>,
+    cat: Option<Json<'a>>,
+    ph: u8,
+    ts: Option<i64>,
+    dur: Option<i64>,
+    /// True if its duration is no number, or too large.
+    misses_dur: bool,
+    pid: i64,
+    tid: i64,
+    /// The name in the place of a process id, where that is none; and of a thread's.
+    track: Option<&'a [u8]>,
+    thread: Option<&'a [u8]>,
+    has_pid: bool,
+    id: &'a [u8],
+    /// The arguments, and all of them as they stand in the text.
+    args: Vec<(&'a [u8], Json<'a>)>,
+    args_text: &'a [u8],
+    /// The values that may differ in events that are alike, and where each belongs.
+    values: Vec<(&'a [u8], Belongs)>,
+}
+
+/// The place of a value in an event.
+#[derive(Clone, Copy)]
+enum Belongs {
+    Slot(Slot),
+    /// To the arguments, by its place among them.
+    Arg(usize),
+}
+
+impl<'a> Event<'a> {
+    /// Reads the object at the start of `text` in one go and says how long it is; `None` where it is cut or malformed.
+    fn read(&mut self, text: &'a [u8], scale: Scale) -> Option<usize> {
+        let (args, values) = (std::mem::take(&mut self.args), std::mem::take(&mut self.values));
+        *self = Event { args, values, ..Event::default() };
+        self.args.clear();
+        self.values.clear();
+        let mut fields = Fields::new(text);
+        while let Some(key) = fields.key() {
+            if word(key) == key::ARGS {
+                let (args, values) = (&mut self.args, &mut self.values);
+                let inner = fields.inner(|key, value| {
+                    values.extend(variable(value).map(|value| (value, Belongs::Arg(args.len()))));
+                    args.push((key, value));
+                });
+                self.args_text = match inner {
+                    Some(args) => args,
+                    None => fields.value().map(|_| &b""[..])?,
+                };
+            } else {
+                self.field(key, fields.value()?, scale);
+            }
+        }
+        Some(text.len() - fields.after()?.len())
+    }
+
+    #[inline]
+    fn field(&mut self, key: &[u8], value: Json<'a>, scale: Scale) {
+        let slot = match word(key) {
+            key::TS => Some(Slot::Ts),
+            key::DUR => Some(Slot::Dur),
+            key::PID => Some(Slot::Pid),
+            key::TID => Some(Slot::Tid),
+            key::ID => Some(Slot::Nowhere),
+            _ => None,
+        };
+        let number = variable(value).filter(|_| matches!(value, Json::Word(_)));
+        self.values.extend(number.zip(slot.map(Belongs::Slot)));
+        match (word(key), value) {
+            (key::NAME, value) => self.name = Some(value),
+            (key::CAT, value) => self.cat = Some(value),
+            (key::PH, Json::Text(phase) | Json::Word(phase)) => self.ph = phase.first().copied().unwrap_or(0),
+            (key::TS, value) => self.ts = scale.moment(value, None),
+            (key::DUR, value) => {
+                self.dur = scale.length(value, None);
+                self.misses_dur = self.dur.is_none() && value != Json::Word(b"null");
+            }
+            (key::PID, value) => {
+                (self.pid, self.track) = number_or_name(value);
+                self.has_pid = self.pid != 0 || value.integer().is_some();
+            }
+            (key::TID, value) => (self.tid, self.thread) = number_or_name(value),
+            (key::ID | key::ID2, Json::Text(id) | Json::Word(id) | Json::Object(id)) => self.id = id,
+            _ => {}
+        }
+    }
+
+    fn arg(&self, wanted: &[u8]) -> Option<Json<'a>> {
+        self.args.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
+    }
+
+    /// The hash of the host, where the event names it.
+    fn host(&self) -> Option<&'a [u8]> {
+        self.args.iter().find(|(key, _)| word(key) == key::HHASH).map(|(_, value)| value.raw())
+    }
+}
+
+/// The number of a process or thread; where that is a name, one that is its own.
+#[inline]
+fn number_or_name(value: Json<'_>) -> (i64, Option<&[u8]>) {
+    match value.integer() {
+        Some(number) => (number, None),
+        None if value == Json::Word(b"null") => (0, None),
+        None => (own_number(value.raw()), Some(value.raw())),
+    }
+}
+
+/// A negative number that nothing has but what is called so: the same in every reading, whoever reads.
+#[cold]
+fn own_number(name: &[u8]) -> i64 {
+    if name.is_empty() { 0 } else { -1 - (FixedState::default().hash_one(name) >> 33) as i64 }
+}
+
+/// The bytes of a number or a text.
+#[inline]
+fn variable<'a>(value: Json<'a>) -> Option<&'a [u8]> {
+    match value {
+        Json::Text(text) => Some(text),
+        Json::Word(word) => Some(word).filter(|word| matches!(word.first(), Some(b'0'..=b'9' | b'-'))),
+        _ => None,
+    }
+}
+
+impl Parser for JsonParser {
+    fn parse(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
+        let used = self.objects(text, last, into);
+        if last {
+            into.cut |= self.list.is_cut();
+            self.finish(into);
+        }
+        used
+    }
+}
+
+impl JsonParser {
+    fn objects(&mut self, text: &[u8], last: bool, into: &mut Threads) -> usize {
+        let mut at = if self.begun { 0 } else { self.begin_file(text) };
+        self.begun = true;
+        let mut scale = self.scale();
+        let (mut event, mut templates) = (Event::default(), Templates::default());
+        loop {
+            let Some(start) = text[at..].iter().position(|&byte| byte == b'{') else {
+                self.list.between(&text[at..]);
+                return text.len();
+            };
+            self.list.between(&text[at..at + start]);
+            self.list.closed = false;
+            at += start;
+            if let Some((values, call, length)) = templates.read(&text[at..], into.catalog) {
+                into.broken += !self.put_values(values, call, into) as u64;
+                at += length;
+                continue;
+            }
+            if let Some(length) = event.read(&text[at..], scale) {
+                into.broken += !self.event(&event, into) as u64;
+                if matches!(event.ph, b'M' | b'4') && self.scale() != scale {
+                    // It says what the times that follow are counted in.
+                    (scale, templates) = (self.scale(), Templates::default());
+                } else if templates.pays() {
+                    self.template(&text[at..at + length], &event, into)
+                        .into_iter()
+                        .for_each(|template| templates.remember(template));
+                }
+                at += length;
+                continue;
+            }
+            let gives_up = last || text.len() - at > crate::load::bytes::file_bytes::ITEM_MAX / 2;
+            match broken_end(&text[at..], gives_up) {
+                Some(length) => {
+                    into.broken += 1;
+                    at += length;
+                }
+                None => return at,
+            }
+        }
+    }
+}
+
+/// Where an object that is not well formed ends, if it is here at all. A quote that is missing would swallow all that
+/// follows: what has no end is given up with its line.
+fn broken_end(text: &[u8], gives_up: bool) -> Option<usize> {
+    let line = || text.iter().position(|&byte| byte == b'\n').map(|length| length + 1);
+    value_end(text).or_else(|| if gives_up { line() } else { None })
+}
+
+/// The beginning of the list of events in the object form; `None` in any other.
+fn before_events(text: &[u8]) -> Option<usize> {
+    let key = b"\"traceEvents\"";
+    let first_event = memchr::memmem::find(text, b"\"ph\":").unwrap_or(text.len());
+    memchr::memmem::find(&text[..first_event], key).map(|at| at + key.len())
+}
+
+impl Header {
+    fn read(text: &[u8]) -> Header {
+        let mut header = Header::default();
+        let mut fields = Fields::new(trimmed_start(text));
+        while let Some(key) = fields.key().filter(|key| *key != b"traceEvents") {
+            let Some(value) = fields.value() else { break };
+            match (key, value) {
+                (BASE_KEY, value) => header.zero_ns = value.integer(),
+                (b"host_name", Json::Text(_)) => header.host = Some(value.text().into_owned()),
+                (b"schemaVersion", _) => header.torch = true,
+                (b"distributedInfo", Json::Object(info)) => {
+                    let rank = Fields::new(info).find(|(key, _)| *key == b"rank");
+                    header.rank = rank.and_then(|(_, rank)| rank.integer()?.try_into().ok());
+                }
+                _ => {}
+            }
+        }
+        header
+    }
+}
+
+impl JsonParser {
+    /// A parser of a file, or of one piece of it; `place` is that of the file among those of `hashes`.
+    pub fn new(hashes: Arc<Hashes>, place: usize) -> JsonParser {
+        JsonParser {
+            begun: false,
+            list: List::default(),
+            hashes,
+            place,
+            header: Header::default(),
+            files: Map::default(),
+            file_last: None,
+            kinds: Map::default(),
+            key: Vec::new(),
+            processes: Map::default(),
+            named: HashSet::default(),
+            process_last: None,
+            paths: Map::default(),
+            open: HashMap::new(),
+            ended: HashMap::new(),
+            last: i64::MIN,
+        }
+    }
+
+    /// Goes on in the middle of a file.
+    pub fn continues(&mut self) {
+        self.begun = true;
+    }
+
+    /// The scale of the file's times, as far as it is known by now.
+    fn scale(&self) -> Scale {
+        Scale { unit_ns: self.hashes.unit_ns(self.place), zero_ns: self.header.zero_ns.unwrap_or(0) }
+    }
+
+    /// Takes note of what stands before the events, and says where they begin.
+    fn begin_file(&mut self, text: &[u8]) -> usize {
+        let Some(at) = before_events(text) else { return 0 };
+        self.list.begun = true;
+        self.header = Header::read(&text[..at]);
+        if self.header.zero_ns.is_none() {
+            // VizTracer says it behind its events.
+            self.header.zero_ns = self.hashes.last_number(self.place, BASE_KEY);
+        }
+        at
+    }
+
+    /// True if the object was one of the format.
+    fn event(&mut self, event: &Event, into: &mut Threads) -> bool {
+        if self.header.torch && event.track.is_some_and(|track| TORCH_TRACKS.contains(&track)) {
+            return true;
+        }
+        match event.ph {
+            b'X' | b'1' => self.complete(event, into).is_some(),
+            b'B' | b'b' | b'S' => self.begin(event, into).is_some(),
+            b'E' | b'e' | b'F' => self.end(event, into).is_some(),
+            // Snapshots of objects, marks and samples are moments too.
+            b'i' | b'I' | b'n' | b'O' | b'R' | b'P' => self.moment(event, Origin::Instant, into).is_some(),
+            b'C' | b'2' => self.moment(event, Origin::Counter, into).is_some(),
+            b'M' | b'4' => self.describe(event, into),
+            b'3' => self.aggregate(event, into).is_some(),
+            // Without a phase it is no event: what stands beside the list, as `otherData`.
+            _ => true,
+        }
+    }
+
+    fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
+        let proc = self.process_at(event.pid, event.host().unwrap_or(b""), into);
+        if event.track.is_some() || event.thread.is_some() || !event.has_pid {
+            self.name(proc, event, into);
+        }
+        proc
+    }
+
+    /// Says what is known of a process or a thread that has a name in the place of its number, or nothing.
+    #[cold]
+    fn name(&mut self, proc: u32, event: &Event, into: &mut Threads) {
+        let text = |name: &[u8]| Json::Text(name).text().into_owned();
+        let (track, thread) =
+            (event.track.filter(|name| !name.is_empty()), event.thread.filter(|name| !name.is_empty()));
+        if !self.named.insert((proc, event.pid, event.tid)) {
+            return;
+        }
+        match track {
+            Some(_) => into.remarks(NAMED_PROCESSES),
+            None if !event.has_pid => into.remarks(NO_PROCESS),
+            None => {}
+        }
+        let tid = event.tid as i32;
+        into.catalog.amend(proc, |process| {
+            process.program = process.program.take().or(track.map(text));
+            if let Some(thread) = thread.filter(|_| !process.threads.iter().any(|(known, _)| *known == tid)) {
+                process.threads.push((tid, text(thread)));
+            }
+        });
+    }
+
+    #[inline]
+    fn process_at(&mut self, pid: i64, host: &[u8], into: &mut Threads) -> u32 {
+        let hash = word(host);
+        match self.process_last {
+            Some((last, known, proc)) if last == pid && known == hash && hash != u128::MAX => return proc,
+            _ => {}
+        }
+        let key = (pid, Box::from(host));
+        let proc = match self.processes.get(&key) {
+            Some(&proc) => proc,
+            None => {
+                let (rank, wide) = (self.header.rank, (pid as i32 as i64 != pid).then(|| pid.to_string()));
+                let shown = wide.as_ref().map_or(pid, |digits| own_number(digits.as_bytes()));
+                if wide.is_some() {
+                    into.remarks(NAMED_PROCESSES);
+                }
+                let proc = into.process(&self.host_name(pid, host), shown as i32, |process| {
+                    (process.rank, process.program) = (rank, wide);
+                });
+                self.processes.insert(key, proc);
+                proc
+            }
+        };
+        self.process_last = Some((pid, hash, proc));
+        proc
+    }
+
+    /// The name of a process's host.
+    fn host_name(&self, pid: i64, hash: &[u8]) -> String {
+        self.header.host.clone().unwrap_or_else(|| self.hashes.host(self.place, pid, hash))
+    }
+
+    fn known(&mut self, event: &Event, origin: Origin, into: &Threads) -> Option<Known> {
+        let (Json::Text(name) | Json::Word(name)) = event.name? else { return None };
+        let cat = match event.cat {
+            Some(Json::Text(cat) | Json::Word(cat)) => cat,
+            _ => b"app",
+        };
+        self.key.clear();
+        self.key.extend_from_slice(cat);
+        self.key.extend_from_slice(&[0, origin as u8]);
+        self.key.extend_from_slice(name);
+        if let Some(known) = self.kinds.get(self.key.as_slice()) {
+            return Some(*known);
+        }
+        let known = kind(&Json::Text(name).text(), &Json::Text(cat).text(), origin, into.catalog);
+        self.kinds.insert(self.key.as_slice().into(), known);
+        Some(known)
+    }
+
+    fn complete(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
+        let known = self.known(event, Origin::Span, into)?;
+        if is_of_the_tracer(event) {
+            self.lifetime(event, into);
+        }
+        let dur = Some(event.dur.unwrap_or(0)).filter(|_| !event.misses_dur)?;
+        let row = Row::new(event.ts?, length(dur, into), known.kind);
+        self.put(event, row, known, into);
+        Some(())
+    }
+
+    /// Slices that never ended become events up to the last moment; ends without a begin are none.
+    fn finish(&mut self, into: &mut Threads) {
+        if !std::mem::take(&mut self.ended).is_empty() {
+            into.remarks(BEGINLESS);
+        }
+        let open = std::mem::take(&mut self.open).into_values();
+        let mut left: Vec<_> = open.flat_map(|begun| begun.into_iter().zip(0usize..)).collect();
+        left.sort_by_key(|(begun, depth)| (begun.ts, *depth));
+        for (begun, depth) in left {
+            let dur = self.last.saturating_sub(begun.ts).max(0);
+            let row = Row { depth: depth.min(255) as u8, ..Row::new(begun.ts, dur, begun.known.kind) };
+            let fields = Fields::new(begun.args.as_deref().unwrap_or_default());
+            self.write(begun.owner, fields.chain([(&b"unfinished"[..], Json::Text(b"true"))]), row, begun.known, into);
+        }
+    }
+
+    fn place(event: &Event) -> Vec<u8> {
+        let mut place = event.pid.to_le_bytes().to_vec();
+        // Slices that do not nest are told apart by their id, the others by their thread.
+        match event.ph {
+            b'b' | b'e' | b'S' | b'F' => place.extend_from_slice(event.id),
+            _ => place.extend_from_slice(&event.tid.to_le_bytes()),
+        }
+        place
+    }
+
+    fn begin(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
+        let known = self.known(event, Origin::Span, into)?;
+        let place = Self::place(event);
+        if let Some(end) = self.ended.remove(&place) {
+            let ts = event.ts?;
+            self.put(event, Row::new(ts, length(end.saturating_sub(ts), into), known.kind), known, into);
+            return Some(());
+        }
+        let owner = (self.process(event, into), event.tid as i32);
+        let open = self.open.entry(place).or_default();
+        let args = (!event.args.is_empty()).then(|| event.args_text.to_vec());
+        let begun = Begun { ts: event.ts?, known, owner, args };
+        self.last = self.last.max(begun.ts);
+        (open.len() < OPEN_MAX).then(|| open.push(begun))
+    }
+
+    fn end(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
+        let place = Self::place(event);
+        let Some(begun) = self.open.get_mut(&place).and_then(Vec::pop) else {
+            let end = event.ts?;
+            match matches!(event.ph, b'e' | b'F') && self.ended.len() < ENDED_MAX {
+                true => drop(self.ended.insert(place, end)),
+                false => into.remarks(BEGINLESS),
+            }
+            return Some(());
+        };
+        let open = &self.open[&place];
+        let depth = open.len().min(255) as u8;
+        let dur = length(event.ts?.saturating_sub(begun.ts), into);
+        let row = Row { depth, ..Row::new(begun.ts, dur, begun.known.kind) };
+        match &begun.args {
+            Some(args) => self.put_args(event, Fields::new(args), row, begun.known, into),
+            None => self.put(event, row, begun.known, into),
+        }
+        Some(())
+    }
+
+    fn moment(&mut self, event: &Event, origin: Origin, into: &mut Threads) -> Option<()> {
+        let known = self.known(event, origin, into)?;
+        self.put(event, Row::new(event.ts?, 0, known.kind), Known { call: None, ..known }, into);
+        Some(())
+    }
+
+    /// Writes an event with what its arguments say.
+    fn put(&mut self, event: &Event, row: Row, known: Known, into: &mut Threads) {
+        self.put_args(event, event.args.iter().copied(), row, known, into);
+    }
+
+    fn put_args<'t>(
+        &mut self,
+        event: &Event,
+        fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        row: Row,
+        known: Known,
+        into: &mut Threads,
+    ) {
+        let owner = (self.process(event, into), event.tid as i32);
+        self.write(owner, fields, row, known, into);
+    }
+
+    fn write<'t>(
+        &mut self,
+        (proc, tid): (u32, i32),
+        fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
+        mut row: Row,
+        known: Known,
+        into: &mut Threads,
+    ) {
+        self.last = self.last.max(row.ts.saturating_add(row.dur));
+        let (mut args, mut source, mut written, mut beside) = (Vec::new(), None, None, Beside::NOTHING);
+        for (key, value) in fields {
+            if known.call.is_some_and(has_source) {
+                match word(key) {
+                    key::SOURCE => source = Some(self.path(value, into.catalog)),
+                    key::IN_FD => source = Some(calls::nameless(value.raw(), into.catalog)),
+                    key::FD_OUT => written = Some(calls::nameless(value.raw(), into.catalog)),
+                    _ => {}
+                }
+            }
+            match Column::of(key, known.call) {
+                Some(column) if column.is_file() => row.file = self.file(column, value, into.catalog),
+                Some(column) => column.set(&mut row, &mut beside, value, None),
+                None if into.wanted.args && word(key) == key::NEWPATH_HASH => {
+                    let target = into.catalog.path(self.hashed(value, into.catalog));
+                    args.push((into.catalog.text(TARGET), Value::Text(into.catalog.text(&target))));
+                }
+                None if into.wanted.args && word(key) != key::HHASH => {
+                    args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
+                }
+                None => {}
+            }
+        }
+        if let Some(written) = written {
+            // The file that is named is then the one that was read.
+            source = Some(std::mem::replace(&mut row.file, written));
+        }
+        let has = |args: &[(u32, Value)], key: u32| args.iter().any(|(known, _)| *known == key);
+        if let Some(source) = source.filter(|source| into.wanted.args && *source != FILE_NONE) {
+            let key = into.catalog.text(SOURCE);
+            if !has(&args, key) {
+                args.push((key, Value::Text(into.catalog.text(&into.catalog.path(source)))));
+            }
+        }
+        calls::complete(&mut row, known.call, &beside);
+        into.event_from(proc, tid, &row, source, args);
+    }
+
+    /// Writes an event that was read by a template.
+    #[inline]
+    fn put_values(&mut self, values: &Values, call: Option<&OpInfo>, into: &mut Threads) -> bool {
+        if values.timed {
+            let mut row = Row { dur: length(values.row.dur, into), ..values.row };
+            self.last = self.last.max(row.ts.saturating_add(row.dur));
+            let proc = self.process_at(values.pid, values.host, into);
+            row.file = values.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
+            calls::complete(&mut row, call, &values.beside);
+            into.event(proc, values.tid as i32, &row, values.args.iter().cloned());
+        }
+        values.timed
+    }
+
+    /// How to read events like this one. Pairs are told apart by more than numbers; what describes others comes but once,
+    /// and copies from file to file are few.
+    fn template<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Template<'a>> {
+        let origin = match event.ph {
+            b'X' | b'1' => Origin::Span,
+            b'i' | b'I' => Origin::Instant,
+            b'C' => Origin::Counter,
+            _ => return None,
+        };
+        let known = self.known(event, origin, into).filter(|known| !known.call.is_some_and(has_source))?;
+        if is_of_the_tracer(event) || event.track.is_some() && self.header.torch || event.arg(b"newpath_hash").is_some()
+        {
+            return None;
+        }
+        let (call, dur) = match origin {
+            Origin::Span => (known.call, event.dur.unwrap_or(0)),
+            _ => (None, 0),
+        };
+        let mut args = Vec::new();
+        let places = slots_of_args(event, call, into, &mut args)?;
+        let slot = |belongs: &Belongs| match *belongs {
+            Belongs::Slot(Slot::Dur) if origin != Origin::Span => Slot::Nowhere,
+            Belongs::Slot(slot) => slot,
+            Belongs::Arg(at) => places[at],
+        };
+        let row = Row::new(event.ts.unwrap_or(0), dur, known.kind);
+        let values = Values {
+            row,
+            beside: Beside::NOTHING,
+            scale: self.scale(),
+            timed: event.ts.is_some(),
+            pid: event.pid,
+            tid: event.tid,
+            host: event.host().unwrap_or(b""),
+            file: None,
+            args,
+        };
+        let slots = event.values.iter().map(|(_, belongs)| slot(belongs)).collect();
+        let shape = Shape::new(object, event.values.iter().map(|(value, _)| *value));
+        let timed = event.ts.is_some() || event.values.iter().any(|(_, belongs)| matches!(slot(belongs), Slot::Ts));
+        Some(Template { shape, slots, call, row, timed, values })
+    }
+
+    fn file(&mut self, column: Column, value: Json, catalog: &Catalog) -> u32 {
+        match column {
+            Column::Hash => self.hashed(value, catalog),
+            _ => self.path(value, catalog),
+        }
+    }
+
+    fn path(&mut self, value: Json, catalog: &Catalog) -> u32 {
+        let (Json::Text(raw) | Json::Word(raw)) = value else { return FILE_NONE };
+        if let Some(&file) = self.paths.get(raw) {
+            return file;
+        }
+        let file = catalog.file(&value.text());
+        self.paths.insert(raw.into(), file);
+        file
+    }
+
+    /// A file named by its hash. The line that resolves it may stand behind.
+    fn hashed(&mut self, value: Json, catalog: &Catalog) -> u32 {
+        let (Json::Text(hash) | Json::Word(hash)) = value else { return FILE_NONE };
+        let word = word(hash);
+        match self.file_last {
+            Some((known, file)) if known == word && word != u128::MAX => return file,
+            _ => {}
+        }
+        let file = match self.files.get(hash) {
+            Some(&file) => file,
+            None => self.look_up(hash, catalog),
+        };
+        self.file_last = Some((word, file));
+        file
+    }
+
+    fn look_up(&mut self, hash: &[u8], catalog: &Catalog) -> u32 {
+        let file = self.hashes.file(self.place, hash, catalog);
+        self.files.insert(hash.into(), file);
+        file
+    }
+
+    /// Lines that say something of processes or resolve a hash.
+    fn describe(&mut self, event: &Event, into: &mut Threads) -> bool {
+        let Some(Json::Text(name)) = event.name else { return false };
+        let text = |key: &[u8]| event.arg(key).map(|value| value.text().into_owned());
+        self.explain(event, into.catalog);
+        match name {
+            b"process_name" => {
+                let proc = self.process(event, into);
+                into.catalog.amend(proc, |process| process.program = text(b"name"));
+            }
+            name if name == LOSS.as_bytes() => {
+                let proc = self.process(event, into);
+                let lost = event.arg(fact::LOST.as_bytes()).and_then(Json::integer).unwrap_or(0);
+                let Some(lost) = Some(lost).filter(|lost| COUNTS.contains(lost)) else { return false };
+                let lost = lost as u64;
+                into.catalog.amend(proc, |process| process.lost = process.lost.max(lost));
+                if text(fact::INCOMPLETE.as_bytes()).is_some() {
+                    into.remarks(INCOMPLETE);
+                }
+            }
+            b"thread_name" => {
+                let proc = self.process(event, into);
+                let name = text(b"name").unwrap_or_default();
+                into.catalog.amend(proc, |process| {
+                    // DFTracer calls threads by their numbers.
+                    if name != event.tid.to_string() && !process.threads.iter().any(|(tid, _)| *tid == event.tid as i32)
+                    {
+                        process.threads.push((event.tid as i32, name));
+                    }
+                });
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Lines of DFTracer that explain something.
+    fn explain(&mut self, event: &Event, catalog: &Catalog) {
+        let mut line = Line { pid: event.pid, ..Line::default() };
+        event.args.iter().for_each(|(key, value)| line.argument(key, *value));
+        line.name = event.name.map_or(b"", Json::raw);
+        self.hashes.say(self.place, &line, catalog);
+        // What was looked up before may have another name from here on.
+        self.files.remove(line.hash);
+        self.file_last = None;
+    }
+
+    /// Begin and end of tracing a process, and its name.
+    fn lifetime(&mut self, event: &Event, into: &mut Threads) {
+        let proc = self.process(event, into);
+        let text = |key: &[u8]| event.arg(key).and_then(|hash| self.hashes.text(self.place, hash.raw()));
+        let cwd = event.arg(b"cwd").map(|hash| self.hashes.file(self.place, hash.raw(), into.catalog));
+        let cwd = cwd.filter(|file| *file != FILE_NONE).map(|file| into.catalog.path(file).to_string());
+        let (program, command) = (text(b"exec_hash"), text(b"cmd_hash").map(|words| words.replace(';', " ")));
+        let ppid = event.arg(b"ppid").and_then(Json::integer).and_then(|ppid| ppid.try_into().ok());
+        into.catalog.amend(proc, |process| match event.name {
+            Some(Json::Text(b"start")) => {
+                (process.start_ts, process.ppid) = (event.ts, ppid);
+                (process.program, process.command, process.cwd) = (program, command, cwd);
+            }
+            Some(Json::Text(b"end")) => process.end_ts = event.ts,
+            _ => {}
+        });
+    }
+
+    fn aggregate(&mut self, event: &Event, into: &mut Threads) -> Option<()> {
+        let calls = event.arg(b"dft_cnt").and_then(Json::integer).filter(|calls| COUNTS.contains(calls))?;
+        let proc = self.process(event, into);
+        into.aggregated(proc, event.tid as i32, calls as u64);
+        Some(())
+    }
+}
+
+/// Where the values of the arguments belong; those without a column are added to `args`, where they are wanted. `None` if
+/// an argument has a column and a value that is neither number nor text.
+fn slots_of_args(
+    event: &Event,
+    call: Option<&OpInfo>,
+    into: &Threads,
+    args: &mut Vec<(u32, Value)>,
+) -> Option<Vec<Slot>> {
+    let host = event.args.iter().position(|(key, _)| word(key) == key::HHASH);
+    let slot = |(at, (key, value)): (usize, &(&[u8], Json))| match Column::of(key, call) {
+        Some(column) => variable(*value).map(|_| Slot::Column(column)),
+        None if Some(at) == host => Some(Slot::Host),
+        None if into.wanted.args && word(key) != key::HHASH => {
+            args.push((into.catalog.text(&Json::Text(key).text()), meta(*value, into.catalog)));
+            Some(Slot::Arg(args.len() - 1))
+        }
+        None => Some(Slot::Nowhere),
+    };
+    event.args.iter().enumerate().map(slot).collect()
+}
+
+/// A length in time. Others write those below zero too: that is said, and they count as none.
+#[inline(always)]
+fn length(ns: i64, into: &mut Threads) -> i64 {
+    if ns < 0 {
+        into.remarks(BACKWARD);
+    }
+    ns.max(0)
+}
+
+fn trimmed_start(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|&byte| byte == b'{').unwrap_or(line.len());
+    &line[start..]
+}
+
+/// True if it is of DFTracer itself.
+fn is_of_the_tracer(event: &Event) -> bool {
+    event.cat == Some(Json::Text(b"dftracer"))
+}
+
+/// The key of a second path.
+const TARGET: &str = "target";
+
+/// Layers whose names programs use for categories of their own.
+fn is_known_by_names(layer: &str) -> bool {
+    [Layer::Wait, Layer::Object].iter().any(|known| known.name() == layer)
+}
+
+/// A call of a known layer, or a span.
+fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> Known {
+    let layer = cat.to_ascii_lowercase();
+    // Programs call spans of their own "wait" and "object"; the calls of those layers are known by name.
+    let is_listed = || calls::operation(name).is_some_and(|info| info.layer.name() == layer);
+    let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || is_known_by_names(&layer) && is_listed();
+    if origin != Origin::Span || !is_layer {
+        return Known { kind: catalog.app_kind(name, cat, origin), call: None };
+    }
+    let (kind, call) = calls::kind(name, &layer, catalog);
+    Known { kind, call }
+}

@@ -1,0 +1,439 @@
+//! Counting: one thread reads batches and adds each event to its counts and to its lists of intervals.
+
+use dlio_schemas::ops::Class;
+use serde::{Deserialize, Serialize};
+
+use super::counted::{Above, Counted, ProcessCount, ThreadCount, lengthen, row};
+use super::kinds::{KindTraits, directions};
+use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
+use crate::catalog::{Catalog, FILE_NONE, SOCKET, is_stored};
+use crate::filter::Filter;
+use crate::scan::Consumer;
+use crate::summary::files::access::{Passes, Timed};
+use crate::summary::files::blocks::name_hash;
+use crate::summary::groups::lanes::{LanePart, Track};
+use crate::summary::groups::shared_sweep::SharedSweep;
+use crate::summary::groups::tree::LaneId;
+use crate::summary::time::intervals::{Interval, Lists, Set, unite};
+use crate::unit::{Seen, Unit};
+
+/// Counts what one thread reads.
+pub struct Counter<'a> {
+    catalog: &'a Catalog,
+    sweep: &'a SharedSweep,
+    kinds: Vec<KindTraits>,
+    /// True if a file is one, and no pipe.
+    stored: Vec<bool>,
+    /// The number of what is called a socket, whichever it is.
+    socket: Option<u32>,
+    /// By file, of its name.
+    hashes: Vec<u64>,
+    /// The process that used a file last, doubled, and whether it moved bytes: most of `users` need not be asked.
+    last_user: Vec<u32>,
+    /// By file, the last batch that wrote to it, and the last that read it.
+    moved_in: Vec<[u32; 2]>,
+    batches: u32,
+    lists: Lists,
+    lanes: LanePart,
+    /// Passes through files of the batch being read.
+    passes: Passes,
+    /// The lane of the batch being read, and whether its process has a rank.
+    lane: usize,
+    is_ranked: bool,
+    /// Of the unit being read: process ids, and what it holds.
+    pids: Vec<u32>,
+    seen: Seen,
+    /// Times beyond are not counted where wall time is.
+    window: (i64, i64),
+    /// Lengths as they come, while they are few enough to be kept.
+    lengths: Option<Lengths>,
+    pub counted: Counted,
+}
+
+/// Rows and lengths of events, side by side.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Lengths {
+    pub rows: Vec<u32>,
+    pub durations: Vec<i64>,
+}
+
+/// Events whose lengths are kept, in 12 bytes each: exact quantiles of that many need no second pass over the trace.
+pub const LENGTHS_MAX: usize = 2_000_000;
+
+/// Nothing yet.
+const UNSEEN: Seen = Seen { first_start: i64::MAX, last_end: i64::MIN, pid: None, categories: 0 };
+
+impl<'a> Counter<'a> {
+    pub fn new(catalog: &'a Catalog, sweep: &'a SharedSweep) -> Counter<'a> {
+        Counter {
+            catalog,
+            sweep,
+            kinds: Vec::new(),
+            stored: Vec::new(),
+            socket: None,
+            hashes: Vec::new(),
+            last_user: Vec::new(),
+            moved_in: Vec::new(),
+            batches: 0,
+            lists: Default::default(),
+            lanes: LanePart::default(),
+            passes: Passes::default(),
+            lane: 0,
+            is_ranked: false,
+            pids: Vec::new(),
+            seen: UNSEEN,
+            window: (i64::MIN, i64::MAX),
+            lengths: None,
+            counted: Counted::default(),
+        }
+    }
+
+    /// One that leaves out what of events lies beyond a filter's window.
+    pub fn within(self, filter: &Filter) -> Self {
+        Counter { window: filter.within(i64::MIN, i64::MAX), ..self }
+    }
+
+    /// One that keeps the lengths of events too, up to [`LENGTHS_MAX`].
+    pub fn keeping_lengths(self) -> Self {
+        Counter { lengths: Some(Lengths::default()), ..self }
+    }
+
+    /// The lengths of all its events, unless they were too many or not asked for.
+    pub fn take_lengths(&mut self) -> Option<Lengths> {
+        self.lengths.take()
+    }
+
+    fn keep_lengths(&mut self, batch: &Batch) {
+        self.lengths = self.lengths.take().filter(|kept| kept.rows.len() + batch.len() <= LENGTHS_MAX);
+        if let Some(kept) = &mut self.lengths {
+            let past = |file: u32| !self.stored[file as usize];
+            kept.rows.extend(batch.kind.iter().zip(&batch.file).map(|(&kind, &file)| row(kind, past(file))));
+            kept.durations.extend_from_slice(&batch.dur);
+        }
+    }
+
+    /// Foreign formats name things as they come to them: the tables grow with the catalogue.
+    fn learn(&mut self, batch: &Batch) {
+        let largest = |column: &[u32]| column.iter().copied().max().unwrap_or(0) as usize;
+        if largest(&batch.kind) >= self.kinds.len() {
+            let known = self.kinds.len();
+            let categories = self.catalog.categories_from(known);
+            let kinds = self.catalog.kinds_from(known);
+            self.kinds.extend(kinds.iter().zip(categories).map(|(kind, category)| KindTraits::of(kind, category)));
+            lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
+        }
+        let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
+        if largest(&batch.file).max(source) >= self.stored.len() {
+            let paths = self.catalog.files_from(self.stored.len());
+            let socket = paths.iter().position(|path| **path == *SOCKET).map(|at| (self.stored.len() + at) as u32);
+            self.socket = self.socket.or(socket);
+            self.stored.extend(paths.iter().map(|path| is_stored(path)));
+            self.hashes.extend(paths.iter().map(|path| name_hash(path)));
+            self.last_user.resize(self.stored.len(), u32::MAX);
+            self.moved_in.resize(self.stored.len(), [0; 2]);
+            lengthen(&mut self.counted.files, self.stored.len());
+        }
+        lengthen(&mut self.counted.processes, batch.proc as usize + 1);
+    }
+}
+
+impl Consumer for Counter<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        if batch.is_empty() && batch.lost == 0 {
+            return;
+        }
+        self.learn(batch);
+        self.keep_lengths(batch);
+        let mut process = ProcessCount { lost: batch.lost, aggregated: batch.aggregated, ..ProcessCount::default() };
+        let mut thread = ThreadCount::default();
+        self.counted.course.begin(batch.proc);
+        self.counted.access.ready();
+        self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
+        self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
+        self.see_moves(batch);
+        for i in 0..batch.len() {
+            self.event(batch, i, &mut process, &mut thread);
+        }
+        for (at, &epoch) in batch.epoch.iter().enumerate().filter(|(_, epoch)| **epoch != ABSENT_32) {
+            thread.epoch_from = thread.epoch_from.min(epoch);
+            thread.epoch_to = thread.epoch_to.max(epoch);
+            let interval = Interval { start: batch.ts[at], end: batch.ts[at].saturating_add(batch.dur[at]) };
+            self.counted.epochs.add(epoch, interval, self.kinds[batch.kind[at] as usize].part());
+        }
+        self.passes.end(&mut self.counted.access, (batch.proc, batch.tid));
+        for &(row, source) in &batch.sources {
+            let row = row as usize;
+            let interval = Interval { start: batch.ts[row], end: batch.ts[row].saturating_add(batch.dur[row]) };
+            self.source(source, batch.proc, batch.bytes[row], interval, &mut process);
+        }
+        process.events = batch.len() as u64;
+        thread.events = batch.len() as u64;
+        process.threads.insert(batch.tid, thread);
+        self.seen.first_start = self.seen.first_start.min(process.first_ts);
+        self.seen.last_end = self.seen.last_end.max(process.last_ts);
+        if self.pids.last() != Some(&batch.proc) {
+            self.pids.push(batch.proc);
+        }
+        self.counted.processes[batch.proc as usize].merge(process);
+    }
+
+    fn unit_done(&mut self, unit: &Unit) {
+        let seen = std::mem::replace(&mut self.seen, UNSEEN);
+        let procs = std::mem::take(&mut self.pids);
+        let pid = match procs.first() {
+            Some(&only) if procs.iter().all(|proc| *proc == only) && unit.proc.is_none() => {
+                Some(self.catalog.pid(only))
+            }
+            _ => None,
+        };
+        self.counted.units.push((unit.source, unit.index, Seen { pid, ..seen }));
+    }
+
+    fn part_done(&mut self, part: usize, horizon: i64) {
+        self.counted.course.flush();
+        let mut lists = std::mem::take(&mut self.lists);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.unite();
+        lists[Set::Io as usize] = lanes.all_of(Track::Io);
+        lists.iter_mut().for_each(unite);
+        self.sweep.deliver(part, lists, lanes, horizon);
+    }
+}
+
+impl Counter<'_> {
+    /// Notes which files a batch reads and writes: what a call that opens or closes one is for shows in what follows it.
+    fn see_moves(&mut self, batch: &Batch) {
+        self.batches += 1;
+        for (&kind, &file) in batch.kind.iter().zip(&batch.file) {
+            let traits = self.kinds[kind as usize];
+            if traits.io && matches!(traits.class, Class::Read | Class::Write) {
+                self.moved_in[file as usize][(traits.class == Class::Read) as usize] = self.batches;
+            }
+        }
+    }
+
+    /// True if a call on a file is for writing it: of those that move nothing, where its batch writes the file and reads none
+    /// of it.
+    #[inline(always)]
+    fn puts(&self, traits: KindTraits, file: u32) -> bool {
+        match traits.class {
+            Class::Write | Class::Sync => true,
+            Class::Metadata => {
+                let [written, read] = self.moved_in[file as usize];
+                written == self.batches && read != self.batches
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn event(&mut self, batch: &Batch, i: usize, process: &mut ProcessCount, thread: &mut ThreadCount) {
+        let kind = batch.kind[i] as usize;
+        let traits = self.kinds[kind];
+        let (ts, dur, bytes) = (batch.ts[i], batch.dur[i], batch.bytes[i]);
+        let end = ts.saturating_add(dur);
+        self.seen.categories |= traits.category;
+        let failed = (batch.ret[i] < 0 && batch.ret[i] != ABSENT) as u64;
+        let moved = if bytes == ABSENT { 0 } else { bytes as u64 };
+        let file = batch.file[i];
+        let stored = self.stored[file as usize];
+        let row = row(kind as u32, !stored);
+        let count = &mut self.counted.kinds[row as usize];
+        count.durations.add(dur as u64);
+        count.failed += failed;
+        if bytes != ABSENT {
+            count.sized += 1;
+            count.bytes += moved as u128;
+            self.counted.sizes.add(row, moved);
+        }
+        process.first_ts = process.first_ts.min(ts);
+        process.last_ts = process.last_ts.max(end);
+        // A wait whose time ran out did what it was asked for.
+        process.failed += if traits.class == Class::Wait { 0 } else { failed };
+        // What upper calls take is taken by those beneath them, where these were seen.
+        let is_above = traits.above && stored && matches!(traits.class, Class::Read | Class::Write);
+        process.time_ns[traits.class as usize] += if traits.call && stored && !is_above { dur as u64 } else { 0 };
+        let whole = Interval { start: ts, end };
+        let start = ts.max(self.window.0);
+        let interval = Interval { start, end: end.min(self.window.1).max(start) };
+        let (mut read, mut written) = directions(traits.class, moved);
+        if traits.io && stored {
+            self.lanes.push(self.lane, Track::Io, interval);
+            if self.puts(traits, file) {
+                self.lanes.push(self.lane, Track::Put, interval);
+            }
+            thread.does_io = true;
+            thread.requests += traits.requests as u64;
+            thread.bytes_read += read;
+            self.access(batch, i, (row, traits), failed > 0);
+        } else if traits.span {
+            process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
+            self.span(traits, interval, thread);
+        } else if traits.idle || traits.io && traits.class == Class::Read {
+            process.idle_ns += dur as u64;
+            self.wait(file, interval, read > 0, thread);
+        }
+        if !stored && written > 0 {
+            thread.handed += 1;
+            thread.handed_by_socket += (Some(file) == self.socket) as u64;
+            self.lanes.push(self.lane, Track::Hand, interval);
+        }
+        let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
+        if traits.above {
+            let ns = directions(traits.class, if is_above { dur as u64 } else { 0 });
+            self.counted.add_above((file as u64) << 32 | batch.proc as u64, Above { bytes: (read, written), ns });
+            (read, written) = (0, 0);
+        }
+        if stored {
+            process.bytes_read += read;
+            process.bytes_written += written;
+            if traits.io {
+                self.counted.course.add(interval, read, written, traits.class == Class::Metadata);
+            }
+        }
+        if file != FILE_NONE && traits.call {
+            self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
+        }
+    }
+
+    /// Adds a call in which a thread waits for another, and takes a message where it moved bytes.
+    #[inline(always)]
+    fn wait(&mut self, file: u32, interval: Interval, takes: bool, thread: &mut ThreadCount) {
+        self.lanes.push(self.lane, Track::Idle, interval);
+        if Some(file) != self.socket {
+            self.lanes.push(self.lane, Track::Piped, interval);
+        }
+        if takes {
+            thread.taken += 1;
+            self.lanes.push(self.lane, Track::Take, interval);
+        }
+    }
+
+    /// A call on a file: how long it took, where it began, how it failed.
+    #[inline(always)]
+    fn access(&mut self, batch: &Batch, i: usize, (row, traits): (u32, KindTraits), failed: bool) {
+        let (ts, dur, file, bytes) = (batch.ts[i], batch.dur[i] as u64, batch.file[i], batch.bytes[i]);
+        let access = &mut self.counted.access;
+        access.time(traits.timed, (bytes != ABSENT).then_some(bytes as u64), dur);
+        if bytes > 0 && file != FILE_NONE && matches!(traits.timed, Timed::Read | Timed::Write) {
+            let pos = (batch.pos[i] != ABSENT).then_some(batch.pos[i]);
+            if traits.requests && pos == Some(0) {
+                self.passes.bound(ts, file, false);
+            }
+            self.passes.moved(access, (batch.proc, batch.tid), file, traits.stream, (ts, pos, bytes));
+            if let Some(pos) = pos.filter(|_| self.is_ranked && traits.timed == Timed::Write) {
+                let interval = Interval { start: ts, end: ts.saturating_add(batch.dur[i]) };
+                let hash = self.hashes[file as usize];
+                self.counted.blocks.wrote(batch.proc, (file, hash), (pos, bytes), interval);
+            }
+        } else if !failed && file != FILE_NONE && (traits.opens || traits.closes) {
+            self.passes.bound(ts, file, traits.closes);
+        }
+        if failed {
+            let errno = if batch.ret[i] == FAILED { 0 } else { -batch.ret[i] as i32 };
+            access.failed(row, errno, (ts, file), dur);
+        }
+    }
+
+    fn span(&mut self, traits: KindTraits, interval: Interval, thread: &mut ThreadCount) {
+        match traits.class {
+            Class::Compute => {
+                thread.computes = true;
+                self.lists[Set::Compute as usize].push(interval);
+                if !traits.on_device {
+                    self.lanes.push(self.lane, Track::Compute, interval);
+                    thread.add_span(interval);
+                }
+            }
+            Class::Read | Class::Write => self.lists[Set::AppIo as usize].push(interval),
+            _ => {}
+        }
+        if traits.requests {
+            self.lanes.push(self.lane, Track::Io, interval);
+            thread.does_io = true;
+            thread.requests += 1;
+        }
+        if traits.communicates {
+            self.lanes.push(self.lane, Track::Comm, interval);
+        }
+        if traits.class == Class::Write {
+            self.lanes.push(self.lane, Track::Save, interval);
+        }
+        if traits.generates {
+            self.counted.generated.add(interval);
+        }
+        if traits.next_batch {
+            self.lists[Set::Wait as usize].push(interval);
+            self.lanes.push(self.lane, Track::Wait, interval);
+            thread.add_span(interval);
+            match traits.in_vain {
+                true => self.lanes.push(self.lane, Track::Vain, interval),
+                false => thread.batches += 1,
+            }
+        }
+    }
+
+    /// The bytes that a call copied from a second file, of which it has no more.
+    fn source(&mut self, file: u32, proc: u32, bytes: i64, interval: Interval, process: &mut ProcessCount) {
+        if file != FILE_NONE && bytes != ABSENT {
+            process.bytes_read += bytes as u64;
+            self.counted.course.add_bytes(interval, bytes as u64);
+            self.counted.files[file as usize].bytes_read += bytes as u64;
+            let user = (file as u64) << 32 | proc as u64;
+            self.counted.users.insert(user);
+            self.counted.movers.insert(user);
+        }
+    }
+
+    #[inline(always)]
+    fn file(
+        &mut self,
+        file: u32,
+        proc: u32,
+        reached: i64,
+        moved: (u64, u64),
+        interval: Interval,
+        (opened, traits): (bool, KindTraits),
+    ) {
+        let count = &mut self.counted.files[file as usize];
+        let ns = (interval.end - interval.start) as u64;
+        count.events += 1;
+        count.opens += opened as u64;
+        // Starting a program is no I/O on its file.
+        let is_above = traits.above && matches!(traits.class, Class::Read | Class::Write);
+        count.time_ns += if traits.io && !is_above { ns } else { 0 };
+        count.asked_ns += if traits.timed == Timed::Metadata && traits.io { ns } else { 0 };
+        count.bytes_read += moved.0;
+        count.bytes_written += moved.1;
+        count.first_ts = count.first_ts.min(interval.start);
+        count.last_ts = count.last_ts.max(interval.end);
+        if reached != ABSENT {
+            count.size = count.size.max(reached);
+        }
+        let (last, moves) = (self.last_user[file as usize], moved.0 + moved.1 > 0);
+        if last >> 1 != proc || moves && last & 1 == 0 {
+            self.user(file, proc, moves);
+        }
+    }
+
+    #[cold]
+    fn user(&mut self, file: u32, proc: u32, moves: bool) {
+        self.last_user[file as usize] = proc << 1 | moves as u32;
+        let user = (file as u64) << 32 | proc as u64;
+        self.counted.users.insert(user);
+        if moves {
+            self.counted.movers.insert(user);
+        }
+    }
+}
+
+/// Returns how far a call reached into its file. If nothing was moved, its position says nothing: it may lie after the end.
+#[inline(always)]
+fn reached(batch: &Batch, i: usize, moved: u64, traits: KindTraits) -> i64 {
+    match batch.pos[i] {
+        ABSENT => ABSENT,
+        pos if moved > 0 => pos.saturating_add(moved as i64),
+        pos if traits.sizes => pos.saturating_add(batch.requested[i].max(0)),
+        _ => 0,
+    }
+}

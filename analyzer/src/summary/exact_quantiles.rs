@@ -1,0 +1,166 @@
+//! Exact quantiles of durations: all events once more, of which only those in the buckets of quantiles are counted. Of few
+//! events the lengths were kept; of many the trace is read again, here or by workers, each a part of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::analysis::Analysis;
+use super::count::counted::{kind_of, row};
+use super::count::counter::Lengths;
+use super::figures::quantiles::{Counts, bucket};
+use super::partial::{SentKind, arrived, holds, sent};
+use crate::batch::{Batch, Columns, Wanted};
+use crate::catalog::{Catalog, is_stored};
+use crate::filter::Filter;
+use crate::load::Trace;
+use crate::scan::{Consumer, Progress, scan_some};
+use crate::unit::Unit;
+
+/// Counts values in the buckets that were asked for.
+struct Refiner<'a> {
+    /// By row.
+    asked: &'a [Asked],
+    counts: Counts,
+}
+
+/// Some buckets of a kind, as bits from the first on.
+#[derive(Default)]
+struct Asked {
+    first: usize,
+    bits: Box<[u64]>,
+}
+
+impl Asked {
+    fn new(buckets: &[usize]) -> Asked {
+        let (Some(&first), Some(&last)) = (buckets.first(), buckets.last()) else { return Asked::default() };
+        let mut bits = vec![0; (last - first) / 64 + 1];
+        buckets.iter().for_each(|bucket| bits[(bucket - first) / 64] |= 1 << ((bucket - first) % 64));
+        Asked { first, bits: bits.into() }
+    }
+
+    #[inline]
+    fn holds(&self, bucket: usize) -> bool {
+        let at = bucket.wrapping_sub(self.first);
+        self.bits.get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+    }
+}
+
+impl Refiner<'_> {
+    fn count(&mut self, row: u32, dur: i64) {
+        if self.asked.get(row as usize).is_some_and(|asked| asked.holds(bucket(dur as u64))) {
+            self.counts.add(row, dur as u64);
+        }
+    }
+}
+
+/// Reads events for a [`Refiner`].
+struct Reading<'a> {
+    refiner: Refiner<'a>,
+    catalog: &'a Catalog,
+    /// True if a file is one, and no pipe.
+    stored: Vec<bool>,
+}
+
+impl Consumer for Reading<'_> {
+    fn batch(&mut self, batch: &mut Batch) {
+        if batch.file.iter().any(|file| *file as usize >= self.stored.len()) {
+            self.stored.extend(self.catalog.files_from(self.stored.len()).iter().map(|path| is_stored(path)));
+        }
+        for ((&kind, &file), &dur) in batch.kind.iter().zip(&batch.file).zip(&batch.dur) {
+            self.refiner.count(row(kind, !self.stored[file as usize]), dur);
+        }
+    }
+
+    fn part_done(&mut self, _part: usize, _horizon: i64) {}
+}
+
+/// Makes the quantiles of durations of an analysis exact.
+pub fn refine(
+    trace: &Trace,
+    filter: &Filter,
+    threads: usize,
+    progress: &Progress,
+    analysis: &mut Analysis,
+) -> std::io::Result<()> {
+    analysis.durations = Some(counts_of(trace, filter, (threads, progress), &asked(analysis), |_| true)?);
+    Ok(())
+}
+
+fn counts_of(
+    trace: &Trace,
+    filter: &Filter,
+    (threads, progress): (usize, &Progress),
+    asked: &[Asked],
+    takes: impl Fn(&Unit) -> bool + Sync,
+) -> std::io::Result<Counts> {
+    let refiner = || Refiner { asked, counts: Counts::default() };
+    let reading = || Reading { refiner: refiner(), catalog: &trace.catalog, stored: Vec::new() };
+    let columns = Columns::DUR.and(Columns::FILE).and(filter.columns());
+    let wanted = Wanted { columns, ..Wanted::default() };
+    let readings = scan_some(trace, &trace.sieve(filter), wanted, threads, progress, takes, reading)?;
+    let mut counts = Counts::default();
+    readings.iter().for_each(|reading| counts.merge(&reading.refiner.counts));
+    Ok(counts)
+}
+
+/// The buckets that are to be counted value by value, for those who know kinds by other numbers.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Buckets(Vec<(SentKind, bool, Vec<u32>)>);
+
+/// What of a trace is read once more, and what is counted of it.
+#[derive(Serialize, Deserialize)]
+pub struct Again {
+    /// Numbers of sources: `from..to`, ascending.
+    pub sources: Vec<(u32, u32)>,
+    pub buckets: Buckets,
+}
+
+impl Buckets {
+    /// Those of an analysis, and the row that each entry stands for.
+    pub fn of(analysis: &Analysis, catalog: &Catalog) -> (Buckets, Vec<u32>) {
+        let (mut buckets, mut rows) = (Vec::new(), Vec::new());
+        for (row, kind, count) in analysis.rows(&catalog.kinds()) {
+            let asked = count.durations.buckets_of_quantiles().into_iter().map(|bucket| bucket as u32).collect();
+            buckets.push((sent(kind), kind_of(row).1, asked));
+            rows.push(row);
+        }
+        (Buckets(buckets), rows)
+    }
+}
+
+/// Counts the values of a part of a trace, by places in the list of buckets.
+pub fn count_again(
+    trace: &Trace,
+    filter: &Filter,
+    threads: usize,
+    progress: &Progress,
+    again: &Again,
+) -> std::io::Result<Counts> {
+    let (mut asked, mut places) = (Vec::new(), Vec::new());
+    for (place, (kind, past_files, buckets)) in (0u32..).zip(&again.buckets.0) {
+        let row = row(trace.catalog.kind(arrived(kind.clone())), *past_files) as usize;
+        if row >= asked.len() {
+            asked.resize_with(row + 1, Asked::default);
+            places.resize(row + 1, 0);
+        }
+        asked[row] = Asked::new(&buckets.iter().map(|bucket| *bucket as usize).collect::<Vec<_>>());
+        places[row] = place;
+    }
+    let takes = |unit: &Unit| holds(&again.sources, unit);
+    let counts = counts_of(trace, filter, (threads, progress), &asked, takes)?;
+    Ok(counts.renumbered(|row| places[row as usize]))
+}
+
+/// The same for events whose lengths were kept, by the threads that read them.
+pub fn refine_by(lengths: &[Lengths], analysis: &mut Analysis) {
+    let asked = asked(analysis);
+    let mut refiner = Refiner { asked: &asked, counts: Counts::default() };
+    let kept = lengths.iter().flat_map(|kept| kept.rows.iter().zip(&kept.durations));
+    kept.for_each(|(&row, &dur)| refiner.count(row, dur));
+    analysis.durations = Some(refiner.counts);
+}
+
+/// The buckets in which the quantiles of each row lie.
+fn asked(analysis: &Analysis) -> Vec<Asked> {
+    let kinds = analysis.counted.kinds.iter();
+    kinds.map(|kind| Asked::new(&kind.durations.buckets_of_quantiles())).collect()
+}

@@ -1,0 +1,485 @@
+//! Access to files: where calls begin, how large they are and how long they take.
+//!
+//! A pass is what one thread reads (or writes) of one file between opening and closing it, each layer for itself. A call of
+//! a pass is related to the one before it:
+//!
+//! ```text
+//!   |== before ==|            first: nothing lies before it in the pass
+//!                |--|         consecutive: begins where that ended
+//!                     |--|    forward: begins further on
+//!   |--|                      repeated: begins where that began
+//!  |--|  or   |--|            backward: begins anywhere else before its end
+//! ```
+//!
+//! Batches are read in no order. What the first call of a pass follows may lie in another batch: such ends are kept as
+//! [`Stitch`]es and put together when everything is there. They are as many as files that are open while a batch ends.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::packed_serde::arrays;
+use crate::summary::figures::quantiles::Histogram;
+
+/// Passes that a file has at the same time: by layer, read or written.
+pub const STREAMS: usize = 6;
+
+/// Layers of streams; MPI-IO and its kin are the last.
+pub const LAYERS: [&str; 3] = ["posix", "stdio", "other"];
+
+/// The stream of a call.
+pub fn stream(layer: &str, writes: bool) -> u8 {
+    let layer = LAYERS.iter().position(|known| *known == layer).unwrap_or(2);
+    (2 * layer + writes as usize) as u8
+}
+
+/// The place where a call begins, against the one before it. See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    First,
+    Consecutive,
+    Forward,
+    Backward,
+    Repeated,
+    /// Nobody knows where it began.
+    Unknown,
+}
+
+pub const RELATIONS: usize = 6;
+
+impl Relation {
+    pub fn of(pos: i64, (start, end): (i64, i64)) -> Relation {
+        match pos {
+            _ if pos == end => Relation::Consecutive,
+            _ if pos > end => Relation::Forward,
+            _ if pos == start => Relation::Repeated,
+            _ => Relation::Backward,
+        }
+    }
+}
+
+/// Calls of a stream that moved bytes.
+#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
+pub struct Pattern {
+    /// By [`Relation`].
+    pub calls: [u64; RELATIONS],
+    pub bytes: [u64; RELATIONS],
+    /// Of calls whose position is known: those that do not begin at a block of 4 KiB, those that are no whole blocks, and both.
+    pub off_start: u64,
+    pub off_size: u64,
+    pub off_both: u64,
+}
+
+/// The unit of alignment: a page, and the block of most file systems.
+pub const BLOCK: i64 = 4096;
+
+impl Pattern {
+    fn merge(&mut self, other: &Pattern) {
+        self.calls.iter_mut().zip(other.calls).for_each(|(mine, theirs)| *mine += theirs);
+        self.bytes.iter_mut().zip(other.bytes).for_each(|(mine, theirs)| *mine += theirs);
+        self.off_start += other.off_start;
+        self.off_size += other.off_size;
+        self.off_both += other.off_both;
+    }
+
+    #[inline(always)]
+    fn add(&mut self, relation: Relation, bytes: i64) {
+        self.calls[relation as usize] += 1;
+        self.bytes[relation as usize] += bytes as u64;
+    }
+
+    #[inline(always)]
+    fn align(&mut self, pos: i64, bytes: i64) {
+        let (start, size) = ((pos % BLOCK != 0) as u64, (bytes % BLOCK != 0) as u64);
+        self.off_start += start;
+        self.off_size += size;
+        self.off_both += start & size;
+    }
+}
+
+/// Calls of one size: 0, then a doubling each.
+#[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
+pub struct SizeBin {
+    pub count: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+}
+
+/// Bins of sizes: nothing, then each number of binary digits.
+pub const SIZE_BINS: usize = 65;
+
+/// Bands of latency: by class, reads and writes by size too.
+pub const BANDS: usize = 14;
+
+/// The upper ends of the bands of sizes; the last has none. The first is of calls that moved nothing.
+pub const BAND_ENDS: [u64; 5] = [1, 4 << 10, 64 << 10, 1 << 20, 16 << 20];
+
+/// The band of a size.
+#[inline(always)]
+pub fn band(bytes: u64) -> usize {
+    // Bands end at powers of two: binary digits tell.
+    const BAND_OF: [u8; SIZE_BINS] = {
+        let mut bands = [5; SIZE_BINS];
+        let mut digits = 0;
+        while digits < SIZE_BINS {
+            bands[digits] = match digits {
+                0 => 0,
+                1..=12 => 1,
+                13..=16 => 2,
+                17..=20 => 3,
+                21..=24 => 4,
+                _ => 5,
+            };
+            digits += 1;
+        }
+        bands
+    };
+    BAND_OF[digits(bytes)] as usize
+}
+
+#[inline(always)]
+fn digits(bytes: u64) -> usize {
+    (64 - bytes.leading_zeros()) as usize
+}
+
+/// All that is known of accesses.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Access {
+    pub patterns: [Pattern; STREAMS],
+    /// Of reads, of writes.
+    #[serde(with = "arrays")]
+    pub sizes: Vec<[SizeBin; SIZE_BINS]>,
+    /// Of reads and of writes by band, of metadata, of synchronising.
+    pub latency: Vec<Histogram>,
+    /// Calls on files that failed: by row and error number, zero where it is not known.
+    pub failures: HashMap<(u32, i32), Failures>,
+    /// Reads and writes of a stream that belong to a pass which began in another batch. What travels is put together.
+    #[serde(skip)]
+    stitches: Vec<Stitch>,
+    /// The number of stitches, kept or not.
+    stitched: u64,
+    heads: Heads,
+}
+
+/// The first calls of passes within batches, once all stitches of their passes are here.
+#[derive(Default, Serialize, Deserialize)]
+struct Heads {
+    /// By what they follow.
+    together: [Pattern; STREAMS],
+    /// Of unknown relation all: what holds where there are too many stitches in all.
+    apart: [Pattern; STREAMS],
+}
+
+/// Calls that failed in one way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Failures {
+    pub count: u64,
+    pub time_ns: u64,
+    /// The start of the first of them, and its file.
+    pub first: (i64, u32),
+}
+
+/// Ends of passes that are kept: with more of them, none is put together and calls at the beginning of a batch are of unknown
+/// relation. At 64 bytes each, 64 MiB.
+const STITCHES_MAX: u64 = 1 << 20;
+
+/// The key of a pass: process, thread, file; and its stream.
+type Key = (u32, i32, u32, u8);
+
+/// The first call of a pass within a batch, the last one of it, or the end of a pass.
+#[derive(Clone, Copy, Debug)]
+struct Stitch {
+    key: Key,
+    ts: i64,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum What {
+    /// A call that begins at a position and moved so much.
+    Head(i64, i64),
+    /// The last call's beginning and end.
+    Tail(i64, i64),
+    Bound,
+}
+
+impl Access {
+    /// Makes room for what is measured of times; before the first.
+    pub fn ready(&mut self) {
+        if self.latency.is_empty() {
+            self.latency.resize(BANDS, Histogram::default());
+            self.sizes.resize(2, [SizeBin::default(); SIZE_BINS]);
+        }
+    }
+
+    /// A call on a file took so long. `bytes` is what it moved, `None` where it failed or moves none.
+    #[inline(always)]
+    pub fn time(&mut self, kind: Timed, bytes: Option<u64>, dur: u64) {
+        let place = match (kind, bytes) {
+            (Timed::Read | Timed::Write, Some(bytes)) => {
+                let bin = &mut self.sizes[kind as usize][digits(bytes)];
+                bin.count += 1;
+                bin.bytes += bytes;
+                bin.time_ns += dur;
+                6 * kind as usize + band(bytes)
+            }
+            (Timed::Read | Timed::Write, None) => return,
+            (Timed::Metadata, _) => 12,
+            (Timed::Sync, _) => 13,
+        };
+        self.latency[place].add(dur);
+    }
+
+    #[cold]
+    pub fn failed(&mut self, row: u32, errno: i32, (ts, file): (i64, u32), dur: u64) {
+        let fresh = Failures { count: 0, time_ns: 0, first: (ts, file) };
+        let failures = self.failures.entry((row, errno)).or_insert(fresh);
+        failures.count += 1;
+        failures.time_ns += dur;
+        failures.first = failures.first.min((ts, file));
+    }
+
+    pub fn merge(&mut self, other: Access) {
+        self.patterns.iter_mut().zip(&other.patterns).for_each(|(mine, theirs)| mine.merge(theirs));
+        if self.latency.is_empty() {
+            (self.latency, self.sizes) = (other.latency, other.sizes);
+        } else {
+            self.latency.iter_mut().zip(&other.latency).for_each(|(mine, theirs)| mine.merge(theirs));
+            let bins = self.sizes.iter_mut().flatten().zip(other.sizes.iter().flatten());
+            bins.for_each(|(mine, theirs)| {
+                mine.count += theirs.count;
+                mine.bytes += theirs.bytes;
+                mine.time_ns += theirs.time_ns;
+            });
+        }
+        for (key, theirs) in other.failures {
+            let mine = self.failures.entry(key).or_insert(Failures { count: 0, time_ns: 0, ..theirs });
+            mine.count += theirs.count;
+            mine.time_ns += theirs.time_ns;
+            mine.first = mine.first.min(theirs.first);
+        }
+        self.stitched += other.stitched;
+        self.stitches.extend(other.stitches);
+        for (mine, theirs) in
+            [(&mut self.heads.together, &other.heads.together), (&mut self.heads.apart, &other.heads.apart)]
+        {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
+        }
+    }
+
+    /// The same of files and kinds with other numbers, once passes are put together.
+    pub fn renumber(&mut self, mut row: impl FnMut(u32) -> u32, mut file: impl FnMut(u32) -> u32) {
+        let failures = std::mem::take(&mut self.failures).into_iter();
+        self.failures = failures
+            .map(|((of, errno), failures)| {
+                let (ts, path) = failures.first;
+                ((row(of), errno), Failures { first: (ts, file(path)), ..failures })
+            })
+            .collect();
+    }
+
+    /// Ends the counts, now that all of them are here.
+    pub fn finish(&mut self) {
+        self.put_together();
+        let heads = std::mem::take(&mut self.heads);
+        let counted = if self.stitched <= STITCHES_MAX { heads.together } else { heads.apart };
+        self.patterns.iter_mut().zip(&counted).for_each(|(mine, heads)| mine.merge(heads));
+    }
+
+    /// Puts passes together, now that all of theirs are here.
+    pub fn put_together(&mut self) {
+        let mut stitches = std::mem::take(&mut self.stitches);
+        // A call that is first and last of its batch is first before it is last.
+        stitches.sort_by_key(|stitch| (stitch.key, stitch.ts, !matches!(stitch.what, What::Head(..))));
+        let mut open: Option<(Key, (i64, i64))> = None;
+        for Stitch { key, what, .. } in stitches {
+            let before = open.take().filter(|(other, _)| *other == key).map(|(_, last)| last);
+            match what {
+                What::Head(pos, bytes) => {
+                    let relation = before.map_or(Relation::First, |last| Relation::of(pos, last));
+                    self.heads.together[key.3 as usize].add(relation, bytes);
+                    self.heads.apart[key.3 as usize].add(Relation::Unknown, bytes);
+                }
+                What::Tail(start, end) => open = Some((key, (start, end))),
+                What::Bound => {}
+            }
+        }
+    }
+
+    fn stitch(&mut self, stitch: Stitch) {
+        self.stitched += 1;
+        if self.stitched <= STITCHES_MAX {
+            self.stitches.push(stitch);
+        } else if let What::Head(_, bytes) = stitch.what {
+            self.patterns[stitch.key.3 as usize].add(Relation::Unknown, bytes);
+        }
+    }
+}
+
+/// Whose time is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timed {
+    Read,
+    Write,
+    Metadata,
+    Sync,
+}
+
+/// The passes of one batch.
+#[derive(Default)]
+pub struct Passes {
+    /// By file: the number of the batch in which it was used last, and its place among the slots.
+    places: Vec<(u32, u32)>,
+    batch: u32,
+    slots: Vec<Slot>,
+    /// The file that was used last in this batch, and its place: most calls are on that again.
+    latest: Option<(u32, usize)>,
+}
+
+/// One file in one batch.
+#[derive(Clone, Copy)]
+struct Slot {
+    file: u32,
+    /// The last opening or closing, if there was one, and whether the first of that was a closing with nothing before.
+    bound: Option<i64>,
+    closed_first: bool,
+    /// True if it was closed and not opened after.
+    closed: bool,
+    last: [Option<(i64, i64, i64)>; STREAMS],
+}
+
+impl Passes {
+    #[inline(always)]
+    fn slot(&mut self, file: u32) -> &mut Slot {
+        match self.latest {
+            Some((latest, place)) if latest == file => &mut self.slots[place],
+            _ => self.other_slot(file),
+        }
+    }
+
+    fn other_slot(&mut self, file: u32) -> &mut Slot {
+        let at = file as usize;
+        if at >= self.places.len() {
+            self.places.resize((at + 1).next_power_of_two(), (u32::MAX, 0));
+        }
+        let (batch, place) = self.places[at];
+        let place = if batch == self.batch {
+            place as usize
+        } else {
+            self.places[at] = (self.batch, self.slots.len() as u32);
+            self.slots.push(Slot { file, bound: None, closed_first: false, closed: false, last: [None; STREAMS] });
+            self.slots.len() - 1
+        };
+        self.latest = Some((file, place));
+        &mut self.slots[place]
+    }
+
+    /// A call moved bytes.
+    #[inline(always)]
+    pub fn moved(&mut self, access: &mut Access, lane: (u32, i32), file: u32, stream: u8, at: (i64, Option<i64>, i64)) {
+        let (ts, pos, bytes) = at;
+        let pattern = &mut access.patterns[stream as usize];
+        let Some(pos) = pos else { return pattern.add(Relation::Unknown, bytes) };
+        pattern.align(pos, bytes);
+        let slot = self.slot(file);
+        let before = slot.last[stream as usize].replace((ts, pos, pos.saturating_add(bytes)));
+        match before {
+            Some((_, start, end)) => pattern.add(Relation::of(pos, (start, end)), bytes),
+            None if slot.bound.is_some() => pattern.add(Relation::First, bytes),
+            None => access.stitch(Stitch { key: (lane.0, lane.1, file, stream), ts, what: What::Head(pos, bytes) }),
+        }
+    }
+
+    /// A file was opened or closed.
+    pub fn bound(&mut self, ts: i64, file: u32, closes: bool) {
+        let slot = self.slot(file);
+        slot.closed_first |= closes && slot.bound.is_none() && slot.last.iter().all(Option::is_none);
+        slot.bound = Some(ts);
+        slot.closed = closes;
+        slot.last = [None; STREAMS];
+    }
+
+    /// The batch is over: what goes on in another one is kept.
+    pub fn end(&mut self, access: &mut Access, (proc, tid): (u32, i32)) {
+        self.latest = None;
+        for slot in self.slots.drain(..) {
+            let tails = slot.last.iter().zip(0u8..).filter_map(|(last, stream)| Some(((*last)?, stream)));
+            for ((ts, start, end), stream) in tails {
+                access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: What::Tail(start, end) });
+            }
+            let is_open = !slot.closed && slot.last.iter().all(Option::is_none);
+            if let Some(ts) = slot.bound.filter(|_| slot.closed_first || is_open) {
+                for stream in 0..STREAMS as u8 {
+                    access.stitch(Stitch { key: (proc, tid, slot.file, stream), ts, what: What::Bound });
+                }
+            }
+        }
+        self.batch += 1;
+        if self.batch == u32::MAX {
+            (self.batch, self.places) = (0, Vec::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LANE: (u32, i32) = (0, 1);
+
+    fn calls(access: &Access) -> [u64; RELATIONS] {
+        access.patterns[0].calls
+    }
+
+    /// Positions of reads of 10 bytes, cut into batches, which are read in the reverse order.
+    fn read(batches: &[&[i64]]) -> Access {
+        let (mut access, mut passes) = (Access::default(), Passes::default());
+        let mut ts = 1000;
+        for batch in batches.iter().rev() {
+            ts -= 100;
+            for (at, pos) in (0i64..).zip(*batch) {
+                match *pos {
+                    -1 => passes.bound(ts + at, 5, true),
+                    -2 => passes.bound(ts + at, 5, false),
+                    pos => passes.moved(&mut access, LANE, 5, 0, (ts + at, Some(pos), 10)),
+                }
+            }
+            passes.end(&mut access, LANE);
+        }
+        access.finish();
+        access
+    }
+
+    #[test]
+    fn calls_are_related_to_the_one_before() {
+        let found = read(&[&[0, 10, 20, 50, 50, 40, 45, 55]]);
+        // 55 begins where 45 ended.
+        assert_eq!(calls(&found), [1, 3, 1, 2, 1, 0]);
+        assert_eq!(found.patterns[0].bytes, [10, 30, 10, 20, 10, 0]);
+    }
+
+    #[test]
+    fn passes_go_on_from_batch_to_batch_until_they_are_closed() {
+        assert_eq!(calls(&read(&[&[0, 10], &[20, 30], &[40]])), [1, 4, 0, 0, 0, 0]);
+        assert_eq!(calls(&read(&[&[0, 10], &[-1, -2, 20]])), [2, 1, 0, 0, 0, 0]);
+        assert_eq!(calls(&read(&[&[0, 10], &[-1], &[20]])), [2, 1, 0, 0, 0, 0]);
+        assert_eq!(calls(&read(&[&[0, 10, -1, -2], &[10]])), [2, 1, 0, 0, 0, 0]);
+        assert_eq!(calls(&read(&[&[-2, 0, -1, -2, 10, -1], &[20]])), [3, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_call_at_an_unknown_place_is_said_to_be_one() {
+        let (mut access, mut passes) = (Access::default(), Passes::default());
+        passes.moved(&mut access, LANE, 5, 1, (0, None, 10));
+        assert_eq!(access.patterns[1].calls[Relation::Unknown as usize], 1);
+    }
+
+    #[test]
+    fn bands_end_where_they_say() {
+        let bands = [0, 1, 4095, 4096, 65_535, 65_536, (1 << 20) - 1, 1 << 20, (16 << 20) - 1, 16 << 20].map(band);
+        assert_eq!(bands, [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]);
+        for (at, end) in BAND_ENDS.into_iter().enumerate() {
+            assert_eq!((band(end - 1), band(end)), (at, at + 1));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! One sweep over the intervals of all threads: parts of the trace are read at once and handed over in order.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use super::io_compute_overlap::Beside;
+use super::lanes::{LaneMeasure, LanePart, LaneSweep, Lanes, SPAN_TRACKS};
+use super::tree::{Ancestry, LaneId};
+use crate::catalog::Catalog;
+use crate::summary::time::bins::Bins;
+use crate::summary::time::intervals::{Lists, SETS, unite};
+use crate::summary::time::sweep::{Measures, Sweep, Swept};
+use crate::summary::time::unordered::Part;
+
+/// The sweep that all threads feed. Parts that come early wait for those before them.
+pub struct SharedSweep(Mutex<Queue>);
+
+struct Queue {
+    arrived: BTreeMap<usize, (Lists, LanePart, i64)>,
+    next: usize,
+    sweep: Sweep,
+    lanes: LaneSweep,
+}
+
+/// Everything the sweep measured.
+pub struct Measured {
+    pub measures: Measures,
+    pub lanes: BTreeMap<LaneId, LaneMeasure>,
+    /// By group of processes, I/O beside compute.
+    pub beside: BTreeMap<u32, Beside>,
+    /// Intervals that came too late to be counted in full, and how much of them is missing.
+    pub late: u64,
+    pub late_ns: i64,
+    /// The time of each set in each column.
+    pub bands: Bins<SETS>,
+    /// The same of what lanes did, summed over them, and of the time others let them wait.
+    pub lane_bands: Bins<SPAN_TRACKS>,
+    pub idle: BTreeMap<LaneId, Bins<1>>,
+}
+
+impl Queue {
+    fn due(&mut self) -> Option<(Lists, LanePart, i64)> {
+        let due = self.arrived.remove(&self.next)?;
+        self.next += 1;
+        Some(due)
+    }
+}
+
+/// What the sweep over a part of a trace found. Its lanes are those of whole families of processes, and final.
+#[derive(Serialize, Deserialize)]
+pub struct PartMeasured {
+    /// United lists, to be swept with those of the other parts.
+    pub parts: Vec<Part>,
+    pub lanes: Lanes,
+    pub late: u64,
+    pub late_ns: i64,
+}
+
+impl SharedSweep {
+    pub fn new(catalog: &Catalog) -> SharedSweep {
+        SharedSweep::with(Sweep::default(), catalog)
+    }
+
+    /// A sweep over a part of a trace: [`SharedSweep::finish_part`] ends it.
+    pub fn of_a_part(catalog: &Catalog) -> SharedSweep {
+        SharedSweep::with(Sweep::of_a_part(), catalog)
+    }
+
+    fn with(sweep: Sweep, catalog: &Catalog) -> SharedSweep {
+        let lanes = LaneSweep::new(Ancestry::new(catalog));
+        SharedSweep(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep, lanes }))
+    }
+
+    pub(super) fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
+        let mut queue = self.0.lock().expect("lists of intervals");
+        queue.arrived.insert(part, (lists, lanes, horizon));
+        while let Some((lists, lanes, horizon)) = queue.due() {
+            queue.sweep.take(lists, horizon);
+            queue.lanes.take(lanes, horizon);
+        }
+    }
+
+    /// Intervals that are known as a whole before the parts arrive, or apart from them.
+    pub fn add(&self, mut lists: Lists) {
+        lists.iter_mut().for_each(unite);
+        self.0.lock().expect("lists of intervals").sweep.take(lists, i64::MAX);
+    }
+
+    pub fn finish(self) -> Measured {
+        let queue = self.0.into_inner().expect("lists of intervals");
+        Measured::of(queue.sweep.finish(), queue.lanes.finish())
+    }
+
+    pub fn finish_part(self) -> PartMeasured {
+        let queue = self.0.into_inner().expect("lists of intervals");
+        let Swept { parts, late, late_ns, .. } = queue.sweep.finish();
+        PartMeasured { parts, lanes: queue.lanes.finish(), late, late_ns }
+    }
+}
+
+/// The sweep over what parts of a trace found.
+#[derive(Default)]
+pub struct PartsSweep {
+    sweep: Sweep,
+    lanes: Lanes,
+    late: u64,
+    late_ns: i64,
+}
+
+impl PartsSweep {
+    /// Intervals that no part has.
+    pub fn add(&mut self, mut lists: Lists) {
+        lists.iter_mut().for_each(unite);
+        self.sweep.take(lists, i64::MAX);
+    }
+
+    pub fn take(&mut self, part: PartMeasured) {
+        part.parts.into_iter().for_each(|part| self.sweep.take_part(part));
+        self.lanes.merge(part.lanes);
+        self.late += part.late;
+        self.late_ns += part.late_ns;
+    }
+
+    pub fn finish(self) -> Measured {
+        let swept = self.sweep.finish();
+        let (late, late_ns) = (self.late + swept.late, self.late_ns + swept.late_ns);
+        Measured::of(Swept { late, late_ns, ..swept }, self.lanes)
+    }
+}
+
+impl Measured {
+    fn of(swept: Swept, lanes: Lanes) -> Measured {
+        let Swept { measures, bands, late, late_ns, .. } = swept;
+        let Lanes { measures: lanes, beside, bands: lane_bands, idle } = lanes;
+        Measured { measures, lanes, beside, late, late_ns, bands, lane_bands, idle }
+    }
+}

@@ -1,0 +1,283 @@
+//! The report as one screen: what it means, where the time went, and of each table the rows that say most.
+
+use std::fmt::Write;
+
+use super::Summary;
+use super::damage::damage_sentence;
+use super::findings::{Finding, NO_CALLS, NOTHING, OVERLAP, Severity};
+use super::folders::folded;
+use super::functions::inexactness;
+use super::layout::{heading, hung, wrapped};
+use super::processes::{ALL_IO, ProcessUse, in_order};
+use crate::summary::figures::units::{bytes, grouped, many, share, time};
+use crate::summary::training::{RankGroup, Role, told};
+use crate::text_table::Grid;
+
+/// Lines of a screen, its last one left for the prompt.
+const LINES: usize = 39;
+
+/// Rows of each table where there is room for them, and where there is little: one of many says nothing.
+const ROWS: usize = 6;
+const ROWS_MIN: usize = 2;
+
+/// Tables: of calls, of folders, of processes.
+const TABLES: usize = 3;
+
+/// Findings where there is room for them.
+const FINDINGS: usize = 5;
+
+/// Fewer findings than these make no room for tables.
+const FINDINGS_MIN: usize = 3;
+
+/// The measure of a screen.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub width: usize,
+    /// Rows of each table, whatever room they take.
+    pub rows: Option<usize>,
+}
+
+/// Prints what fits.
+pub fn print(summary: &Summary, page: Page) -> String {
+    let with = |room: &Room| made(summary, page.width, *room);
+    match page.rows {
+        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS }),
+        None => {
+            // What can be done comes before the rows of tables, and all but the first findings before the tables themselves.
+            let rooms = |tables, findings| (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings });
+            let some = (FINDINGS_MIN..=FINDINGS).rev().flat_map(|findings| rooms(TABLES, findings));
+            let fewer = (1..TABLES).rev().flat_map(|tables| rooms(tables, FINDINGS));
+            let least = |tables, findings: std::ops::Range<usize>| {
+                findings.rev().map(move |findings| Room { rows: ROWS_MIN, tables, findings })
+            };
+            let (one, none) = (least(1, FINDINGS_MIN..FINDINGS), least(0, 1..FINDINGS + 1));
+            let fits = |room: &Room| with(room).lines().count() <= LINES;
+            let last = Room { rows: ROWS_MIN, tables: 0, findings: 1 };
+            with(&some.chain(fewer).chain(one).chain(none).find(fits).unwrap_or(last))
+        }
+    }
+}
+
+/// The rows of each table, the number of tables and that of findings.
+#[derive(Clone, Copy)]
+struct Room {
+    rows: usize,
+    tables: usize,
+    findings: usize,
+}
+
+fn made(summary: &Summary, width: usize, Room { rows, tables, findings }: Room) -> String {
+    let mut out = String::new();
+    let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    out += &wrapped(first, width);
+    out += &wrapped(&rest.join(" "), width);
+    if let Some(damage) = damage_sentence(&summary.damage) {
+        out += &wrapped(&format!("Damage: {damage}; --section damage names them."), width);
+    }
+    if !summary.findings.is_empty() {
+        found(summary, width, findings, &mut out);
+    }
+    if summary.allocation.events > 0 {
+        times(summary, width, &mut out);
+        [functions, folders, processes].iter().take(tables).for_each(|table| table(summary, width, rows, &mut out));
+    }
+    out.push('\n');
+    out += &wrapped(&closing(summary), width);
+    out
+}
+
+/// The finding that only names the problem: others name the cause.
+const ANSWER: &str = "input-bound";
+
+/// The findings that are worth most, each in a sentence; the first that names a cause with what to change.
+fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
+    let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
+    let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
+    // Where nothing tells of training, what it waited for may be worth mending.
+    let none = match (summary.knows_calls(), summary.training.is_empty()) {
+        (false, _) => NO_CALLS,
+        (_, true) => "no rule fired",
+        (_, false) => NOTHING,
+    };
+    let fires = fired.iter().any(|finding| is_change(&finding));
+    heading(&if fires { "Findings".into() } else { format!("Findings: {none}") }, out);
+    let cause = fired.iter().position(|finding| is_change(&finding) && finding.id != ANSWER).unwrap_or(0);
+    for (at, finding) in fired.iter().take(most).enumerate() {
+        let severity = finding.severity.map_or("", Severity::word);
+        let worth = finding.worth().map_or(String::new(), |worth| format!("{worth}, "));
+        let mut text = format!("{severity}: {worth}{}: {}.", finding.id, finding.says);
+        if at == cause && is_change(&finding) {
+            text += &format!(" Change: {}.", finding.remedy);
+        }
+        hung("  ", &text, (4, width), out);
+    }
+    let sum: f64 = fired.iter().take(most).filter_map(|finding| finding.worth_share).sum();
+    if sum > 1.0 {
+        hung("  ", OVERLAP, (2, width), out);
+    }
+    if fired.len() > most {
+        let _ = writeln!(out, "  ... and {} more: --findings", fired.len() - most);
+    }
+}
+
+/// The pointer to the rest.
+fn closing(summary: &Summary) -> String {
+    let remarks = summary.damage.iter().filter(|note| note.remark).count() + summary.passed_over.len();
+    let remarks = match remarks {
+        0 => String::new(),
+        number => format!("{}: --section damage. ", many(number as u64, "remark", "remarks")),
+    };
+    let inexact = inexactness(summary).map_or(String::new(), |mark| format!("{mark} "));
+    if summary.allocation.events == 0 {
+        return format!("{remarks}What figures mean: --explain.");
+    }
+    format!(
+        "{inexact}{remarks}Why, and what to change: --findings. All tables: --full; one: --section processes; a timeline: \
+         --view; what figures mean: --explain."
+    )
+}
+
+fn times(summary: &Summary, width: usize, out: &mut String) {
+    let spent = &summary.time;
+    let of_total = |name: &str, ns: i64| Part { name: name.into(), ns, of: (spent.total_ns, OF_RUN.into()) };
+    let whole = Part { name: "whole run".into(), ns: spent.total_ns, of: (spent.total_ns, String::new()) };
+    let mut parts = vec![whole];
+    parts.extend(trained(&summary.training, spent.total_ns));
+    parts.extend((summary.knows_calls() && summary.knows_times()).then(|| of_total("file I/O", spent.io_ns)));
+    if summary.training.is_empty() {
+        parts.extend(spent.compute_ns.map(|ns| of_total("compute", ns)));
+        let saved = summary.checkpoints.span_ns as i64;
+        parts.extend((saved > 0).then(|| of_total("checkpoints, summed", saved)));
+    }
+    heading("Time", out);
+    let mut grid = Grid::new(&["<", "", "", "<"]);
+    for Part { name, ns, of: (whole, named) } in parts {
+        grid.row(vec![name, time(ns as f64), share(ns, whole), named]);
+    }
+    grid.print_bare(width, out);
+}
+
+/// A time, and the one that it is a part of, in words.
+struct Part {
+    name: String,
+    ns: i64,
+    of: (i64, String),
+}
+
+const OF_RUN: &str = "of the run";
+const OF_TRAINING: &str = "of the training";
+
+/// Sums over trainers; shares are of the trained time where they are parts of it.
+fn trained(groups: &[RankGroup], total: i64) -> Vec<Part> {
+    let groups = told(groups);
+    let sum = |of: fn(&RankGroup) -> Option<i64>| groups.iter().map(|group| of(group)).sum::<Option<i64>>();
+    let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
+    if trained == 0 {
+        return Vec::new();
+    }
+    let part = |name: &str, ns: i64| Part { name: name.into(), ns, of: (trained, OF_TRAINING.into()) };
+    let ranks = groups.len() as i64;
+    let (summed, runs) = match ranks {
+        1 => ("", OF_RUN.to_string()),
+        ranks => (", summed", format!("of {} times the run", grouped(ranks as u64))),
+    };
+    let of_runs = |name: &str, ns: i64| Part { name: format!("{name}{summed}"), ns, of: (total * ranks, runs.clone()) };
+    let mut rows = vec![of_runs("training", trained)];
+    // Communication beside compute is no part that would add up.
+    let stood = |group: &RankGroup| group.held_ns.map(|_| group.communicated_ns);
+    let communicated: Option<i64> = groups.iter().map(|group| stood(group)).sum();
+    let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
+    let is_worth_a_row = starting > trained / 100;
+    rows.extend(sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)));
+    rows.extend(is_worth_a_row.then(|| part("    readers starting", starting)));
+    rows.extend(sum(|group| group.computed_ns).map(|ns| part("  computing", ns)));
+    rows.extend(communicated.filter(|ns| *ns > trained / 100).map(|ns| part("  waiting for each other", ns)));
+    let written: i64 = groups.iter().filter_map(|group| group.written_ns).sum();
+    rows.extend((written > trained / 100).then(|| part("  writing files", written)));
+    let saved: i64 = groups.iter().filter_map(|group| group.checkpoint_ns).sum();
+    // Saved within the training or after it: no part that would add up with the others.
+    rows.extend((saved > 0).then(|| of_runs("checkpoints", saved)));
+    rows
+}
+
+fn left_out(all: usize, shown: usize, section: &str, out: &mut String) {
+    if all > shown {
+        let _ = writeln!(out, "  ... and {} more: --section {section}", grouped((all - shown) as u64));
+    }
+}
+
+fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    let calls: Vec<_> = summary.functions.iter().filter(|function| function.is_io()).collect();
+    if calls.is_empty() {
+        return;
+    }
+    heading(if summary.tally.is_some() { "Calls on files, pipes and sockets" } else { "Calls on files" }, out);
+    let mut grid = Grid::new(&["<", "count", "failed", "time", "median", "moved"]);
+    for function in calls.iter().take(rows) {
+        let failed = if function.failed == 0 { "-".into() } else { grouped(function.failed) };
+        let moved = function.bytes.map_or("-".into(), |moved| bytes(moved as f64));
+        let median = Some(function.duration_ns.median_time()).filter(|_| summary.knows_times());
+        let (all, median) = (took(summary, function.time_ns), median.unwrap_or("-".into()));
+        grid.row(vec![function.named(&summary.functions), grouped(function.count), failed, all, median, moved]);
+    }
+    grid.print_within(width, out);
+    left_out(calls.len(), rows, "functions", out);
+    apart(summary, out);
+}
+
+/// A time of calls, where they have any.
+fn took(summary: &Summary, ns: u64) -> String {
+    if summary.knows_times() { time(ns as f64) } else { "-".into() }
+}
+
+/// Calls that the table of calls does not have.
+fn apart(summary: &Summary, out: &mut String) {
+    let count: u64 = summary.past_files.iter().map(|function| function.count).sum();
+    let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
+    if count > 0 {
+        let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
+        let _ = writeln!(out, "  pipes, sockets, waits: {calls}, {ns}, not above: --section past_files");
+    }
+}
+
+fn folders(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    if summary.directories.is_empty() {
+        return;
+    }
+    heading("Folders", out);
+    let mut grid = Grid::new(&["<", "files", "opens", "read", "written", "time"]);
+    for row in folded(&summary.directories, rows) {
+        let [read, written] = [row.use_.bytes_read, row.use_.bytes_written].map(|moved| bytes(moved as f64));
+        let (files, opens) = (grouped(row.files), grouped(row.use_.opens));
+        grid.row(vec![row.directory, files, opens, read, written, took(summary, row.use_.time_ns)]);
+    }
+    grid.print_within(width, out);
+}
+
+fn processes(summary: &Summary, width: usize, rows: usize, out: &mut String) {
+    heading("Processes", out);
+    let counted = summary.tally.is_some();
+    let moved = if counted { ["read (all)", "written (all)", "t(all I/O)"] } else { ["read", "written", "t(I/O)"] };
+    let mut grid = Grid::new(&["<", "<", moved[0], moved[1], moved[2], "t(wait)", "<ended"]);
+    for process in in_order(summary).into_iter().take(rows) {
+        let work = &process.work;
+        let cells = [
+            bytes(work.bytes_read as f64),
+            bytes(work.bytes_written as f64),
+            took(summary, work.io_ns()),
+            took(summary, work.wait_ns),
+        ];
+        let head = [named(process), process.role.map_or("", Role::name).into()];
+        grid.row(head.into_iter().chain(cells).chain([process.ended.clone()]).collect());
+    }
+    grid.print_within(width, out);
+    left_out(summary.processes.len(), rows, "processes", out);
+    if counted {
+        let _ = writeln!(out, "  {ALL_IO}");
+    }
+}
+
+fn named(process: &ProcessUse) -> String {
+    let rank = process.rank.map_or(String::new(), |rank| format!(" rank {rank}"));
+    format!("{}{rank} ({})", process.called, process.pid)
+}

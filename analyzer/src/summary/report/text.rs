@@ -1,0 +1,33 @@
+//! The report as text.
+
+use super::Summary;
+use super::functions::inexactness;
+use super::layout::wrapped;
+
+/// Prints these sections alone; of long tables the first `top` rows, of prose lines of a width.
+pub fn print_some(summary: &Summary, sections: &[String], (top, width): (usize, usize)) -> String {
+    let mut out = String::new();
+    sections.iter().for_each(|section| summary.print_section(section, (top, width), &mut out));
+    if let Some(mark) = inexactness(summary).filter(|_| out.contains('~')) {
+        out += &format!("\n{mark}\n");
+    }
+    if out.is_empty() {
+        out = format!("There is nothing in this trace to be said under {}.\n", sections.join(", "));
+    }
+    out.trim_start_matches('\n').to_string()
+}
+
+/// Prints everything; of long tables the first `top` rows, of prose lines of a width.
+pub fn print(summary: &Summary, (top, width): (usize, usize)) -> String {
+    let mut out: String = summary.verdict.iter().map(|sentence| wrapped(sentence, width)).collect();
+    summary.print_sections(true, (top, width), &mut out);
+    if summary.allocation.events == 0 {
+        return out;
+    }
+    summary.print_sections(false, (top, width), &mut out);
+    if let Some(mark) = inexactness(summary) {
+        out += &format!("\n{mark}");
+    }
+    out.push_str("\nMB is 10^6 bytes. What each figure means: --explain; its SQL: --show-sql SECTION.\n");
+    out
+}

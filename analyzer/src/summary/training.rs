@@ -1,0 +1,622 @@
+//! Training: which processes train and which read, and how long the one waited for the other.
+//!
+//! Spans tell it where there are some: who waits for batches and computes is a trainer, and trains from the first of these
+//! spans to the end of the last. Without spans it is inferred: a process is a trainer if it takes messages from processes of
+//! its own program that read files, and works after them, in a language of trainings, and it waits when its first thread waits
+//! for a message or a lock while they live. It trains until it next waits for somebody, or its readers have ended, once it has
+//! taken the last message. One that only takes messages is no trainer, but the parent of a pool: it gathers what others make.
+//!
+//! What readers do while their trainer waits tells what it waits for. Those that are idle make no batch, so that the wait is
+//! shared out as the time of the others is: in I/O, or elsewhere (decoding, copying, sleeping). What a reader does before it
+//! takes the task of its first batch is its start (imports, mostly), whatever it does then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::groups::io_compute_overlap::Beside;
+use super::groups::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
+use super::groups::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
+use crate::catalog::{Catalog, Kind, Origin, Process, is_stored};
+use crate::summary::analysis::Analysis;
+use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
+use crate::summary::time::intervals::Set;
+
+/// A trainer with its readers.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct RankGroup {
+    /// Key into the table of processes.
+    pub proc: u32,
+    pub host: String,
+    pub pid: i32,
+    /// The thread that trains.
+    #[serde(default)]
+    pub tid: i32,
+    pub rank: Option<i32>,
+    /// The name of the trainer: its script, where it is one.
+    pub trainer: String,
+    /// True if the wait is inferred from calls; otherwise spans say it.
+    pub inferred: bool,
+    /// True if the trace tells of PyTorch.
+    #[serde(default)]
+    pub torch: bool,
+    /// The start of the training, and how long the process had been running before, in the run; `null` where a window cuts
+    /// that off.
+    pub start_ts: i64,
+    pub startup_ns: Option<i64>,
+    pub trained_ns: i64,
+    /// `null` where nothing tells.
+    pub waited_ns: Option<i64>,
+    /// Of this, what went by until readers had started, and then what they were in I/O and what they were busy with
+    /// something else; `null` where nothing tells.
+    #[serde(default)]
+    pub wait_start_ns: Option<i64>,
+    pub wait_io_ns: Option<i64>,
+    pub wait_elsewhere_ns: Option<i64>,
+    /// The time that waits of whichever rank cost it at most: its own, and communication, in which ranks wait for one another;
+    /// no more than the time in which any rank waited. `null` of one that talks to no other.
+    #[serde(default)]
+    pub held_ns: Option<i64>,
+    /// `null` where no span says it.
+    pub computed_ns: Option<i64>,
+    /// In spans of communication.
+    #[serde(default)]
+    pub communicated_ns: i64,
+    /// In spans of checkpoints; `null` where none tells of them and large files were written.
+    #[serde(default)]
+    pub checkpoint_ns: Option<i64>,
+    /// The trainer's own thread in writes and synchronisations while it trained, beside neither compute nor a wait; `null` where
+    /// calls were not recorded.
+    #[serde(default)]
+    pub written_ns: Option<i64>,
+    /// I/O of the trainer and its readers beside its compute; `null` where computing is not known, or where several trainers
+    /// belong to one group of processes.
+    #[serde(default)]
+    pub overlap: Option<Beside>,
+    /// Waits that spans tell of.
+    pub batches: u64,
+    /// From the first epoch that spans number to the last; zero where none does.
+    #[serde(default)]
+    pub epochs: u64,
+    pub readers: Vec<ReaderUse>,
+}
+
+impl RankGroup {
+    /// True if the trainer's own thread reads, and nobody else for it.
+    pub fn reads_itself(&self) -> bool {
+        let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
+        !self.readers.is_empty() && self.readers.iter().all(is_own)
+    }
+
+    /// The time before the training that lies in a run: a process begins before its first event does.
+    pub fn startup_within(&self, run_start: i64) -> Option<i64> {
+        Some(self.startup_ns?.min((self.start_ts - run_start).max(0)))
+    }
+
+    /// The most readers that lived at the same time.
+    pub fn readers_at_once(&self) -> usize {
+        let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
+        self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
+    }
+}
+
+/// Trainers of which it is known how long they waited; all where that is known of none.
+pub fn told(groups: &[RankGroup]) -> Vec<&RankGroup> {
+    let knows = |group: &&RankGroup| group.waited_ns.is_some();
+    let any = groups.iter().any(|group| knows(&group));
+    groups.iter().filter(|group| !any || knows(group)).collect()
+}
+
+/// The time that ranks which wait for one another lost to waits for batches, at most: without these, the one that loses least
+/// would be no slower. `None` where they do not wait for one another.
+pub fn held(groups: &[&RankGroup]) -> Option<i64> {
+    groups.iter().map(|group| group.held_ns).collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+/// The role of a process.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Trainer,
+    Reader,
+}
+
+impl Role {
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Trainer => "trainer",
+            Role::Reader => "reader",
+        }
+    }
+
+    /// Of a process; none where it is neither.
+    pub fn of(proc: u32, groups: &[RankGroup]) -> Option<Role> {
+        let reads = |group: &RankGroup| group.readers.iter().any(|reader| reader.proc == proc);
+        let trains = groups.iter().any(|group| group.proc == proc);
+        let is_reader = || groups.iter().any(reads).then_some(Role::Reader);
+        trains.then_some(Role::Trainer).or_else(is_reader)
+    }
+}
+
+/// One thread that reads for a trainer; the trainer's own, where it reads itself.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct ReaderUse {
+    pub proc: u32,
+    pub pid: i32,
+    pub tid: i32,
+    pub name: String,
+    pub bytes_read: u64,
+    pub io_ns: i64,
+    /// In calls that wait for others, while it lived.
+    #[serde(default)]
+    pub idle_ns: i64,
+    #[serde(default)]
+    pub first_ts: i64,
+    #[serde(default)]
+    pub last_ts: i64,
+    /// While its trainer waited: how long it lived, was starting, was in I/O, was idle.
+    pub wait_alive_ns: i64,
+    #[serde(default)]
+    pub wait_start_ns: i64,
+    pub wait_io_ns: i64,
+    pub wait_idle_ns: i64,
+}
+
+/// Fewer messages than this are no rhythm.
+const MESSAGES_MIN: u64 = 3;
+
+/// A trainer works after so many of its messages at least, one in so many: a message may come in pieces.
+const WORKS_MIN: u64 = 3;
+const MESSAGES_A_WORK: u64 = 4;
+
+/// The beginning of the names of memory through which PyTorch's workers hand over their batches.
+const TORCH_MEMORY: &str = "/dev/shm/torch_";
+
+/// Spans that only PyTorch's programs have, by the beginning of their names: of its profiler, of Lightning's, of our own
+/// instrumentation.
+const TORCH_SPANS: [&str; 6] =
+    ["enumerate(DataLoader)", "aten::", "Optimizer.step#", "[_TrainingEpochLoop]", "optimizer.step", "collate"];
+
+/// A process that reads less than this part of what the busiest reads is no reader: it looks at a setting now and then.
+const READER_MIN: f64 = 0.01;
+
+/// All that the figures are made of.
+struct Scene<'a> {
+    processes: Vec<Process>,
+    parents: Vec<Option<u32>>,
+    names: Vec<String>,
+    hosts: Vec<String>,
+    counted: &'a Counted,
+    lanes: &'a BTreeMap<LaneId, LaneMeasure>,
+    /// I/O beside compute of each group of processes.
+    beside: &'a BTreeMap<u32, Beside>,
+    /// True if the trace tells of PyTorch.
+    torch: bool,
+    /// True if trainers were inferred: then readers are those that it was inferred from.
+    by_rhythm: bool,
+    /// True if spans tell of all computing.
+    knows_computing: bool,
+    /// The time in which any trainer waited for its batch, as spans tell it.
+    waited_ns: i64,
+    /// True if calls were recorded.
+    knows_calls: bool,
+    /// True if spans tell of checkpoints, or nothing was written that could be one.
+    knows_saving: bool,
+    /// True if no window cuts off how the run began.
+    knows_start: bool,
+    /// The run's first event: a process begins before its own.
+    run_start: i64,
+}
+
+/// The overlap that is meant: with the waits in its trainer's spans, or with its idle calls, all or those that are on no socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    Spans = 0,
+    Idle = 1,
+    Piped = 2,
+}
+
+/// Every trainer of a trace with its readers; none where nothing tells of training.
+pub fn rank_groups(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
+    found(catalog, analysis).0
+}
+
+/// The parents of pools whose workers read files, with these: they take messages as a trainer does, and nothing tells that
+/// they train.
+pub fn pools(catalog: &Catalog, analysis: &Analysis) -> Vec<RankGroup> {
+    found(catalog, analysis).1
+}
+
+/// Trainers and parents of pools.
+fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGroup>) {
+    let (counted, knows_start) = (&analysis.counted, !analysis.filter.cuts_runs());
+    let (lanes, beside) = (&analysis.measured.lanes, &analysis.measured.beside);
+    let processes = catalog.processes();
+    let (parents, names) = (parents(&processes), names(&processes));
+    let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
+    let kinds = catalog.kinds();
+    let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));
+    let (torch, by_rhythm) = (tells_of_torch(catalog, &kinds), false);
+    let saves = lanes.values().any(|lane| lane.of(Track::Save) > 0);
+    let scene = Scene {
+        processes,
+        parents,
+        names,
+        hosts,
+        counted,
+        lanes,
+        beside,
+        torch,
+        by_rhythm,
+        knows_computing,
+        waited_ns: analysis.measured.measures.of(Set::Wait),
+        knows_calls,
+        knows_saving: saves || knows_calls && !writes_much(catalog, counted),
+        knows_start,
+        run_start: analysis.bounds().map_or(i64::MIN, |(start, _)| start),
+    };
+    let by_spans = scene.trainers_by_spans();
+    let by_rhythm = by_spans.is_empty();
+    let trainers = if by_rhythm { scene.trainers_by_rhythm() } else { by_spans };
+    let procs: BTreeSet<u32> = trainers.iter().map(|lane| lane.proc).collect();
+    let scene = Scene { by_rhythm, ..scene };
+    let groups = trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs));
+    if !by_rhythm {
+        return (groups.collect(), Vec::new());
+    }
+    let (works, others): (Vec<_>, Vec<_>) = groups.partition(|group| scene.works(group));
+    match works.is_empty() && !others.is_empty() && hands_over_tensors(catalog) {
+        true => (others, works),
+        false => (works, others),
+    }
+}
+
+/// True if a file is large enough for a checkpoint, of what the run wrote and did not make for itself to read.
+fn writes_much(catalog: &Catalog, counted: &Counted) -> bool {
+    let saved =
+        |(number, count): (u32, &FileCount)| counted.may_be_checkpoint(count) && is_stored(&catalog.path(number));
+    (0u32..).zip(&counted.files).any(saved)
+}
+
+/// True if a file is memory of PyTorch's.
+fn hands_over_tensors(catalog: &Catalog) -> bool {
+    catalog.has_file_like(TORCH_MEMORY)
+}
+
+fn tells_of_torch(catalog: &Catalog, kinds: &[Kind]) -> bool {
+    let is_its = |kind: &Kind| TORCH_SPANS.iter().any(|name| kind.name.starts_with(name));
+    kinds.iter().any(|kind| kind.origin == Origin::Span && is_its(kind)) || hands_over_tensors(catalog)
+}
+
+impl Scene<'_> {
+    fn thread(&self, lane: LaneId) -> ThreadCount {
+        let process = self.counted.processes.get(lane.proc as usize);
+        process.and_then(|process| process.threads.get(&lane.tid)).copied().unwrap_or_default()
+    }
+
+    fn above(&self, proc: u32) -> Vec<u32> {
+        above(&self.parents, proc)
+    }
+
+    /// By process, the thread that waits most for batches, or computes most.
+    fn trainers_by_spans(&self) -> Vec<LaneId> {
+        let spans = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
+        let mut found: BTreeMap<u32, LaneId> = BTreeMap::new();
+        for (id, lane) in self.lanes.iter().filter(|(_, lane)| spans(lane) != (0, 0)) {
+            let best = found.entry(id.proc).or_insert(*id);
+            if spans(lane) > spans(&self.lanes[best]) {
+                *best = *id;
+            }
+        }
+        // A reader may say of itself that it waits; who computes below another trainer is one of its own.
+        let computes = |lane: &LaneId| self.lanes[lane].of(Track::Compute) > 0;
+        let below = |lane: &LaneId| self.above(lane.proc).iter().any(|proc| found.contains_key(proc));
+        found.values().filter(|lane| computes(lane) || !below(lane)).copied().collect()
+    }
+
+    /// Processes that take messages from readers of their own making, and run what trainings are written in.
+    fn trainers_by_rhythm(&self) -> Vec<LaneId> {
+        let procs = 0..self.processes.len() as u32;
+        let may_train = |proc: &u32| {
+            let process = &self.processes[*proc as usize];
+            process.rank.is_some() || process.program.as_deref().is_none_or(may_train)
+        };
+        let trainers: BTreeSet<u32> = procs.filter_map(|proc| self.hands_over_to(proc)).filter(may_train).collect();
+        let takes = |proc: &u32| self.sum(*proc, |thread| thread.taken) >= MESSAGES_MIN;
+        let first = |proc: u32| LaneId { proc, tid: self.processes[proc as usize].pid };
+        trainers.into_iter().filter(takes).map(first).filter(|lane| self.lanes.contains_key(lane)).collect()
+    }
+
+    /// True if a process does something of its own after its messages, as whoever trains does with a batch.
+    fn works(&self, group: &RankGroup) -> bool {
+        let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
+        let handed: u64 = readers.iter().map(|&proc| self.sum(proc, |thread| thread.handed)).sum();
+        let messages = self.sum(group.proc, |thread| thread.taken).min(handed);
+        let works = self.lanes[&LaneId { proc: group.proc, tid: group.tid }].works;
+        let is_rhythm = works >= WORKS_MIN && works * MESSAGES_A_WORK >= messages;
+        // One that finds its batches there when it needs them waits for nobody between them.
+        let worked_ns = group.trained_ns - group.waited_ns.unwrap_or(group.trained_ns);
+        is_rhythm || 2 * worked_ns >= group.trained_ns && worked_ns >= WORK_NS * messages as i64
+    }
+
+    /// Whom a process reads files for: the one that made it, of the same program, to whom it hands what it made.
+    fn hands_over_to(&self, proc: u32) -> Option<u32> {
+        let reads = self.sum(proc, |thread| thread.bytes_read + thread.requests) > 0;
+        let (taken, handed) = (self.sum(proc, |thread| thread.taken), self.sum(proc, |thread| thread.handed));
+        // One that is given tasks may hand over few batches; one that knows its share from the start hands over many.
+        let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
+        let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
+        (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
+    }
+
+    fn requests(&self, lane: LaneId) -> bool {
+        self.thread(lane).requests > 0
+    }
+
+    /// True if a process makes its first batch as soon as it is there: a copy of its trainer that nobody gives a task.
+    fn begins_at_once(&self, proc: u32) -> bool {
+        let is_spawned = || self.processes[proc as usize].command.as_deref().is_some_and(|it| it.contains(SPAWNED));
+        self.sum(proc, |thread| thread.taken) == 0 && !is_spawned()
+    }
+
+    fn sum(&self, proc: u32, of: fn(&ThreadCount) -> u64) -> u64 {
+        self.counted.processes.get(proc as usize).map_or(0, |process| process.threads.values().map(of).sum())
+    }
+
+    fn group(&self, trainer: LaneId, trainers: &BTreeSet<u32>) -> Option<RankGroup> {
+        let lane = &self.lanes[&trainer];
+        let thread = self.thread(trainer);
+        let process = &self.processes[trainer.proc as usize];
+        let by_spans = lane.of(Track::Wait) > 0;
+        let (basis, readers) = match by_spans {
+            true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
+            false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
+        };
+        let spans = (thread.spans_from, thread.spans_to);
+        let (from, to) = if thread.spans_from < thread.spans_to { spans } else { self.life(trainer, &readers)? };
+        let wait = Wait::of(self, trainer, basis, &readers);
+        let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
+        let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
+        let communicated = lane.of(Track::Comm);
+        let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
+        let held = || (lane.of(Track::Wait) + communicated).min(self.waited_ns);
+        let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
+        Some(RankGroup {
+            proc: trainer.proc,
+            host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
+            pid: process.pid,
+            tid: trainer.tid,
+            rank: process.rank,
+            trainer: self.names[trainer.proc as usize].clone(),
+            inferred: !by_spans,
+            torch: self.torch,
+            start_ts: from,
+            startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
+            trained_ns: to - from,
+            waited_ns: wait.waited,
+            wait_start_ns: wait.shares.map(|shares| shares.start),
+            wait_io_ns: wait.shares.map(|shares| shares.io),
+            wait_elsewhere_ns: wait.waited.zip(wait.shares).map(|(waited, shares)| waited - shares.io - shares.start),
+            held_ns: is_held.then(held),
+            computed_ns: (computed > 0).then_some(computed),
+            communicated_ns: communicated,
+            checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
+            written_ns: self.knows_calls.then_some(written),
+            overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
+            batches: thread.batches,
+            epochs: thread.epochs(),
+            readers: readers.iter().map(|reader| self.reader(reader)).collect(),
+        })
+    }
+
+    /// Of a trainer that is the only one of its group.
+    fn overlap(&self, proc: u32, trainers: &BTreeSet<u32>) -> Option<Beside> {
+        let group_of = |proc: u32| group(&self.processes, &self.parents, proc);
+        let own = group_of(proc);
+        let of_it = trainers.iter().filter(|trainer| group_of(**trainer) == own);
+        self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
+    }
+
+    /// Where all that readers hand over goes through pipes, what their trainer waits for on a socket comes from somebody else.
+    fn waits_for(&self, trainer: LaneId, readers: Vec<Reading>, trainers: &BTreeSet<u32>) -> (Basis, Vec<Reading>) {
+        let others: BTreeSet<u32> =
+            readers.iter().map(|reader| reader.lane.proc).filter(|proc| *proc != trainer.proc).collect();
+        let sum = |of: fn(&ThreadCount) -> u64| others.iter().map(|&proc| self.sum(proc, of)).sum::<u64>();
+        match (sum(|thread| thread.handed), sum(|thread| thread.handed_by_socket)) {
+            (1.., 0) => (Basis::Piped, self.readers(trainer, trainers, Basis::Piped)),
+            _ => (Basis::Idle, readers),
+        }
+    }
+
+    /// The time a trainer wrote while it trained: by its spans, or from its readers' first event until it had done with the
+    /// last message, or they had ended.
+    fn written(&self, trainer: LaneId, readers: &[Reading]) -> i64 {
+        let lane = &self.lanes[&trainer];
+        if let Some(own) = lane.own {
+            return own.put;
+        }
+        let overlaps = || readers.iter().map(|reader| &reader.overlap);
+        let after_takes = if lane.after_takes_ts.is_some() { lane.put_after_takes } else { 0 };
+        let after = overlaps().map(|overlap| overlap.put_after_last).min().unwrap_or(0).max(after_takes);
+        overlaps().map(|overlap| overlap.put_after_first).max().unwrap_or(0) - after
+    }
+
+    /// From the first event of the first reader to when the trainer has done with the last message: readers may have made it
+    /// long before, but when it next waits for somebody, or its readers have ended, it trains no more.
+    fn life(&self, trainer: LaneId, readers: &[Reading]) -> Option<(i64, i64)> {
+        let measures = || readers.iter().map(|reader| &self.lanes[&reader.lane]);
+        let hands = readers
+            .iter()
+            .filter_map(|reader| self.lanes_of(reader.lane.proc).filter_map(|(_, lane)| lane.last_hand_ts).max());
+        let last = hands.max().or_else(|| measures().map(|lane| lane.last_ts).max());
+        let done = self.lanes[&trainer].after_takes_ts.map(|ts| ts.min(self.end_of(readers)));
+        measures().map(|lane| lane.first_ts).min().zip(last.max(done))
+    }
+
+    /// When the last of them ended, as far as they said.
+    fn end_of(&self, readers: &[Reading]) -> i64 {
+        let end = |reader: &Reading| self.processes[reader.lane.proc as usize].end_ts.unwrap_or(i64::MAX);
+        readers.iter().map(end).max().unwrap_or(i64::MAX)
+    }
+
+    fn lanes_of(&self, proc: u32) -> impl Iterator<Item = (&LaneId, &LaneMeasure)> {
+        self.lanes.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX })
+    }
+
+    /// The time a trainer waited after the last message of a reader's process, whichever thread it came from.
+    fn after_last_hand(&self, reader: &Reading, trainer: LaneId, basis: Basis) -> Option<i64> {
+        let lanes = self.lanes_of(reader.lane.proc);
+        lanes.filter_map(|(_, lane)| lane.with.get(&trainer)?[basis as usize].after_last_hand).min()
+    }
+
+    /// Threads below a trainer, and beside it, that read files or ask an object store; and itself, if it reads as much as
+    /// they do.
+    fn readers(&self, trainer: LaneId, trainers: &BTreeSet<u32>, basis: Basis) -> Vec<Reading> {
+        let is_its = |proc: u32| {
+            let nearest = self.above(proc).into_iter().find(|above| trainers.contains(above));
+            proc == trainer.proc || !trainers.contains(&proc) && nearest == Some(trainer.proc)
+        };
+        let reading = |(lane, measure): (&LaneId, &LaneMeasure)| {
+            let mut overlap = measure.with.get(&trainer)?[basis as usize];
+            // A thread beside the trainer has no start and end of its own that messages would tell of.
+            if lane.proc == trainer.proc {
+                (overlap.since_ready, overlap.since_end) = (None, None);
+            }
+            if self.begins_at_once(lane.proc) {
+                overlap.since_ready = None;
+            }
+            let bytes = self.thread(*lane).bytes_read;
+            let is_reader = if self.by_rhythm {
+                self.hands_over_to(lane.proc) == Some(trainer.proc)
+            } else {
+                // Whoever ended before the training began read for something else.
+                is_its(lane.proc) && overlap.alive() > 0
+            };
+            let takes_part = *lane != trainer && (bytes > 0 || self.requests(*lane)) && is_reader;
+            takes_part.then_some(Reading { lane: *lane, bytes, overlap })
+        };
+        let mut found: Vec<Reading> = self.lanes.iter().filter_map(reading).collect();
+        let most = found.iter().map(|reader| reader.bytes).max().unwrap_or(0) as f64;
+        found.retain(|reader| reader.bytes as f64 >= most * READER_MIN || self.requests(reader.lane));
+        let own = self.thread(trainer).bytes_read;
+        // What a trainer that nobody marks reads itself is no batch: those come from whom it was inferred from.
+        let reads_itself = !self.by_rhythm && (own > 0 || self.requests(trainer) && found.is_empty());
+        if reads_itself && own >= found.iter().map(|reader| reader.bytes).sum() {
+            let overlap =
+                self.lanes[&trainer].with.get(&trainer).map_or(Overlap::default(), |both| both[basis as usize]);
+            let overlap = Overlap { since_ready: None, since_end: None, ..overlap };
+            found.push(Reading { lane: trainer, bytes: own, overlap });
+        }
+        found.sort_by_key(|reader| (self.processes[reader.lane.proc as usize].start_ts, reader.lane));
+        found
+    }
+
+    fn reader(&self, reader: &Reading) -> ReaderUse {
+        let lane = &self.lanes[&reader.lane];
+        let process = &self.processes[reader.lane.proc as usize];
+        ReaderUse {
+            proc: reader.lane.proc,
+            pid: process.pid,
+            tid: reader.lane.tid,
+            name: self.names[reader.lane.proc as usize].clone(),
+            bytes_read: reader.bytes,
+            io_ns: lane.of(Track::Io),
+            idle_ns: lane.of(Track::Idle),
+            first_ts: lane.first_ts,
+            last_ts: lane.last_ts,
+            wait_alive_ns: reader.overlap.alive(),
+            wait_start_ns: reader.overlap.starting(),
+            wait_io_ns: reader.overlap.io,
+            wait_idle_ns: reader.overlap.idle,
+        }
+    }
+
+    /// True if a trace tells who started a process.
+    fn knows_the_tree(&self, trainer: LaneId) -> bool {
+        self.processes.len() == 1 || self.processes[trainer.proc as usize].ppid.is_some()
+    }
+}
+
+/// A thread that reads, and what it did while its trainer waited.
+struct Reading {
+    lane: LaneId,
+    bytes: u64,
+    overlap: Overlap,
+}
+
+impl Reading {
+    /// The time its trainer waited before it had its first task.
+    fn waited_for_start(&self) -> i64 {
+        self.overlap.since_ready.map_or(0, |ready| self.overlap.after_first - ready.after)
+    }
+}
+
+/// The wait of a trainer, and what its readers did of that.
+#[derive(Default)]
+struct Wait {
+    waited: Option<i64>,
+    shares: Option<Shares>,
+}
+
+/// The parts of a wait in which readers were starting, and in which they were in I/O.
+#[derive(Clone, Copy, Default)]
+struct Shares {
+    start: i64,
+    io: i64,
+}
+
+impl Wait {
+    fn of(scene: &Scene, trainer: LaneId, basis: Basis, readers: &[Reading]) -> Wait {
+        let lane = &scene.lanes[&trainer];
+        let reads_itself = readers.iter().any(|reader| reader.lane == trainer);
+        let others: Vec<&Reading> = readers.iter().filter(|reader| reader.lane != trainer).collect();
+        let waited = match basis {
+            Basis::Spans => Some(lane.of(Track::Wait)),
+            // Of what it did while its readers lived and worked: one that starts or ends them waits for something else.
+            _ => {
+                let first = others.iter().map(|reader| reader.overlap.after_first).max();
+                let after_hand = |reader: &&Reading| scene.after_last_hand(reader, trainer, basis);
+                let last = others.iter().map(|reader| after_hand(reader).unwrap_or(reader.overlap.after_last)).min();
+                let waited = first.zip(last).map(|(first, last)| first - last);
+                // Where spans say when it trains, it waits in that time, and not while it computes.
+                match lane.own {
+                    Some(own) => return Wait::beside(own, waited, reads_itself, &others),
+                    None => waited,
+                }
+            }
+        };
+        let Some(waited) = waited else { return Wait::default() };
+        let shares = shared_out(waited, readers).or_else(|| scene.none_reads(trainer, readers));
+        Wait { waited: Some(waited), shares }
+    }
+
+    /// Of a trainer whose spans say when it computes: it waits for others, and reads itself when it needs something.
+    fn beside(own: Own, waited: Option<i64>, reads_itself: bool, others: &[&Reading]) -> Wait {
+        let idle = waited.map_or(0, |waited| waited.min(own.idle));
+        if waited.is_none() && !reads_itself {
+            return Wait::default();
+        }
+        let read = if reads_itself { own.read } else { 0 };
+        let shares = if idle > 0 { shared_out(idle, others) } else { Some(Shares::default()) };
+        let shares = shares.map(|shares| Shares { io: shares.io + read, ..shares });
+        Wait { waited: Some(idle + read), shares }
+    }
+}
+
+impl Scene<'_> {
+    /// Nobody was in I/O for a trainer that has no readers, where the trace would tell.
+    fn none_reads(&self, trainer: LaneId, readers: &[Reading]) -> Option<Shares> {
+        (readers.is_empty() && self.knows_calls && self.knows_the_tree(trainer)).then(Shares::default)
+    }
+}
+
+/// The parts of a wait, as large as those of its readers' busy time.
+fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Option<Shares> {
+    let sum = |of: fn(&Reading) -> i64| readers.iter().map(|reader| of(reader.borrow())).sum::<i64>();
+    let busy = sum(|reader| reader.overlap.busy());
+    let start = sum(|reader| reader.overlap.starting()).clamp(0, busy.max(0));
+    let io = sum(|reader| reader.overlap.working_io());
+    let part = |of: i64| (waited as i128 * of as i128 / busy as i128) as i64;
+    (busy > 0)
+        .then(|| Shares { start: part(start).min(sum(Reading::waited_for_start)), io: part(io.clamp(0, busy - start)) })
+}

@@ -1,0 +1,120 @@
+//! The small tables: files, processes, hosts. Their figures come from one count over all events.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::error::ArrowError;
+
+use crate::batch::ABSENT;
+use crate::catalog::{Catalog, FILE_NONE, Process, is_stored};
+use crate::schema::arrow_schema::schema;
+use crate::schema::tables;
+use crate::summary::analysis::{Analysis, directory};
+use crate::summary::count::counted::{FileCount, ProcessCount};
+
+fn int64(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(values.collect::<Int64Array>())
+}
+
+fn int32(values: impl Iterator<Item = Option<i32>>) -> ArrayRef {
+    Arc::new(values.collect::<Int32Array>())
+}
+
+fn text<'a>(values: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
+    Arc::new(values.collect::<StringArray>())
+}
+
+/// Every file that an event names.
+pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
+    let paths = catalog.files();
+    let mut processes = vec![0i64; paths.len()];
+    analysis.counted.users.iter().for_each(|user| processes[(user >> 32) as usize] += 1);
+    let counted = paths.iter().zip(&analysis.counted.files).zip(0i32..);
+    let used: Vec<(&str, &FileCount, i32)> = counted
+        .filter(|((_, count), file)| *file != FILE_NONE as i32 && count.events > 0)
+        .map(|((path, count), file)| (path.as_ref(), count, file))
+        .collect();
+    let number = |of: fn(&FileCount) -> u64| int64(used.iter().map(|(_, count, _)| Some(of(count) as i64)));
+    let moment = |of: fn(&FileCount) -> i64| int64(used.iter().map(|(_, count, _)| Some(of(count))));
+    let columns = vec![
+        int32(used.iter().map(|(_, _, file)| Some(*file))),
+        text(used.iter().map(|(path, ..)| Some(*path))),
+        text(used.iter().map(|(path, ..)| if is_stored(path) { directory(path) } else { None })),
+        number(|count| count.opens),
+        moment(|count| count.first_ts),
+        moment(|count| count.last_ts),
+        number(|count| count.bytes_read),
+        number(|count| count.bytes_written),
+        int64(used.iter().map(|(_, count, _)| (count.size != ABSENT).then_some(count.size))),
+        number(|count| count.events),
+        number(|count| count.time_ns),
+        int64(used.iter().map(|(_, _, file)| Some(processes[*file as usize]))),
+    ];
+    RecordBatch::try_new(schema(tables::FILES), columns)
+}
+
+/// Every process image that the filter asks for, with events or without: what was lost may have passed.
+pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
+    let hosts = catalog.hosts();
+    let all = catalog.processes();
+    let nothing = ProcessCount::default();
+    let counted = |i: usize| analysis.counted.processes.get(i).unwrap_or(&nothing);
+    let asked = |process: &Process| analysis.filter.takes_process(process.pid, process.rank);
+    let asked: Vec<(usize, &Process)> = all.iter().enumerate().filter(|(_, process)| asked(process)).collect();
+    let rows = || asked.iter().map(|(i, process)| (*process, counted(*i)));
+    let processes = || asked.iter().map(|(_, process)| *process);
+    let word = |of: fn(&Process) -> Option<&str>| text(processes().map(of));
+    let whole = |of: fn(&Process, &ProcessCount) -> i64| int64(rows().map(|(p, c)| Some(of(p, c))));
+    let columns = vec![
+        int32(asked.iter().map(|(proc, _)| Some(*proc as i32))),
+        text(processes().map(|process| hosts.get(process.host as usize).map(|host| host.name.as_str()))),
+        int32(processes().map(|process| Some(process.pid))),
+        int32(processes().map(|process| process.ppid)),
+        int32(processes().map(|process| process.rank)),
+        word(|process| process.job.as_deref()),
+        word(|process| process.program.as_deref()),
+        word(|process| process.command.as_deref()),
+        word(|process| process.cwd.as_deref()),
+        whole(|process, count| process.start_ts.unwrap_or(if count.events > 0 { count.first_ts } else { 0 })),
+        whole(|process, count| process.end_ts.unwrap_or(if count.events > 0 { count.last_ts } else { 0 })),
+        word(|process| Some(&process.ended)),
+        whole(|_, count| count.threads.len() as i64),
+        whole(|_, count| count.events as i64),
+        whole(|_, count| count.bytes_read as i64),
+        whole(|_, count| count.bytes_written as i64),
+        whole(|process, count| (process.lost + count.lost) as i64),
+        whole(|process, count| (process.aggregated + count.aggregated) as i64),
+        whole(|process, _| process.filtered as i64),
+        whole(|process, _| process.names_lost as i64),
+        whole(|process, _| process.misused_spans as i64),
+        int64(processes().map(|process| process.tracer_ns)),
+        word(|process| Some(&process.source)),
+    ];
+    RecordBatch::try_new(schema(tables::PROCESSES), columns)
+}
+
+/// Every machine; where events were counted that passed a filter, those of which some did, with the processes of those.
+pub fn hosts(catalog: &Catalog, analysis: Option<&Analysis>) -> Result<RecordBatch, ArrowError> {
+    let (hosts, processes) = (catalog.hosts(), catalog.processes());
+    let mut taking = vec![0i64; hosts.len()];
+    match analysis {
+        Some(analysis) => {
+            analysis.partakers(&processes).iter().for_each(|(process, _)| taking[process.host as usize] += 1);
+        }
+        None => processes.iter().for_each(|process| taking[process.host as usize] += 1),
+    }
+    let is_filtered = analysis.is_some_and(|analysis| !analysis.filter.is_empty());
+    let rows = hosts.into_iter().zip(taking).filter(|(_, taking)| !is_filtered || *taking > 0);
+    let (hosts, processes): (Vec<_>, Vec<_>) = rows.unzip();
+    let columns = vec![
+        text(hosts.iter().map(|host| Some(host.name.as_str()))),
+        text(hosts.iter().map(|host| host.boot_id.as_deref())),
+        int32(hosts.iter().map(|host| host.cores)),
+        int64(hosts.iter().map(|host| host.memory)),
+        text(hosts.iter().map(|host| host.kernel.as_deref())),
+        int64(processes.into_iter().map(Some)),
+        int64(hosts.iter().map(|host| Some(host.clock_offset_ns))),
+        int64(hosts.iter().map(|host| Some(host.clock_spread_ns))),
+    ];
+    RecordBatch::try_new(schema(tables::HOSTS), columns)
+}

@@ -1,0 +1,392 @@
+//! Keys of the sections `reader` and `train`: who reads how far ahead, in which order, how large batches are, how long steps
+//! compute.
+
+use std::collections::BTreeMap;
+
+use super::calls::thought;
+use super::dataset::Means;
+use super::entry::{Confidence, Entries, seconds};
+use super::job::{DataSet, Job};
+use super::shape::{Shape, Traversal, reading_lanes};
+use crate::io_profile::marks::{Mark, What};
+use crate::summary::figures::quantiles::median;
+use crate::summary::training::RankGroup;
+
+/// Adds them; returns the framework whose loader it is.
+pub fn add(job: &Job, set: &DataSet, shape: &Shape, means: &Means, entries: &mut Entries) -> &'static str {
+    let workers = workers(job, set);
+    let goes_through =
+        matches!(shape.traversal, Traversal::Streamed | Traversal::Loaded) && shape.samples_per_file.value > 1;
+    let streams = means.plain && means.format == "tfrecord" || goes_through;
+    let loader = match (streams, workers.0) {
+        (true, 1..) => ("tensorflow", "files are streams, each read by one worker from front to back"),
+        (true, 0) if means.plain => ("tensorflow", "files are streams"),
+        (_, 0) => ("pytorch", "the training process reads itself"),
+        _ => ("pytorch", "workers read samples by their number"),
+    };
+    entries.likely("reader.data_loader", loader.0, loader.1);
+    entries.add("reader.read_threads", workers.0, workers.1, workers.2);
+    let batch = batch(job, shape, entries);
+    if workers.0 > 0 {
+        prefetch(job, set, shape, batch, entries);
+    }
+    order(job, set, shape, entries);
+    preprocess(job, set, shape, (workers.0, means), entries);
+    let epochs = &shape.epochs;
+    entries.add("train.epochs", epochs.value, epochs.confidence, &*epochs.evidence);
+    computation(job, set, shape, batch, entries);
+    evaluation(job, epochs.value, entries);
+    limit(job, shape, batch, entries);
+    loader.0
+}
+
+/// Readers beside the thread that trains.
+fn workers(job: &Job, set: &DataSet) -> (usize, Confidence, String) {
+    if let Some(group) = job.groups.iter().max_by_key(|group| group.readers.len()) {
+        let own = |group: &RankGroup| {
+            let mut group = group.clone();
+            group.readers.retain(|reader| (reader.proc, reader.tid) != (group.proc, group.tid));
+            group.readers_at_once()
+        };
+        let confidence = if group.inferred { Confidence::Likely } else { Confidence::Certain };
+        return (own(group), confidence, "so many threads read at once for the trainer".into());
+    }
+    let lanes = reading_lanes(job, set);
+    let first = |&(proc, tid): &(u32, i32)| job.processes.get(proc as usize).is_some_and(|process| process.pid == tid);
+    match lanes.len() {
+        0 | 1 => (0, Confidence::Likely, "one thread reads, and nothing tells of another that trains".into()),
+        all => {
+            // Ranks of a launcher read for themselves; so does the one thread each of them has.
+            let ranked = job.processes.iter().filter(|process| process.rank.is_some()).count() > 0;
+            let mains = lanes.keys().filter(|lane| first(lane)).count();
+            let workers = if ranked && mains == all { 0 } else { all / job.ranks() as usize };
+            (workers, Confidence::Guess, format!("{all} threads read; who trains nothing tells"))
+        }
+    }
+}
+
+fn batch(job: &Job, shape: &Shape, entries: &mut Entries) -> u64 {
+    let Some(steps) = &shape.steps else {
+        entries.guess("reader.batch_size", 1, "neither spans nor the rhythm of reads tell of batches");
+        return 1;
+    };
+    let average = shape.samples / (steps.value * job.ranks()) as f64;
+    // Pauses tell it about, and of batches taken together they show fewer steps; of the sizes that fit, the one that leaves
+    // out fewest samples is meant.
+    let batch = match (shape.task, steps.confidence) {
+        (Some(task), _) => task,
+        (None, Confidence::Certain) => whole_batch(average),
+        _ => filling(average.round().max(1.0) as u64, shape.samples, job.ranks()),
+    };
+    let is_about = (batch as f64 - average).abs() <= ABOUT * average;
+    let sure = if is_about || shape.task.is_some() || steps.confidence == Confidence::Certain {
+        Confidence::Certain
+    } else {
+        Confidence::Guess
+    };
+    let confidence = steps.confidence.min(shape.samples_per_file.confidence).min(sure);
+    let evidence = format!("{:.0} samples of an epoch in {} steps ({})", shape.samples, steps.value, steps.evidence);
+    entries.add("reader.batch_size", batch, confidence, evidence);
+    evaluated_batch(job, shape, batch, confidence, entries);
+    batch
+}
+
+/// A batch that pauses tell of is likely where it is off by so much at most.
+const ABOUT: f64 = 0.1;
+
+/// Samples of a batch, where so many come to a step on average: a last batch that is not full makes the others seem smaller.
+fn whole_batch(average: f64) -> u64 {
+    let is_whole = (average - average.round()).abs() < 0.01 * average;
+    if is_whole { average.round() } else { average.ceil() }.max(1.0) as u64
+}
+
+/// The batches of evaluations.
+fn evaluated_batch(job: &Job, shape: &Shape, batch: u64, confidence: Confidence, entries: &mut Entries) {
+    let Some(valid) = &job.valid else { return };
+    let evaluations = job.evaluations().len() as u64;
+    let steps = evaluated_spans(job, What::Fetch).len() as u64;
+    if steps == 0 || job.observed.unmarked > 0 {
+        return entries.guess("reader.batch_size_eval", batch, "taken to be that of training");
+    }
+    let samples = match job.samples {
+        0 => (valid.files.len() as u64 * shape.samples_per_file.value) as f64,
+        all => all as f64 * (1.0 - shape.trained) / evaluations as f64,
+    };
+    let each = whole_batch(samples * evaluations as f64 / (steps * job.ranks()) as f64);
+    let evidence = format!("{samples:.0} samples of an evaluation, {steps} waits for batches in {evaluations} of them");
+    entries.add("reader.batch_size_eval", each, confidence, evidence);
+}
+
+/// How long each span of a kind took that one trainer has in its evaluations.
+fn evaluated_spans(job: &Job, what: What) -> Vec<f64> {
+    let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return Vec::new() };
+    let own = job.evaluated(what).filter(|mark| (mark.proc, mark.tid) == (group.proc, group.tid));
+    own.map(|mark| (mark.end - mark.start) as f64).collect()
+}
+
+/// When evaluations come, and how long their steps compute.
+fn evaluation(job: &Job, epochs: u64, entries: &mut Entries) {
+    let spans = job.evaluations();
+    let [first, ..] = spans else { return };
+    let computed = evaluated_spans(job, What::Compute);
+    if !computed.is_empty() && job.observed.unmarked == 0 {
+        let mean = computed.iter().sum::<f64>() / computed.len() as f64;
+        let evidence = format!("spans of compute in evaluations, {} of them", computed.len());
+        entries.certain("evaluation.eval_time", seconds(mean), evidence);
+        spread("evaluation.eval_time_stdev", &computed, mean, entries);
+    }
+    if spans.len() as u64 >= epochs {
+        return;
+    }
+    // An evaluation comes after so many epochs as have begun before it.
+    let mut begun: BTreeMap<i32, i64> = BTreeMap::new();
+    for mark in job.marks(What::Fetch).filter(|mark| mark.epoch >= 0) {
+        begun.entry(mark.epoch).and_modify(|start| *start = mark.start.min(*start)).or_insert(mark.start);
+    }
+    let after = |(start, _): &(i64, i64)| begun.values().filter(|epoch| *epoch <= start).count() as f64;
+    let gaps = spans.windows(2).map(|pair| after(&pair[1]) - after(&pair[0])).collect();
+    let evidence = format!("{} evaluations in {epochs} epochs", spans.len());
+    entries.likely("evaluation.eval_after_epoch", after(first).max(1.0), &*evidence);
+    let every = median(gaps).unwrap_or(epochs as f64).max(1.0);
+    entries.likely("evaluation.epochs_between_evals", every.round(), "from one to the next");
+}
+
+/// Of batches about as large as this, the one whose whole steps leave out fewest samples; the nearest of several.
+fn filling(batch: u64, samples: f64, ranks: u64) -> u64 {
+    const AROUND: f64 = 0.25;
+    let samples = samples.round() as u64;
+    let (least, most) = ((batch as f64 * (1.0 - AROUND)).floor(), (batch as f64 * (1.0 + AROUND)).ceil());
+    let sizes = (least.max(1.0) as u64)..=(most as u64);
+    sizes.min_by_key(|size| (samples % (size * ranks), size.abs_diff(batch))).unwrap_or(batch)
+}
+
+/// Where whole batches do not say how many steps there are.
+fn limit(job: &Job, shape: &Shape, batch: u64, entries: &mut Entries) {
+    let Some(steps) = shape.steps.as_ref().filter(|steps| steps.confidence == Confidence::Certain) else { return };
+    let all = shape.files.value * shape.samples_per_file.value;
+    let possible = all / batch.max(1) / job.ranks();
+    if steps.value + 1 < possible {
+        entries.add(
+            "train.total_training_steps",
+            steps.value,
+            steps.confidence,
+            format!("an epoch ends after them; there is data for {possible}"),
+        );
+    }
+}
+
+/// How many samples were ready and not yet taken, at most.
+fn prefetch(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
+    const FURTHEST: u64 = 64;
+    let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else { return };
+    let below = |mark: &&Mark| job.groups.len() == 1 || group.readers.iter().any(|reader| reader.proc == mark.proc);
+    let unit = match (job.samples, shape.traversal) {
+        (1.., _) => What::Sample,
+        (0, Traversal::Opened) => What::Pass,
+        _ => What::Run,
+    };
+    let its = |mark: &&Mark| unit == What::Sample || mark.family == set.place;
+    let mut ready: Vec<i64> = job.marks(unit).filter(its).filter(below).map(|mark| mark.end).collect();
+    let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
+    let mut taken: Vec<i64> = job.marks(What::Fetch).filter(own).map(|mark| mark.end).collect();
+    // What is made in an evaluation is taken there.
+    if let Some((start, _)) = job.evaluations().first() {
+        ready.retain(|end| end < start);
+        taken.retain(|end| end < start);
+    }
+    if ready.is_empty() || taken.is_empty() || job.observed.unmarked > 0 {
+        return;
+    }
+    ready.sort_unstable();
+    taken.sort_unstable();
+    let lead = |(number, end): (u64, &i64)| {
+        let made = ready.partition_point(|ready| ready <= end) as f64;
+        (made - (number * batch) as f64) / batch.max(1) as f64
+    };
+    let furthest = (1..).zip(&taken).map(lead).fold(0.0, f64::max);
+    let ahead = (furthest.round() as u64).clamp(1, FURTHEST);
+    entries.likely(
+        "reader.prefetch_size",
+        ahead,
+        format!("at most {furthest:.1} batches were ready and not yet taken"),
+    );
+}
+
+/// Whether files and samples come in the order of their names and places.
+fn order(job: &Job, set: &DataSet, shape: &Shape, entries: &mut Entries) {
+    let numbers: BTreeMap<u32, i64> = set.files.iter().map(|file| file.number).zip(0..).collect();
+    let visits = |what: What| {
+        job.marks(what)
+            .filter(|mark| mark.family == set.place)
+            .filter_map(|mark| numbers.get(&mark.file))
+            .collect::<Vec<_>>()
+    };
+    let places = [visits(What::Pass), visits(What::Run)].into_iter().max_by_key(Vec::len).unwrap_or_default();
+    let lanes = reading_lanes(job, set).len().max(1) as i64;
+    let moves: Vec<i64> = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|by| *by != 0).collect();
+    let near = moves.iter().filter(|by| (1..2 * lanes).contains(*by)).count();
+    let share = near as f64 / moves.len().max(1) as f64;
+    if set.files.len() > 2 {
+        let shuffled = share < 0.5 && set.files.len() as i64 >= 4 * lanes;
+        let (word, evidence) = match shuffled {
+            true => ("seed", format!("only {:.0} % of files come after their neighbours", share * 100.0)),
+            false => ("off", format!("{:.0} % of files come after their neighbours", share * 100.0)),
+        };
+        entries.likely("reader.file_shuffle", word, evidence);
+        if shape.traversal == Traversal::Opened && shape.samples_per_file.value == 1 {
+            return entries.likely("reader.sample_shuffle", "off", "the order of samples is that of files");
+        }
+    }
+    if shape.traversal == Traversal::Visited {
+        let read = &set.used.read.relations;
+        let [_, _, forward, backward, ..] = *read;
+        let shuffled = backward * 10 > forward;
+        let (word, evidence) = match shuffled {
+            true => ("seed", format!("{backward} jumps lead back, {forward} ahead")),
+            false => ("off", format!("{forward} jumps lead ahead, {backward} back")),
+        };
+        entries.likely("reader.sample_shuffle", word, evidence);
+    }
+}
+
+/// What a reader does for a sample, or for several.
+fn unit(shape: &Shape) -> What {
+    if matches!(shape.traversal, Traversal::Opened | Traversal::Loaded) { What::Pass } else { What::Run }
+}
+
+/// Time that a reader spends on a sample beside reading it.
+fn preprocess(job: &Job, set: &DataSet, shape: &Shape, (workers, means): (usize, &Means), entries: &mut Entries) {
+    if let Some((count, mean, spread)) = job.prepared {
+        entries.certain("reader.preprocess_time", seconds(mean), format!("{count} spans of preparing a sample"));
+        if spread > 0.05 * mean {
+            entries.certain("reader.preprocess_time_stdev", seconds(spread), "their standard deviation");
+        }
+        return;
+    }
+    let unit = unit(shape);
+    let its = || job.marks(unit).filter(|mark| mark.family == set.place);
+    let fetched: f64 = job.marks(What::Fetch).map(|mark| (mark.end - mark.start) as f64).sum();
+    let inside = its().map(|mark| (mark.end - mark.start) as f64).sum::<f64>();
+    let marks = its().count().max(1) as f64;
+    let moving = set.used.read.time_ns as f64 / marks;
+    // What goes by between a file's reads is no I/O either, and a profile says where it does.
+    let said = thought(set, shape, !means.plain);
+    let within = if unit == What::Pass { (inside / marks - moving - said).max(0.0) } else { 0.0 };
+    let between = match (workers, fetched > 0.0, shape.beat) {
+        (0, true, _) if shape.traversal != Traversal::Streamed => Some((fetched - inside).max(0.0) / marks),
+        (0, true, _) => Some((fetched - set.used.read.time_ns as f64).max(0.0) / marks),
+        (0, false, Some(beat)) => Some(beat.short_ns),
+        (0, false, None) => None,
+        _ => median(its().filter_map(|mark| mark.busy_before).map(|ns| ns as f64).collect()),
+    };
+    let Some(between) = between else { return };
+    let units = shape.samples * shape.epochs.value as f64;
+    let each = (between + within) * marks / units.max(1.0);
+    if each >= 1000.0 {
+        entries.likely("reader.preprocess_time", seconds(each), "what a reader does between reads, to each sample");
+    }
+}
+
+fn computation(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
+    let steps = shape.steps.as_ref().map_or(0, |steps| steps.value) * shape.epochs.value;
+    let Some(group) = job.groups.iter().max_by_key(|group| group.batches) else {
+        return without_spans(job, set, shape, batch, entries);
+    };
+    let own = |mark: &&Mark| (mark.proc, mark.tid) == (group.proc, group.tid);
+    let spans: Vec<f64> = job.marks(What::Compute).filter(own).map(|mark| (mark.end - mark.start) as f64).collect();
+    if let Some(computed) = group.computed_ns.filter(|_| steps > 0) {
+        // Those of evaluations are among them, unless each is known.
+        let are_apart = !job.evaluations().is_empty() && job.observed.unmarked == 0;
+        let computed = if are_apart { spans.iter().sum() } else { computed as f64 };
+        let mean = computed / steps as f64;
+        entries.certain("train.computation_time", seconds(mean), format!("spans of compute, {} of them", spans.len()));
+        if spans.len() as u64 == steps {
+            spread("train.computation_time_stdev", &spans, mean, entries);
+        }
+        return;
+    }
+    let fetches: Vec<&Mark> = job.marks(What::Fetch).filter(own).collect();
+    if fetches.len() > 1 {
+        let gaps: Vec<f64> = fetches.windows(2).map(|pair| (pair[1].start - pair[0].end).max(0) as f64).collect();
+        let typical = median(gaps).unwrap_or(0.0);
+        return entries.likely("train.computation_time", seconds(typical), "from the end of a wait to the next one");
+    }
+    without_spans(job, set, shape, batch, entries);
+}
+
+/// Distributions are told where they are wider than clocks are.
+fn spread(key: &'static str, spans: &[f64], mean: f64, entries: &mut Entries) {
+    let square = spans.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
+    let deviation = (square / spans.len().max(1) as f64).sqrt();
+    if deviation > 0.05 * mean {
+        entries.certain(key, seconds(deviation), "their standard deviation");
+    }
+}
+
+/// Where several threads read and are idle for the most part somebody else sets the pace: how long a batch takes it.
+fn kept_waiting(job: &Job, set: &DataSet, shape: &Shape, batch: u64) -> Option<f64> {
+    const IDLE: f64 = 0.3;
+    let lanes = reading_lanes(job, set).len();
+    let unit = unit(shape);
+    let its = || job.marks(unit).filter(|mark| mark.family == set.place);
+    let (from, to) = (its().map(|mark| mark.start).min()?, its().map(|mark| mark.end).max()?);
+    let busy: i64 = its().map(|mark| mark.end - mark.start + mark.busy_before.unwrap_or(0)).sum();
+    let wall = (to - from) as f64;
+    let waits = lanes > 1 && (busy as f64) < (1.0 - IDLE) * wall * lanes as f64;
+    let batches = shape.samples * shape.epochs.value as f64 / (batch * job.ranks()) as f64;
+    waits.then(|| wall / batches.max(1.0))
+}
+
+/// The time in which a trainer neither waited nor wrote. What it saves the benchmark writes too.
+pub fn computed(group: &RankGroup) -> Option<i64> {
+    Some(group.trained_ns - group.waited_ns? - group.written_ns.unwrap_or(0))
+}
+
+/// No span says when there is computing.
+fn without_spans(job: &Job, set: &DataSet, shape: &Shape, batch: u64, entries: &mut Entries) {
+    if let Some(beat) = shape.beat {
+        entries.likely(
+            "train.computation_time",
+            seconds(beat.long_ns - beat.short_ns),
+            "long pauses between reads, or messages",
+        );
+        if beat.spread_ns > 0.05 * beat.long_ns {
+            entries.likely("train.computation_time_stdev", seconds(beat.spread_ns), "their standard deviation");
+        }
+        return;
+    }
+    let trained = job.groups.iter().filter_map(computed).max();
+    let steps = shape.samples * shape.epochs.value as f64 / (batch * job.ranks()) as f64;
+    if let Some(busy) = trained.filter(|busy| *busy > 0) {
+        let each = seconds(busy as f64 / steps.max(1.0));
+        return entries.likely(
+            "train.computation_time",
+            each,
+            "training less its waits and its own writing, to each step",
+        );
+    }
+    if let Some(each) = kept_waiting(job, set, shape, batch) {
+        let evidence = "readers wait most of the time: for a trainer, that nothing else tells of";
+        return entries.guess("train.computation_time", seconds(each), evidence);
+    }
+    // A lone reader that pauses evenly computes after each sample.
+    let its = job.marks(unit(shape)).filter(|mark| mark.family == set.place);
+    let pause = median(its.filter_map(|mark| mark.busy_before).map(|ns| ns as f64).collect());
+    let evidence = "the pause between samples: nothing tells computing from preparing";
+    entries.guess("train.computation_time", seconds(pause.unwrap_or(0.0) * batch as f64), evidence);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_is_told_by_pauses_leaves_out_as_few_samples_as_can_be() {
+        assert_eq!(filling(5, 64.0, 1), 4);
+        assert_eq!(filling(8, 64.0, 1), 8);
+        assert_eq!(filling(40, 64.0, 1), 32);
+        assert_eq!(filling(4, 6.0, 1), 3);
+        assert_eq!(filling(1, 7.0, 1), 1);
+        assert_eq!(filling(5, 64.0, 2), 4);
+    }
+}
