@@ -183,12 +183,12 @@ const UNSAFE: &[&str] = &[
     "tracer/src/thread_state.rs",
     "tracer/src/variables.rs",
     "tracer/src/vdso.rs",
-    "benchmark/src/buffer.rs",
     "benchmark/mpi/src/",
-    "benchmark/src/formats/hdf5.rs",
-    "benchmark/src/mpi/library.rs",
-    "benchmark/src/mpi/table.rs",
-    "benchmark/src/system.rs",
+    "benchmark/src/data_set/formats/hdf5.rs",
+    "benchmark/src/ranks/mpi/library.rs",
+    "benchmark/src/ranks/mpi/table.rs",
+    "benchmark/src/system/buffer.rs",
+    "benchmark/src/system/mod.rs",
     "python/src/",
     // Programs that show or measure what the library costs.
     "examples/rust/src/",
@@ -356,7 +356,7 @@ fn every_hook_is_called_by_a_program() {
 }
 
 /// The files that write to a terminal themselves: the edge of each program, and the screen of `dlio top`.
-const EDGES: &[&str] = &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/terminal.rs"];
+const EDGES: &[&str] = &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/system/terminal.rs"];
 
 #[test]
 fn nothing_is_printed_past_the_writer_for_terminals() {

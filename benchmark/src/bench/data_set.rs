@@ -6,15 +6,15 @@ use std::path::Path;
 use super::run::Run;
 use crate::checkpoint::{self, Shard, Shards};
 use crate::config::{Config, LoaderKind};
+use crate::data_set::fingerprint::{self, Difference, Fingerprint};
+use crate::data_set::generate;
+use crate::data_set::layout::{Layout, Split};
+use crate::data_set::missing_files::{self, Missing};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::fingerprint::{self, Difference, Fingerprint};
-use crate::generate;
-use crate::layout::{Layout, Split};
-use crate::missing::{self, Missing};
+use crate::keys::value::Value;
 use crate::spans;
 use crate::store::{self, settings};
 use crate::system;
-use crate::value::Value;
 
 impl Run {
     /// The command that makes the data set this run misses.
@@ -205,7 +205,7 @@ impl Run {
         for split in self.splits() {
             let found = {
                 let _span = spans::span("data.check", spans::PIPELINE, &[("files", layout.files(split))]);
-                missing::of(&layout, split)?
+                missing_files::of(&layout, split)?
             };
             match found {
                 Some(missing) if self.goes_on && missing.all && missing.count < layout.files(split) => {

@@ -11,12 +11,12 @@
 //! closing     the lines and the table at the end
 //! ```
 
-mod closing;
 mod data_set;
 mod prepare;
 mod rank;
 mod request;
 mod run;
+mod run_summary;
 mod start;
 
 pub use prepare::{configuration, configurations, prepare};

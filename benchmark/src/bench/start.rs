@@ -3,13 +3,13 @@
 use super::rank::Rank;
 use super::request::Request;
 use super::run::Run;
-use crate::agreement;
-use crate::communicator::{Communicator, Single};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::local::Local;
-use crate::outputs::RunFolder;
+use crate::ranks::agreement;
+use crate::ranks::child_ranks::Local;
+use crate::ranks::communicator::{Communicator, Single};
+use crate::results::run_folder::RunFolder;
 use crate::system;
-use crate::terminal;
+use crate::system::terminal;
 use std::path::PathBuf;
 
 impl Run {

@@ -6,18 +6,22 @@
 //! with the dictionary of tensors that DLIO's has; a `.safetensors` has the same tensors, and so have the two files of
 //! TensorFlow and those of PyTorch's distributed checkpoints; a `.bin` is their bytes and nothing else.
 
+pub mod files;
 mod piece;
 mod shard;
 mod shards;
 mod streamed;
+pub mod tiers;
+pub mod verify;
+pub mod writer_process;
 
 pub use shard::{Format, Shard};
 pub use shards::Shards;
 pub use streamed::{Streamed, copy, is_full};
 
 use crate::config::Config;
+use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::layout::{Layout, Split};
 use crate::store;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +89,7 @@ pub fn check_folder(below: &Path) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::parse_yaml;
+    use crate::keys::value::parse_yaml;
 
     #[test]
     fn as_many_checkpoints_are_expected_as_epochs_and_steps_ask_for() {

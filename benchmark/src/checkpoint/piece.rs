@@ -1,10 +1,10 @@
 //! The bytes of a checkpoint: generated once, changed cheaply, with a checksum that is known without reading them.
 
-use crate::checksum::Checksum;
 use crate::config::{Datatype, Element};
-use crate::content::Content;
-use crate::random::{mixed, word};
+use crate::data_set::content::Content;
 use crate::system;
+use crate::system::checksum::Checksum;
+use crate::system::random::{mixed, word};
 use std::io::{self, Write};
 
 /// The bytes of one write: large enough that calls cost nothing, small enough to stay in the cache.

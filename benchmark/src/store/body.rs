@@ -5,7 +5,7 @@ use super::client::Answer;
 use super::counts::{self, Figure, Timed};
 use super::http::Connection;
 use super::request::Request;
-use super::told::{self, Told};
+use super::request_span::{self, Told};
 use super::{key_of, settings_now, with_client};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system;
@@ -119,7 +119,7 @@ impl Body {
     /// Asks for the rest of a body that broke.
     fn go_on(&mut self, error: &io::Error) -> Outcome<()> {
         if let Some((_, mut told)) = self.connection.take() {
-            told.end(told::errno_of(error));
+            told.end(request_span::errno_of(error));
         }
         if system::interrupted() {
             return Err(Failure::interrupted());

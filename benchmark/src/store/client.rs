@@ -7,13 +7,13 @@
 use super::counts::{self, Figure, Timed};
 use super::http::{self, Connection, Head, Server};
 use super::request::Request;
+use super::request_span::{self, Told};
 use super::settings::Settings;
 use super::sign::{self, Signed, Utc};
-use super::told::{self, Told};
 use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::random::mixed;
 use crate::system;
+use crate::system::random::mixed;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -288,7 +288,7 @@ impl Client {
         let mut told = Told::connect(&request, || self.name_of(request.key), &server.authority(), attempt);
         let opened = Connection::open(server, &self.known, self.settings.patience);
         let connection = opened.map_err(|error| {
-            told.end(told::errno_of(&error));
+            told.end(request_span::errno_of(&error));
             let reason = format!("no connection to {}: {error}", server.url());
             Trouble::Again(Again { figure: Figure::Broken, after: None, reason })
         })?;
@@ -297,7 +297,7 @@ impl Client {
     }
 
     fn broken(&mut self, error: io::Error, mut told: Told) -> Trouble {
-        told.end(told::errno_of(&error));
+        told.end(request_span::errno_of(&error));
         if system::interrupted() {
             return Trouble::Final(Failure::interrupted());
         }
@@ -318,7 +318,7 @@ impl Client {
             return Ok(answer);
         }
         let head = answer.head.clone();
-        answer.told.end(told::errno_of_status(status));
+        answer.told.end(request_span::errno_of_status(status));
         let words = self.drained(answer);
         let code = xml::text(&words, "Code").unwrap_or_default();
         let message: String = xml::text(&words, "Message").unwrap_or_default().chars().take(200).collect();

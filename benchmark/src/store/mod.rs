@@ -16,14 +16,14 @@
 //! fork as they do for files. Names of objects are computed, never listed.
 
 pub mod body;
+pub mod cache;
 mod client;
 pub mod counts;
 mod http;
 mod request;
+mod request_span;
 pub mod settings;
 mod sign;
-pub mod tier;
-mod told;
 mod upload;
 pub mod xml;
 
@@ -32,6 +32,7 @@ pub use settings::Settings;
 pub use upload::Upload;
 
 use crate::failure::{Failure, Kind, Outcome};
+use cache::Tiered;
 use client::Client;
 use counts::Figure;
 use request::Request;
@@ -39,7 +40,6 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use tier::Tiered;
 
 /// The store of the present run. A process has one run at a time; what it forks has the same.
 static STORE: Mutex<Option<Arc<Settings>>> = Mutex::new(None);
