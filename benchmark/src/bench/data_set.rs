@@ -14,7 +14,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::keys::value::Value;
 use crate::spans;
 use crate::store::{self, settings};
-use crate::system;
+use crate::system::file_calls;
 
 impl Run {
     /// The command that makes the data set this run misses.
@@ -48,7 +48,9 @@ impl Run {
     fn check_room(&self, launched: bool) -> Outcome<()> {
         let Config { workflow, checkpoint: checkpoints, dataset, model, framework, .. } = &self.config;
         let (folder, ranks) = (&checkpoints.folder, self.ranks);
-        let Some(free) = system::free_bytes(folder).ok().filter(|_| !store::is_object(folder)) else { return Ok(()) };
+        let Some(free) = file_calls::free_bytes(folder).ok().filter(|_| !store::is_object(folder)) else {
+            return Ok(());
+        };
         let shards = Shards { model, checkpoints, framework: *framework, ranks };
         let own = || shards.of(0).iter().map(Shard::bytes).sum();
         let each: u64 = if launched { own() } else { shards.total_bytes() };

@@ -18,8 +18,8 @@ use crate::results::summary::{Results, Status};
 use crate::spans;
 use crate::store;
 use crate::store::cache::{self, Entered, Filler};
-use crate::system;
 use crate::system::host::{self, Host};
+use crate::system::processes;
 use crate::system::random::mixed;
 use crate::system::terminal;
 use crate::training::loader::{self, Terms};
@@ -143,7 +143,7 @@ impl Rank<'_> {
             terminal::line(format_args!("generated {written} files, {size} in {seconds:.2} s{kept}: {folder}"));
         }
         if !self.run.config.dataset.settle.is_zero() {
-            system::sleep(self.run.config.dataset.settle);
+            processes::sleep(self.run.config.dataset.settle);
         }
         communicator.barrier()
     }

@@ -11,8 +11,8 @@ use crate::keys::grammar::Override;
 use crate::keys::value::Value;
 use crate::results::run_folder::RunFolder;
 use crate::store::settings;
-use crate::system;
 use crate::system::locate;
+use crate::system::processes;
 use crate::system::terminal;
 use crate::workload::presets::Composed;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ impl Run {
     /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
     pub(super) fn open(&mut self, request: &Request, launched: bool) -> Outcome<(RunFolder, [bool; 2])> {
         self.check_disk(launched)?;
-        system::note_interrupts();
+        processes::note_interrupts();
         self.reserve_folder()?;
         let folder = RunFolder::create(self.folder.clone())?;
         folder.clear()?;

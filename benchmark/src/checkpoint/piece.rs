@@ -2,8 +2,8 @@
 
 use crate::config::{Datatype, Element};
 use crate::data_set::content::Content;
-use crate::system;
 use crate::system::checksum::Checksum;
+use crate::system::processes;
 use crate::system::random::{mixed, word};
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ impl Piece {
             file.write_all(&self.bytes[..length])?;
             left -= length as u64;
             self.turn();
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
         }

@@ -11,8 +11,8 @@ use crate::files::atomic_file::{self, Draft};
 use crate::files::buffered_file::{GatheredFile, open_direct};
 use crate::files::input::ReadAt;
 use crate::store::{self, Body, Ranges, Upload};
-use crate::system;
 use crate::system::buffer::AlignedBuffer;
+use crate::system::processes;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -169,7 +169,7 @@ impl Streamed {
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
-    if system::interrupted() {
+    if processes::interrupted() {
         return Failure::interrupted();
     }
     let full = error.kind() == io::ErrorKind::StorageFull;
@@ -212,7 +212,7 @@ impl Throttle {
         self.bytes += bytes as u64;
         if let Some(rate) = self.rate {
             let due = Duration::from_secs_f64(self.bytes as f64 / rate);
-            system::sleep(due.saturating_sub(self.begun.elapsed()));
+            processes::sleep(due.saturating_sub(self.begun.elapsed()));
         }
     }
 }
@@ -265,7 +265,7 @@ fn copy_file(from: &Path, to: &Path, piece: &mut [u8], pace: &mut Throttle) -> i
 fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8], pace: &mut Throttle) -> io::Result<u64> {
     let (mut source, mut total) = (File::open(from)?, 0);
     loop {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         match source.read(piece) {

@@ -1,8 +1,8 @@
 //! A file of a checkpoint read back, front to back and once: what is read is held against the checksums that were noted
 //! when it was written, while it is in the cache.
 
-use crate::system;
 use crate::system::checksum::Checksum;
+use crate::system::processes;
 use std::io::{self, Read};
 
 /// A tensor of a file, and the checksum of its bytes where one is known.
@@ -35,7 +35,7 @@ pub fn read(file: &mut impl Read, mut parts: Vec<Part>, kind: Checksum, piece: &
                 check.take(at, &piece[..read]);
                 at += read as u64;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && !system::interrupted() => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !processes::interrupted() => {}
             Err(error) => return Err(error),
         }
     }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::star::{LOOK, kind_of};
 use crate::spans;
-use crate::system;
+use crate::system::{file_calls, processes};
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -51,8 +51,8 @@ impl Background {
         let failed = |error: io::Error| Failure::new(Kind::System, format!("starting the writer beside: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let (mut socket, mut theirs) = (Some(Socket::Unix(ours)), Socket::Unix(theirs));
-        let process = system::fork(|| {
-            system::leave_interrupts_to_parent();
+        let process = processes::fork(|| {
+            processes::leave_interrupts_to_parent();
             spans::name_rank();
             // Only the rank holds this end, so that its end is seen.
             drop(socket.take());
@@ -79,7 +79,7 @@ impl Background {
     /// The work finished since the last call, without waiting.
     pub fn done(&mut self) -> Outcome<Vec<Work>> {
         let mut done = Vec::new();
-        while self.is_busy() && system::readable(&[&self.socket], Duration::ZERO)[0] {
+        while self.is_busy() && file_calls::readable(&[&self.socket], Duration::ZERO)[0] {
             done.push(self.answer()?);
         }
         Ok(done)
@@ -89,11 +89,11 @@ impl Background {
     pub fn drain(&mut self) -> Outcome<Vec<Work>> {
         let (begun, mut done) = (Instant::now(), Vec::new());
         while self.is_busy() {
-            if system::readable(&[&self.socket], LOOK)[0] {
+            if file_calls::readable(&[&self.socket], LOOK)[0] {
                 done.push(self.answer()?);
-            } else if system::interrupted() {
+            } else if processes::interrupted() {
                 return Err(Failure::interrupted());
-            } else if system::has_ended(self.process) {
+            } else if processes::has_ended(self.process) {
                 return Err(gone(&io::ErrorKind::UnexpectedEof.into()));
             }
         }
@@ -126,14 +126,14 @@ impl Drop for Background {
         self.socket.shutdown();
         if self.is_busy() {
             // Nobody waits for it any more; what it has not finished has no name yet.
-            system::stop_children(&[self.process], GRACE);
+            processes::stop_children(&[self.process], GRACE);
         }
-        system::wait(self.process);
+        processes::wait(self.process);
     }
 }
 
 fn gone(error: &io::Error) -> Failure {
-    match system::interrupted() {
+    match processes::interrupted() {
         true => Failure::interrupted(),
         false => Failure::new(Kind::System, format!("the writer beside is gone ({error})")),
     }
@@ -162,8 +162,8 @@ fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Op
 
 /// The next task; nothing once the rank is gone, or this process is to end.
 fn heard(socket: &mut Socket) -> Option<Message> {
-    while !system::readable(&[&*socket], LOOK)[0] {
-        if system::interrupted() {
+    while !file_calls::readable(&[&*socket], LOOK)[0] {
+        if processes::interrupted() {
             return None;
         }
     }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::system::{self, Variables};
-use crate::system::{locate, terminal};
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
 
 /// The program, where it is installed.
 pub fn analyzer() -> Option<PathBuf> {
@@ -18,7 +19,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = system::run_in_front(&mut command, &Variables::default()) {
+    if let Err(error) = processes::run_in_front(&mut command, &Variables::default()) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

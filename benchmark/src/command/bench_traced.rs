@@ -9,8 +9,9 @@ use crate::ranks::agreement;
 use crate::ranks::communicator::{Communicator, Single};
 use crate::results::run_folder::RunFolder;
 use crate::results::summary;
-use crate::system::{self, Variables};
-use crate::system::{locate, terminal};
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
 use dlio_schemas::env;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -65,9 +66,9 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
         // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
         variables.set(env::FORMAT, "native");
     }
-    system::ends_with_us(&mut command);
+    processes::ends_with_us(&mut command);
     // A run that is stopped keeps what it has, and the summary of that comes afterwards.
-    Ok(system::run_in_front(&mut command, &variables).map_err(failed)?.1)
+    Ok(processes::run_in_front(&mut command, &variables).map_err(failed)?.1)
 }
 
 /// Says of a run that was killed what it could not say itself, and notes it in its summary.

@@ -4,9 +4,9 @@
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::{Communicator, as_bytes, numbers};
 use crate::results::metrics::percentile;
-use crate::system;
 use crate::system::host::Host;
 use crate::system::terminal;
+use crate::system::{clock, processes};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -89,11 +89,11 @@ fn check_exchange(ranks: &mut dyn Communicator) -> Outcome<()> {
 fn check_barrier(ranks: &mut dyn Communicator) -> Outcome<()> {
     for late in 0..ranks.size().min(4) {
         if ranks.rank() == late {
-            system::sleep(Duration::from_millis(5));
+            processes::sleep(Duration::from_millis(5));
         }
-        let came = system::monotonic_nanos() as f64;
+        let came = clock::monotonic_nanos() as f64;
         ranks.barrier()?;
-        let left = system::monotonic_nanos() as f64;
+        let left = clock::monotonic_nanos() as f64;
         let all = numbers(&ranks.exchange(&as_bytes(&[came, left]))?);
         let hosts = ranks.exchange(Host::own().name.as_bytes())?;
         let own = &hosts[ranks.rank() as usize];

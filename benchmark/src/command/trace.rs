@@ -24,8 +24,9 @@ use dlio_tracer::spool::{self, Stranded};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system::{self, Variables};
-use crate::system::{locate, terminal};
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -122,7 +123,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     if options.form().is_some() {
         variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
     }
-    let (pid, status) = match system::run_in_front(&mut command, &variables) {
+    let (pid, status) = match processes::run_in_front(&mut command, &variables) {
         Ok(ended) => ended,
         Err(error) => return Ok(not_started(program, &error)),
     };

@@ -140,7 +140,7 @@ pub struct Pace {
 
 impl Pace {
     pub fn new(spread: Spread, seed: u64, busy: bool) -> Pace {
-        crate::system::wake_in_time();
+        crate::system::clock::wake_in_time();
         Pace { spread, draws: Draws::new(seed), busy }
     }
 
@@ -158,11 +158,12 @@ impl Pace {
 
 fn wait(asked: Duration, begun: Instant, busy: bool) {
     if !busy {
-        crate::system::sleep(asked);
+        crate::system::processes::sleep(asked);
         return;
     }
     let mut spun = 0u64;
-    while begun.elapsed() < asked && !crate::system::interrupted() && !crate::system::lost_child() {
+    while begun.elapsed() < asked && !crate::system::processes::interrupted() && !crate::system::processes::lost_child()
+    {
         for _ in 0..64 {
             spun = std::hint::black_box(crate::system::random::word(spun, spun));
         }

@@ -10,7 +10,8 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::files::atomic_file::{self, Draft};
 use crate::files::input::Access;
 use crate::store;
-use crate::system::{self, SharedNumbers};
+use crate::system::shared_memory::SharedNumbers;
+use crate::system::{file_calls, processes};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -54,7 +55,7 @@ pub fn check_space(layout: &Layout) -> Outcome<()> {
         return Ok(());
     }
     let existing = existing(folder);
-    let Ok(free) = system::free_bytes(existing) else { return Ok(()) };
+    let Ok(free) = file_calls::free_bytes(existing) else { return Ok(()) };
     let needed = expected_bytes(layout)?;
     // Files that are there already need no space again; counting them costs less than a wrong refusal.
     if needed <= free || needed.saturating_sub(present_bytes(layout)) <= free {
@@ -283,13 +284,13 @@ fn in_parallel(layout: &Layout, part: Part, watch: Watch, work: Work) -> Outcome
             drop(receiver.take());
             writer(part, files, &next, sender, work)
         };
-        writers.push(system::fork(body).map_err(failed)?);
+        writers.push(processes::fork(body).map_err(failed)?);
     }
     drop(sender);
     let result = receiver.as_mut().map_or(Ok(Generated::default()), |receiver| collect(receiver, watch));
     // The pipe is closed before waiting: a writer that still has something to say ends at once.
     drop(receiver);
-    let lost = writers.into_iter().map(system::wait).find(|code| *code > 128);
+    let lost = writers.into_iter().map(processes::wait).find(|code| *code > 128);
     let folder = &layout.dataset.folder;
     if (result.is_err() || lost.is_some()) && store::is_object(folder) {
         // A writer that was killed could not give up what it had begun. What the sweep meets is not the news.
@@ -306,7 +307,7 @@ fn writer(part: Part, files: u64, next: &SharedNumbers, mut sender: io::PipeWrit
     let (mut reported, mut pending) = (std::time::Instant::now(), Generated::default());
     let mut numbers = std::iter::from_fn(|| {
         let place = next.at(0).fetch_add(1, Ordering::Relaxed);
-        (place < files && !system::interrupted()).then(|| part.number(place))
+        (place < files && !processes::interrupted()).then(|| part.number(place))
     });
     let gone = |_| Failure::interrupted();
     let result = work(&mut numbers, &mut |done| {
@@ -331,7 +332,7 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
     let mut all = Generated::default();
     let mut record = [0; RECORD];
     // A signal may have come to this process alone; the writers end when nobody listens any more.
-    while !system::interrupted() && !system::lost_child() && receiver.read_exact(&mut record).is_ok() {
+    while !processes::interrupted() && !processes::lost_child() && receiver.read_exact(&mut record).is_ok() {
         let done = of_record(&record)?;
         all.written += done.written;
         all.bytes += done.bytes;
@@ -339,7 +340,7 @@ fn collect(receiver: &mut io::PipeReader, watch: Watch) -> Outcome<Generated> {
         watch(done.written + done.kept, done.bytes);
     }
     // Without the others there is nothing to generate for; the caller knows who is gone.
-    if system::interrupted() || system::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
+    if processes::interrupted() || processes::lost_child() { Err(Failure::interrupted()) } else { Ok(all) }
 }
 
 /// Removes the data set: its folder, or its objects by their names.

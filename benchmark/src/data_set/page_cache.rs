@@ -3,8 +3,8 @@
 use crate::data_set::layout::{Layout, Split};
 use crate::files::input::open_regular;
 use crate::store;
-use crate::system;
 use crate::system::buffer::resident_pages;
+use crate::system::file_calls;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub enum Dropped {
 
 pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
     // Objects are read past it, so there is nothing of them in it.
-    if store::is_object(&layout.dataset.folder) || system::drop_page_cache().is_ok() {
+    if store::is_object(&layout.dataset.folder) || file_calls::drop_page_cache().is_ok() {
         return Ok(Dropped::Everything);
     }
     for split in [Split::Train, Split::Valid] {
@@ -51,7 +51,7 @@ pub fn empty(layout: &Layout) -> std::io::Result<Dropped> {
             match open_regular(&layout.path(split, number), 0) {
                 // Nothing says that there is anything to evaluate with.
                 Err(error) if error.kind() == ErrorKind::NotFound && split == Split::Valid => break,
-                opened => system::forget_pages_unseen(&opened?.0)?,
+                opened => file_calls::forget_pages_unseen(&opened?.0)?,
             }
         }
     }

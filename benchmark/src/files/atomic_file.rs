@@ -4,7 +4,8 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::store::{self, Upload};
-use crate::system::{self, host_name};
+use crate::system::host::host_name;
+use crate::system::{file_calls, processes};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -23,7 +24,7 @@ fn is_abandoned(name: &str) -> bool {
     let writer = name.rsplit_once(UNFINISHED).and_then(|(_, writer)| writer.rsplit_once('-'));
     let Some((host, process)) = writer else { return false };
     let process: Option<u32> = process.parse().ok();
-    host == host_name() && process.is_some_and(|process| !system::lives(process))
+    host == host_name() && process.is_some_and(|process| !processes::lives(process))
 }
 
 /// Removes what killed writers left in a folder. One that cannot be listed or changed is left as it is.
@@ -105,7 +106,8 @@ fn beside(path: &Path) -> Place {
 }
 
 fn in_memory(path: &Path) -> Outcome<Place> {
-    let file = system::memory_file(c"dlio-object").map_err(|error| Failure::unwritable("memory for", path, error))?;
+    let file =
+        file_calls::memory_file(c"dlio-object").map_err(|error| Failure::unwritable("memory for", path, error))?;
     let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     Ok(Place::Memory(file, name))
 }

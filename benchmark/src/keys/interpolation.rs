@@ -12,7 +12,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::keys;
 use crate::keys::value::{Value, parse_yaml};
-use crate::system;
+use crate::system::clock;
 use std::cell::Cell;
 
 /// Interpolations that lead to others, one after another. More is a circle.
@@ -188,7 +188,7 @@ fn absolute(path: &str, place: &[&str]) -> String {
 }
 
 fn time_as(format: &str) -> String {
-    let now = system::local_time();
+    let now = clock::local_time();
     [("%Y", 0..4), ("%m", 5..7), ("%d", 8..10), ("%H", 11..13), ("%M", 14..16), ("%S", 17..19), ("%f", 20..26)]
         .into_iter()
         .fold(format.to_string(), |text, (code, place)| text.replace(code, &now[place]))

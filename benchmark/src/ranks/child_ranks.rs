@@ -6,7 +6,7 @@ use crate::ranks::shared_barrier::Gate;
 use crate::ranks::socket::Socket;
 use crate::ranks::star::{Peers, Star, ended};
 use crate::ranks::status;
-use crate::system;
+use crate::system::processes;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -25,23 +25,23 @@ impl Children {
 
 impl Peers for Children {
     fn has_ended(&mut self, rank: u64) -> bool {
-        self.of(rank).is_some_and(system::has_ended)
+        self.of(rank).is_some_and(processes::has_ended)
     }
 
     fn code_of(&mut self, rank: u64) -> Option<i32> {
-        self.of(rank).map(|child| system::status_of(child, GRACE))
+        self.of(rank).map(|child| processes::status_of(child, GRACE))
     }
 
     fn stop(&mut self) -> Duration {
-        system::tell_children(&self.0);
+        processes::tell_children(&self.0);
         GRACE
     }
 
     fn lost(&mut self) -> Option<u64> {
-        if !system::lost_child() {
+        if !processes::lost_child() {
             return None;
         }
-        (1..).zip(&self.0).find(|(_, child)| system::ended_badly(**child)).map(|(rank, _)| rank)
+        (1..).zip(&self.0).find(|(_, child)| processes::ended_badly(**child)).map(|(rank, _)| rank)
     }
 }
 
@@ -60,7 +60,7 @@ impl Local {
             sockets.push(Socket::Unix(ours));
             let mut child = Star::new(rank, size, vec![Socket::Unix(theirs)], Box::new(Children(Vec::new())), patience);
             child.meet_at(gate);
-            children.push(system::fork(|| {
+            children.push(processes::fork(|| {
                 // Only rank 0 holds these, so that its end is seen by all.
                 sockets.clear();
                 board.join(rank);
@@ -68,7 +68,7 @@ impl Local {
             })?);
         }
         board.join(0);
-        system::watch_children(&children);
+        processes::watch_children(&children);
         let mut star = Star::new(0, size, sockets, Box::new(Children(children.clone())), patience);
         star.meet_at(gate);
         Ok(Local { star, children })
@@ -90,12 +90,12 @@ impl Local {
         }
         if outcome.is_err() && !told {
             // Twice would end them in the middle of their files.
-            system::tell_children(&self.children);
+            processes::tell_children(&self.children);
         }
         if outcome.is_err() {
-            system::end_children(&self.children, GRACE);
+            processes::end_children(&self.children, GRACE);
         }
-        let codes = self.children.into_iter().map(system::wait);
+        let codes = self.children.into_iter().map(processes::wait);
         let failed = (1..).zip(codes).filter(|(_, code)| *code != 0).min_by_key(|(_, code)| *code > 128);
         outcome.and_then(|()| failed.map_or(Ok(()), |(rank, code)| Err(ended(rank, code))))
     }

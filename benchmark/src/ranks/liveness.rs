@@ -2,7 +2,7 @@
 //! nothing is known but what they say.
 
 use crate::ranks::star::Peers;
-use crate::system;
+use crate::system::processes;
 use crate::system::random::mixed;
 
 /// A process of a rank, and the machine on which its number means something.
@@ -38,7 +38,7 @@ pub struct Processes(Vec<Option<u32>>);
 impl Processes {
     /// From now on a sleep ends early when one of them is gone.
     pub fn watched(numbers: Vec<Option<u32>>) -> Processes {
-        system::look_at(numbers.iter().flatten().copied().collect());
+        processes::look_at(numbers.iter().flatten().copied().collect());
         Processes(numbers)
     }
 
@@ -49,7 +49,7 @@ impl Processes {
 
 impl Peers for Processes {
     fn has_ended(&mut self, rank: u64) -> bool {
-        self.of(rank).is_some_and(|process| !system::lives(process))
+        self.of(rank).is_some_and(|process| !processes::lives(process))
     }
 
     fn code_of(&mut self, _: u64) -> Option<i32> {
@@ -57,7 +57,7 @@ impl Peers for Processes {
     }
 
     fn lost(&mut self) -> Option<u64> {
-        if !system::lost_child() {
+        if !processes::lost_child() {
             return None;
         }
         (0..self.0.len() as u64).find(|rank| self.has_ended(*rank))

@@ -7,7 +7,7 @@
 //! 3 + 2 rank   1 + the exit code it said goodbye with; 0 before
 //! ```
 
-use crate::system::SharedNumbers;
+use crate::system::shared_memory::SharedNumbers;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -18,8 +18,8 @@ use crate::ranks::shared_barrier::Gate;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::star::{LOOK, Star, ended, killed};
 use crate::ranks::status::Board;
-use crate::system;
 use crate::system::random::mixed;
+use crate::system::{file_calls, host, processes};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -104,7 +104,7 @@ impl Launched {
 /// The exit code that a rank says goodbye with; `None` if it never does.
 fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Instant>) -> Option<i32> {
     loop {
-        let ready = system::readable(&[&*socket], LOOK)[0];
+        let ready = file_calls::readable(&[&*socket], LOOK)[0];
         if ready {
             match socket.receive() {
                 Ok(Message::Bytes(_) | Message::Last(_)) => continue,
@@ -112,8 +112,8 @@ fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Inst
                 Err(_) => return None,
             }
         }
-        let gone = process.is_some_and(|process| !system::lives(process));
-        if (gone && !system::readable(&[&*socket], Duration::ZERO)[0])
+        let gone = process.is_some_and(|process| !processes::lives(process));
+        if (gone && !file_calls::readable(&[&*socket], Duration::ZERO)[0])
             || until.is_some_and(|until| Instant::now() > until)
         {
             return None;
@@ -142,7 +142,7 @@ impl Place {
             }
         };
         let number = mixed(&start.bytes().map(u64::from).collect::<Vec<_>>());
-        let name = format!("dlio-ranks-{}-{number:016x}", system::user());
+        let name = format!("dlio-ranks-{}-{number:016x}", file_calls::user());
         match LocalAddress::from_abstract_name(&name) {
             Ok(address) if world.here => Place::Name(address),
             _ => Place::File(shared.join(format!(".{name}"))),
@@ -211,7 +211,7 @@ impl Rendezvous<'_> {
     }
 
     fn go_on(&self, others: &[Option<(Socket, Process)>]) -> Outcome<()> {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(Failure::interrupted());
         }
         if Instant::now() < self.until {
@@ -270,7 +270,7 @@ impl Rendezvous<'_> {
     /// Finds rank 0, however late it comes.
     fn come(&self) -> Outcome<Met> {
         loop {
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if let Some(met) = self.connected().and_then(|(socket, word)| self.greeted(socket, &word)) {
@@ -280,7 +280,7 @@ impl Rendezvous<'_> {
                 let within = self.patience.as_secs_f64();
                 return Err(self.failed(format!("rank {} has not found rank 0 within {within} s", self.world.rank)));
             }
-            system::sleep(RETRY);
+            processes::sleep(RETRY);
         }
     }
 
@@ -288,7 +288,7 @@ impl Rendezvous<'_> {
         match &self.place {
             Place::Name(name) => {
                 let stream = UnixStream::connect_addr(name).ok()?;
-                let ours = system::user_at_the_other_end(&stream).ok()? == system::user();
+                let ours = file_calls::user_at_the_other_end(&stream).ok()? == file_calls::user();
                 ours.then(|| (Socket::Unix(stream), String::new()))
             }
             Place::File(path) => {
@@ -309,8 +309,8 @@ impl Rendezvous<'_> {
         let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
         socket.send(greeting.as_bytes()).ok()?;
         // The answer comes when all are there; whoever is no rank 0 hangs up.
-        while !system::readable(&[&socket], LOOK)[0] {
-            if system::interrupted() || Instant::now() > self.until + ANSWER {
+        while !file_calls::readable(&[&socket], LOOK)[0] {
+            if processes::interrupted() || Instant::now() > self.until + ANSWER {
                 return None;
             }
         }
@@ -347,11 +347,11 @@ fn secret() -> String {
 fn accepted(listener: &Listener) -> Option<Socket> {
     match listener {
         Listener::Local(listener) => {
-            let (stream, _) = system::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
-            (system::user_at_the_other_end(&stream).ok()? == system::user()).then_some(Socket::Unix(stream))
+            let (stream, _) = file_calls::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
+            (file_calls::user_at_the_other_end(&stream).ok()? == file_calls::user()).then_some(Socket::Unix(stream))
         }
         Listener::Port(listener) => {
-            let (stream, _) = system::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
+            let (stream, _) = file_calls::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
             stream.set_nodelay(true).ok()?;
             Some(Socket::Tcp(stream))
         }
@@ -389,7 +389,7 @@ fn own_addresses() -> Vec<String> {
         socket.local_addr()
     });
     addresses.extend(outward.ok().map(|address| address.ip().to_string()));
-    addresses.extend([system::host_name(), "127.0.0.1".into()]);
+    addresses.extend([host::host_name(), "127.0.0.1".into()]);
     addresses
 }
 

@@ -9,8 +9,8 @@ use crate::ranks::communicator::Communicator;
 use crate::ranks::shared_barrier::Gate;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::status;
-use crate::system;
 use crate::system::terminal;
+use crate::system::{file_calls, processes};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ impl Star {
 
     /// Why rank 0 hears no more of this rank.
     fn lost(&mut self, rank: u64, error: &io::Error) -> Failure {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Failure::interrupted();
         }
         match self.peers.code_of(rank) {
@@ -98,8 +98,8 @@ impl Star {
         let (mut begun, patience) = (Instant::now(), self.patience);
         while !missing.is_empty() {
             let waited_for: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
-            let ready = system::readable(&waited_for, LOOK.min(patience));
-            if system::interrupted() {
+            let ready = file_calls::readable(&waited_for, LOOK.min(patience));
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             for rank in missing.iter().zip(&ready).filter_map(|(rank, ready)| ready.then_some(*rank)) {
@@ -129,7 +129,7 @@ impl Star {
         loop {
             // What it said before it ended is there when it has.
             let over = self.peers.has_ended(rank) || Instant::now() >= until;
-            if system::readable(&[&*self.socket(rank)], GLANCE)[0] {
+            if file_calls::readable(&[&*self.socket(rank)], GLANCE)[0] {
                 match self.socket(rank).receive() {
                     Ok(Message::Farewell(code)) => return ended(rank, code),
                     Ok(_) => continue,
@@ -149,7 +149,7 @@ impl Star {
         while !missing.is_empty() && Instant::now() < until {
             let ended: Vec<bool> = missing.iter().map(|rank| self.peers.has_ended(*rank)).collect();
             let sockets: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
-            let ready = system::readable(&sockets, GLANCE);
+            let ready = file_calls::readable(&sockets, GLANCE);
             let mut through = Vec::new();
             for ((rank, ready), ended) in missing.iter().zip(ready).zip(ended) {
                 let is_through = match ready.then(|| self.socket(*rank).receive()) {
@@ -172,7 +172,7 @@ impl Star {
         let dead = missing.iter().filter(|rank| **rank > 0).find(|rank| self.peers.has_ended(**rank)).copied();
         match dead {
             // What it gave before it ended is there by now, if it gave anything.
-            Some(rank) if !system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
+            Some(rank) if !file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
                 Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into()))
             }
             _ => Ok(()),
@@ -189,7 +189,7 @@ impl Star {
             if gate.is_open(turn) {
                 break;
             }
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if self.rank > 0 {
@@ -210,7 +210,7 @@ impl Star {
     /// Whoever has not come to a barrier has nothing to say but that it never will.
     fn hear_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
         for rank in missing {
-            if system::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
+            if file_calls::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
                 return Err(match self.socket(*rank).receive() {
                     Ok(Message::Last(bytes)) => self.leaving(*rank, bytes),
                     Ok(Message::Farewell(code)) => ended(*rank, code),
@@ -223,11 +223,11 @@ impl Star {
     }
 
     fn look_after_first(&mut self) -> Outcome<()> {
-        if system::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
+        if file_calls::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
             return Err(match self.sockets[0].receive() {
                 Ok(Message::Farewell(code)) => said_elsewhere(kind_of(code)),
                 Ok(Message::Last(code)) => said_elsewhere(kind_of(number_in(&code))),
-                _ if system::interrupted() => Failure::interrupted(),
+                _ if processes::interrupted() => Failure::interrupted(),
                 _ => said_elsewhere(Kind::System),
             });
         }
@@ -239,8 +239,8 @@ impl Star {
 
     /// The bytes of all ranks, from rank 0.
     fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
-        while !system::readable(&[&self.sockets[0]], LOOK)[0] {
-            if system::interrupted() {
+        while !file_calls::readable(&[&self.sockets[0]], LOOK)[0] {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if self.peers.has_ended(0) {
@@ -251,7 +251,7 @@ impl Star {
             Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| said_elsewhere(Kind::System)),
             Ok(Message::Farewell(code)) => Err(said_elsewhere(kind_of(code))),
             Ok(Message::Last(code)) => Err(said_elsewhere(kind_of(number_in(&code)))),
-            Err(_) if system::interrupted() => Err(Failure::interrupted()),
+            Err(_) if processes::interrupted() => Err(Failure::interrupted()),
             Err(_) => Err(said_elsewhere(Kind::System)),
         }
     }
@@ -349,7 +349,7 @@ impl Communicator for Star {
             return match self.sockets[0].send(bytes) {
                 // What it said before it closed is still to be heard.
                 Ok(()) => self.hear(),
-                Err(_) if system::interrupted() => Err(Failure::interrupted()),
+                Err(_) if processes::interrupted() => Err(Failure::interrupted()),
                 Err(_) => self.hear().and(Err(said_elsewhere(Kind::System))),
             };
         }
@@ -402,7 +402,7 @@ impl Communicator for Star {
 impl Star {
     /// True if a rank that has ended said so. What it said before is of no use any more.
     fn has_said_farewell(&mut self, rank: u64) -> bool {
-        while system::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
+        while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
             match self.socket(rank).receive() {
                 Ok(Message::Bytes(_)) => {}
                 Ok(Message::Last(bytes)) => {

@@ -3,7 +3,8 @@
 //!
 //! Ranks write through [`note`], which every span of theirs passes; loader workers and writers have spans of other names.
 
-use crate::system::{SharedNumbers, monotonic_millis};
+use crate::system::clock::monotonic_millis;
+use crate::system::shared_memory::SharedNumbers;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -3,8 +3,9 @@
 
 use crate::failure::Outcome;
 use crate::results::run_folder::RunFolder;
+use crate::system::clock::local_time;
 use crate::system::host;
-use crate::system::{host_name, local_time};
+use crate::system::host::host_name;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;

@@ -13,7 +13,7 @@ use crate::files::atomic_file::{self, Draft, write_whole};
 use crate::keys::grammar::Override;
 use crate::keys::value::Value as Tree;
 use crate::store::settings::{self, without_secrets};
-use crate::system::local_time;
+use crate::system::clock::local_time;
 use crate::system::terminal;
 use serde_json::Value;
 use std::fs::{self, File};

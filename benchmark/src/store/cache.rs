@@ -12,7 +12,7 @@
 use super::body::Body;
 use super::counts::{self, Figure};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system;
+use crate::system::{file_calls, processes};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -96,8 +96,8 @@ pub struct Filler(libc::pid_t);
 impl Filler {
     /// Only for a process with one thread. So many objects are asked for while another is fetched.
     pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<Filler> {
-        let process = system::fork(|| {
-            system::leave_interrupts_to_parent();
+        let process = processes::fork(|| {
+            processes::leave_interrupts_to_parent();
             let mut asked = VecDeque::new();
             loop {
                 while asked.len() <= window {
@@ -111,7 +111,7 @@ impl Filler {
                 }
                 // What cannot be fetched now is fetched when a reader asks for it, and what is wrong is told then.
                 let fetched = asked.pop_front().is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
-                if !fetched || system::interrupted() {
+                if !fetched || processes::interrupted() {
                     break;
                 }
             }
@@ -125,8 +125,8 @@ impl Filler {
 impl Drop for Filler {
     fn drop(&mut self) {
         const GRACE: Duration = Duration::from_secs(1);
-        system::stop_children(&[self.0], GRACE);
-        system::wait(self.0);
+        processes::stop_children(&[self.0], GRACE);
+        processes::wait(self.0);
     }
 }
 
@@ -230,7 +230,7 @@ impl Tiered {
     /// What was read of the piece is not to be read from memory the next time.
     fn close(&mut self) {
         if let Some((_, file)) = self.open.take() {
-            let _ = system::forget_pages(&file);
+            let _ = file_calls::forget_pages(&file);
         }
     }
 
@@ -304,7 +304,7 @@ impl Tiered {
         }
         counts::add(if self.ahead { Figure::TierAhead } else { Figure::TierMisses }, 1);
         counts::add(Figure::TierIn, length);
-        system::forget_pages(&file).map_err(failed)?;
+        file_calls::forget_pages(&file).map_err(failed)?;
         if self.tier.make_room(length, !self.ahead).map_err(failed)? {
             self.note_length(body.total()).map_err(failed)?;
             fs::rename(&beside, place).map_err(failed)?;

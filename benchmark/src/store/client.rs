@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::sign::{self, Signed, Utc};
 use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system;
+use crate::system::processes;
 use crate::system::random::mixed;
 use std::collections::VecDeque;
 use std::io;
@@ -145,7 +145,7 @@ impl Client {
                 Err(Trouble::Final(failure)) => return Err(failure),
                 Err(Trouble::Again(again)) => again,
             };
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if attempt >= self.settings.attempts {
@@ -155,7 +155,7 @@ impl Client {
             self.draws = mixed(&[self.draws, attempt]);
             // Half of it at random, so that those who failed together do not come back together.
             let own = wait.mul_f64(0.5 + 0.5 * (self.draws >> 11) as f64 / (1u64 << 53) as f64);
-            system::sleep(again.after.map_or(own, |asked| asked.max(own)));
+            processes::sleep(again.after.map_or(own, |asked| asked.max(own)));
             wait = (wait * 2).min(LONGEST_WAIT);
         }
         unreachable!("attempts are counted without end")
@@ -298,7 +298,7 @@ impl Client {
 
     fn broken(&mut self, error: io::Error, mut told: Told) -> Trouble {
         told.end(request_span::errno_of(&error));
-        if system::interrupted() {
+        if processes::interrupted() {
             return Trouble::Final(Failure::interrupted());
         }
         // The others were idle as long, or longer.

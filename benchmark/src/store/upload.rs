@@ -5,7 +5,7 @@ use super::counts::{self, Figure, Timed};
 use super::request::Request;
 use super::{Settings, key_of, parts_at_once, settings_now, with_client, xml};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system;
+use crate::system::processes;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -147,7 +147,7 @@ impl Parts {
     }
 
     fn send(&mut self, bytes: Vec<u8>) -> Outcome<()> {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(Failure::interrupted());
         }
         let gone = || Failure::new(Kind::System, "the threads that send parts are gone");

@@ -1,6 +1,6 @@
 //! The machine: processors and memory, as the output files have them.
 
-use crate::system;
+use crate::system::host;
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -14,7 +14,7 @@ pub struct Host {
 
 impl Host {
     pub fn own() -> Host {
-        Host { name: system::host_name(), memory_gibibytes: memory_gibibytes(), processors: all_processors() }
+        Host { name: host::host_name(), memory_gibibytes: memory_gibibytes(), processors: all_processors() }
     }
 
     /// As text for other ranks.
@@ -72,6 +72,11 @@ fn fields(path: &str) -> Map<String, Value> {
 pub fn memory_gibibytes() -> f64 {
     let total = memory().get("MemTotal").and_then(|text| text.as_str()?.split(' ').next()?.parse::<f64>().ok());
     total.unwrap_or(0.0) / 1024.0 / 1024.0
+}
+
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "localhost".into(), |name| name.trim().to_string())
 }
 
 #[cfg(test)]

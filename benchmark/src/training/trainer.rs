@@ -17,9 +17,9 @@ use crate::results::run_folder::Log;
 use crate::results::summary::{Beside, Epoch, Moment, Results, Saved};
 use crate::spans;
 use crate::store::counts::Counts;
-use crate::system;
 use crate::system::random::mixed;
 use crate::system::terminal;
+use crate::system::{clock, processes};
 use crate::training::loader::order::Share;
 use crate::training::loader::{Loader, Plan, Terms};
 use crate::training::progress::Progress;
@@ -317,7 +317,7 @@ impl<'a> Trainer<'a> {
         block.steps.reserve_exact((steps.end - steps.start).min(STEPS_RESERVED) as usize);
         let begun = Instant::now();
         for number in steps {
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             self.communicator.check()?;
@@ -429,9 +429,9 @@ impl<'a> Trainer<'a> {
         self.wait_for_all(place)?;
         let (moved, begun, done) = {
             let _span = spans::span(span, spans::CHECKPOINT, place);
-            let begun = system::monotonic_nanos() as f64;
+            let begun = clock::monotonic_nanos() as f64;
             let moved = work(self)?;
-            (moved, begun, system::monotonic_nanos() as f64)
+            (moved, begun, clock::monotonic_nanos() as f64)
         };
         let own = [self.machine, begun, done, moved.bytes as f64, moved.fsyncs as f64];
         let ranks = {
@@ -442,7 +442,7 @@ impl<'a> Trainer<'a> {
         let parts: Vec<Part> = ranks.iter().filter_map(|rank| Part::of(rank)).collect();
         let moved_all = |of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>() as u64;
         let (seconds, first) = span_of(&parts, self.machine).unwrap_or((done - begun, begun));
-        let ago = (system::monotonic_nanos() as f64 - first) / 1e9;
+        let ago = (clock::monotonic_nanos() as f64 - first) / 1e9;
         let rates = parts.iter().filter(|part| part.bytes > 0.0).map(|part| part.bytes / part.seconds().max(1e-9));
         Ok(Saved {
             seconds,
@@ -464,8 +464,8 @@ impl<'a> Trainer<'a> {
         let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
         let progress = Progress::new(self.options.shown, "checkpoints", writes + reads, "");
         let outcome = (0..writes + reads).try_for_each(|number| {
-            system::sleep(pause);
-            if system::interrupted() {
+            processes::sleep(pause);
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             let writing = number < writes;

@@ -18,8 +18,8 @@ use crate::ranks::liveness::{Process, Processes};
 use crate::ranks::shared_barrier::Gate;
 use crate::ranks::star::{LOOK, Peers, ended, killed, soon};
 use crate::ranks::status::{self, Board};
-use crate::system;
 use crate::system::locate;
+use crate::system::processes;
 use crate::system::terminal;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -200,7 +200,7 @@ impl Member {
             if let Some(done) = self.library.test()? {
                 return Ok(done);
             }
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             let waited = begun.elapsed();

@@ -17,7 +17,7 @@ use super::{Batch, Loader, Plan, checked};
 use crate::data_set::layout::Split;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::spans;
-use crate::system;
+use crate::system::processes;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -305,10 +305,10 @@ impl Loader for Pool {
 
 /// `trainers` are the trainer's ends so far.
 fn forked(worker: Worker, trainers: &mut Vec<File>) -> io::Result<libc::pid_t> {
-    system::fork(|| {
+    processes::fork(|| {
         // A worker that held them would never learn that the trainer is gone: it would be waiting for itself.
         trainers.clear();
-        system::leave_interrupts_to_parent();
+        processes::leave_interrupts_to_parent();
         spans::name_rank();
         // An error here means that the trainer ended first.
         i32::from(worker.run().is_err())
@@ -326,7 +326,7 @@ impl Drop for Pool {
         let handles: Vec<Handle> = self.lines.drain(..).map(end).collect();
         for handle in handles {
             match handle {
-                Handle::Process(id) => drop(system::wait(id)),
+                Handle::Process(id) => drop(processes::wait(id)),
                 Handle::Thread(thread) => drop(thread.join()),
             }
         }
