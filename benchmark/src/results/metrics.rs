@@ -9,6 +9,7 @@
 //! excluded step to the end of the last counted one, the steps are those in it, the bytes are those read. The `compat`
 //! one is DLIO's formula with its constants, for comparison with old results.
 
+use crate::config::Excluded;
 use serde_json::{Map, Value, json};
 
 /// What DLIO calls a megabyte: its keys that end in `MB_per_second` count in these.
@@ -37,23 +38,6 @@ pub struct Block {
     pub steps: Vec<Step>,
     /// From the start of the block to its end.
     pub duration: f64,
-}
-
-/// Steps left out at both ends.
-#[derive(Debug, Clone, Copy)]
-pub struct Excluded {
-    pub start: usize,
-    pub end: usize,
-}
-
-impl Excluded {
-    pub const NOTHING: Excluded = Excluded { start: 0, end: 0 };
-
-    /// The counted steps; all of them if nothing would be left.
-    fn window(&self, steps: usize) -> std::ops::Range<usize> {
-        let range = self.start..steps.saturating_sub(self.end);
-        if range.is_empty() { 0..steps } else { range }
-    }
 }
 
 /// The figures of one block on one rank.

@@ -1,10 +1,10 @@
 //! What a run measured, and the JSON that says it: DLIO's keys with corrected figures, DLIO's own formulas beside them
 //! under `compat`.
 
-use crate::config::Config;
+use crate::config::{Config, Excluded};
 use crate::data_set::layout::{Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::results::metrics::{self, Block, Excluded, Figures, Step, mean_stdev};
+use crate::results::metrics::{self, Block, Figures, Step, mean_stdev};
 use crate::store::counts::{Counts, Figure};
 use crate::system::clock::{local_time, local_time_before};
 use crate::system::host::host_name;

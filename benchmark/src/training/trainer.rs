@@ -5,14 +5,14 @@
 
 use crate::checkpoint::tiers::Tiered;
 use crate::checkpoint::{self, Mechanism, Moved, Shard, Shards};
-use crate::config::Config;
 use crate::config::compute_time::Pace;
+use crate::config::{Config, Excluded};
 use crate::data_set::layout::{Layout, Split};
 use crate::data_set::page_cache;
 use crate::failure::{Failure, Outcome};
 use crate::ranks::communicator::{Communicator, as_bytes, numbers};
 use crate::ranks::liveness::Process;
-use crate::results::metrics::{Block, Excluded, Figures, Step};
+use crate::results::metrics::{Block, Figures, Step};
 use crate::results::run_folder::Log;
 use crate::results::summary::{Beside, Epoch, Moment, Results, Saved};
 use crate::spans;
