@@ -3,7 +3,7 @@
 //! Compressed files carry the ending that tells pandas how (`.csv.gz`, ...).
 
 use super::containers::zip::{self, Member, Method};
-use super::{Format, Output, Reader, content_of, other, packed_with};
+use super::format::{Format, Output, Reader, content_of, other, packed_with};
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::{FileSpec, Layout};
 use crate::failure::{Failure, Outcome};

@@ -10,7 +10,7 @@
 pub mod chunks;
 pub mod head;
 
-use super::{Format, Reader, gathered, other, packed_with};
+use super::format::{Format, Reader, gathered, other, packed_with};
 use crate::config::{Dataset as Settings, Element};
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

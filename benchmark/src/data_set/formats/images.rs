@@ -3,7 +3,7 @@
 //! Noise does not compress, so our PNGs store their pixels in uncompressed deflate blocks: the size is within a
 //! thousandth of what Pillow makes of the same pixels, at the speed of the checksums.
 
-use super::{Format, Output, Reader, content_of, gathered, other};
+use super::format::{Format, Output, Reader, content_of, gathered, other};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

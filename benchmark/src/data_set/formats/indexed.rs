@@ -5,7 +5,7 @@
 //! file once an epoch, whatever `reader.read_type` is, as DLIO's does. Index files are read once and kept, as frameworks do
 //! it; those too large for that are mapped.
 
-use super::{Format, LARGE, Output, Reader, content_of, other};
+use super::format::{Format, LARGE, Output, Reader, content_of, other};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

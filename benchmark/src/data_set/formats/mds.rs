@@ -8,7 +8,7 @@
 //!
 //! A sample is read by its number: two offsets, then its bytes. Offsets are kept, as its own reader keeps the index.
 
-use super::{Format, LARGE, Output, Reader, content_of};
+use super::format::{Format, LARGE, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Outcome};

@@ -4,7 +4,7 @@
 //! 93 'NUMPY' 01 00 | u16 header length | {'descr': '|u1', 'fortran_order': False, 'shape': (s, s, n), } blanks \n | data
 //! ```
 
-use super::{Format, Output, Reader, content_of, last_axis_sample, other, strided_sample};
+use super::format::{Format, Output, Reader, content_of, last_axis_sample, other, strided_sample};
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

@@ -1,8 +1,10 @@
 //! `.npz`: a zip of `x.npy` (the samples, sample axis last) and `y.npy` (labels, zeros), as `numpy.savez` lays it out.
 
 use super::containers::zip::{self, Member, Method};
+use super::format::{
+    Format, Output, Reader, content_of, gathered, last_axis_sample, other, packed_with, strided_sample,
+};
 use super::npy::{self, Array, header, shape};
-use super::{Format, Output, Reader, content_of, gathered, last_axis_sample, other, packed_with, strided_sample};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

@@ -3,7 +3,7 @@
 //! Numbers with a size above one become a list column, `binary` and `string` columns have values of that many bytes. A column
 //! with `read: false` is written and not read.
 
-use super::{Format, Output, Reader, content_of, other, sample_of};
+use super::format::{Format, Output, Reader, content_of, other, sample_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};

@@ -1,7 +1,7 @@
 //! `raw`: bytes and nothing else, samples of one size one behind the other. It stands in for files of any other format where
 //! only their sizes and the calls on them matter.
 
-use super::{Format, Output, Reader, content_of};
+use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::Outcome;

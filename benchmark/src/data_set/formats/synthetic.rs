@@ -1,6 +1,6 @@
 //! `synthetic`: files that hold their own number and are never read. The floor of a run: everything but input.
 
-use super::{Format, Output, Reader};
+use super::format::{Format, Output, Reader};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::Outcome;

@@ -7,7 +7,7 @@
 
 use super::containers::tar::{self, Announced, BLOCK, Header};
 use super::containers::window::Window;
-use super::{Format, Output, Reader, content_of};
+use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
