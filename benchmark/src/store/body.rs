@@ -6,7 +6,7 @@ use super::counts::{self, Figure, Timed};
 use super::http::Connection;
 use super::request::Request;
 use super::request_span::{self, Told};
-use super::{key_of, settings_now, with_client};
+use super::session::{key_of, settings_now, with_client};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system::processes;
 use std::io::{self, Read};

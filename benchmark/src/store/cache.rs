@@ -9,8 +9,9 @@
 //!
 //! A piece is written beside its place and renamed. Its pages are forgotten, so that what is read is the tier and not memory.
 
-use super::body::Body;
+use super::body::{self, Body};
 use super::counts::{self, Figure};
+use super::session::{key_of, with_client};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::system::{file_calls, processes};
 use std::collections::VecDeque;
@@ -105,7 +106,7 @@ impl Filler {
                     let Some(object) = Tiered::of(&path).and_then(Tiered::reserved) else { continue };
                     asked.push_back(object);
                     // What cannot be asked for now is asked for in its turn.
-                    if window == 0 || !super::ask_ahead(&path).unwrap_or(false) {
+                    if window == 0 || !ask_ahead(&path).unwrap_or(false) {
                         break;
                     }
                 }
@@ -395,4 +396,18 @@ impl Tier {
         }
         Ok(used)
     }
+}
+
+/// Asks for what will be read first of an object. False where that cannot be sent now.
+pub(super) fn ask_ahead(path: &Path) -> Outcome<bool> {
+    let (tiered, key) = (Tiered::of(path), key_of(path));
+    if tiered.as_ref().is_some_and(Tiered::is_begun) {
+        return Ok(true);
+    }
+    let range = tiered.as_ref().and_then(Tiered::block).map(|block| body::range(0, Some(block)));
+    with_client(|client| {
+        // What the tier keeps is asked for once, however often it is come back to.
+        let is_asked = tiered.is_some() && client.has_asked_ahead(&key);
+        Ok(is_asked || client.ask_ahead(&key, range))
+    })
 }
