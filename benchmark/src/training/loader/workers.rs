@@ -12,8 +12,8 @@
 //! share the trainer's memory pages and start in a millisecond, so the first epoch is like the others.
 
 use super::order::stream_pieces;
-use super::source::Report;
-use super::{Batch, Loader, Plan, checked};
+use super::plan::{Batch, Loader, Plan, WorkerKind, checked};
+use super::source::{Report, Source};
 use crate::data_set::layout::Split;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::spans;
@@ -25,12 +25,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkerKind {
-    Processes,
-    Threads,
-}
 
 const BEGIN: u64 = 1;
 const CREDIT: u64 = 2;
@@ -137,7 +131,7 @@ impl Worker {
     }
 
     /// Works through an epoch; true if it goes on afterwards.
-    fn epoch(&mut self, source: &mut super::Source, split: Split, epoch: u64) -> io::Result<bool> {
+    fn epoch(&mut self, source: &mut Source, split: Split, epoch: u64) -> io::Result<bool> {
         let order = self.plan.order(split, epoch);
         source.begin(order, split, self.units(split).flatten());
         for (slot, positions) in self.units(split).enumerate() {
