@@ -1,7 +1,8 @@
 //! A sweep as one page for a browser: the answer, rates against each key, and every setting with its spread. One file that
 //! fetches nothing and runs nothing.
 
-use super::{Knob, Outturn, named, spread};
+use super::knobs::{Knob, named};
+use super::results::{Outturn, spread};
 use std::fmt::Write;
 
 /// Lines of one plot; more tell nobody anything. Those with the highest rates are drawn.
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn every_setting_is_a_point_and_a_row() {
         let knobs = [Knob::parse("reader.transfer_size=64K..256K").unwrap(), Knob::parse("a<b=x,y").unwrap()];
-        let settings = crate::command::sweep::settings(&knobs);
+        let settings = super::super::knobs::settings(&knobs);
         let outturns: Vec<Vec<Outturn>> =
             (1..=6).map(|it| vec![outturn(f64::from(it)), outturn(f64::from(it) + 0.5)]).collect();
         let page = page(&knobs, &settings, &outturns, &["best: one & only"]);
