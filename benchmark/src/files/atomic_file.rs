@@ -4,28 +4,12 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::store::{self, Upload};
-use crate::system::host::host_name;
-use crate::system::{file_calls, processes};
+use crate::system::file_calls;
+use crate::system::partial_name::{is_abandoned, partial_name};
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-/// The beginning of the endings of unfinished files: host and process follow, which keep two writers apart.
-pub const UNFINISHED: &str = ".partial-";
-
-fn ending() -> String {
-    format!("{UNFINISHED}{}-{}", host_name(), std::process::id())
-}
-
-/// True if the writer of a file of this name is gone: a process of this host that lives no more.
-fn is_abandoned(name: &str) -> bool {
-    let writer = name.rsplit_once(UNFINISHED).and_then(|(_, writer)| writer.rsplit_once('-'));
-    let Some((host, process)) = writer else { return false };
-    let process: Option<u32> = process.parse().ok();
-    host == host_name() && process.is_some_and(|process| !processes::lives(process))
-}
 
 /// Removes what killed writers left in a folder. One that cannot be listed or changed is left as it is.
 pub fn sweep(folder: &Path) {
@@ -70,7 +54,7 @@ impl Draft {
 
     /// The temporary name of another file that appears together with the main one.
     pub fn companion(&mut self, path: &Path) -> Outcome<PathBuf> {
-        let place = if store::is_object(path) { in_memory(path)? } else { beside(path) };
+        let place = if store::is_object(path) { in_memory(path)? } else { Place::Beside(partial_name(path)) };
         let temporary = place.path().to_path_buf();
         self.names.push((place, path.to_path_buf()));
         Ok(temporary)
@@ -97,12 +81,6 @@ impl Draft {
         }
         Ok(())
     }
-}
-
-fn beside(path: &Path) -> Place {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(ending());
-    Place::Beside(path.with_file_name(name))
 }
 
 fn in_memory(path: &Path) -> Outcome<Place> {
@@ -146,18 +124,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
     draft.commit()
 }
 
-/// The same for a file that is nobody else's business.
-pub fn write_whole_for_user(path: &Path, bytes: &[u8]) -> Outcome<()> {
-    let draft = Draft::new(path)?;
-    let created = File::options().write(true).create_new(true).mode(0o600).open(draft.path());
-    let written = created.and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| Failure::unwritable("writing", path, error))?;
-    draft.commit()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::host::host_name;
+    use crate::system::partial_name::PARTIAL;
 
     #[test]
     fn a_dropped_draft_leaves_nothing() {
@@ -178,7 +149,7 @@ mod tests {
         gone.wait().unwrap();
         let (host, own) = (host_name(), std::process::id());
         let names = [format!("{host}-{}", gone.id()), format!("{host}-{own}"), format!("{host}x-{}", gone.id())];
-        let names = names.map(|writer| format!("img_1_of_8.npz{UNFINISHED}{writer}"));
+        let names = names.map(|writer| format!("img_1_of_8.npz{PARTIAL}{writer}"));
         names.iter().for_each(|name| fs::write(dir.path().join(name), b"half").unwrap());
         fs::write(dir.path().join("img_1_of_8.npz"), b"whole").unwrap();
         sweep(dir.path());

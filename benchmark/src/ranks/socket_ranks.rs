@@ -10,7 +10,6 @@
 //! ```
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::files::atomic_file;
 use crate::ranks::communicator::Communicator;
 use crate::ranks::launcher::World;
 use crate::ranks::liveness::{Process, Processes};
@@ -18,11 +17,14 @@ use crate::ranks::shared_barrier::Gate;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::star::{LOOK, Star, ended, killed};
 use crate::ranks::status::Board;
+use crate::system::partial_name::partial_name;
 use crate::system::random::mixed;
 use crate::system::{file_calls, host, processes};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr as LocalAddress, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -255,13 +257,9 @@ impl Rendezvous<'_> {
                 let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(failed)?;
                 let port = listener.local_addr().map_err(failed)?.port();
                 let folder = path.parent().unwrap_or(Path::new("."));
-                std::fs::create_dir_all(folder)
-                    .map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+                fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
                 let announced = Announced(path.clone());
-                atomic_file::write_whole_for_user(
-                    path,
-                    format!("{word}\n{port}\n{}", own_addresses().join("\n")).as_bytes(),
-                )?;
+                announce(path, format!("{word}\n{port}\n{}", own_addresses().join("\n")).as_bytes())?;
                 Ok((Listener::Port(listener), Some(announced)))
             }
         }
@@ -293,7 +291,7 @@ impl Rendezvous<'_> {
             }
             Place::File(path) => {
                 // Not there yet, or of a start that is over: in both cases the next look is the one that counts.
-                let text = std::fs::read_to_string(path).ok()?;
+                let text = fs::read_to_string(path).ok()?;
                 let mut lines = text.lines();
                 let (word, port) = (lines.next()?.to_string(), lines.next()?.parse::<u16>().ok()?);
                 let stream = lines.find_map(|address| connected_to(address, port))?;
@@ -333,14 +331,25 @@ struct Announced(PathBuf);
 impl Drop for Announced {
     fn drop(&mut self) {
         // Whoever still reads it finds nobody there.
-        let _ = std::fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
+}
+
+/// Writes the file that tells the other ranks where rank 0 listens. Only this user can read it, and nobody reads half of it.
+fn announce(path: &Path, bytes: &[u8]) -> Outcome<()> {
+    let partial = partial_name(path);
+    let created = File::options().write(true).create_new(true).mode(0o600).open(&partial);
+    let written = created.and_then(|mut file| file.write_all(bytes));
+    let renamed = written
+        .map_err(|error| Failure::unwritable("writing", path, error))
+        .and_then(|()| fs::rename(&partial, path).map_err(|error| Failure::unwritable("renaming", path, error)));
+    renamed.inspect_err(|_| drop(fs::remove_file(&partial)))
 }
 
 /// Whoever knows it may read what only this user may read.
 fn secret() -> String {
     let mut bytes = [0; 16];
-    let drawn = std::fs::File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+    let drawn = File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
     drawn.map_or_else(|_| String::new(), |()| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -10,6 +10,7 @@
 //! checksum        CRC-32 and CRC-32C
 //! host            processors, memory, the host's name
 //! terminal        the only place that prints
+//! partial_name    names of files that are not complete yet
 //! locate          finds the other programs of an installation
 //! ```
 
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod file_calls;
 pub mod host;
 pub mod locate;
+pub mod partial_name;
 pub mod processes;
 pub mod random;
 pub mod shared_memory;
