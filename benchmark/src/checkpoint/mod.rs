@@ -1,12 +1,12 @@
 //! Checkpoints: which files of which sizes a rank writes, and a writer that streams them.
 //!
 //! ```text
-//! files            the file formats
 //! folder           the directories, and how many of them a run writes
+//! verify           compares what is read with the checksums of what was written
+//! files            the file formats
 //! piece            the bytes, with a checksum that is known before they are written
 //! shard, shards    one file; the files of each rank
 //! mechanism        how shards become files
-//! verify           compares files with the checksums of what was written
 //! streamed         the built-in mechanism: each file is written and read front to back
 //! writer_process   a process that writes or copies while the rank trains
 //! tiers            a fast place first, copied to a slow one in the background

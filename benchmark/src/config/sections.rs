@@ -1,7 +1,7 @@
 //! The configuration of a workload: the tree of keys as typed fields, with every default and derived value in place.
 //!
 //! Reading a key cannot fail here: `workload::compose` has checked names and kinds. Whether the values fit together is
-//! the business of `rules`.
+//! the business of `workload/rules`.
 
 use super::excluded::Excluded;
 use crate::config::compute_time::{Spread, seconds};
@@ -414,7 +414,7 @@ impl Tree<'_> {
         }
     }
 
-    /// For keys where only zero and above have a meaning; `rules` refuses the rest.
+    /// For keys where only zero and above have a meaning; `workload/rules` refuses the rest.
     fn count(&self, path: &str) -> u64 {
         self.whole(path).max(0) as u64
     }

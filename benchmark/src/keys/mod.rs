@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! value           the tree that a YAML file or an override describes
+//! table           every key: type, default, meaning
 //! interpolation   `${...}` in a value
 //! grammar         Hydra's overrides
-//! table           every key: type, default, meaning
 //! ```
 //!
 //! Not here: what follows from the values (`config`).

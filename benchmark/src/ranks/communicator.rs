@@ -1,7 +1,7 @@
 //! Ranks talking to each other. One operation is enough: everyone gives some bytes and gets everyone's.
 //!
 //! [`Single`] is one rank alone; [`crate::ranks::star::Star`] is several processes around rank 0, whoever started them: this
-//! program (`local`) or a launcher of parallel programs (`launched`).
+//! program (`child_ranks`) or a launcher of parallel programs (`socket_ranks`).
 
 use crate::failure::{Failure, Outcome};
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! metrics      numbers from times, counts and bytes
-//! devices      counters of the block devices during the run
 //! summary      the numbers of a run, as JSON
 //! run_folder   the files of a run, with DLIO's names
+//! devices      counters of the block devices during the run
 //! ```
 
 pub mod devices;

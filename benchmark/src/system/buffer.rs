@@ -1,6 +1,6 @@
 //! Memory the allocator does not give: aligned for O_DIRECT, mapped from a file, or shared between processes.
 //!
-//! The only `unsafe` of the data path besides libc calls in `system` and the HDF5 library is here.
+//! The only `unsafe` of the data path besides the libc calls beside it and the HDF5 library is here.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::fs::File;

@@ -1,5 +1,11 @@
 //! File formats. A format writes one file of samples and reads one sample; it knows nothing of epochs, ranks, workers
 //! or order. To add one: a file with the two traits, and a line in [`ALL`].
+//!
+//! ```text
+//! format       the two traits
+//! containers   zip and tar
+//! NAME         one format; hdf5 has files of its own
+//! ```
 
 pub mod containers;
 mod csv;
