@@ -6,6 +6,7 @@ use crate::results::run_folder::Log;
 use crate::results::summary::{self, Epoch, Results, Status};
 use crate::system::locate;
 use serde_json::Value;
+use std::fmt::Write;
 
 /// The lines of the log, worded as DLIO's.
 pub(super) fn log(summary: &Value, log: &mut Log) {
@@ -84,51 +85,69 @@ fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     )
 }
 
-/// The short table at the end of a run.
+/// Returns the short table at the end of a run.
 pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
-    use std::fmt::Write;
     let mut text = String::new();
     let trained = results.epochs.iter().any(|epoch| !epoch.blocks.is_empty());
     if trained {
-        let _ = writeln!(
-            text,
-            "{:>6} {:>9} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>7}",
-            "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
-        );
-        for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
-            let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
-            text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
-            if epoch.evaluation.is_some() {
-                text += &row("eval", epoch.figures(2).au, &facts["evaluation"], "");
-            }
-        }
-        for epoch in &results.epochs {
-            if let Some(requests) = &epoch.requests {
-                let line = requests.line(epoch.whole_seconds());
-                let _ = writeln!(text, "epoch {}: {line}", epoch.number);
-            }
-        }
-        for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
-            let _ = writeln!(text, "{without} are not among these: nothing was heard of them any more");
-        }
-        let counted = results.counted(config);
-        let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
-        // The summary's verdict: a part of a run reaches nothing.
-        let verdict = match &results.status {
-            Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
-            Status::Success => "not reached",
-            _ if results.is_whole_but_for_samples(config) => "not reached, since samples are missing",
-            _ => "not reached, since the run did not come to its end",
-        };
-        if !counted.is_empty() {
-            let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
-            let other = other.map(|other| format!(" ({other})")).unwrap_or_default();
-            let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}{other}", percent(config.au));
-            text += &of_counted_steps(config, &counted);
-        }
+        add_epochs(results, summary, config, &mut text);
     }
     // Who trains waits for what it saves, unless that is drained beside it.
     let waited = if trained && results.beside.is_none() { ", part of their epochs' seconds" } else { "" };
+    add_checkpoints(results, summary, waited, &mut text);
+    if results.failed > 0 {
+        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
+    }
+    if results.is_whole_but_for_samples(config) {
+        let _ = writeln!(text, "the results are whole but for them");
+    } else if results.status != Status::Success {
+        let _ = writeln!(text, "these are partial results: {}", standing(summary));
+    }
+    text
+}
+
+/// Adds a row per epoch and evaluation, and what the object store and the expected AU add to them.
+fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "{:>6} {:>9} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>7}",
+        "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
+    );
+    for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
+        let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
+        *text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
+        if epoch.evaluation.is_some() {
+            *text += &row("eval", epoch.figures(2).au, &facts["evaluation"], "");
+        }
+    }
+    for epoch in &results.epochs {
+        if let Some(requests) = &epoch.requests {
+            let line = requests.line(epoch.whole_seconds());
+            let _ = writeln!(text, "epoch {}: {line}", epoch.number);
+        }
+    }
+    for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
+        let _ = writeln!(text, "{without} are not among these: nothing was heard of them any more");
+    }
+    let counted = results.counted(config);
+    let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
+    // The summary's verdict: a part of a run reaches nothing.
+    let verdict = match &results.status {
+        Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
+        Status::Success => "not reached",
+        _ if results.is_whole_but_for_samples(config) => "not reached, since samples are missing",
+        _ => "not reached, since the run did not come to its end",
+    };
+    if !counted.is_empty() {
+        let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
+        let other = other.map(|other| format!(" ({other})")).unwrap_or_default();
+        let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}{other}", percent(config.au));
+        *text += &of_counted_steps(config, &counted);
+    }
+}
+
+/// Adds the checkpoints saved and loaded, and those that a process wrote while the rank trained.
+fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut String) {
     for (word, key, within) in [("saved", "save", waited), ("loaded", "load", "")] {
         let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
         if let Some(seconds) = number("duration_mean_seconds") {
@@ -155,13 +174,4 @@ pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> Stri
             beside.waited
         );
     }
-    if results.failed > 0 {
-        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
-    }
-    if results.is_whole_but_for_samples(config) {
-        let _ = writeln!(text, "the results are whole but for them");
-    } else if results.status != Status::Success {
-        let _ = writeln!(text, "these are partial results: {}", standing(summary));
-    }
-    text
 }
