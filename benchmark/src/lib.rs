@@ -1,97 +1,44 @@
 //! The DLIO benchmark: reproduces the input, output and checkpoints of deep-learning training without the framework and
-//! without the accelerator, and says how much of the accelerator's time the storage left usable.
+//! without the accelerator, and reports how much of the accelerator's time the storage left usable.
+//!
+//! The directories, from the ground up. A file uses its own directory and those above it in this list:
 //!
 //! ```text
-//! grammar, value              what was typed, what files say; interpolation: values that say what others do
-//! keys, workload              the table of keys; the workloads compiled in
-//! config, rules               what it means; what cannot be
-//! layout, content, formats    names, sizes and bytes of a data set; one file a format
-//! listing                     the names of one that is there
-//! fingerprint                 how the files that are there were made
-//! generate, missing           writes it; which of its files are not there
-//! store                       objects in the place of files
-//! loader, profile             order, workers, batches; samples read by the calls of a profile
-//! training, checkpoint        the loop
-//! communicator, activity      ranks that wait for each other, and what each is doing: local (our own processes), launched
-//!                             (sockets), mpi; joined chooses
-//! metrics, results, outputs   the numbers, and the files that say them
-//! bench, sweep, layouts       a run from request to results; many of them, for the values of a key, or as files and as shards
-//! terminal                    what is said meanwhile, whether or not anybody listens
+//! failure      what went wrong, and the exit status that goes with it
+//! system       the machine: clock, signals, memory, checksums, random numbers, the terminal
+//! keys         what may be typed: grammar, values, the table of keys
+//! ranks        the processes of a run: forked, or started by a launcher and connected by sockets or MPI
+//! spans        what the benchmark tells a trace
+//! store        objects in an S3 store
+//! files        a file or an object, open
+//! config       what the keys mean
+//! data_set     names, sizes and bytes of samples; one file per format
+//! checkpoint   names, sizes and bytes of shards; who writes them
+//! results      the numbers, and the files that contain them
+//! workload     the workloads compiled in; combinations that cannot be
+//! training     the loop: loaders, steps, evaluations, checkpoints
+//! bench        a run from request to results, stage by stage
+//! command      the verbs of `dlio`, one file per verb
 //! ```
+//!
+//! `main.rs` parses the command line. Each directory's `mod.rs` draws its files in the same way.
 //!
 //! Not here: reading traces (the analyzer does) and hooks (the tracer does).
 
-pub mod activity;
-pub mod agreement;
-pub mod background;
 pub mod bench;
-pub mod buffer;
-pub mod catalog;
 pub mod checkpoint;
-pub mod checksum;
-pub mod communicator;
-pub mod completion;
+pub mod command;
 pub mod config;
-pub mod content;
-pub mod devices;
-pub mod distributed_file;
-pub mod draft;
-pub mod explain;
+pub mod data_set;
 pub mod failure;
-pub mod fingerprint;
-pub mod formats;
-pub mod gate;
-pub mod gathered;
-pub mod generate;
-pub mod grammar;
-pub mod host;
-pub mod input;
-pub mod interpolation;
-pub mod joined;
+pub mod files;
 pub mod keys;
-pub mod launched;
-pub mod launcher;
-pub mod layout;
-pub mod layouts;
-pub mod listing;
-pub mod loader;
-pub mod local;
-pub mod locate;
-pub mod manual;
-pub mod meeting;
-pub mod metrics;
-pub mod missing;
-pub mod mpi;
-pub mod outputs;
-pub mod pace;
-pub mod page_cache;
-pub mod processes;
-pub mod profile;
-pub mod progress;
-pub mod random;
-pub mod remarks;
-pub mod report;
-pub mod restored;
+pub mod ranks;
 pub mod results;
-pub mod rules;
-pub mod safetensors_file;
-pub mod socket;
-pub mod sorted_table;
 pub mod spans;
-pub mod star;
 pub mod store;
-pub mod submission;
-pub mod sweep;
 pub mod system;
-pub mod tensor_file;
-pub mod tensorflow_file;
-pub mod terminal;
-pub mod tiers;
-pub mod torch_file;
-pub mod trace;
-pub mod traced;
 pub mod training;
-pub mod value;
 pub mod workload;
 
 #[cfg(test)]

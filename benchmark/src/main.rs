@@ -4,20 +4,23 @@
 //! `dlio_benchmark` it takes DLIO's own arguments.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use dlio_benchmark::agreement;
 use dlio_benchmark::bench::{self, Request, Run};
-use dlio_benchmark::communicator::{Communicator, Single};
+use dlio_benchmark::command::check::{self, Asked};
+use dlio_benchmark::command::compare_layouts;
+use dlio_benchmark::command::ranks;
+use dlio_benchmark::command::sweep::{self, Knob};
+use dlio_benchmark::command::{bench_traced, completions, manual, report, trace, workloads};
 use dlio_benchmark::failure::{Failure, Kind, Outcome};
-use dlio_benchmark::joined::{Joined, Talk};
-use dlio_benchmark::launcher::World;
-use dlio_benchmark::layouts;
-use dlio_benchmark::loader::WorkerKind;
-use dlio_benchmark::local::Local;
-use dlio_benchmark::meeting;
-use dlio_benchmark::submission::{self, Asked};
-use dlio_benchmark::sweep::{self, Knob};
-use dlio_benchmark::training;
-use dlio_benchmark::{catalog, completion, launcher, locate, manual, report, terminal, trace, traced};
+use dlio_benchmark::ranks::agreement;
+use dlio_benchmark::ranks::child_ranks::Local;
+use dlio_benchmark::ranks::communicator::{Communicator, Single};
+use dlio_benchmark::ranks::external_ranks::{Joined, Talk};
+use dlio_benchmark::ranks::launcher;
+use dlio_benchmark::ranks::launcher::World;
+use dlio_benchmark::system::locate;
+use dlio_benchmark::system::terminal;
+use dlio_benchmark::training::loader::WorkerKind;
+use dlio_benchmark::training::trainer;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -365,10 +368,10 @@ fn act(verb: Verb) -> Outcome<i32> {
     match verb {
         Verb::Bench(verb) => match verb.what {
             Some(BenchWhat::Report { folder, json }) => report::print(&folder, json).map(|()| 0),
-            Some(BenchWhat::Check { folder, json }) => submission::check(&folder, json),
+            Some(BenchWhat::Check { folder, json }) => check::check(&folder, json),
             Some(BenchWhat::Size { overrides, config_dir, accelerators, hosts, memory, json }) => {
                 let config = bench::configuration(overrides, config_dir)?;
-                submission::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
+                check::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
             }
             Some(BenchWhat::Ranks { ranks: options, json }) => ranks(&options, json),
             None => run(&verb.options, false),
@@ -379,14 +382,14 @@ fn act(verb: Verb) -> Outcome<i32> {
         Verb::Top { .. } => Err(missing("dlio-top")),
         Verb::Workloads { what } => {
             let text = match what.unwrap_or(Workloads::List) {
-                Workloads::List => catalog::list(),
-                Workloads::Show { name } => catalog::show(&name)?,
-                Workloads::Explain { key } => catalog::explain(key.as_deref())?,
+                Workloads::List => workloads::list(),
+                Workloads::Show { name } => workloads::show(&name)?,
+                Workloads::Explain { key } => workloads::explain(key.as_deref())?,
             };
             terminal::answer(&text).map(|()| 0)
         }
         Verb::Man { folder } => manual::write(Dlio::command(), &ELSEWHERE, &folder).map(|()| 0),
-        Verb::Completions { shell } => terminal::answer(&completion::script(shell, &mut Dlio::command())).map(|()| 0),
+        Verb::Completions { shell } => terminal::answer(&completions::script(shell, &mut Dlio::command())).map(|()| 0),
     }
 }
 
@@ -416,7 +419,7 @@ impl Options {
             overrides: self.overrides(),
             config_dir: self.config_dir.clone(),
             lenient: self.lenient,
-            training: training::Options {
+            training: trainer::Options {
                 drop_caches: self.drop_caches,
                 busy: self.busy_compute,
                 skip_failures: self.on_error == "skip",
@@ -467,21 +470,21 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
     let Some(world) = options.world()? else {
         let count = options.ranks.unwrap_or(1);
         if count == 1 {
-            return meeting::report(&mut Single, "itself", as_json).map(|()| 0);
+            return ranks::report(&mut Single, "itself", as_json).map(|()| 0);
         }
         if count > RANKS_MAX {
             return Err(Failure::refused(format!("--ranks={count}: {RANKS_MAX} are the most")));
         }
         let name = "shared memory and sockets";
-        let body = |ranks: &mut dyn Communicator| code_of(meeting::report(ranks, name, as_json).map(|()| 0));
+        let body = |ranks: &mut dyn Communicator| code_of(ranks::report(ranks, name, as_json).map(|()| 0));
         let started = Local::spawn(count, options.patience(), &body);
         let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
-        let outcome = meeting::report(local.communicator(), name, as_json);
+        let outcome = ranks::report(local.communicator(), name, as_json);
         return local.join(outcome).map(|()| 0);
     };
     let mut joined = Joined::meet(&world, &PathBuf::from("."), options.patience(), options.talk())?;
     let name = joined.name();
-    let outcome = meeting::report(joined.ranks(), &name, as_json).map(|()| 0);
+    let outcome = ranks::report(joined.ranks(), &name, as_json).map(|()| 0);
     joined.part(outcome)
 }
 
@@ -508,7 +511,7 @@ fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let folder = PathBuf::from(format!("hydra_log/layouts-{}-{}", since.as_secs(), std::process::id()));
-    layouts::run(&options.request(as_original, None), shards, &folder)?;
+    compare_layouts::run(&options.request(as_original, None), shards, &folder)?;
     terminal::line(format_args!("results: {}/layouts.json", folder.display()));
     Ok(0)
 }
@@ -529,7 +532,7 @@ fn run_all(runs: Vec<Run>, options: &Options, request: &Request, mut joined: Opt
         run.introduce(request);
         let ranks = joined.as_mut().map(|joined| joined.ranks());
         if let Some(folder) = options.trace.as_ref().filter(|_| options.starts_again()) {
-            let code = traced::run(&mut run, folder.as_deref(), ranks)?;
+            let code = bench_traced::run(&mut run, folder.as_deref(), ranks)?;
             if code != 0 {
                 return Ok(code);
             }

@@ -20,13 +20,13 @@ pub const READER: &str = "reader";
 pub const CHECKPOINT: &str = "checkpoint";
 pub const COMMUNICATION: &str = "communication";
 
-use crate::activity;
+use crate::ranks::status;
 
 pub use dlio_tracer::span::Span;
 
 /// Says in the trace of this process whose it is: a rank's, or a worker's of it.
 pub fn name_rank() {
-    if let Some(rank) = activity::own_rank().filter(|_| dlio_tracer::span::is_recorded()) {
+    if let Some(rank) = status::own_rank().filter(|_| dlio_tracer::span::is_recorded()) {
         dlio_tracer::span::describe_process("rank", rank);
     }
 }
@@ -34,7 +34,7 @@ pub fn name_rank() {
 /// Begins a span of this thread, which lasts until it is dropped. Costs two loads unless the process is traced.
 #[inline]
 pub fn span(name: &'static str, category: &'static str, values: &[(&'static str, u64)]) -> Span {
-    activity::note(name, values);
+    status::note(name, values);
     let mut span = Span::begin(name, category);
     values.iter().for_each(|(key, value)| span.set(key, *value));
     span

@@ -2,7 +2,7 @@
 
 mod program;
 
-use dlio_benchmark::system::lives;
+use dlio_benchmark::system::processes::lives;
 use program::{Folder, command, dlio, stderr, stdout, until};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};

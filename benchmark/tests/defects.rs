@@ -207,7 +207,7 @@ fn d08_mapped_samples_are_fetched_from_storage() {
     run(&folder, 8, 64, &more);
     for file in folder.files("data") {
         let file = std::fs::File::open(folder.path().join(file)).unwrap();
-        dlio_benchmark::system::forget_pages(&file).unwrap();
+        dlio_benchmark::system::file_calls::forget_pages(&file).unwrap();
     }
     run(&folder, 8, 64, &more);
     run(&folder, 8, 64, &more);

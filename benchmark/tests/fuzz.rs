@@ -7,10 +7,10 @@ mod program;
 mod rounds;
 
 use dlio_benchmark::config::Config;
-use dlio_benchmark::draft::Draft;
-use dlio_benchmark::formats;
-use dlio_benchmark::layout::Layout;
-use dlio_benchmark::value::parse_yaml;
+use dlio_benchmark::data_set::formats;
+use dlio_benchmark::data_set::layout::Layout;
+use dlio_benchmark::files::atomic_file::Draft;
+use dlio_benchmark::keys::value::parse_yaml;
 use program::Folder;
 
 /// A file of a data set, as its format writes it.

@@ -14,9 +14,8 @@ const PLUGINS: &[(&str, &str, &[&str])] = &[
     // A tar holds traces for Perfetto, and DFTracer's lines cost what Chrome's do.
     ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
     ("analyzer", "findings/rules", &[]),
-    // An .npz is a zip of .npy; zips and HDF5 files are those of checkpoints and of the library too.
-    // Shards are tars, and streams are read through a window.
-    ("benchmark", "formats", &["npy", "zip", "hdf5", "hdf5_head", "hdf5_chunks", "tar", "window"]),
+    // `format` is the traits. An .npz is a zip of .npy, and the rules refuse chunks that no data set of an HDF5 file can have.
+    ("benchmark", "data_set/formats", &["format", "npy", "hdf5"]),
 ];
 
 fn root() -> PathBuf {

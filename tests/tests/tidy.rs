@@ -219,12 +219,15 @@ const UNSAFE: &[&str] = &[
     "tracer/src/trace/sigbus.rs",
     "tracer/src/trace/spool.rs",
     "tracer/src/trace/tally.rs",
-    "benchmark/src/buffer.rs",
     "benchmark/mpi/src/",
-    "benchmark/src/formats/hdf5.rs",
-    "benchmark/src/mpi/library.rs",
-    "benchmark/src/mpi/table.rs",
-    "benchmark/src/system.rs",
+    "benchmark/src/data_set/formats/hdf5.rs",
+    "benchmark/src/ranks/mpi/library.rs",
+    "benchmark/src/ranks/mpi/table.rs",
+    "benchmark/src/system/buffer.rs",
+    "benchmark/src/system/clock.rs",
+    "benchmark/src/system/file_calls.rs",
+    "benchmark/src/system/processes.rs",
+    "benchmark/src/system/shared_memory.rs",
     "python/src/",
     // Programs that show or measure what the library costs.
     "examples/rust/src/",
@@ -392,7 +395,8 @@ fn every_hook_is_called_by_a_program() {
 }
 
 /// The files that write to a terminal themselves: the edge of each program, and the screen of `dlio top`.
-const EDGES: &[&str] = &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/terminal.rs"];
+const EDGES: &[&str] =
+    &["analyzer/src/terminal.rs", "analyzer/src/top/terminal.rs", "benchmark/src/system/terminal.rs"];
 
 #[test]
 fn nothing_is_printed_past_the_writer_for_terminals() {

@@ -3,7 +3,7 @@
 //! The raw bindings of rsmpi are used: a collective that is under way is asked now and then whether it is done, so that the
 //! program can look after dead ranks and Ctrl-C meanwhile, and rsmpi's safe requests cannot outlive the call that made them.
 
-#[path = "../../src/mpi/table.rs"]
+#[path = "../../src/ranks/mpi/table.rs"]
 mod table;
 
 use mpi::ffi;

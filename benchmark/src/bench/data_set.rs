@@ -6,15 +6,15 @@ use std::path::Path;
 use super::run::Run;
 use crate::checkpoint::{self, Shard, Shards};
 use crate::config::{Config, LoaderKind};
+use crate::data_set::fingerprint::{self, Difference, Fingerprint};
+use crate::data_set::generate;
+use crate::data_set::layout::{Layout, Split};
+use crate::data_set::missing_files::{self, Missing};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::fingerprint::{self, Difference, Fingerprint};
-use crate::generate;
-use crate::layout::{Layout, Split};
-use crate::missing::{self, Missing};
+use crate::keys::value::Value;
 use crate::spans;
 use crate::store::{self, settings};
-use crate::system;
-use crate::value::Value;
+use crate::system::file_calls;
 
 impl Run {
     /// The command that makes the data set this run misses.
@@ -48,7 +48,9 @@ impl Run {
     fn check_room(&self, launched: bool) -> Outcome<()> {
         let Config { workflow, checkpoint: checkpoints, dataset, model, framework, .. } = &self.config;
         let (folder, ranks) = (&checkpoints.folder, self.ranks);
-        let Some(free) = system::free_bytes(folder).ok().filter(|_| !store::is_object(folder)) else { return Ok(()) };
+        let Some(free) = file_calls::free_bytes(folder).ok().filter(|_| !store::is_object(folder)) else {
+            return Ok(());
+        };
         let shards = Shards { model, checkpoints, framework: *framework, ranks };
         let own = || shards.of(0).iter().map(Shard::bytes).sum();
         let each: u64 = if launched { own() } else { shards.total_bytes() };
@@ -205,7 +207,7 @@ impl Run {
         for split in self.splits() {
             let found = {
                 let _span = spans::span("data.check", spans::PIPELINE, &[("files", layout.files(split))]);
-                missing::of(&layout, split)?
+                missing_files::of(&layout, split)?
             };
             match found {
                 Some(missing) if self.goes_on && missing.all && missing.count < layout.files(split) => {

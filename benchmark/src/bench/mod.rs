@@ -2,21 +2,21 @@
 //! before everything typed has been understood and found possible.
 //!
 //! ```text
-//! request     everything typed; a sweep as a run for each combination
-//! prepare     from what was typed to runs that can begin
-//! data_set    the files a run asks for and those that are there
-//! run         a run ready to begin, and the folder its ranks write into
-//! start       a run on its ranks
-//! rank        one rank: generate, verify, train or checkpoint, write
-//! closing     the lines and the table at the end
+//! request       everything typed; a sweep as a run for each combination
+//! run           a run ready to begin, and the folder its ranks write into
+//! prepare       from what was typed to runs that can begin
+//! data_set      the files a run asks for and those that are there
+//! run_summary   the lines and the table at the end
+//! rank          one rank: generate, verify, train or checkpoint, write
+//! start         a run on its ranks
 //! ```
 
-mod closing;
 mod data_set;
 mod prepare;
 mod rank;
 mod request;
 mod run;
+mod run_summary;
 mod start;
 
 pub use prepare::{configuration, configurations, prepare};

@@ -3,17 +3,17 @@
 use super::request::{Request, combinations};
 use super::run::Run;
 use crate::config::{Config, LoaderKind};
+use crate::data_set::listing;
 use crate::failure::{Failure, Outcome};
-use crate::grammar::{self, Override};
-use crate::interpolation;
 use crate::keys;
-use crate::listing;
-use crate::locate;
-use crate::rules;
+use crate::keys::grammar::{self, Override};
+use crate::keys::interpolation;
+use crate::keys::value::Value;
 use crate::store::{self, settings};
-use crate::terminal;
-use crate::value::Value;
-use crate::workload::{self, Composed};
+use crate::system::locate;
+use crate::system::terminal;
+use crate::workload::presets::{self, Composed};
+use crate::workload::rules;
 use std::path::PathBuf;
 
 /// The runs a request asks for: one, or one for each combination of a sweep.
@@ -47,7 +47,7 @@ pub fn configurations(request: &Request) -> Outcome<Vec<String>> {
 /// The configuration of overrides that are no run.
 pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Outcome<Config> {
     let typed: Vec<Override> = overrides.iter().map(|text| grammar::parse(text)).collect::<Outcome<_>>()?;
-    let mut composed = workload::compose(&typed, config_dir.as_deref())?;
+    let mut composed = presets::compose(&typed, config_dir.as_deref())?;
     match composed.complaints.is_empty() {
         true => Config::read(&composed.workload),
         false => Err(joined(&mut composed.complaints)),
@@ -56,7 +56,7 @@ pub fn configuration(overrides: Vec<String>, config_dir: Option<PathBuf>) -> Out
 
 /// The composed tree of the overrides, and its configuration.
 fn composed(request: &Request, overrides: &[Override]) -> Outcome<(Composed, Config)> {
-    let mut composed = workload::compose(overrides, request.config_dir.as_deref())?;
+    let mut composed = presets::compose(overrides, request.config_dir.as_deref())?;
     refuse_or_warn(&mut composed, request)?;
     if !request.as_original {
         scale_spread(&mut composed, overrides, request);
@@ -132,7 +132,7 @@ fn scale_spread(composed: &mut Composed, overrides: &[Override], request: &Reque
     };
     let named = |typed: &Override| keys::present_name(typed.key.strip_prefix("workload.").unwrap_or_default());
     let typed = |key: &str| overrides.iter().any(|typed| named(typed) == format!("dataset.{key}"));
-    let own = number(&workload::renamed(&composed.found.tree), "record_length_bytes");
+    let own = number(&presets::renamed(&composed.found.tree), "record_length_bytes");
     let (Some(own), Some(spread)) = (own, number(&composed.workload, "record_length_bytes_stdev")) else {
         return;
     };
@@ -197,8 +197,8 @@ fn run_folder(config: &Config, composed: &Composed, multirun: bool) -> Outcome<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::WorkerKind;
-    use crate::training;
+    use crate::training::loader::WorkerKind;
+    use crate::training::trainer;
     use std::time::Duration;
 
     fn request(typed: &[&str]) -> Request {
@@ -207,7 +207,7 @@ mod tests {
             overrides: typed.iter().map(ToString::to_string).collect(),
             config_dir: None,
             lenient: false,
-            training: training::Options { drop_caches: false, busy: false, skip_failures: false, shown: false },
+            training: trainer::Options { drop_caches: false, busy: false, skip_failures: false, shown: false },
             original_order: false,
             workers: WorkerKind::Processes,
             verify: false,

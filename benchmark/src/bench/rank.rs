@@ -1,30 +1,30 @@
 //! One rank of a run: what is asked for, one thing after another.
 
-use super::closing;
 use super::request::Request;
 use super::run::Run;
+use super::run_summary;
 use crate::checkpoint::Shards;
-use crate::communicator::{Communicator, as_bytes, numbers};
+use crate::checkpoint::tiers::Tiered;
 use crate::config::Checkpoints;
 use crate::config::Config;
-use crate::devices::Sampler;
+use crate::data_set::generate::{self, Keep, Part};
+use crate::data_set::layout::Layout;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::generate::{self, Keep, Part};
-use crate::host::{self, Host};
-use crate::layout::Layout;
-use crate::loader::{self, Terms};
-use crate::outputs::{Log, RunFolder};
-use crate::progress::Progress;
-use crate::random::mixed;
-use crate::results::{Results, Status};
+use crate::keys::value::Value;
+use crate::ranks::communicator::{Communicator, as_bytes, numbers};
+use crate::results::devices::Sampler;
+use crate::results::run_folder::{Log, RunFolder};
+use crate::results::summary::{Results, Status};
 use crate::spans;
 use crate::store;
-use crate::store::tier::{self, Entered, Filler};
-use crate::system;
-use crate::terminal;
-use crate::tiers::Tiered;
-use crate::training::{self, Trainer};
-use crate::value::Value;
+use crate::store::cache::{self, Entered, Filler};
+use crate::system::host::{self, Host};
+use crate::system::processes;
+use crate::system::random::mixed;
+use crate::system::terminal;
+use crate::training::loader::{self, Terms};
+use crate::training::progress::Progress;
+use crate::training::trainer::{self, Trainer};
 use std::time::{Duration, Instant};
 
 /// One rank of a run.
@@ -74,9 +74,9 @@ impl Rank<'_> {
             let written = self.write(&results, rank, ranks);
             if rank == 0 {
                 let summary = results.summary(config, ranks);
-                closing::log(&summary, &mut log);
+                run_summary::log(&summary, &mut log);
                 if !self.request.quiet && !self.request.as_original {
-                    terminal::say(closing::table(&results, &summary, config));
+                    terminal::say(run_summary::table(&results, &summary, config));
                     terminal::line(format_args!("results: {}", self.folder.path.join("summary.json").display()));
                 }
             }
@@ -143,7 +143,7 @@ impl Rank<'_> {
             terminal::line(format_args!("generated {written} files, {size} in {seconds:.2} s{kept}: {folder}"));
         }
         if !self.run.config.dataset.settle.is_zero() {
-            system::sleep(self.run.config.dataset.settle);
+            processes::sleep(self.run.config.dataset.settle);
         }
         communicator.barrier()
     }
@@ -179,7 +179,7 @@ impl Rank<'_> {
         let tiers = self.tiers(terms)?;
         let _cache = self.cache(terms)?;
         let (rank, ranks) = (communicator.rank(), communicator.size());
-        let options = training::Options { shown: self.shown(communicator), ..self.request.training };
+        let options = trainer::Options { shown: self.shown(communicator), ..self.request.training };
         let mut trainer = Trainer::new(config, options, terms, tiers, communicator, log, results)?;
         // What it fetches is counted from the first object on.
         let _filler = self.filler(terms)?;
@@ -221,7 +221,7 @@ impl Rank<'_> {
             text.bytes().fold(0, |name, byte| mixed(&[name, u64::from(byte)]))
         };
         let name = if cache.keep { of_data() } else { terms.run_seed };
-        tier::enter(cache, &dataset.folder, name, terms.rank).map(Some)
+        cache::enter(cache, &dataset.folder, name, terms.rank).map(Some)
     }
 
     /// What fills that tier beside the training, where it is to be filled before it is read.

@@ -1,10 +1,10 @@
 //! Everything that was typed, and the combinations of a sweep.
 
 use crate::failure::{Failure, Outcome};
-use crate::grammar::{self, Override};
-use crate::loader::WorkerKind;
-use crate::training;
-use crate::value::Value;
+use crate::keys::grammar::{self, Override};
+use crate::keys::value::Value;
+use crate::training::loader::WorkerKind;
+use crate::training::trainer;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Request {
     pub config_dir: Option<PathBuf>,
     /// Unknown keys are told and left out instead of refused.
     pub lenient: bool,
-    pub training: training::Options,
+    pub training: trainer::Options,
     pub original_order: bool,
     pub workers: WorkerKind,
     pub verify: bool,

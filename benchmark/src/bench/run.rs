@@ -2,19 +2,19 @@
 
 use super::request::Request;
 use crate::config::Config;
+use crate::data_set::fingerprint;
+use crate::data_set::generate;
+use crate::data_set::layout::Layout;
 use crate::failure::{Failure, Outcome};
-use crate::fingerprint;
-use crate::generate;
-use crate::grammar::Override;
 use crate::keys;
-use crate::layout::Layout;
-use crate::locate;
-use crate::outputs::RunFolder;
+use crate::keys::grammar::Override;
+use crate::keys::value::Value;
+use crate::results::run_folder::RunFolder;
 use crate::store::settings;
-use crate::system;
-use crate::terminal;
-use crate::value::Value;
-use crate::workload::Composed;
+use crate::system::locate;
+use crate::system::processes;
+use crate::system::terminal;
+use crate::workload::presets::Composed;
 use std::path::{Path, PathBuf};
 
 /// A run ready to begin.
@@ -101,7 +101,7 @@ impl Run {
     /// Makes what all ranks write into: the run folder, whether files of another program are among the data set's.
     pub(super) fn open(&mut self, request: &Request, launched: bool) -> Outcome<(RunFolder, [bool; 2])> {
         self.check_disk(launched)?;
-        system::note_interrupts();
+        processes::note_interrupts();
         self.reserve_folder()?;
         let folder = RunFolder::create(self.folder.clone())?;
         folder.clear()?;

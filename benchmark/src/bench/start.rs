@@ -3,13 +3,13 @@
 use super::rank::Rank;
 use super::request::Request;
 use super::run::Run;
-use crate::agreement;
-use crate::communicator::{Communicator, Single};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::local::Local;
-use crate::outputs::RunFolder;
-use crate::system;
-use crate::terminal;
+use crate::ranks::agreement;
+use crate::ranks::child_ranks::Local;
+use crate::ranks::communicator::{Communicator, Single};
+use crate::results::run_folder::RunFolder;
+use crate::system::processes;
+use crate::system::terminal;
 use std::path::PathBuf;
 
 impl Run {
@@ -35,7 +35,7 @@ impl Run {
                 format!("{}{}{}", u8::from(train), u8::from(valid), folder.path.display())
             })
         });
-        system::note_interrupts();
+        processes::note_interrupts();
         let text = agreement::broadcast(communicator, own)?;
         let foreign = [0, 1].map(|split| text.as_bytes().get(split) == Some(&b'1'));
         self.folder = PathBuf::from(text.get(2..).unwrap_or_default());

@@ -1,111 +1,36 @@
 //! Checkpoints: which files of which sizes a rank writes, and a writer that streams them.
 //!
+//! ```text
+//! folder           the directories, and how many of them a run writes
+//! verify           compares what is read with the checksums of what was written
+//! files            the file formats
+//! piece            the bytes, with a checksum that is known before they are written
+//! shard, shards    one file; the files of each rank
+//! mechanism        how shards become files
+//! streamed         the built-in mechanism: each file is written and read front to back
+//! writer_process   a process that writes or copies while the rank trains
+//! tiers            a fast place first, copied to a slow one in the background
+//! ```
+//!
 //! A mechanism is one implementation of [`Mechanism`]. The built-in one, [`Streamed`], writes each file front to back from
 //! generated content ([`mod@piece`]): no tensor is ever held in memory, and nothing but the file system is measured.
-//! [`mod@shards`] says which files a rank has, [`mod@shard`] what is in one: a `.pt` is a file that `torch.load` takes,
-//! with the dictionary of tensors that DLIO's has; a `.safetensors` has the same tensors, and so have the two files of
-//! TensorFlow and those of PyTorch's distributed checkpoints; a `.bin` is their bytes and nothing else.
+//! A `.pt` is a file that `torch.load` takes, with the dictionary of tensors that DLIO's has; a `.safetensors` has the same
+//! tensors, and so have the two files of TensorFlow and those of PyTorch's distributed checkpoints; a `.bin` is their bytes
+//! and nothing else.
 
+pub mod files;
+pub mod folder;
+mod mechanism;
 mod piece;
 mod shard;
 mod shards;
 mod streamed;
+pub mod tiers;
+pub mod verify;
+pub mod writer_process;
 
+pub use folder::{bytes_there, check_folder, folder, written};
+pub use mechanism::{Mechanism, Moved};
 pub use shard::{Format, Shard};
 pub use shards::Shards;
 pub use streamed::{Streamed, copy, is_full};
-
-use crate::config::Config;
-use crate::failure::{Failure, Kind, Outcome};
-use crate::layout::{Layout, Split};
-use crate::store;
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The bytes a rank moved of a checkpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
-    pub bytes: u64,
-    /// Calls that wait for the device: of files, and of the folder that names them.
-    pub fsyncs: u64,
-}
-
-/// The way a rank's shards become files, and come back.
-pub trait Mechanism {
-    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved>;
-    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved>;
-}
-
-/// `global_epoch<E>_step<S>` below the checkpoint folder.
-pub fn folder(below: &Path, epoch: u64, step: u64) -> PathBuf {
-    below.join(format!("global_epoch{epoch}_step{step}"))
-}
-
-/// The checkpoints that a run writes: each has a folder of its own, and all of them stay.
-pub fn written(config: &Config, ranks: u64) -> u64 {
-    let Config { checkpoint, train, reader, .. } = config;
-    if !config.workflow.checkpoint {
-        return 0;
-    }
-    if config.only_checkpoints() {
-        return checkpoint.writes.max(0) as u64;
-    }
-    let samples = Layout::new(&config.dataset).samples(Split::Train);
-    let steps = (samples / reader.batch.max(1) / ranks.max(1)).min(train.steps_max.unwrap_or(u64::MAX));
-    let every_epochs = checkpoint.every_epochs.max(1);
-    let from_first = |epochs: u64| epochs.checked_sub(checkpoint.after_epoch).map_or(0, |more| more / every_epochs + 1);
-    match checkpoint.every_steps {
-        Some(0) => 0,
-        Some(every) => (steps / every).saturating_mul(train.epochs),
-        None => from_first(train.epochs) - from_first(0),
-    }
-}
-
-/// Bytes of the checkpoints that are there, whoever wrote them.
-pub fn bytes_there(below: &Path) -> u64 {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries(below).filter(|entry| entry.file_name().to_string_lossy().starts_with("global_epoch"));
-    let files = folders.flat_map(|folder| entries(&folder.path())).filter_map(|file| file.metadata().ok());
-    files.map(|file| file.len()).sum()
-}
-
-/// Checks that checkpoints can be written there: better before a run of hours than after its first epoch.
-pub fn check_folder(below: &Path) -> Outcome<()> {
-    if store::is_object(below) {
-        return store::check_writable(below);
-    }
-    let probe = below.join(format!(".dlio-{}", std::process::id()));
-    let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
-    tried.map_err(|error| {
-        let what = format!("cannot write to the checkpoint folder {}: {error}", below.display());
-        Failure::new(Kind::System, what).remedy("name another one with ++workload.checkpoint.checkpoint_folder=DIR")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::parse_yaml;
-
-    #[test]
-    fn as_many_checkpoints_are_expected_as_epochs_and_steps_ask_for() {
-        for (text, expected) in [
-            ("{workflow: {checkpoint: false}}", 0),
-            ("{checkpoint: {checkpoint_after_epoch: 1, epochs_between_checkpoints: 1}}", 10),
-            ("{checkpoint: {checkpoint_after_epoch: 0, epochs_between_checkpoints: 1}}", 10),
-            ("{checkpoint: {checkpoint_after_epoch: 5, epochs_between_checkpoints: 2}}", 3),
-            ("{checkpoint: {checkpoint_after_epoch: 11}}", 0),
-            // 64 samples on 2 ranks are 16 steps.
-            ("{checkpoint: {steps_between_checkpoints: 5}}", 30),
-            ("{checkpoint: {steps_between_checkpoints: 0}}", 0),
-            ("{workflow: {train: false}, checkpoint: {num_checkpoints_write: 4, num_checkpoints_read: 4}}", 4),
-            ("{workflow: {train: false}, checkpoint: {num_checkpoints_write: -1, num_checkpoints_read: 4}}", 0),
-        ] {
-            let common = "{workflow: {checkpoint: true, train: true}, train: {epochs: 10}, \
-                           reader: {batch_size: 2}, dataset: {num_files_train: 64}}";
-            let mut tree = parse_yaml("t", common).unwrap();
-            tree.merge(parse_yaml("t", text).unwrap());
-            assert_eq!(written(&Config::read(&tree).unwrap(), 2), expected, "{text}");
-        }
-    }
-}

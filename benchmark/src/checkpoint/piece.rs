@@ -1,10 +1,10 @@
 //! The bytes of a checkpoint: generated once, changed cheaply, with a checksum that is known without reading them.
 
-use crate::checksum::Checksum;
 use crate::config::{Datatype, Element};
-use crate::content::Content;
-use crate::random::{mixed, word};
-use crate::system;
+use crate::data_set::content::Content;
+use crate::system::checksum::Checksum;
+use crate::system::processes;
+use crate::system::random::{mixed, word};
 use std::io::{self, Write};
 
 /// The bytes of one write: large enough that calls cost nothing, small enough to stay in the cache.
@@ -54,7 +54,7 @@ impl Piece {
             file.write_all(&self.bytes[..length])?;
             left -= length as u64;
             self.turn();
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
         }

@@ -1,15 +1,15 @@
 //! One file of a checkpoint, and the formats it may have.
 
-use crate::checksum::Checksum;
+use crate::checkpoint::files::distributed::DistributedFile;
+use crate::checkpoint::files::safetensors::{self, Found, SafetensorsFile};
+use crate::checkpoint::files::tensor_file::{Bytes, TensorFile};
+use crate::checkpoint::files::tensorflow::{self, TensorflowFile};
+use crate::checkpoint::files::torch::{Entry, State, TorchFile};
+use crate::checkpoint::verify::Part;
 use crate::config::{Checkpoints, Framework, Saving};
-use crate::distributed_file::DistributedFile;
-use crate::formats::zip;
-use crate::input::ReadAt;
-use crate::restored::Part;
-use crate::safetensors_file::{self, Found, SafetensorsFile};
-use crate::tensor_file::{Bytes, TensorFile};
-use crate::tensorflow_file::{self, TensorflowFile};
-use crate::torch_file::{Entry, State, TorchFile};
+use crate::data_set::formats::containers::zip;
+use crate::files::input::ReadAt;
+use crate::system::checksum::Checksum;
 
 /// One file of a rank's checkpoint: a dictionary of tensors, whose numbers are all of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,13 +72,13 @@ impl Shard {
     pub(super) fn parts(&self, file: &dyn ReadAt, index: &[u8]) -> Option<Vec<Part>> {
         match self.format {
             Format::Torch => zip::entries(file).map(torch_parts),
-            Format::Safetensors => safetensors_file::tensors(file).map(|tensors| {
+            Format::Safetensors => safetensors::tensors(file).map(|tensors| {
                 let part = |found: Found| Part { name: found.name, at: found.at, bytes: found.bytes, crc: found.crc };
                 tensors.into_iter().map(part).collect()
             }),
             Format::Tensorflow => {
                 let length = file.length().ok()?;
-                let parts = tensorflow_file::parts(index)?;
+                let parts = tensorflow::parts(index)?;
                 let inside = |part: &Part| part.at.checked_add(part.bytes).is_some_and(|end| end <= length);
                 parts.iter().all(inside).then_some(parts)
             }

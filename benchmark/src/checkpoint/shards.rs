@@ -1,9 +1,9 @@
 //! The files of each rank: names and sizes from the model and the rank's place in its parallelism, as DLIO has them.
 
 use super::shard::{Format, Shard};
+use crate::checkpoint::files::distributed::{self, METADATA};
+use crate::checkpoint::files::torch::{Entry, State};
 use crate::config::{Checkpoints, Datatype, Framework, Model};
-use crate::distributed_file::{self, METADATA};
-use crate::torch_file::{Entry, State};
 
 /// The model's size, and over how many ranks it is divided.
 pub struct Shards<'a> {
@@ -85,7 +85,7 @@ impl Shards<'_> {
             return Some((METADATA, Vec::new()));
         }
         let all: Vec<Shard> = (0..self.ranks).flat_map(|rank| self.of(rank)).collect();
-        Some((METADATA, distributed_file::metadata(all.iter().map(|shard| (shard.name(), &shard.state)))))
+        Some((METADATA, distributed::metadata(all.iter().map(|shard| (shard.name(), &shard.state)))))
     }
 
     fn parts_of(&self, rank: u64) -> Vec<Shard> {
@@ -281,8 +281,8 @@ fn listed_groups(groups: &[u64]) -> State {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::grammar::parse;
-    use crate::workload::compose;
+    use crate::keys::grammar::parse;
+    use crate::workload::presets::compose;
 
     fn config(typed: &[&str]) -> Config {
         let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();

@@ -3,16 +3,16 @@
 use super::piece::{PIECE, Piece};
 use super::shard::{Format, Shard};
 use super::{Mechanism, Moved};
-use crate::buffer::AlignedBuffer;
-use crate::distributed_file::METADATA;
-use crate::draft::{self, Draft};
+use crate::checkpoint::files::distributed::METADATA;
+use crate::checkpoint::files::tensorflow::{self, NEWEST};
+use crate::checkpoint::verify;
 use crate::failure::{Failure, Outcome};
-use crate::gathered::{GatheredFile, open_direct};
-use crate::input::ReadAt;
-use crate::restored;
+use crate::files::atomic_file::{self, Draft};
+use crate::files::buffered_file::{GatheredFile, open_direct};
+use crate::files::input::ReadAt;
 use crate::store::{self, Body, Ranges, Upload};
-use crate::system;
-use crate::tensorflow_file::{self, NEWEST};
+use crate::system::buffer::AlignedBuffer;
+use crate::system::processes;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -169,7 +169,7 @@ impl Streamed {
 }
 
 fn of_io(doing: &str, path: &Path, error: io::Error) -> Failure {
-    if system::interrupted() {
+    if processes::interrupted() {
         return Failure::interrupted();
     }
     let full = error.kind() == io::ErrorKind::StorageFull;
@@ -196,7 +196,7 @@ fn all_names(shards: &[Shard]) -> Vec<String> {
 /// What the file of the newest checkpoint says, where the format has one.
 fn newest(shards: &[Shard]) -> Option<String> {
     let last = shards.last()?.index_name()?;
-    Some(tensorflow_file::newest(last.trim_end_matches(".index")))
+    Some(tensorflow::newest(last.trim_end_matches(".index")))
 }
 
 /// A limit on the bytes that are copied in a second.
@@ -212,7 +212,7 @@ impl Throttle {
         self.bytes += bytes as u64;
         if let Some(rate) = self.rate {
             let due = Duration::from_secs_f64(self.bytes as f64 / rate);
-            system::sleep(due.saturating_sub(self.begun.elapsed()));
+            processes::sleep(due.saturating_sub(self.begun.elapsed()));
         }
     }
 }
@@ -225,7 +225,7 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
         return copy_to_store(from, to, shards, &mut pace);
     }
     fs::create_dir_all(to).map_err(|error| Failure::unwritable("making the folder", to, error))?;
-    draft::sweep(to);
+    atomic_file::sweep(to);
     let mut piece = vec![0; PIECE];
     let mut moved = Moved::default();
     for name in all_names(shards) {
@@ -265,7 +265,7 @@ fn copy_file(from: &Path, to: &Path, piece: &mut [u8], pace: &mut Throttle) -> i
 fn copy_bytes(from: &Path, target: &mut impl Write, piece: &mut [u8], pace: &mut Throttle) -> io::Result<u64> {
     let (mut source, mut total) = (File::open(from)?, 0);
     loop {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         match source.read(piece) {
@@ -290,7 +290,7 @@ impl Mechanism for Streamed {
             return Ok(Moved { bytes, fsyncs: 0 });
         }
         fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
-        draft::sweep(folder);
+        atomic_file::sweep(folder);
         shards.iter().try_for_each(|shard| self.save_shard(folder, shard))?;
         let files =
             shards.iter().map(|shard| shard.names().len() as u64).sum::<u64>() + self.note_newest(folder, shards)?;
@@ -365,7 +365,7 @@ impl Streamed {
             return damaged(format!("it holds {held} bytes of tensors, the configuration has {}", shard.bytes()));
         }
         let checked = if self.verify { parts } else { Vec::new() };
-        let read = restored::read(&mut stream, checked, shard.format.checksum(), piece).map_err(failed)?;
+        let read = verify::read(&mut stream, checked, shard.format.checksum(), piece).map_err(failed)?;
         match read.damaged {
             Some(tensor) => damaged(format!("tensor {tensor} is not what was written: its checksum is another")),
             None => Ok(read.bytes),
@@ -394,9 +394,9 @@ fn whole(path: &Path) -> Outcome<Vec<u8>> {
 mod tests {
     use super::super::folder;
     use super::*;
+    use crate::checkpoint::files::torch::State;
     use crate::config::Datatype;
-    use crate::formats::zip;
-    use crate::torch_file::State;
+    use crate::data_set::formats::containers::zip;
 
     /// A file with one tensor of so many bytes.
     fn file(name: &str, bytes: u64) -> Shard {

@@ -5,10 +5,10 @@ use super::client::Answer;
 use super::counts::{self, Figure, Timed};
 use super::http::Connection;
 use super::request::Request;
-use super::told::{self, Told};
-use super::{key_of, settings_now, with_client};
+use super::request_span::{self, Told};
+use super::session::{key_of, settings_now, with_client};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system;
+use crate::system::processes;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -119,9 +119,9 @@ impl Body {
     /// Asks for the rest of a body that broke.
     fn go_on(&mut self, error: &io::Error) -> Outcome<()> {
         if let Some((_, mut told)) = self.connection.take() {
-            told.end(told::errno_of(error));
+            told.end(request_span::errno_of(error));
         }
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(Failure::interrupted());
         }
         self.broken += 1;
@@ -131,7 +131,7 @@ impl Body {
         }
         counts::add(if error.kind() == io::ErrorKind::TimedOut { Figure::Stalled } else { Figure::Broken }, 1);
         counts::add(Figure::Resumed, 1);
-        system::sleep(PAUSE * self.broken as u32);
+        processes::sleep(PAUSE * self.broken as u32);
         let part = Part { from: self.at, length: Some(self.end - self.at), etag: self.etag.as_deref() };
         let (answer, total) = part.answer(&self.path, &self.key)?;
         let etag = answer.head.header("etag");

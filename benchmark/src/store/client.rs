@@ -7,13 +7,13 @@
 use super::counts::{self, Figure, Timed};
 use super::http::{self, Connection, Head, Server};
 use super::request::Request;
+use super::request_span::{self, Told};
 use super::settings::Settings;
 use super::sign::{self, Signed, Utc};
-use super::told::{self, Told};
 use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::random::mixed;
-use crate::system;
+use crate::system::processes;
+use crate::system::random::mixed;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Client {
                 Err(Trouble::Final(failure)) => return Err(failure),
                 Err(Trouble::Again(again)) => again,
             };
-            if system::interrupted() {
+            if processes::interrupted() {
                 return Err(Failure::interrupted());
             }
             if attempt >= self.settings.attempts {
@@ -155,7 +155,7 @@ impl Client {
             self.draws = mixed(&[self.draws, attempt]);
             // Half of it at random, so that those who failed together do not come back together.
             let own = wait.mul_f64(0.5 + 0.5 * (self.draws >> 11) as f64 / (1u64 << 53) as f64);
-            system::sleep(again.after.map_or(own, |asked| asked.max(own)));
+            processes::sleep(again.after.map_or(own, |asked| asked.max(own)));
             wait = (wait * 2).min(LONGEST_WAIT);
         }
         unreachable!("attempts are counted without end")
@@ -288,7 +288,7 @@ impl Client {
         let mut told = Told::connect(&request, || self.name_of(request.key), &server.authority(), attempt);
         let opened = Connection::open(server, &self.known, self.settings.patience);
         let connection = opened.map_err(|error| {
-            told.end(told::errno_of(&error));
+            told.end(request_span::errno_of(&error));
             let reason = format!("no connection to {}: {error}", server.url());
             Trouble::Again(Again { figure: Figure::Broken, after: None, reason })
         })?;
@@ -297,8 +297,8 @@ impl Client {
     }
 
     fn broken(&mut self, error: io::Error, mut told: Told) -> Trouble {
-        told.end(told::errno_of(&error));
-        if system::interrupted() {
+        told.end(request_span::errno_of(&error));
+        if processes::interrupted() {
             return Trouble::Final(Failure::interrupted());
         }
         // The others were idle as long, or longer.
@@ -318,7 +318,7 @@ impl Client {
             return Ok(answer);
         }
         let head = answer.head.clone();
-        answer.told.end(told::errno_of_status(status));
+        answer.told.end(request_span::errno_of_status(status));
         let words = self.drained(answer);
         let code = xml::text(&words, "Code").unwrap_or_default();
         let message: String = xml::text(&words, "Message").unwrap_or_default().chars().take(200).collect();

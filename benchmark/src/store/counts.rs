@@ -2,7 +2,7 @@
 //! and what a killed worker did counts too.
 
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system::SharedNumbers;
+use crate::system::shared_memory::SharedNumbers;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;

@@ -268,7 +268,8 @@ impl Connection {
                 Stream::Tls(stream) => stream.read(into),
             };
             match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted && !crate::system::interrupted() => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted && !crate::system::processes::interrupted() => {}
                 read => return read.map_err(stalled),
             }
         }

@@ -3,7 +3,7 @@
 use super::http::{Patience, Server};
 use super::sign::Credentials;
 use crate::failure::Failure;
-use crate::value::Value;
+use crate::keys::value::Value;
 use dlio_schemas::secrets::without_logins;
 use dlio_schemas::words::nearest;
 use std::path::PathBuf;
@@ -343,7 +343,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::parse_yaml;
+    use crate::keys::value::parse_yaml;
 
     fn settings(options: &str, root: &str, variables: &[(&str, &str)]) -> Result<Settings, Vec<Failure>> {
         let options = parse_yaml("t", options).unwrap();

@@ -3,9 +3,11 @@
 
 use super::counts::{self, Figure, Timed};
 use super::request::Request;
-use super::{Settings, key_of, parts_at_once, settings_now, with_client, xml};
+use super::session::{self, key_of, parts_at_once, settings_now, with_client};
+use super::settings::Settings;
+use super::xml;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system;
+use crate::system::processes;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -75,7 +77,7 @@ impl Upload {
             }
         }
         if self.settings.verify_writes {
-            let there = super::length(&self.path)?;
+            let there = session::length(&self.path)?;
             if there != Some(self.written) {
                 let found = there.map_or("nothing".into(), |bytes| format!("{bytes} bytes"));
                 let what =
@@ -147,7 +149,7 @@ impl Parts {
     }
 
     fn send(&mut self, bytes: Vec<u8>) -> Outcome<()> {
-        if system::interrupted() {
+        if processes::interrupted() {
             return Err(Failure::interrupted());
         }
         let gone = || Failure::new(Kind::System, "the threads that send parts are gone");
@@ -210,7 +212,7 @@ pub fn abort(key: &str, id: &str) -> Outcome<()> {
     let query = [("uploadId", id.to_string())];
     let asked =
         with_client(|client| client.ask(Request { query: &query, ..Request::new("DELETE", key, Figure::Others) }));
-    super::if_there(asked).map(drop)
+    session::if_there(asked).map(drop)
 }
 
 /// Sends parts as they come until there are no more, or one has failed.

@@ -4,15 +4,17 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dlio_benchmark::checkpoint::files::safetensors;
 use dlio_benchmark::config::Config;
-use dlio_benchmark::formats::{self, hdf5_chunks, hdf5_head, zip};
-use dlio_benchmark::grammar;
-use dlio_benchmark::input::Access;
-use dlio_benchmark::interpolation::resolved;
-use dlio_benchmark::safetensors_file;
+use dlio_benchmark::data_set::formats;
+use dlio_benchmark::data_set::formats::containers::zip;
+use dlio_benchmark::data_set::formats::hdf5::{chunks, head};
+use dlio_benchmark::files::input::Access;
+use dlio_benchmark::keys::grammar;
+use dlio_benchmark::keys::interpolation::resolved;
+use dlio_benchmark::keys::value::parse_yaml;
 use dlio_benchmark::store::xml;
-use dlio_benchmark::value::parse_yaml;
-use dlio_benchmark::workload::compose;
+use dlio_benchmark::workload::presets::compose;
 
 pub const ENTRIES: &[crate::rounds::Entry] = &[
     ("overrides", overrides),
@@ -92,7 +94,7 @@ pub fn zip_directory(bytes: &[u8]) {
 }
 
 pub fn safetensors(bytes: &[u8]) {
-    safetensors_file::tensors(&Given::new(bytes).open());
+    safetensors::tensors(&Given::new(bytes).open());
 }
 
 /// Opens a file as one of a data set and reads two samples of it.
@@ -153,10 +155,10 @@ pub fn hdf5(bytes: &[u8]) {
     let given = Given::new(bytes);
     let file = given.open();
     let names = || ["records".to_string(), "labels".to_string()].into_iter();
-    hdf5_head::places(&file, names());
-    hdf5_head::extent(bytes);
-    hdf5_head::element_bytes(bytes);
-    for mut set in hdf5_chunks::data_sets(&file, names()).unwrap_or_default() {
+    head::places(&file, names());
+    head::extent(bytes);
+    head::element_bytes(bytes);
+    for mut set in chunks::data_sets(&file, names()).unwrap_or_default() {
         let mut sample = vec![0; set.sample_bytes.min(1 << 20) as usize];
         set.read(&file, 0, &mut sample);
     }

@@ -73,7 +73,7 @@ impl SharedSweep {
         SharedSweep(Mutex::new(Queue { arrived: BTreeMap::new(), next: 0, sweep, lanes }))
     }
 
-    pub(super) fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
+    pub(in crate::summary) fn deliver(&self, part: usize, lists: Lists, lanes: LanePart, horizon: i64) {
         let mut queue = self.0.lock().expect("lists of intervals");
         queue.arrived.insert(part, (lists, lanes, horizon));
         while let Some((lists, lanes, horizon)) = queue.due() {

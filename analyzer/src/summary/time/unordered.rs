@@ -69,7 +69,7 @@ impl Unordered {
     }
 }
 
-pub(super) fn pack(list: &[Interval]) -> Box<[u8]> {
+pub(in crate::summary) fn pack(list: &[Interval]) -> Box<[u8]> {
     let mut packed = Message::default();
     let mut before = 0;
     for interval in list {
@@ -80,7 +80,7 @@ pub(super) fn pack(list: &[Interval]) -> Box<[u8]> {
     packed.0.into_boxed_slice()
 }
 
-pub(super) fn unpack(mut packed: &[u8]) -> Vec<Interval> {
+pub(in crate::summary) fn unpack(mut packed: &[u8]) -> Vec<Interval> {
     let mut list = Vec::new();
     let mut before = 0i64;
     while let (Some(gap), Some(length)) = (varint(&mut packed), varint(&mut packed)) {

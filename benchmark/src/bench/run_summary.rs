@@ -1,0 +1,177 @@
+//! The end of a run in words: the lines of DLIO's log, and the table on the terminal.
+
+use crate::config::Config;
+use crate::results::metrics;
+use crate::results::run_folder::Log;
+use crate::results::summary::{self, Epoch, Results, Status};
+use crate::system::locate;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The lines of the log, worded as DLIO's.
+pub(super) fn log(summary: &Value, log: &mut Log) {
+    let metric = &summary["metric"];
+    log.metric(&format!("Number of Simulated Accelerators: {}", summary["num_accelerators"]));
+    for (key, label) in [
+        ("train_au", "Training Accelerator Utilization [AU] (%)"),
+        ("train_throughput", "Training Throughput (samples/second)"),
+        ("train_io", "Training I/O Throughput (MB/second)"),
+        ("eval_au", "Eval Accelerator Utilization [AU] (%)"),
+        ("eval_throughput", "Eval Throughput (samples/second)"),
+        ("eval_io", "Eval Throughput (MB/second)"),
+    ] {
+        if let Some((mean, stdev)) = mean_and_stdev(metric, key) {
+            log.metric(&format!("{label}: {mean:.4} ({stdev:.4})"));
+        }
+    }
+    for phase in ["train", "eval"] {
+        if let Some(verdict) = metric[format!("{phase}_au_meet_expectation")].as_str() {
+            log.metric(&format!("{phase}_au_meet_expectation: {verdict}"));
+            if let Some(note) = metric[format!("{phase}_au_meet_expectation_note")].as_str() {
+                log.output(&format!("{phase}_au_meet_expectation: {note}"));
+            }
+        }
+    }
+    log.metric(&format!("Run status: {}", standing(summary)));
+}
+
+fn mean_and_stdev(metric: &Value, key: &str) -> Option<(f64, f64)> {
+    let unit = match key.rsplit('_').next()? {
+        "au" => "percentage",
+        "io" => "MB_per_second",
+        _ => "samples_per_second",
+    };
+    let number = |which: &str| metric[format!("{key}_{which}_{unit}")].as_f64();
+    Some((number("mean")?, number("stdev")?))
+}
+
+/// How the run ended.
+fn standing(summary: &Value) -> String {
+    summary::standing(summary).unwrap_or_default()
+}
+
+/// As much of a fraction as was typed: `90`, `99.9`.
+fn percent(fraction: f64) -> f64 {
+    (fraction * 1e8).round() / 1e6
+}
+
+/// A row of the table: a training, or an evaluation. The log has DLIO's rates, which leave out first steps.
+fn row(name: &str, au: f64, facts: &Value, cached: &str) -> String {
+    let number = |key: &str| facts[key].as_f64().unwrap_or(0.0);
+    let wait = |share: &str| format!("{:.2} ms", facts["batch_wait_ms"][share].as_f64().unwrap_or(0.0));
+    let (seconds, megabytes) = (number("seconds"), number("bytes_read") / 1e6);
+    let row = format!(
+        "{name:>6} {seconds:>9.2} {au:>8.2} {:>11.2} {:>10.1} {megabytes:>10.1} {:>9} {:>9} {cached:>7}",
+        number("samples_per_second"),
+        megabytes / seconds.max(f64::MIN_POSITIVE),
+        wait("p50"),
+        wait("p99"),
+    );
+    row.trim_end().to_string() + "\n"
+}
+
+/// What AU leaves out, where that is anything; the trace's wait, which stands below, is of all steps.
+fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
+    let (start, end) = (config.output.exclude_start, config.output.exclude_end);
+    let mut blocks = epochs.iter().flat_map(|epoch| &epoch.blocks);
+    // Where none would be left all count.
+    if start + end == 0 || blocks.all(|(_, _, block)| block.steps.len() as u64 <= start + end) {
+        return String::new();
+    }
+    let trace = if locate::is_traced() { ";\nwhat the trace says of waiting is of all steps" } else { "" };
+    format!(
+        "AU is the part of its steps' time in which a rank computed, but for the first {start} and the last {end} of each \
+         epoch{trace}\n"
+    )
+}
+
+/// Returns the short table at the end of a run.
+pub(super) fn table(results: &Results, summary: &Value, config: &Config) -> String {
+    let mut text = String::new();
+    let trained = results.epochs.iter().any(|epoch| !epoch.blocks.is_empty());
+    if trained {
+        add_epochs(results, summary, config, &mut text);
+    }
+    // Who trains waits for what it saves, unless that is drained beside it.
+    let waited = if trained && results.beside.is_none() { ", part of their epochs' seconds" } else { "" };
+    add_checkpoints(results, summary, waited, &mut text);
+    if results.failed > 0 {
+        let _ = writeln!(text, "{} samples could not be read; the first: {}", results.failed, results.failures[0]);
+    }
+    if results.is_whole_but_for_samples(config) {
+        let _ = writeln!(text, "the results are whole but for them");
+    } else if results.status != Status::Success {
+        let _ = writeln!(text, "these are partial results: {}", standing(summary));
+    }
+    text
+}
+
+/// Adds a row per epoch and evaluation, and what the object store and the expected AU add to them.
+fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "{:>6} {:>9} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>7}",
+        "epoch", "seconds", "AU %", "samples/s", "MB/s", "MB read", "wait p50", "wait p99", "cached"
+    );
+    for (epoch, facts) in results.epochs.iter().zip(summary["epoch"].as_array().into_iter().flatten()) {
+        let cached = epoch.cached.map_or("?".into(), |share| format!("{:.0} %", 100.0 * share));
+        *text += &row(&epoch.number.to_string(), epoch.figures(0).au, facts, &cached);
+        if epoch.evaluation.is_some() {
+            *text += &row("eval", epoch.figures(2).au, &facts["evaluation"], "");
+        }
+    }
+    for epoch in &results.epochs {
+        if let Some(requests) = &epoch.requests {
+            let line = requests.line(epoch.whole_seconds());
+            let _ = writeln!(text, "epoch {}: {line}", epoch.number);
+        }
+    }
+    for without in results.epochs.iter().filter_map(|epoch| epoch.without()) {
+        let _ = writeln!(text, "{without} are not among these: nothing was heard of them any more");
+    }
+    let counted = results.counted(config);
+    let mean = metrics::mean_stdev(&counted.iter().map(|epoch| epoch.figures(0).au).collect::<Vec<_>>()).0;
+    // The summary's verdict: a part of a run reaches nothing.
+    let verdict = match &results.status {
+        Status::Success if summary["metric"]["train_au_meet_expectation"] == "success" => "reached",
+        Status::Success => "not reached",
+        _ if results.is_whole_but_for_samples(config) => "not reached, since samples are missing",
+        _ => "not reached, since the run did not come to its end",
+    };
+    if !counted.is_empty() {
+        let other = summary["metric"]["train_au_meet_expectation_note"].as_str();
+        let other = other.map(|other| format!(" ({other})")).unwrap_or_default();
+        let _ = writeln!(text, "AU {mean:.2} %, {} % expected: {verdict}{other}", percent(config.au));
+        *text += &of_counted_steps(config, &counted);
+    }
+}
+
+/// Adds the checkpoints saved and loaded, and those that a process wrote while the rank trained.
+fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut String) {
+    for (word, key, within) in [("saved", "save", waited), ("loaded", "load", "")] {
+        let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
+        if let Some(seconds) = number("duration_mean_seconds") {
+            let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+            let _ = match number("io_mean_GB_per_second") {
+                Some(rate) => {
+                    writeln!(
+                        text,
+                        "checkpoints of {size:.3} GiB {word} in {seconds:.3} s each, {rate:.3} GiB/s{within}"
+                    )
+                }
+                None => writeln!(text, "checkpoints of {size:.3} GiB begun in {seconds:.3} s each"),
+            };
+        }
+    }
+    if let Some(beside) = &results.beside {
+        let _ = writeln!(
+            text,
+            "beside that {} checkpoints, {:.3} GiB, in {:.3} s: {:.3} s hidden, {:.3} s waited for",
+            beside.count,
+            beside.bytes as f64 / (1u64 << 30) as f64,
+            beside.seconds,
+            beside.hidden,
+            beside.waited
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The file formats of checkpoints.
+//!
+//! ```text
+//! tensor_file    what the others implement
+//! torch          `torch.save`
+//! safetensors    safetensors
+//! sorted_table   LevelDB's table, in which TensorFlow keeps its index
+//! tensorflow     TensorFlow's two files
+//! distributed    `torch.distributed.checkpoint`
+//! ```
+
+pub mod distributed;
+pub mod safetensors;
+pub mod sorted_table;
+pub mod tensor_file;
+pub mod tensorflow;
+pub mod torch;

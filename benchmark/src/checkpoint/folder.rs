@@ -1,0 +1,82 @@
+//! The directories of checkpoints: their names, how many a run writes, whether they can be written.
+
+use crate::config::Config;
+use crate::data_set::layout::{Layout, Split};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::store;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// `global_epoch<E>_step<S>` below the checkpoint folder.
+pub fn folder(below: &Path, epoch: u64, step: u64) -> PathBuf {
+    below.join(format!("global_epoch{epoch}_step{step}"))
+}
+
+/// The checkpoints that a run writes: each has a folder of its own, and all of them stay.
+pub fn written(config: &Config, ranks: u64) -> u64 {
+    let Config { checkpoint, train, reader, .. } = config;
+    if !config.workflow.checkpoint {
+        return 0;
+    }
+    if config.only_checkpoints() {
+        return checkpoint.writes.max(0) as u64;
+    }
+    let samples = Layout::new(&config.dataset).samples(Split::Train);
+    let steps = (samples / reader.batch.max(1) / ranks.max(1)).min(train.steps_max.unwrap_or(u64::MAX));
+    let every_epochs = checkpoint.every_epochs.max(1);
+    let from_first = |epochs: u64| epochs.checked_sub(checkpoint.after_epoch).map_or(0, |more| more / every_epochs + 1);
+    match checkpoint.every_steps {
+        Some(0) => 0,
+        Some(every) => (steps / every).saturating_mul(train.epochs),
+        None => from_first(train.epochs) - from_first(0),
+    }
+}
+
+/// Bytes of the checkpoints that are there, whoever wrote them.
+pub fn bytes_there(below: &Path) -> u64 {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries(below).filter(|entry| entry.file_name().to_string_lossy().starts_with("global_epoch"));
+    let files = folders.flat_map(|folder| entries(&folder.path())).filter_map(|file| file.metadata().ok());
+    files.map(|file| file.len()).sum()
+}
+
+/// Checks that checkpoints can be written there: better before a run of hours than after its first epoch.
+pub fn check_folder(below: &Path) -> Outcome<()> {
+    if store::is_object(below) {
+        return store::check_writable(below);
+    }
+    let probe = below.join(format!(".dlio-{}", std::process::id()));
+    let tried = fs::create_dir_all(below).and_then(|()| fs::write(&probe, b"")).and_then(|()| fs::remove_file(&probe));
+    tried.map_err(|error| {
+        let what = format!("cannot write to the checkpoint folder {}: {error}", below.display());
+        Failure::new(Kind::System, what).remedy("name another one with ++workload.checkpoint.checkpoint_folder=DIR")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::value::parse_yaml;
+
+    #[test]
+    fn as_many_checkpoints_are_expected_as_epochs_and_steps_ask_for() {
+        for (text, expected) in [
+            ("{workflow: {checkpoint: false}}", 0),
+            ("{checkpoint: {checkpoint_after_epoch: 1, epochs_between_checkpoints: 1}}", 10),
+            ("{checkpoint: {checkpoint_after_epoch: 0, epochs_between_checkpoints: 1}}", 10),
+            ("{checkpoint: {checkpoint_after_epoch: 5, epochs_between_checkpoints: 2}}", 3),
+            ("{checkpoint: {checkpoint_after_epoch: 11}}", 0),
+            // 64 samples on 2 ranks are 16 steps.
+            ("{checkpoint: {steps_between_checkpoints: 5}}", 30),
+            ("{checkpoint: {steps_between_checkpoints: 0}}", 0),
+            ("{workflow: {train: false}, checkpoint: {num_checkpoints_write: 4, num_checkpoints_read: 4}}", 4),
+            ("{workflow: {train: false}, checkpoint: {num_checkpoints_write: -1, num_checkpoints_read: 4}}", 0),
+        ] {
+            let common = "{workflow: {checkpoint: true, train: true}, train: {epochs: 10}, \
+                           reader: {batch_size: 2}, dataset: {num_files_train: 64}}";
+            let mut tree = parse_yaml("t", common).unwrap();
+            tree.merge(parse_yaml("t", text).unwrap());
+            assert_eq!(written(&Config::read(&tree).unwrap(), 2), expected, "{text}");
+        }
+    }
+}

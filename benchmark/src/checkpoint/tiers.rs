@@ -1,0 +1,171 @@
+//! Checkpoints that training does not wait for: written beside it, or to a fast place and copied from there to the one
+//! where they stay.
+//!
+//! ```text
+//! save    fast_folder, then on with the training ..... copied to checkpoint_folder, on the device, then the fast one may go
+//! load    from the fast place where a file is there, else from the slow one
+//! ```
+//!
+//! A file of the fast place goes only when the slow one has it on its device: a crash at any moment leaves each file whole
+//! in one of them. The newest stays in both.
+
+use crate::checkpoint::files::tensorflow::NEWEST;
+use crate::checkpoint::writer_process::{Background, Hidden, Work};
+use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, is_full};
+use crate::config::Checkpoints;
+use crate::failure::{Failure, Outcome};
+use crate::system::terminal;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub struct Tiered {
+    streamed: Streamed,
+    slow: PathBuf,
+    fast: Option<PathBuf>,
+    background: Option<Background>,
+    /// The shards that this rank writes of each.
+    shards: Vec<Shard>,
+    /// In the fast place and on the slow device: these may go.
+    spare: VecDeque<PathBuf>,
+    /// Checkpoints that the fast place had no room for.
+    pub direct: u64,
+}
+
+impl Tiered {
+    /// Only for a process with one thread, where something is done beside.
+    pub fn new(config: &Checkpoints, shards: &[Shard]) -> Outcome<Tiered> {
+        let Checkpoints { fsync, random, verify, direct, transfer_size, .. } = *config;
+        let streamed = Streamed { fsync, random, verify, direct, transfer_size };
+        let beside = config.fast_folder.is_some() || config.asynchronous;
+        let background =
+            if beside { Some(Background::start(streamed.clone(), shards, config.drain_rate)?) } else { None };
+        Ok(Tiered {
+            streamed,
+            slow: config.folder.clone(),
+            fast: config.fast_folder.clone(),
+            background,
+            shards: shards.to_vec(),
+            spare: VecDeque::new(),
+            direct: 0,
+        })
+    }
+
+    /// Writes what makes a checkpoint of all ranks whole. Only where nothing is done beside.
+    pub fn conclude(&self, folder: &Path, name: &str, bytes: &[u8]) -> Outcome<Moved> {
+        self.streamed.conclude(folder, name, bytes)
+    }
+
+    /// True if something is done beside the training.
+    pub fn has_one_beside(&self) -> bool {
+        self.background.is_some()
+    }
+
+    /// Waits for what is still done beside; what all of it came to.
+    pub fn drain(&mut self) -> Outcome<Hidden> {
+        let Some(background) = &mut self.background else { return Ok(Hidden::default()) };
+        let done = background.drain()?;
+        let hidden = background.hidden;
+        self.note(done);
+        self.thin_out(1);
+        Ok(hidden)
+    }
+
+    fn note(&mut self, done: Vec<Work>) {
+        self.spare.extend(done.into_iter().filter_map(|work| match work {
+            Work::Copy { from, .. } => Some(from),
+            Work::Write(_) => None,
+        }));
+    }
+
+    /// Takes the oldest copies out of the fast place until so many are left.
+    fn thin_out(&mut self, left: usize) {
+        while self.spare.len() > left {
+            let Some(folder) = self.spare.pop_front() else { return };
+            for name in self.shards.iter().flat_map(Shard::names).chain([NEWEST.to_string()]) {
+                // It may be gone already; the slow place has it.
+                let _ = fs::remove_file(folder.join(name));
+            }
+            // As long as other ranks have files in it, it stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    fn other_place(&self, folder: &Path) -> Option<PathBuf> {
+        Some(self.fast.as_ref()?.join(folder.strip_prefix(&self.slow).ok()?))
+    }
+
+    fn save_fast(&mut self, fast: PathBuf, slow: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        self.thin_out(1);
+        let mut saved = self.streamed.save(&fast, shards);
+        if saved.as_ref().is_err_and(is_full) {
+            // What is still copied may go when it is, and then there may be room.
+            self.drain()?;
+            self.thin_out(0);
+            saved = self.streamed.save(&fast, shards);
+        }
+        if saved.as_ref().is_err_and(is_full) {
+            self.direct += 1;
+            terminal::warn(format_args!(
+                "warning: no room for a checkpoint in {}; it is written to {}",
+                fast.display(),
+                slow.display()
+            ));
+            self.remove_what_is_there(&fast, shards);
+            return self.streamed.save(slow, shards);
+        }
+        let saved = saved?;
+        self.background_of()?.give(Work::Copy { from: fast, to: slow.to_path_buf() })?;
+        Ok(saved)
+    }
+
+    fn remove_what_is_there(&self, fast: &Path, shards: &[Shard]) {
+        for name in shards.iter().flat_map(Shard::names) {
+            let _ = fs::remove_file(fast.join(name));
+        }
+    }
+
+    fn background_of(&mut self) -> Outcome<&mut Background> {
+        self.background.as_mut().ok_or_else(|| Failure::refused("there is nobody beside"))
+    }
+}
+
+impl Mechanism for Tiered {
+    fn save(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        if let Some(background) = &mut self.background {
+            let done = background.done()?;
+            self.note(done);
+        }
+        match (self.other_place(folder), &mut self.background) {
+            (Some(fast), _) => self.save_fast(fast, folder, shards),
+            (None, Some(background)) => {
+                // One at a time: the numbers of the one before are still being written.
+                background.drain()?;
+                background.give(Work::Write(folder.to_path_buf()))?;
+                // What is written later is counted when it is.
+                Ok(Moved::default())
+            }
+            (None, None) => self.streamed.save(folder, shards),
+        }
+    }
+
+    fn load(&mut self, folder: &Path, shards: &[Shard]) -> Outcome<Moved> {
+        let Some(fast) = self.other_place(folder) else {
+            // Without a fast place it may still be being written.
+            self.drain()?;
+            return self.streamed.load(folder, shards);
+        };
+        let mut all = Moved::default();
+        for shard in shards {
+            let one = std::slice::from_ref(shard);
+            let place = if fast.join(shard.last_name()).exists() { &fast } else { folder };
+            let moved = match self.streamed.load(place, one) {
+                // It went between the two looks, since the slow place has it.
+                Err(_) if !fast.join(shard.last_name()).exists() => self.streamed.load(folder, one)?,
+                done => done?,
+            };
+            all.bytes += moved.bytes;
+        }
+        Ok(all)
+    }
+}

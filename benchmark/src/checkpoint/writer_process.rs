@@ -1,0 +1,171 @@
+//! A process beside a rank that writes checkpoints, or copies them to a slower place, while the rank trains on.
+//!
+//! ```text
+//! rank -> process    write FOLDER            or    copy FROM \n TO
+//! process -> rank    done: seconds, bytes, fsyncs   or   what failed
+//! ```
+//!
+//! It is forked before the rank has threads, and knows the rank's files from then on. It ends with the rank.
+
+use crate::checkpoint::{Mechanism, Moved, Shard, Streamed, copy};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::socket::{Message, Socket};
+use crate::ranks::star::{LOOK, kind_of};
+use crate::spans;
+use crate::system::{file_calls, processes};
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    Write(PathBuf),
+    Copy { from: PathBuf, to: PathBuf },
+}
+
+/// The work beside the training, and how much of it training waited for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hidden {
+    pub count: u64,
+    pub seconds: f64,
+    /// Of those seconds, the ones that the rank waited.
+    pub waited: f64,
+    pub moved: Moved,
+}
+
+pub struct Background {
+    socket: Socket,
+    process: libc::pid_t,
+    given: VecDeque<Work>,
+    pub hidden: Hidden,
+}
+
+/// The time it has to end once the rank does.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Background {
+    /// Only for a process with one thread. It copies no more than `rate` bytes a second.
+    pub fn start(streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> Outcome<Background> {
+        let failed = |error: io::Error| Failure::new(Kind::System, format!("starting the writer beside: {error}"));
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let (mut socket, mut theirs) = (Some(Socket::Unix(ours)), Socket::Unix(theirs));
+        let process = processes::fork(|| {
+            processes::leave_interrupts_to_parent();
+            spans::name_rank();
+            // Only the rank holds this end, so that its end is seen.
+            drop(socket.take());
+            serve(&mut theirs, streamed, shards, rate)
+        });
+        let socket = socket.ok_or_else(|| failed(io::ErrorKind::NotConnected.into()))?;
+        Ok(Background { socket, process: process.map_err(failed)?, given: VecDeque::new(), hidden: Hidden::default() })
+    }
+
+    pub fn give(&mut self, work: Work) -> Outcome<()> {
+        let text = match &work {
+            Work::Write(folder) => format!("{}", folder.display()),
+            Work::Copy { from, to } => format!("{}\n{}", from.display(), to.display()),
+        };
+        self.socket.send(text.as_bytes()).map_err(|error| gone(&error))?;
+        self.given.push_back(work);
+        Ok(())
+    }
+
+    pub fn is_busy(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// The work finished since the last call, without waiting.
+    pub fn done(&mut self) -> Outcome<Vec<Work>> {
+        let mut done = Vec::new();
+        while self.is_busy() && file_calls::readable(&[&self.socket], Duration::ZERO)[0] {
+            done.push(self.answer()?);
+        }
+        Ok(done)
+    }
+
+    /// Waits until all is done that was given; the time is one that training waited.
+    pub fn drain(&mut self) -> Outcome<Vec<Work>> {
+        let (begun, mut done) = (Instant::now(), Vec::new());
+        while self.is_busy() {
+            if file_calls::readable(&[&self.socket], LOOK)[0] {
+                done.push(self.answer()?);
+            } else if processes::interrupted() {
+                return Err(Failure::interrupted());
+            } else if processes::has_ended(self.process) {
+                return Err(gone(&io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.hidden.waited += begun.elapsed().as_secs_f64();
+        Ok(done)
+    }
+
+    fn answer(&mut self) -> Outcome<Work> {
+        let message = self.socket.receive().map_err(|error| gone(&error))?;
+        let work = self.given.pop_front().ok_or_else(|| gone(&io::ErrorKind::InvalidData.into()))?;
+        let Message::Bytes(text) = message else { return Err(gone(&io::ErrorKind::UnexpectedEof.into())) };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        if let Some(code) = first.strip_prefix("failed ") {
+            return Err(Failure::new(kind_of(code.parse().unwrap_or(0)), rest));
+        }
+        let numbers: Vec<f64> = rest.split(' ').filter_map(|number| number.parse().ok()).collect();
+        if let [seconds, bytes, fsyncs] = numbers[..] {
+            self.hidden.count += 1;
+            self.hidden.seconds += seconds;
+            self.hidden.moved.bytes += bytes as u64;
+            self.hidden.moved.fsyncs += fsyncs as u64;
+        }
+        Ok(work)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.socket.shutdown();
+        if self.is_busy() {
+            // Nobody waits for it any more; what it has not finished has no name yet.
+            processes::stop_children(&[self.process], GRACE);
+        }
+        processes::wait(self.process);
+    }
+}
+
+fn gone(error: &io::Error) -> Failure {
+    match processes::interrupted() {
+        true => Failure::interrupted(),
+        false => Failure::new(Kind::System, format!("the writer beside is gone ({error})")),
+    }
+}
+
+/// The life of the process: one work after another, until nobody gives any.
+fn serve(socket: &mut Socket, mut streamed: Streamed, shards: &[Shard], rate: Option<f64>) -> i32 {
+    while let Some(Message::Bytes(text)) = heard(socket) {
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let begun = Instant::now();
+        let done = match text.split_once('\n') {
+            None => streamed.save(Path::new(&text), shards),
+            Some((from, to)) => copy(Path::new(from), Path::new(to), shards, rate),
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let answer = match done {
+            Ok(Moved { bytes, fsyncs }) => format!("done\n{seconds} {bytes} {fsyncs}"),
+            Err(failure) => format!("failed {}\n{failure}", failure.exit_code()),
+        };
+        if socket.send(answer.as_bytes()).is_err() {
+            break;
+        }
+    }
+    0
+}
+
+/// The next task; nothing once the rank is gone, or this process is to end.
+fn heard(socket: &mut Socket) -> Option<Message> {
+    while !file_calls::readable(&[&*socket], LOOK)[0] {
+        if processes::interrupted() {
+            return None;
+        }
+    }
+    socket.receive().ok()
+}

@@ -1,0 +1,25 @@
+//! The report of `dlio-analyze`, the program beside this one, on a trace.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
+
+/// The program, where it is installed.
+pub fn analyzer() -> Option<PathBuf> {
+    locate::program("dlio-analyze")
+}
+
+/// Has the analyzer print its summary, write its page, or both. That it cannot is said and is no failure of the run.
+pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
+    let mut command = Command::new(analyzer);
+    command.arg(trace).args(summary.then_some("--summary"));
+    if let Some(page) = page {
+        command.arg("--html").arg(page).arg("--force");
+    }
+    if let Err(error) = processes::run_in_front(&mut command, &Variables::default()) {
+        terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
+    }
+}

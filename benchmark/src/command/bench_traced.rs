@@ -1,0 +1,109 @@
+//! `dlio bench --trace`: the same run again as a child under the tracing library, then the analyzer's summary and page.
+//!
+//! The library must be there before the first file is opened, and a library is only preloaded by starting a program.
+
+use crate::bench::Run;
+use crate::command::analyzer;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::agreement;
+use crate::ranks::communicator::{Communicator, Single};
+use crate::results::run_folder::RunFolder;
+use crate::results::summary;
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
+use dlio_schemas::env;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+/// Where a launcher started the ranks each of them runs its own part again; `ranks` are the others.
+pub fn run(run: &mut Run, folder: Option<&Path>, ranks: Option<&mut dyn Communicator>) -> Outcome<i32> {
+    let library = locate::library().ok_or_else(|| {
+        Failure::refused(format!("--trace needs {}, which is not beside this program", locate::LIBRARY))
+            .remedy("install it, or set DLIO_LIB to where it is")
+    })?;
+    let launched = ranks.is_some();
+    let mut alone = Single;
+    let ranks = ranks.unwrap_or(&mut alone);
+    let first = ranks.rank() == 0;
+    let reserved = first.then(|| run.check_disk(launched).and_then(|()| run.reserve_folder()));
+    let own = reserved.map(|reserved| reserved.map(|()| run.folder.display().to_string()));
+    run.folder = PathBuf::from(agreement::broadcast(ranks, own)?);
+    let trace = folder.map_or_else(|| run.folder.join("trace"), PathBuf::from);
+    let status = child(run, &library, &trace)?;
+    if let Some(signal) = status.signal().filter(|_| first) {
+        note_killed(&run.folder, signal);
+    }
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ranks.barrier()?;
+    if first {
+        if trace.exists() {
+            summarize(&trace, &run.folder.join(PAGE));
+        }
+        terminal::line(format_args!("trace: {}", trace.display()));
+        terminal::line(format_args!("  on a timeline: dlio-analyze {} --view", trace.display()));
+    }
+    Ok(code)
+}
+
+fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
+    let failed = |error| Failure::new(Kind::System, format!("starting the traced run: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    // Under the name that we were called by: it decides how the words after it are taken.
+    command.args(arguments(run));
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    // The time in its name would be another one in the child.
+    command.arg(format!("++hydra.run.dir='{}'", run.folder.display()));
+    let mut variables = Variables::default();
+    let preload = locate::preload(library)?;
+    variables.set("LD_PRELOAD", &preload.value);
+    variables.set(env::DIR, trace);
+    if std::env::var_os(env::FORMAT).is_none() {
+        // Turning a trace into Perfetto's is half of what tracing costs; nobody needs it inside the run.
+        variables.set(env::FORMAT, "native");
+    }
+    processes::ends_with_us(&mut command);
+    // A run that is stopped keeps what it has, and the summary of that comes afterwards.
+    Ok(processes::run_in_front(&mut command, &variables).map_err(failed)?.1)
+}
+
+/// Says of a run that was killed what it could not say itself, and notes it in its summary.
+fn note_killed(folder: &Path, signal: i32) {
+    let reason = format!("rank 0 was killed by signal {signal}");
+    terminal::warn(format_args!("dlio: {reason}"));
+    let Ok(mut summary) = summary::summary_in(folder) else { return };
+    if summary["status"] != "running" {
+        return;
+    }
+    (summary["status"], summary["error"]) = ("failed".into(), reason.into());
+    // Where it cannot be written it says "running", as a killed run does.
+    let _ = RunFolder { path: folder.into() }.write_json("summary.json", &summary);
+}
+
+/// The overrides as typed, with this run's own value in the place of a sweep.
+fn arguments(run: &Run) -> Vec<String> {
+    let own: Vec<String> = run.overrides.iter().map(|typed| typed.typed.clone()).collect();
+    let typed: Vec<String> = std::env::args().skip(1).filter(|word| word != "--multirun" && word != "-m").collect();
+    let is_override = |word: &String| word.contains('=') && !word.starts_with('-');
+    let kept: Vec<String> = typed.into_iter().filter(|word| !is_override(word) || own.contains(word)).collect();
+    let missing: Vec<String> = own.into_iter().filter(|word| !kept.contains(word)).collect();
+    [kept, missing].concat()
+}
+
+/// The report of a run as a page, in its folder.
+const PAGE: &str = "report.html";
+
+fn summarize(trace: &Path, page: &Path) {
+    let Some(analyzer) = analyzer::analyzer() else {
+        terminal::line(format_args!(
+            "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
+            trace.display()
+        ));
+        return;
+    };
+    analyzer::run(&analyzer, trace, true, Some(page));
+}

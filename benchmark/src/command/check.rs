@@ -1,0 +1,511 @@
+//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2, with the models of version 3), held against
+//! a run's own files, and how much data they ask for.
+//!
+//! ```text
+//! summary.json                 how it ended, figures, the machines
+//! */config.yaml                what was run        (.hydra, or dlio_config where mlpstorage started it)
+//! */overrides.yaml             what was changed
+//! ```
+//!
+//! What one run cannot show (five in a row, an emptied cache between write and read) is not judged.
+
+use crate::checkpoint::Shards;
+use crate::config::Config;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::keys::value::{Value as Tree, parse_yaml};
+use crate::system::host;
+use crate::system::terminal;
+use crate::workload::rules;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const STEPS_MIN: u64 = 500;
+const TIMES_MEMORY: f64 = 5.0;
+const GIB: f64 = (1u64 << 30) as f64;
+const CHECKPOINTS: i64 = 10;
+
+/// More in one folder is slow with many file systems.
+const FILES_IN_A_FOLDER: u64 = 10_000;
+
+/// Least utilization, as a fraction, of the models that are trained.
+const MODELS: &[(&str, f64)] =
+    &[("unet3d", 0.9), ("resnet50", 0.9), ("cosmoflow", 0.7), ("retinanet", 0.85), ("flux", 0.9), ("dlrm", 0.7)];
+
+/// Accelerators they are published for.
+const ACCELERATORS: [&str; 4] = ["a100", "h100", "b200", "mi355"];
+
+/// Names of the models whose checkpoints are written, and how many processes a whole one takes.
+const LANGUAGE_MODELS: &[(&[&str], u64)] = &[
+    (&["llama_8b", "llama3_8b", "llama3-8b"], 8),
+    (&["llama_70b", "llama3_70b", "llama3-70b"], 64),
+    (&["llama_405b", "llama3_405b", "llama3-405b"], 512),
+    (&["llama_1t", "llama3_1t", "llama3-1t"], 1024),
+];
+
+/// Processes of a machine that writes its part of a large checkpoint.
+const SUBSET: u64 = 8;
+
+const CLOSED_KEYS: &[&str] = &[
+    "dataset.num_files_train",
+    "dataset.num_subfolders_train",
+    "dataset.data_folder",
+    "reader.read_threads",
+    "reader.computation_threads",
+    "reader.transfer_size",
+    "reader.odirect",
+    "reader.prefetch_size",
+    "checkpoint.checkpoint_folder",
+    "storage.storage_type",
+    "storage.storage_root",
+];
+const OPEN_KEYS: &[&str] = &["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
+const CHECKPOINT_KEYS: &[&str] = &[
+    "checkpoint.checkpoint_folder",
+    "checkpoint.num_checkpoints_write",
+    "checkpoint.num_checkpoints_read",
+    "checkpoint.mode",
+    "model.parallelism.data",
+    "storage.storage_type",
+    "storage.storage_root",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Kept,
+    /// Allowed in the category "open" and not in "closed".
+    Open,
+    Broken,
+    /// The files do not say.
+    Unknown,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Kept => "kept",
+            Verdict::Open => "open",
+            Verdict::Broken => "broken",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+struct Judged {
+    rule: &'static str,
+    verdict: Verdict,
+    why: String,
+}
+
+fn judged(rule: &'static str, kept: bool, why: String) -> Judged {
+    Judged { rule, verdict: if kept { Verdict::Kept } else { Verdict::Broken }, why }
+}
+
+/// A run as its folder tells it.
+struct Past {
+    folder: PathBuf,
+    summary: Value,
+    config: Config,
+    /// Keys that were typed, without `workload.`, and their values.
+    changed: Vec<(String, String)>,
+    /// The name of the workload that was typed.
+    named: Option<String>,
+}
+
+/// Prints what was kept and broken. The exit code: 0 where nothing was broken.
+pub fn check(folder: &Path, as_json: bool) -> Outcome<i32> {
+    let past = Past::read(folder)?;
+    let rules = past.judged();
+    let category = category(&rules);
+    let text = if as_json { past.json(&rules, category) } else { past.text(&rules, category) };
+    terminal::answer(&text)?;
+    Ok(i32::from(category == "invalid"))
+}
+
+fn category(rules: &[Judged]) -> &'static str {
+    let has = |verdict| rules.iter().any(|rule| rule.verdict == verdict);
+    match (has(Verdict::Broken), has(Verdict::Unknown), has(Verdict::Open)) {
+        (true, ..) => "invalid",
+        (_, true, _) => "unknown",
+        (.., true) => "open",
+        _ => "closed",
+    }
+}
+
+impl Past {
+    fn read(folder: &Path) -> Outcome<Past> {
+        let path = folder.join("summary.json");
+        let text = fs::read_to_string(&path).map_err(|error| missing(&path, error))?;
+        let summary = serde_json::from_str(&text).map_err(|error| Failure::damaged(&path, error))?;
+        let folder_of_configuration = configuration(folder)?;
+        let config = yaml(&folder_of_configuration.join("config.yaml"))?;
+        let workload = config.get("workload").ok_or_else(|| {
+            Failure::damaged(
+                &folder_of_configuration.join("config.yaml"),
+                "it has no `workload`, as what a run leaves has",
+            )
+        })?;
+        let typed = match yaml(&folder_of_configuration.join("overrides.yaml"))? {
+            Tree::List(typed) => typed,
+            _ => Vec::new(),
+        };
+        let changed = typed.iter().filter_map(typed_key).collect();
+        let named = typed.iter().rev().find_map(|typed| match typed {
+            Tree::Text(typed) => typed.strip_prefix("workload=").map(str::to_string),
+            _ => None,
+        });
+        Ok(Past { folder: folder.into(), summary, config: Config::read(workload)?, changed, named })
+    }
+
+    fn ranks(&self) -> u64 {
+        self.summary["num_accelerators"].as_u64().unwrap_or(0)
+    }
+
+    fn trained(&self) -> bool {
+        self.config.workflow.train
+    }
+
+    fn judged(&self) -> Vec<Judged> {
+        let status = self.summary["status"].as_str();
+        // DLIO's own files do not say how a run ended: those of a killed one are not there.
+        let whole = judged(
+            "whole",
+            status.is_none_or(|status| status == "success"),
+            match status {
+                Some(status) => format!("it ended with {status}"),
+                None => "it left its results".into(),
+            },
+        );
+        let rules = if self.trained() { self.training() } else { self.checkpointing() };
+        [whole].into_iter().chain(rules).collect()
+    }
+
+    fn training(&self) -> Vec<Judged> {
+        let Config { reader, dataset, model, .. } = &self.config;
+        let known = MODELS.iter().find(|(name, _)| *name == model.name);
+        let names: Vec<&str> = MODELS.iter().map(|(name, _)| *name).collect();
+        let named = judged(
+            "model",
+            known.is_some(),
+            match known {
+                Some((name, _)) => name.to_string(),
+                None => format!("{} is none of {}", model.name, names.join(", ")),
+            },
+        );
+        let samples = dataset.files_train * dataset.samples_per_file;
+        let steps = samples / (reader.batch * self.ranks()).max(1);
+        // Files are counted, and those that are begun are enough.
+        let needed = STEPS_MIN * reader.batch * self.ranks() / dataset.samples_per_file.max(1);
+        let enough = judged(
+            "steps",
+            dataset.files_train >= needed,
+            format!(
+                "{steps} an epoch ({samples} samples, batch {}, {} accelerators); {STEPS_MIN} are the least, of {needed} files",
+                reader.batch,
+                self.ranks()
+            ),
+        );
+        vec![named, self.utilization(known.map_or(self.config.au, |(_, least)| *least)), enough, self.memory()]
+            .into_iter()
+            .chain(self.keys(CLOSED_KEYS, OPEN_KEYS))
+            .chain(self.published())
+            .chain(self.of_unet3d())
+            .collect()
+    }
+
+    fn utilization(&self, least: f64) -> Judged {
+        match self.summary["metric"]["train_au_mean_percentage"].as_f64() {
+            Some(au) => {
+                let kept = |au: f64| au >= 100.0 * least;
+                let other = self.summary["metric"]["compat"]["train_au_mean_percentage"].as_f64();
+                let other = other.filter(|other| kept(*other) != kept(au));
+                let other = other.map(|other| {
+                    format!(
+                        "; by DLIO's own formula {other:.2} %, which {} it",
+                        if kept(other) { "keeps" } else { "breaks" }
+                    )
+                });
+                let why = format!("{au:.2} %; {:.0} % is the least{}", 100.0 * least, other.unwrap_or_default());
+                judged("utilization", kept(au), why)
+            }
+            None => judged("utilization", false, "the run has none: no epoch came to its end".into()),
+        }
+    }
+
+    fn memory(&self) -> Judged {
+        let hosts: Vec<f64> =
+            self.summary["host_memory_GB"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+        if hosts.is_empty() {
+            let why = "the results do not say how much memory the machines have".into();
+            return Judged { rule: "memory", verdict: Verdict::Unknown, why };
+        }
+        let dataset = &self.config.dataset;
+        let file = dataset.samples_per_file as f64 * dataset.record_bytes;
+        let needed = (TIMES_MEMORY * hosts.iter().sum::<f64>() * GIB / file.max(1.0)).floor();
+        judged(
+            "memory",
+            dataset.files_train as f64 >= needed,
+            format!(
+                "{:.1} GiB of data for {:.1} GiB of memory; {TIMES_MEMORY} times as much is the least, in {needed} files",
+                dataset.files_train as f64 * file / GIB,
+                hosts.iter().sum::<f64>()
+            ),
+        )
+    }
+
+    /// The changes that may be made, that may be made in the open category, and that may not.
+    fn keys(&self, closed: &[&str], open: &[&str]) -> Vec<Judged> {
+        let of = |(key, value): &(String, String)| {
+            let verdict = match key.as_str() {
+                key if closed.contains(&key) => return None,
+                key if open.contains(&key) => Verdict::Open,
+                // What is done is seen by its results, and what of unet3d must be is a rule of its own.
+                key if key.starts_with("workflow.") || key.starts_with("output.") => return None,
+                _ => Verdict::Broken,
+            };
+            Some(Judged { rule: "keys", verdict, why: format!("{key}={value} may not be changed") })
+        };
+        let found: Vec<Judged> = self.changed.iter().filter_map(of).collect();
+        match found.is_empty() {
+            true => vec![judged("keys", true, format!("{} changed, all that may be", self.changed.len()))],
+            false => found,
+        }
+    }
+
+    /// Checks that what a workload fixes is as published, whichever file it came from.
+    fn published(&self) -> Option<Judged> {
+        let accelerators = ACCELERATORS.map(|accelerator| format!("{}_{accelerator}", self.config.model.name));
+        let published: Vec<(String, Config)> = accelerators.into_iter().filter_map(published).collect();
+        let own = fixed(&self.config);
+        let same = published.iter().find(|(_, config)| fixed(config) == own);
+        // Of the one that was named, or of all that the model has.
+        let name = self.named.as_deref().map(crate::workload::presets::full_name);
+        let meant: Vec<&(String, Config)> =
+            published.iter().filter(|(known, _)| Some(known.as_str()) == name).collect();
+        let meant = if meant.is_empty() { published.iter().collect() } else { meant };
+        let meant: Vec<String> = meant.iter().map(|(name, config)| format!("{name}: {}", fixed(config))).collect();
+        if meant.is_empty() {
+            return None;
+        }
+        Some(judged(
+            "workload",
+            same.is_some(),
+            match same {
+                Some((name, _)) => format!("as published: {name}"),
+                None => format!("{own} is not as published: {}", meant.join("; ")),
+            },
+        ))
+    }
+
+    fn of_unet3d(&self) -> Vec<Judged> {
+        let (is_unet3d, direct) = (self.config.model.name == "unet3d", self.config.reader.direct);
+        let mut rules = Vec::new();
+        if is_unet3d {
+            let taken = self.summary["metric"]["save_checkpoint_duration_mean_seconds"].as_f64();
+            let wrote = taken.is_some_and(|seconds| seconds > 0.0);
+            let count = if wrote { "did" } else { "wrote none" };
+            rules.push(judged("checkpoint", wrote, format!("unet3d must write checkpoints, and the run {count}")));
+        } else if direct {
+            rules.push(judged("odirect", false, "only unet3d may read directly (reader.odirect)".into()));
+        }
+        rules
+    }
+
+    fn checkpointing(&self) -> Vec<Judged> {
+        let Config { model, checkpoint, .. } = &self.config;
+        let known = LANGUAGE_MODELS.iter().find(|(names, _)| names.contains(&model.name.as_str()));
+        let mut rules = Vec::new();
+        let Some((_, whole)) = known else {
+            let names: Vec<&str> = LANGUAGE_MODELS.iter().map(|(names, _)| names[0]).collect();
+            return vec![judged("model", false, format!("{} is none of {}", model.name, names.join(", ")))];
+        };
+        rules.push(judged("model", true, model.name.clone()));
+        let ranks = self.ranks();
+        let divided = !checkpoint.subset || model.data > 0;
+        let allowed = if checkpoint.subset { ranks == SUBSET && *whole > SUBSET } else { ranks == *whole };
+        rules.push(judged(
+            "processes",
+            allowed && divided,
+            format!(
+                "{ranks}{}{}; {whole} write a whole checkpoint, {SUBSET} that of one machine (checkpoint.mode=subset)",
+                if checkpoint.subset { " of a subset" } else { "" },
+                if divided { "" } else { ", each with all of the model's copies (model.parallelism.data is not set)" }
+            ),
+        ));
+        let (writes, reads) = (checkpoint.writes.max(0), checkpoint.reads.max(0));
+        let apart = (writes == CHECKPOINTS && reads == 0) || (writes == 0 && reads == CHECKPOINTS);
+        rules.push(judged(
+            "count",
+            apart,
+            format!(
+                "{writes} written, {reads} read; {CHECKPOINTS} are written in one run and {CHECKPOINTS} read in another"
+            ),
+        ));
+        if writes > 0 {
+            rules.push(self.fsync());
+        }
+        rules.extend(self.keys(CHECKPOINT_KEYS, &[]));
+        rules
+    }
+
+    fn fsync(&self) -> Judged {
+        if !self.config.checkpoint.fsync {
+            return judged("fsync", false, "checkpoint.fsync is false".into());
+        }
+        match self.summary["metric"]["save_checkpoint_fsyncs"].as_u64() {
+            Some(done) => judged("fsync", done > 0, format!("{done} calls were made")),
+            None => Judged {
+                rule: "fsync",
+                verdict: Verdict::Unknown,
+                why: "checkpoint.fsync is true, and the results do not say how often it was done".into(),
+            },
+        }
+    }
+
+    fn json(&self, rules: &[Judged], category: &str) -> String {
+        let of = |rule: &Judged| json!({"rule": rule.rule, "verdict": rule.verdict.name(), "why": rule.why});
+        let json = json!({
+            "folder": self.folder.display().to_string(),
+            "model": self.config.model.name,
+            "category": category,
+            "rules": rules.iter().map(of).collect::<Vec<_>>(),
+        });
+        serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
+    }
+
+    fn text(&self, rules: &[Judged], category: &str) -> String {
+        let what = if self.trained() { "training" } else { "checkpoints" };
+        let mut text = format!("{} of {}, {} processes: {category}\n", what, self.config.model.name, self.ranks());
+        for rule in rules {
+            let _ = writeln!(text, "  {:<8} {:<12} {}", rule.verdict.name(), rule.rule, rule.why);
+        }
+        text.push_str("by the rules of MLPerf Storage 2.0 (and the models of 3.0), as far as one run shows them\n");
+        text
+    }
+}
+
+/// The values a workload fixes for everybody, as a text.
+fn fixed(config: &Config) -> String {
+    let Config { reader, dataset, train, .. } = config;
+    format!(
+        "batch {}, computation {} s, records of {} bytes (+-{})",
+        reader.batch,
+        train.computation.mean(),
+        dataset.record_bytes,
+        dataset.record_bytes_stdev
+    )
+}
+
+fn published(name: String) -> Option<(String, Config)> {
+    let (_, text) = crate::workload::presets::WORKLOADS.iter().find(|(known, _)| *known == name)?;
+    let config = parse_yaml(&name, text).ok().and_then(|tree| Config::read(&tree).ok())?;
+    Some((name, config))
+}
+
+fn typed_key(typed: &Tree) -> Option<(String, String)> {
+    let Tree::Text(typed) = typed else { return None };
+    let (key, value) = typed.split_once('=')?;
+    let key = key.trim_start_matches('+').strip_prefix("workload.")?;
+    Some((key.to_string(), value.to_string()))
+}
+
+fn missing(path: &Path, error: std::io::Error) -> Failure {
+    Failure::io("reading", path, error)
+        .remedy("give the folder of a run: what hydra.run.dir was, or mlpstorage's RESULTS/training/MODEL/run/DATE")
+}
+
+/// The folder of the configuration, whatever its name.
+fn configuration(folder: &Path) -> Outcome<PathBuf> {
+    let known = [".hydra", "dlio_config"].map(|name| folder.join(name));
+    let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let has_both = |place: &PathBuf| ["config.yaml", "overrides.yaml"].iter().all(|name| place.join(name).is_file());
+    known.into_iter().chain(others).find(has_both).ok_or_else(|| {
+        let what =
+            format!("{} has no folder with config.yaml and overrides.yaml, as `.hydra` is one", folder.display());
+        Failure::new(Kind::MissingData, what)
+    })
+}
+
+fn yaml(path: &Path) -> Outcome<Tree> {
+    let text = fs::read_to_string(path).map_err(|error| missing(path, error))?;
+    parse_yaml(&path.display().to_string(), &text)
+}
+
+/// For what a data set or a checkpoint is sized.
+pub struct Asked {
+    pub accelerators: u64,
+    pub hosts: u64,
+    /// Of each host; that of this one where nobody says it.
+    pub memory_gibibytes: Option<f64>,
+}
+
+/// The number of files a training needs, or the bytes each process writes of a checkpoint.
+pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
+    let (json, text) = if config.workflow.train || config.workflow.generate {
+        data_size(config, asked)
+    } else {
+        // As a run of so many would be.
+        rules::possible_checkpoints(config, asked.accelerators)?;
+        checkpoint_size(config, asked.accelerators)
+    };
+    terminal::answer(&if as_json { serde_json::to_string_pretty(&json).unwrap_or_default() + "\n" } else { text })
+}
+
+fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
+    let Config { dataset, reader, .. } = config;
+    let memory = asked.memory_gibibytes.unwrap_or_else(host::memory_gibibytes) * asked.hosts as f64;
+    let file = dataset.samples_per_file as f64 * dataset.record_bytes;
+    let by_memory = (TIMES_MEMORY * memory * GIB / file.max(1.0)).ceil() as u64;
+    let by_steps = (STEPS_MIN * reader.batch * asked.accelerators).div_ceil(dataset.samples_per_file.max(1));
+    let files = by_memory.max(by_steps);
+    let folders = if files > FILES_IN_A_FOLDER { files.div_ceil(FILES_IN_A_FOLDER) } else { 0 };
+    let gibibytes = files as f64 * file / GIB;
+    let reason = if by_memory > by_steps {
+        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {} machines", asked.hosts)
+    } else {
+        format!("{STEPS_MIN} steps of {} accelerators with batch {}", asked.accelerators, reader.batch)
+    };
+    let json = json!({
+        "files": files, "subfolders": folders, "gibibytes": gibibytes,
+        "files_by_memory": by_memory, "files_by_steps": by_steps,
+    });
+    let subfolders =
+        if folders > 0 { format!(" ++workload.dataset.num_subfolders_train={folders}") } else { String::new() };
+    let text = format!(
+        "{files} files, {gibibytes:.1} GiB: {reason}\n  ++workload.dataset.num_files_train={files}{subfolders}\n"
+    );
+    (json, text)
+}
+
+/// Ranks that are shown one by one; the others write as much as one of these.
+const RANKS_SHOWN: usize = 16;
+
+fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
+    let shards = Shards { model: &config.model, checkpoints: &config.checkpoint, framework: config.framework, ranks };
+    let of = |rank: u64| {
+        let files = shards.of(rank);
+        (files.len() as u64, files.iter().map(|shard| shard.bytes()).sum::<u64>())
+    };
+    let all: Vec<(u64, u64)> = (0..ranks).map(of).collect();
+    let total: u64 = all.iter().map(|(_, bytes)| bytes).sum();
+    let files: u64 = all.iter().map(|(files, _)| files).sum();
+    let json = json!({
+        "parameters": shards.parameters(), "files": files, "bytes": total,
+        "ranks": all.iter().map(|(files, bytes)| json!({"files": files, "bytes": bytes})).collect::<Vec<_>>(),
+    });
+    let mut text = format!(
+        "{} parameters, {files} files, {:.1} GiB by {ranks} process{}\n",
+        shards.parameters(),
+        total as f64 / GIB,
+        if ranks == 1 { "" } else { "es" }
+    );
+    for (rank, (files, bytes)) in all.iter().enumerate().take(RANKS_SHOWN) {
+        let _ = writeln!(text, "  rank {rank}: {files} files, {:.3} GiB", *bytes as f64 / GIB);
+    }
+    if all.len() > RANKS_SHOWN {
+        let largest = all.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let _ = writeln!(text, "  ... (--json has all); no rank writes more than {:.3} GiB", largest as f64 / GIB);
+    }
+    (json, text)
+}

@@ -1,0 +1,27 @@
+//! The verbs of `dlio`, one file each.
+//!
+//! ```text
+//! workloads         `dlio workloads`
+//! completions       `dlio completions`
+//! manual            `dlio man`
+//! ranks             `dlio bench ranks`
+//! report            `dlio bench report`
+//! check             `dlio bench check`, `dlio bench size`
+//! sweep             `dlio bench --sweep`
+//! compare_layouts   `dlio bench --compare-layouts`
+//! analyzer          runs `dlio-analyze` on a trace
+//! trace             `dlio trace`
+//! bench_traced      `dlio bench --trace`
+//! ```
+
+pub mod analyzer;
+pub mod bench_traced;
+pub mod check;
+pub mod compare_layouts;
+pub mod completions;
+pub mod manual;
+pub mod ranks;
+pub mod report;
+pub mod sweep;
+pub mod trace;
+pub mod workloads;

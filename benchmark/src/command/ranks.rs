@@ -1,0 +1,128 @@
+//! `dlio bench ranks`: who the ranks of a run would be, on which machines, by what they talk, and what it costs them to wait
+//! for each other. What they exchange is held against what was given, and a barrier must be one.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::communicator::{Communicator, as_bytes, numbers};
+use crate::results::metrics::percentile;
+use crate::system::host::Host;
+use crate::system::terminal;
+use crate::system::{clock, processes};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// Barriers and exchanges that are timed, after some that are not.
+const ROUNDS: usize = 200;
+const WARM: usize = 20;
+
+/// Bytes that a rank gives in the timed exchanges: the figures of an epoch.
+const SMALL: usize = 136;
+
+/// Says it on rank 0, once all have taken part. `name` is by what they talk.
+pub fn report(ranks: &mut dyn Communicator, name: &str, as_json: bool) -> Outcome<()> {
+    let hosts = ranks.exchange(Host::own().to_text().as_bytes())?;
+    check_exchange(ranks)?;
+    check_barrier(ranks)?;
+    let barrier = timed(ranks, |ranks| ranks.barrier())?;
+    let own = vec![7; SMALL];
+    let exchange = timed(ranks, |ranks| ranks.exchange(&own).map(drop))?;
+    if ranks.rank() > 0 {
+        return Ok(());
+    }
+    let machines: Vec<Value> = Host::all(&hosts)
+        .iter()
+        .map(|host| {
+            let here = hosts.iter().filter(|text| **text == host.to_text().into_bytes()).count();
+            json!({
+                "name": host.name, "ranks": here, "processors": host.processors, "memory_GB": host.memory_gibibytes,
+            })
+        })
+        .collect();
+    let said = json!({
+        "ranks": ranks.size(), "communicator": name, "hosts": machines,
+        "barrier_us": barrier.0, "barrier_p99_us": barrier.1,
+        "exchange_us": exchange.0, "exchange_p99_us": exchange.1,
+    });
+    terminal::answer(&if as_json {
+        serde_json::to_string_pretty(&said).unwrap_or_default() + "\n"
+    } else {
+        text(&said)
+    })
+}
+
+fn text(said: &Value) -> String {
+    let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
+    let mut text = format!("{} ranks by {}\n", said["ranks"], said["communicator"].as_str().unwrap_or_default());
+    for host in said["hosts"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            text,
+            "  {}: {} ranks, {} processors, {:.1} GiB",
+            host["name"].as_str().unwrap_or_default(),
+            host["ranks"],
+            host["processors"],
+            host["memory_GB"].as_f64().unwrap_or(0.0)
+        );
+    }
+    let _ = writeln!(text, "a barrier   {:>9.1} us, p99 {:.1} us", number("barrier_us"), number("barrier_p99_us"));
+    let _ = writeln!(text, "an exchange {:>9.1} us, p99 {:.1} us", number("exchange_us"), number("exchange_p99_us"));
+    text
+}
+
+/// Bytes that say whose they are, of all lengths: none, a few, more than any packet.
+fn given(rank: u64, round: u64) -> Vec<u8> {
+    let length = [0, 1, 100, 127, 128, 70_000][((rank + round) % 6) as usize] + rank as usize;
+    (0..length).map(|place| (place as u64 * 31 + rank * 7 + round) as u8).collect()
+}
+
+fn check_exchange(ranks: &mut dyn Communicator) -> Outcome<()> {
+    for round in 0..6 {
+        let got = ranks.exchange(&given(ranks.rank(), round))?;
+        let expected: Vec<Vec<u8>> = (0..ranks.size()).map(|rank| given(rank, round)).collect();
+        if got != expected {
+            return Err(Failure::new(Kind::System, "what the ranks exchanged is not what they gave"));
+        }
+    }
+    Ok(())
+}
+
+/// No rank leaves a barrier before the last one has come to it, by the clock that those of a machine share.
+fn check_barrier(ranks: &mut dyn Communicator) -> Outcome<()> {
+    for late in 0..ranks.size().min(4) {
+        if ranks.rank() == late {
+            processes::sleep(Duration::from_millis(5));
+        }
+        let came = clock::monotonic_nanos() as f64;
+        ranks.barrier()?;
+        let left = clock::monotonic_nanos() as f64;
+        let all = numbers(&ranks.exchange(&as_bytes(&[came, left]))?);
+        let hosts = ranks.exchange(Host::own().name.as_bytes())?;
+        let own = &hosts[ranks.rank() as usize];
+        let here = all.iter().zip(&hosts).filter(|(_, host)| *host == own);
+        if here.clone().any(|(rank, _)| rank[0] > left) {
+            return Err(Failure::new(Kind::System, "a rank has left a barrier that not all had come to"));
+        }
+    }
+    Ok(())
+}
+
+/// Microseconds of the slowest rank: the mean of all rounds, and what all but one in a hundred stay below.
+fn timed(
+    ranks: &mut dyn Communicator,
+    mut act: impl FnMut(&mut dyn Communicator) -> Outcome<()>,
+) -> Outcome<(f64, f64)> {
+    for _ in 0..WARM {
+        act(ranks)?;
+    }
+    let begun = Instant::now();
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let round = Instant::now();
+        act(ranks)?;
+        rounds.push(round.elapsed().as_secs_f64() * 1e6);
+    }
+    let mean = begun.elapsed().as_secs_f64() * 1e6 / ROUNDS as f64;
+    rounds.sort_by(f64::total_cmp);
+    let all = numbers(&ranks.exchange(&as_bytes(&[mean, percentile(&rounds, 0.99)]))?);
+    let most = |place: usize| all.iter().map(|rank| rank[place]).fold(0.0, f64::max);
+    Ok((most(0), most(1)))
+}

@@ -1,0 +1,40 @@
+//! The numbers of one run of a sweep, and their spread over the runs of a setting.
+
+use crate::failure::Outcome;
+use crate::results::metrics::percentile;
+use crate::results::summary::summary_in;
+use std::path::Path;
+
+/// What one run came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Outturn {
+    pub(super) seconds: f64,
+    pub(super) samples_per_second: f64,
+    pub(super) megabytes_per_second: f64,
+    pub(super) utilization: f64,
+}
+
+pub(super) fn outturn(folder: &Path) -> Outcome<Outturn> {
+    let summary = summary_in(folder)?;
+    let metric = |key: &str| summary["metric"][key].as_f64().unwrap_or(0.0);
+    let sum = |key: &str| -> f64 {
+        let epochs = summary["epoch"].as_array().into_iter().flatten();
+        epochs.filter_map(|epoch| epoch[key].as_f64()).sum()
+    };
+    // Whole epochs: without their first steps a short run looks as fast as its readers had worked ahead.
+    let seconds = sum("seconds");
+    Ok(Outturn {
+        seconds,
+        samples_per_second: sum("samples") / seconds.max(f64::MIN_POSITIVE),
+        megabytes_per_second: sum("bytes_read") / 1e6 / seconds.max(f64::MIN_POSITIVE),
+        utilization: metric("train_au_mean_percentage"),
+    })
+}
+
+/// Median, smallest and largest.
+pub(super) fn spread(outturns: &[Outturn], of: fn(&Outturn) -> f64) -> (f64, f64, f64) {
+    let mut values: Vec<f64> = outturns.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    let end = |value: Option<&f64>| value.copied().unwrap_or(0.0);
+    (percentile(&values, 0.5), end(values.first()), end(values.last()))
+}

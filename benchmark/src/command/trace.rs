@@ -1,0 +1,586 @@
+//! `dlio trace -- COMMAND`: any program under the tracing library, and what to type next.
+//!
+//! The command's output, its exit status and its signals are its own. Nothing of the trace is read here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use dlio_schemas::env;
+use dlio_schemas::native::file::Image;
+use dlio_schemas::ops::{Layer, OPS};
+use dlio_tracer::environment;
+use dlio_tracer::gathering::{self, Form, Gathering};
+use dlio_tracer::programs::{self, Loading};
+use dlio_tracer::spool::{self, Stranded};
+
+use crate::command::analyzer;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::system::locate;
+use crate::system::processes::{self, Variables};
+use crate::system::terminal;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dlio trace -- python3 train.py
+  dlio trace --report report.html -- python3 train.py      and a page that says where its time went
+  dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
+  dlio trace --format native -- mpirun -n 4 ./app          one file a process, whatever their number
+  dlio trace --mode summary -- ./runs_for_days             counts in constant memory, no events
+
+Exit codes: the command's own; 128+n if signal n ended it; 127 if there is no such command, 126 if it cannot be \
+executed; 2 or 4 if the trace folder or the library cannot be used (nothing was started then)")]
+pub struct Options {
+    /// Folder for the trace; made if need be
+    #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]
+    output: PathBuf,
+    /// What each process leaves: auto is a .pftrace up to a million events and a .dlt above
+    #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
+    format: Option<String>,
+    /// full records every event; summary keeps counts by file and function in constant memory
+    #[arg(long, value_name = "MODE", value_parser = ["full", "summary"])]
+    mode: Option<String>,
+    /// Record until a process's trace has this size, then count as `--mode summary` does
+    #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
+    max_mb: Option<u64>,
+    /// Record only files that match: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a folder; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Leave out files that match; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Record also /proc, /sys, /dev, shared libraries, interpreter and package files
+    #[arg(long)]
+    all: bool,
+    /// Let everybody read the trace; without it, it is yours alone (DLIO_TRACE_UMASK=022)
+    #[arg(long)]
+    share: bool,
+    /// Write the report of what was recorded as a page for a browser (replaced if it exists); dlio-analyze does
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Say nothing afterwards
+    #[arg(short, long)]
+    quiet: bool,
+    /// List the environment variables of a traced program
+    #[arg(long)]
+    help_env: bool,
+    /// List what is recorded, and what cannot be
+    #[arg(long)]
+    list: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// As clap asks for it.
+fn megabytes(typed: &str) -> Result<u64, String> {
+    match typed.parse() {
+        Ok(0) => Err("nothing would be recorded; --mode summary counts from the beginning".into()),
+        Ok(megabytes) => Ok(megabytes),
+        Err(_) => Err("give a whole number of megabytes, from 1 on".into()),
+    }
+}
+
+/// Runs the command; the exit code is its own.
+pub fn run(options: &Options) -> Outcome<i32> {
+    if options.help_env {
+        return terminal::answer(&variables()).map(|()| 0);
+    }
+    if options.list {
+        return terminal::answer(&operations()).map(|()| 0);
+    }
+    let Some((program, arguments)) = options.command.split_first() else {
+        return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
+    };
+    let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
+    let analyzer = options.report.is_some().then(|| analyzer::analyzer().ok_or_else(missing_analyzer)).transpose()?;
+    let folder = usable_folder(&options.output, options.umask())?;
+    let before = images(&folder);
+    let loading = loading(program);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let mut variables = Variables::default();
+    variables.set(env::DIR, &folder);
+    if loading.is_harmless() {
+        variables.set("LD_PRELOAD", &preload.value);
+    }
+    if let Some(reason) = obstacle(loading) {
+        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
+    }
+    options.pass_on(&mut variables);
+    if let Some((name, value)) = environment::of_machine(folder.as_os_str().as_bytes()) {
+        variables.set(name, value);
+    }
+    let converter = converter();
+    if options.form().is_some() {
+        variables.set(env::CONVERT, format!("{}:{converter}", env::CONVERT_LATER));
+    }
+    let (pid, status) = match processes::run_in_front(&mut command, &variables) {
+        Ok(ended) => ended,
+        Err(error) => return Ok(not_started(program, &error)),
+    };
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let stranded = spool::bring_home(&folder);
+    let recorded = new_images(&folder, &before);
+    if let Some(code) = status.code() {
+        gathering::note_exit(recorded.values().flatten(), pid, code);
+    }
+    let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
+    if !options.quiet {
+        let remains = Remains { images: &recorded, lost, is_elsewhere: stranded.is_some() };
+        report(&folder, &before, &remains, loading, options);
+    }
+    // Processes say so themselves, where their standard error is still open at the end.
+    if lost > 0 {
+        terminal::warn(format_args!("dlio: {lost} events are lost: dlio-analyze says of which processes"));
+    }
+    if let Some(stranded) = stranded {
+        say_stranded(&stranded, &folder);
+    }
+    if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()) {
+        wait_for_ends(&folder);
+        analyzer::run(&analyzer, &folder, false, Some(page));
+    }
+    Ok(code)
+}
+
+/// Said even where nothing else is: it is a part of the trace that is missing from it.
+fn say_stranded(stranded: &Stranded, folder: &Path) {
+    let processes = many(stranded.rings, "process was", "processes were");
+    let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
+    terminal::warn(format_args!("dlio: {processes} killed or found no room, and the events recorded lie in {spool}:"));
+    terminal::warn(format_args!("      they cannot be carried to {folder} ({reason})."));
+    terminal::warn(format_args!("      Make room, and the next `dlio trace -o {folder}` does it"));
+}
+
+fn missing_analyzer() -> Failure {
+    Failure::refused("--report needs dlio-analyze, which is neither beside this program nor on the PATH")
+        .remedy("install it; it comes with dlio")
+}
+
+fn loading(program: &OsString) -> Loading {
+    let name = CString::new(program.as_bytes());
+    name.map_or(Loading::Works, |name| programs::loading_of_command(&name))
+}
+
+/// Why a program will leave no trace, said before it runs.
+fn obstacle(loading: Loading) -> Option<&'static str> {
+    match loading {
+        Loading::Works | Loading::Privileged => None,
+        Loading::Static => {
+            Some("is a static program: no library can be put before it. Only programs that it starts are traced")
+        }
+        Loading::OtherLibrary => {
+            Some("is built for another C library (musl) than the tracer and would not start with it: it runs untraced")
+        }
+        Loading::OtherMachine => Some("is built for another machine or width than the tracer: it runs untraced"),
+        Loading::Go => Some(
+            "is a Go program, whose system calls pass no library: of its own I/O nothing is recorded, of programs that it starts all",
+        ),
+    }
+}
+
+impl Options {
+    /// Options become the variables they stand for.
+    fn pass_on(&self, variables: &mut Variables) {
+        let max_mb = self.max_mb.map(|megabytes| megabytes.to_string());
+        for (name, value) in [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb)] {
+            if let Some(value) = value {
+                variables.set(name, value);
+            }
+        }
+        for (name, globs) in [(env::INCLUDE, &self.include), (env::EXCLUDE, &self.exclude)] {
+            let asked = if globs.is_empty() { std::env::var_os(name) } else { Some(globs.join(":").into()) };
+            // Where they count from is here, wherever a program that the command starts may run.
+            if let Some(list) = asked {
+                variables.set(name, environment::patterns_from_here(&list));
+            }
+        }
+        if self.all {
+            variables.set(env::ALL, "1");
+        }
+        if self.share {
+            variables.set(env::UMASK, format!("{SHARED:03o}"));
+        }
+    }
+
+    /// The patterns outside of which nothing is recorded, if there are any.
+    fn included(&self) -> Option<String> {
+        if self.include.is_empty() { asked(env::INCLUDE) } else { Some(self.include.join(":")) }
+    }
+
+    /// What was asked for, here or in the environment.
+    fn format(&self) -> String {
+        self.format.clone().or_else(|| asked(env::FORMAT)).unwrap_or_else(|| "auto".into())
+    }
+
+    /// The form that what the command's processes leave is brought into when it has ended; `None` where each does that
+    /// itself, or records in it.
+    fn form(&self) -> Option<Form> {
+        match self.format().as_str() {
+            "native" => None,
+            // What another one of us has told us to do is for the folder of that one.
+            _ if asked(env::CONVERT).is_some_and(|when| !when.starts_with(env::CONVERT_LATER)) => None,
+            "chrome" => Some(Form::Chrome),
+            // What makes no sense means auto to those who record, and they say so.
+            _ => Some(Form::Perfetto),
+        }
+    }
+
+    fn gathering<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> Gathering<'a> {
+        let is_auto = !["perfetto", "chrome"].contains(&self.format().as_str());
+        let max_mb = self.max_mb.or_else(|| asked(env::MAX_MB)?.parse().ok()).filter(|&megabytes| megabytes > 0);
+        Gathering {
+            folder,
+            converter,
+            form,
+            events_max: if is_auto { Gathering::AUTO_EVENTS_MAX } else { u64::MAX },
+            bytes_max: max_mb.map_or(u64::MAX, |megabytes| megabytes.saturating_mul(1_000_000)),
+            umask: (self.share || asked(env::UMASK).is_some()).then(|| self.umask()),
+        }
+    }
+
+    /// Rights that others do not get on the trace folder: as the tracer takes the variable, which says what is wrong with it.
+    fn umask(&self) -> u32 {
+        let digits = std::env::var(env::UMASK).ok();
+        let asked = digits.and_then(|digits| u32::from_str_radix(&digits, 8).ok()).filter(|mask| *mask <= 0o077);
+        if self.share { SHARED } else { asked.unwrap_or(PRIVATE) }
+    }
+}
+
+/// A variable of our own environment, which is the command's too.
+fn asked(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A name for this run of this program that no other one has.
+fn converter() -> String {
+    format!("{}-{:x}", std::process::id(), RandomState::new().hash_one(std::time::SystemTime::now()))
+}
+
+/// The rights that others do not get: all; or writing.
+const PRIVATE: u32 = 0o077;
+const SHARED: u32 = 0o022;
+
+fn missing_library() -> Failure {
+    Failure::refused(format!("{} is neither beside this program nor in ../lib", locate::LIBRARY))
+        .remedy("set DLIO_LIB to the file or its folder")
+}
+
+/// Made, absolute, and proved by a file: better before a run of hours than after it.
+fn usable_folder(folder: &Path, umask: u32) -> Outcome<PathBuf> {
+    let cannot = |error| {
+        Failure::new(Kind::System, format!("cannot write to the trace folder {}: {error}", folder.display()))
+            .remedy("name another one with -o DIR")
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o777 & !umask).create(folder).map_err(cannot)?;
+    let probe = folder.join(format!(".dlio-{}-{:x}", std::process::id(), RandomState::new().hash_one(folder)));
+    fs::File::create_new(&probe).and_then(|_| fs::remove_file(&probe)).map_err(cannot)?;
+    folder.canonicalize().map_err(cannot)
+}
+
+/// As a shell says it.
+fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
+    terminal::warn(format_args!("dlio: {}: {error}", program.to_string_lossy()));
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+}
+
+/// Files of each process image in the folder, by the stem of their names.
+type Images = BTreeMap<String, Vec<PathBuf>>;
+
+fn images(folder: &Path) -> Images {
+    const ENDINGS: [&str; 4] = [".dlt", ".ring", ".pftrace", ".json.gz"];
+    let mut images = Images::new();
+    for file in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(stem) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
+            images.entry(stem.to_string()).or_default().push(file);
+        }
+    }
+    images
+}
+
+/// Those that were not there before.
+fn new_images(folder: &Path, before: &Images) -> Images {
+    let mut new = images(folder);
+    new.retain(|stem, _| !before.contains_key(stem));
+    new
+}
+
+/// The time that processes a command leaves behind have to end before its report is made without them.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// Waits for processes that outlive the command by a moment: until they have ended, their traces are incomplete.
+fn wait_for_ends(folder: &Path) {
+    let start = Instant::now();
+    let runs = |file: &PathBuf| ends(file, "ring") && is_alive(file);
+    while start.elapsed() < ENDING && images(folder).values().flatten().any(runs) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether the process whose trace this is runs here: its name is PROGRAM-HOST-PID-TIME.
+fn is_alive(file: &Path) -> bool {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let pid = stem.rsplit('-').nth(1).unwrap_or_default();
+    !pid.is_empty() && Path::new("/proc").join(pid).exists()
+}
+
+/// How many processes images belong to: their names are PROGRAM-HOST-PID-TIME, and an exec keeps host and process id. A
+/// process id that comes twice in one run is not told apart from that: when it began stands in the trace only.
+fn processes<'a>(stems: impl Iterator<Item = &'a String>) -> usize {
+    let process = |stem: &'a String| stem.rsplitn(4, '-').skip(1).take(2).collect::<Vec<_>>();
+    stems.map(process).collect::<BTreeSet<_>>().len()
+}
+
+fn many(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// What a command left.
+struct Remains<'a> {
+    /// As their processes left them: by now they may lie in other files.
+    images: &'a Images,
+    /// Events.
+    lost: u64,
+    /// True if some could not be carried to the trace folder.
+    is_elsewhere: bool,
+}
+
+fn report(folder: &Path, before: &Images, remains: &Remains, loading: Loading, options: &Options) {
+    let is_all = options.all || asked(env::ALL).is_some_and(|all| all != "0");
+    let new = new_images(folder, before);
+    let shown = shown_path(folder);
+    if new.is_empty() {
+        match loading {
+            Loading::Works if remains.is_elsewhere => {}
+            Loading::Works => match options.included() {
+                Some(patterns) => {
+                    let patterns = environment::patterns_from_here(patterns.as_ref());
+                    let shown = patterns.to_string_lossy().replace(':', ", ");
+                    terminal::warn(format_args!("dlio: nothing was recorded: no file was of --include {shown}"));
+                    terminal::warn(
+                        "      A pattern is held against the whole path: `*` stays within a folder, `**` crosses folders",
+                    );
+                    terminal::warn("      (`dlio trace --help-env`). Without --include everything is recorded.");
+                }
+                None if is_all => terminal::warn("dlio: nothing was recorded: the program made no call that is"),
+                None => {
+                    terminal::warn(
+                        "dlio: nothing was recorded. By default /proc, /sys, /dev, libraries and interpreter files",
+                    );
+                    terminal::warn("      are left out: `dlio trace --all` records them too.");
+                }
+            },
+            Loading::Privileged => terminal::warn(
+                "dlio: nothing was recorded. The program gains rights when it starts (setuid): the loader gives it no library.",
+            ),
+            _ => terminal::warn("dlio: nothing was recorded."),
+        }
+        return;
+    }
+    let files = || new.values().flatten();
+    let bytes: u64 = files().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum();
+    terminal::warn(format_args!("dlio: {} recorded in {shown} ({})", shown_processes(remains.images), human(bytes)));
+    let (alive, ended): (Vec<_>, Vec<_>) = files().filter(|file| ends(file, "ring")).partition(|file| is_alive(file));
+    // One that has ended in this moment has taken its ring away before.
+    let ended: Vec<_> = ended.into_iter().filter(|file| file.exists() && tells_of_an_end(file)).collect();
+    match alive.len() {
+        0 => {}
+        1 => terminal::warn("      1 process outlived the command: what it does until it ends will be there too"),
+        more => terminal::warn(format_args!(
+            "      {more} processes outlived the command: what they do until they end will be there too"
+        )),
+    }
+    let there = if remains.lost > 0 { "what found room is there" } else { "all that was recorded is there" };
+    match ended.len() {
+        0 => {}
+        1 => terminal::warn(format_args!(
+            "      1 process ended by a signal or past the C library, or found no room for its trace; {there}"
+        )),
+        more => terminal::warn(format_args!(
+            "      {more} processes ended by a signal or past the C library, or found no room for their traces; {there}"
+        )),
+    }
+    if !before.is_empty() {
+        let earlier = many(processes(before.keys()), "process of earlier runs lies", "processes of earlier runs lie");
+        terminal::warn(format_args!(
+            "      {earlier} there too, and dlio-analyze shows them together; -o DIR keeps runs apart"
+        ));
+    }
+    let shown = typed(&shown);
+    terminal::warn(format_args!("      next: dlio-analyze {shown}"));
+    terminal::warn(format_args!("      or on a timeline, all processes at once: dlio-analyze {shown} --view"));
+}
+
+/// True if a ring was left by a process that did not end in order. One that gave up its rights leaves an empty ring, which it
+/// could no longer remove, beside a trace that has its ending.
+fn tells_of_an_end(file: &Path) -> bool {
+    let is_empty = || fs::metadata(file).is_ok_and(|found| found.len() == 0);
+    let has_ended = || {
+        let trace = fs::read(file.with_extension("dlt")).unwrap_or_default();
+        Image::survey(&trace[..]).is_ok_and(|image| image.has_ended())
+    };
+    !(is_empty() && has_ended())
+}
+
+fn ends(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|own| own == ending)
+}
+
+/// `4 processes`, and the programs they ran where those are more.
+fn shown_processes(images: &Images) -> String {
+    let (processes, programs) = (processes(images.keys()), images.len());
+    let shown = many(processes, "process", "processes");
+    if programs == processes { shown } else { format!("{shown} ({})", many(programs, "program", "programs")) }
+}
+
+/// As short as it can be typed from here.
+fn shown_path(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let relative = path.strip_prefix(&here).ok().filter(|rest| !rest.as_os_str().is_empty());
+    relative.unwrap_or(path).display().to_string()
+}
+
+/// As a shell takes it for one word.
+fn typed(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+fn human(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+fn variables() -> String {
+    let row = |variable: &env::Variable| {
+        let meaning = format!("{} (default: {})", variable.meaning, shown_default(variable));
+        format!("{}={}\n{}", variable.name, variable.values, wrapped(meaning.split(' '), "    "))
+    };
+    env::VARIABLES.iter().map(row).collect()
+}
+
+fn shown_default(variable: &env::Variable) -> &str {
+    if variable.default.is_empty() { "none" } else { variable.default }
+}
+
+/// The limits of this tracer, and why.
+const UNSEEN: &[(&str, &str)] = &[
+    ("raw system calls", "syscall() and inline assembly do not pass the C library"),
+    ("static programs, Go programs", "no library can be put before them; programs that they start are traced"),
+    (
+        "programs of musl, of other machines",
+        "they do not start with the library and run without it, and so does what they start",
+    ),
+    (
+        "io_uring",
+        "requests go through memory shared with the kernel; only the files' opening is seen, and that there is a ring (of \
+         liburing, or mapped by mmap), which reports say",
+    ),
+    (
+        "calls inside the C library",
+        "fread's own read: the call the program made is the event (DLIO_TRACE_INLINE=1 shows both)",
+    ),
+    ("calls past exported names", "through dlsym'ed pointers, RTLD_DEEPBIND: seen with DLIO_TRACE_INLINE=1"),
+    (
+        "calls that are none",
+        "getc_unlocked and putc_unlocked are compiled into the program; their buffer's I/O is inside the library",
+    ),
+    (
+        "waits of less than 10 us",
+        "polls and semaphores that did not block: counted as left out (DLIO_TRACE_ALL=1 records them)",
+    ),
+    (
+        "waits without a call of their own",
+        "mutexes, reader-writer locks, spinning, the futexes of OpenMP, Rust and Go, std::atomic::wait",
+    ),
+    (
+        "messages of sockets and queues",
+        "connect, send, recv, msgrcv, mq_receive; read and write on a socket are recorded",
+    ),
+    (
+        "libaio requests not seen to end",
+        "in flight at the end, or fetched past io_getevents: those count as lost when they are submitted again",
+    ),
+    ("calls between vfork and exec", "the child runs in its parent's memory; the program it becomes is recorded"),
+    (
+        "children of clone on their parent's memory",
+        "what one does beside its parent counts as its parent's; how it ends is in no trace",
+    ),
+    ("scans of wide or unbuffered pipes", "how many bytes fwscanf and scanf took of them is not known"),
+    (
+        "programs started inside a filter of system calls",
+        "where seccomp forbids making files they leave no trace; each says so itself, with how many events are lost",
+    ),
+    ("pages of a mapped file", "the mapping is an event, touching it is not a call"),
+    ("setuid programs", "the loader ignores LD_PRELOAD for them"),
+];
+
+fn operations() -> String {
+    let mut out = String::from("Recorded, whatever the spelling (open64 and __open_2 are open):\n");
+    for layer in Layer::ALL {
+        let names: Vec<_> = OPS.iter().filter(|info| info.layer == layer).map(|info| info.name).collect();
+        out += &format!("\n{} ({})\n{}", layer.name(), names.len(), wrapped(names.iter().copied(), "  "));
+    }
+    out += "\nNot recorded:\n\n";
+    let column = UNSEEN.iter().map(|(what, _)| what.len()).max().unwrap_or(0) + 2;
+    UNSEEN.iter().for_each(|(what, why)| out += &format!("  {what:<column$}{why}\n"));
+    out
+}
+
+/// Words in lines that begin with `indent`.
+fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str) -> String {
+    const WIDTH: usize = 96;
+    let (mut out, mut line) = (String::new(), String::new());
+    for word in words {
+        if !line.is_empty() && line.len() + word.len() + 1 > WIDTH {
+            out = out + &line + "\n";
+            line.clear();
+        }
+        line += if line.is_empty() { indent } else { " " };
+        line += word;
+    }
+    out + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_listed() {
+        let listed = operations();
+        assert!(OPS.iter().all(|info| listed.contains(info.name)));
+    }
+
+    #[test]
+    fn a_process_is_one_whatever_it_runs() {
+        let stems = ["sh-node.1-7-100", "python3.11-node.1-7-200", "cat-node.1-8-150", "cat-node.2-8-150"];
+        assert_eq!(processes(stems.map(String::from).iter()), 3);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused_with_what_was_meant() {
+        assert_eq!(megabytes("7"), Ok(7));
+        assert!(megabytes("0").unwrap_err().contains("--mode summary"));
+        assert!(megabytes("1.5").unwrap_err().contains("whole number"));
+    }
+
+    #[test]
+    fn every_variable_is_explained() {
+        let explained = variables();
+        assert!(env::VARIABLES.iter().all(|variable| explained.contains(variable.name)));
+    }
+}

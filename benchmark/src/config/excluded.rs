@@ -1,0 +1,18 @@
+//! Steps that a workload leaves out of its numbers.
+
+/// Steps left out at both ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Excluded {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Excluded {
+    pub const NOTHING: Excluded = Excluded { start: 0, end: 0 };
+
+    /// The counted steps; all of them if nothing would be left.
+    pub fn window(&self, steps: usize) -> std::ops::Range<usize> {
+        let range = self.start..steps.saturating_sub(self.end);
+        if range.is_empty() { 0..steps } else { range }
+    }
+}

@@ -1,0 +1,459 @@
+//! Data sets in chunks as HDF5 2 writes them, which is what h5py does since 3.16: version 5 of the layout, which the
+//! library we build is too old to open. What is in it has not changed: chunks, packed or not, and an index of them.
+//!
+//! ```text
+//! layout       5 · 2 · flags · rank+1 · n · chunk dimensions n each, the element last · index · its own fields · address 8
+//! one chunk    [packed length 8 · skipped filters 4]
+//! fixed array  "FAHD" 0 · client · entry length · page bits · entries 8 · block 8 · sum 4
+//! its block    "FADB" 0 · client · header 8 · [a bit a page · sum 4] · entries or pages of them, each with a sum 4
+//! entry        address 8 [· packed length · skipped filters 4]
+//! ```
+//!
+//! As in [`head`] nothing is guessed: what is not known to the last byte gives None. That are indexes of data sets
+//! that may grow without end, and filters other than the ones below.
+
+use super::head::{self, Fields, Message, UNDEFINED, checked};
+use crate::data_set::formats::containers::zip::EXPANSION_MAX;
+use crate::files::input::ReadAt;
+
+const DATASPACE: u8 = 0x01;
+const DATATYPE: u8 = 0x03;
+const LAYOUT: u8 = 0x08;
+const FILTERS: u8 = 0x0b;
+
+/// The versions this module reads; the first only for its tests, since the library writes it.
+const VERSIONS: [u64; 2] = [4, 5];
+
+/// Chunks in a data set, at most: an index of more is not kept in memory.
+const CHUNKS_MAX: u64 = 1 << 24;
+
+/// Bytes of a chunk or a sample: a header that says more is wrong, whatever its checksum says.
+const LARGEST: u64 = 1 << 36;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Filter {
+    Deflate,
+    Shuffle,
+    Fletcher32,
+    Lzf,
+}
+
+/// The place of a chunk, or that nothing was ever written to it.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    address: u64,
+    packed: u64,
+    skipped: u64,
+}
+
+/// A data set in chunks.
+pub struct Chunked {
+    /// Samples, then the dimensions of one.
+    pub shape: Vec<u64>,
+    pub sample_bytes: u64,
+    element: u64,
+    chunk: Vec<u64>,
+    /// Chunks along each dimension, for as large as the data set may grow.
+    counts: Vec<u64>,
+    filters: Vec<Filter>,
+    chunks: Vec<Chunk>,
+    /// The chunk last unpacked, by its address.
+    last: (u64, Vec<u8>),
+}
+
+/// The data sets of these names in the root group, or None where the library has to look.
+pub fn data_sets(file: &dyn ReadAt, names: impl Iterator<Item = String>) -> Option<Vec<Chunked>> {
+    let all = head::members(file, names, &[FILTERS])?;
+    all.iter().map(|messages| Chunked::of(file, messages, &VERSIONS[1..])).collect()
+}
+
+impl Chunked {
+    fn of(file: &dyn ReadAt, messages: &[Message], versions: &[u64]) -> Option<Chunked> {
+        let body = |kind| messages.iter().find(|message| message.kind == kind).map(|message| &message.body[..]);
+        let (shape, largest) = head::extent(body(DATASPACE)?)?;
+        let element = head::element_bytes(body(DATATYPE)?)?;
+        let filters = body(FILTERS).map_or(Some(Vec::new()), filters)?;
+        let layout = Layout::of(body(LAYOUT)?, shape.len(), versions)?;
+        if layout.element != element || largest.contains(&UNDEFINED) {
+            return None;
+        }
+        let counts: Vec<u64> = largest.iter().zip(&layout.chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
+        let count = counts.iter().try_fold(1u64, |all, count| all.checked_mul(*count))?;
+        let bytes = layout.chunk.iter().try_fold(element, |bytes, dim| bytes.checked_mul(*dim))?;
+        let chunks = layout.chunks(file, count, bytes)?;
+        let sample_bytes = shape[1..].iter().try_fold(element, |bytes, dim| bytes.checked_mul(*dim))?;
+        if bytes > LARGEST || sample_bytes > LARGEST || shape.iter().zip(&largest).any(|(dim, largest)| dim > largest) {
+            return None;
+        }
+        Some(Chunked {
+            shape,
+            sample_bytes,
+            element,
+            chunk: layout.chunk,
+            counts,
+            filters,
+            chunks,
+            last: (UNDEFINED, Vec::new()),
+        })
+    }
+
+    /// Reads a sample; returns the bytes that came from the file, or None where a chunk is damaged.
+    pub fn read(&mut self, file: &dyn ReadAt, index: u64, into: &mut [u8]) -> Option<u64> {
+        // Of a chunk that was never written, and of what it lacks.
+        into.fill(0);
+        let mut moved = 0;
+        let mut place = vec![0; self.shape.len()];
+        place[0] = index / self.chunk[0];
+        loop {
+            let number = place.iter().zip(&self.counts).fold(0, |number, (at, count)| number * count + at);
+            let chunk = self.chunks[number as usize];
+            if chunk.address != UNDEFINED {
+                moved += self.unpack(file, chunk)?;
+                self.copy(index, &place, into);
+            }
+            if !self.next(&mut place) {
+                return Some(moved);
+            }
+        }
+    }
+
+    /// The next chunk of the same samples, the last dimension first; false after the last one.
+    fn next(&self, place: &mut [u64]) -> bool {
+        for axis in (1..place.len()).rev() {
+            place[axis] += 1;
+            if place[axis] * self.chunk[axis] < self.shape[axis] {
+                return true;
+            }
+            place[axis] = 0;
+        }
+        false
+    }
+
+    fn unpack(&mut self, file: &dyn ReadAt, chunk: Chunk) -> Option<u64> {
+        if self.last.0 == chunk.address {
+            return Some(0);
+        }
+        let whole = self.chunk.iter().try_fold(self.element, |bytes, length| bytes.checked_mul(*length))?;
+        let end = chunk.address.checked_add(chunk.packed)?;
+        if end > file.length().ok()? {
+            return None;
+        }
+        let mut bytes = vec![0; chunk.packed as usize];
+        file.read_exact_at(&mut bytes, chunk.address).ok()?;
+        for (number, filter) in self.filters.iter().enumerate().rev() {
+            if chunk.skipped >> number & 1 == 0 {
+                bytes = filter.undone(bytes, whole as usize, self.element as usize)?;
+            }
+        }
+        self.last = (chunk.address, bytes);
+        (self.last.1.len() as u64 == whole).then_some(chunk.packed)
+    }
+
+    /// Copies the part of a sample that lies in the chunk last unpacked, a run of the last dimension at a time.
+    fn copy(&self, index: u64, place: &[u64], into: &mut [u8]) {
+        let rank = self.shape.len();
+        let mut within = vec![0; rank];
+        within[0] = index % self.chunk[0];
+        let ends: Vec<u64> =
+            (0..rank).map(|axis| self.chunk[axis].min(self.shape[axis] - place[axis] * self.chunk[axis])).collect();
+        let run = if rank > 1 { ends[rank - 1] } else { 1 };
+        loop {
+            let from = within.iter().zip(&self.chunk).fold(0, |at, (within, chunk)| at * chunk + within);
+            let to =
+                (1..rank).fold(0, |at, axis| at * self.shape[axis] + place[axis] * self.chunk[axis] + within[axis]);
+            let [from, to, run] = [from, to, run].map(|number| (number * self.element) as usize);
+            into[to..to + run].copy_from_slice(&self.last.1[from..from + run]);
+            let axis = (1..rank.saturating_sub(1)).rev().find(|axis| within[*axis] + 1 < ends[*axis]);
+            let Some(axis) = axis else { return };
+            within[axis] += 1;
+            within[axis + 1..].fill(0);
+        }
+    }
+}
+
+enum Index {
+    Single { packed: u64, skipped: u64 },
+    FixedArray { page_bits: u64 },
+}
+
+struct Layout {
+    chunk: Vec<u64>,
+    element: u64,
+    index: Index,
+    filtered: bool,
+    address: u64,
+}
+
+impl Layout {
+    fn of(body: &[u8], rank: usize, versions: &[u64]) -> Option<Layout> {
+        let mut fields = Fields(body);
+        let version = fields.number(1)?;
+        fields.is(&[2])?;
+        let flags = fields.number(1)?;
+        fields.is(&[rank as u8 + 1])?;
+        let width = fields.number(1).filter(|width| (1..=8).contains(width))? as usize;
+        let mut chunk: Vec<u64> = (0..=rank).map(|_| fields.number(width)).collect::<Option<_>>()?;
+        let element = chunk.pop()?;
+        let filtered = flags & 2 != 0;
+        let index = match fields.number(1)? {
+            1 if filtered => Index::Single { packed: fields.number(8)?, skipped: fields.number(4)? },
+            1 => Index::Single { packed: 0, skipped: 0 },
+            3 => Index::FixedArray { page_bits: fields.number(1).filter(|bits| *bits < 32)? },
+            _ => return None,
+        };
+        let address = fields.number(8)?;
+        // Bit 0: chunks at the edge are not packed.
+        let known = versions.contains(&version) && flags & !2 == 0 && !chunk.contains(&0);
+        known.then_some(Layout { chunk, element, index, filtered, address })
+    }
+
+    /// All chunks in their order; `bytes` is the length of one that is not packed.
+    fn chunks(&self, file: &dyn ReadAt, count: u64, bytes: u64) -> Option<Vec<Chunk>> {
+        let nothing = Chunk { address: UNDEFINED, packed: 0, skipped: 0 };
+        if count > CHUNKS_MAX {
+            return None;
+        }
+        if self.address == UNDEFINED {
+            return Some(vec![nothing; count as usize]);
+        }
+        match self.index {
+            Index::Single { packed, skipped } => {
+                let packed = if self.filtered { packed } else { bytes };
+                (count == 1).then(|| vec![Chunk { address: self.address, packed, skipped }])
+            }
+            Index::FixedArray { page_bits } => fixed_array(file, self.address, count, page_bits, bytes),
+        }
+    }
+}
+
+fn fixed_array(file: &dyn ReadAt, address: u64, count: u64, page_bits: u64, bytes: u64) -> Option<Vec<Chunk>> {
+    let header = head::bytes_at(file, address, 28)?;
+    let mut fields = Fields(checked(&header)?);
+    fields.is(b"FAHD\0")?;
+    let packed = fields.number(1)? == 1;
+    let entry = fields.number(1)?;
+    let (bits, entries, block) = (fields.number(1)?, fields.number(8)?, fields.number(8)?);
+    let wide_enough = if packed { (13..=20).contains(&entry) } else { entry == 8 };
+    if bits != page_bits || entries != count || !wide_enough || block == UNDEFINED {
+        return None;
+    }
+    let form = Entries { length: entry, packed, bytes };
+    let per_page = 1u64 << page_bits;
+    if count <= per_page {
+        let block = head::bytes_at(file, block, (14 + count * entry + 4) as usize)?;
+        return form.all(block_entries(&block, packed)?);
+    }
+    let pages = count.div_ceil(per_page);
+    let head = 14 + pages.div_ceil(8);
+    let prefix = head::bytes_at(file, block, (head + 4) as usize)?;
+    let written = block_entries(&prefix, packed)?;
+    let (mut all, mut at) = (Vec::new(), block + head + 4);
+    for page in 0..pages {
+        let here = per_page.min(count - page * per_page);
+        let length = here * entry + 4;
+        // The first page is the highest bit.
+        if written[(page / 8) as usize] >> (7 - page % 8) & 1 == 1 {
+            let bytes = head::bytes_at(file, at, length as usize)?;
+            all.extend(form.all(checked(&bytes)?)?);
+        } else {
+            all.extend(std::iter::repeat_n(Chunk { address: UNDEFINED, packed: 0, skipped: 0 }, here as usize));
+        }
+        at += length;
+    }
+    Some(all)
+}
+
+/// The entries behind the head of a block.
+fn block_entries(block: &[u8], packed: bool) -> Option<&[u8]> {
+    let mut fields = Fields(checked(block)?);
+    fields.is(b"FADB\0")?;
+    fields.is(&[u8::from(packed)])?;
+    fields.take(8)?;
+    Some(fields.0)
+}
+
+struct Entries {
+    length: u64,
+    packed: bool,
+    bytes: u64,
+}
+
+impl Entries {
+    fn all(&self, bytes: &[u8]) -> Option<Vec<Chunk>> {
+        bytes.chunks_exact(self.length as usize).map(|entry| self.one(entry)).collect()
+    }
+
+    fn one(&self, entry: &[u8]) -> Option<Chunk> {
+        let mut fields = Fields(entry);
+        let address = fields.number(8)?;
+        if !self.packed {
+            return Some(Chunk { address, packed: self.bytes, skipped: 0 });
+        }
+        Some(Chunk { address, packed: fields.number(self.length as usize - 12)?, skipped: fields.number(4)? })
+    }
+}
+
+fn filters(body: &[u8]) -> Option<Vec<Filter>> {
+    let mut fields = Fields(body);
+    fields.is(&[2])?;
+    let count = fields.number(1)?;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let id = fields.number(2)?;
+        let name = if id >= 256 { fields.number(2)? } else { 0 };
+        let (_flags, values) = (fields.number(2)?, fields.number(2)?);
+        fields.take(name as usize + 4 * values as usize)?;
+        all.push(match id {
+            1 => Filter::Deflate,
+            2 => Filter::Shuffle,
+            3 => Filter::Fletcher32,
+            32_000 => Filter::Lzf,
+            _ => return None,
+        });
+    }
+    Some(all)
+}
+
+impl Filter {
+    /// The bytes before the filter; `whole` is the length of a chunk.
+    fn undone(self, bytes: Vec<u8>, whole: usize, element: usize) -> Option<Vec<u8>> {
+        match self {
+            Filter::Deflate => {
+                // A checksum may have been packed with the chunk.
+                let most = bytes.len().saturating_mul(EXPANSION_MAX as usize);
+                let mut out = vec![0; whole.checked_add(4)?.min(most)];
+                let length = libdeflater::Decompressor::new().zlib_decompress(&bytes, &mut out).ok()?;
+                out.truncate(length);
+                Some(out)
+            }
+            Filter::Lzf => lzf(&bytes, whole.checked_add(4)?),
+            // The checksum is of the packed bytes; what is packed has one of its own.
+            Filter::Fletcher32 => Some(bytes[..bytes.len().checked_sub(4)?].to_vec()),
+            Filter::Shuffle => Some(unshuffled(&bytes, element)),
+        }
+    }
+}
+
+/// First bytes of all elements, then their second ones, ...; what is over at the end is as it was.
+fn unshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
+    let count = bytes.len() / element.max(1);
+    let mut out = bytes.to_vec();
+    for number in 0..count {
+        for byte in 0..element {
+            out[number * element + byte] = bytes[byte * count + number];
+        }
+    }
+    out
+}
+
+/// LZF: a byte below 32 begins a run of literals, others a copy of what was written up to 8 KiB before.
+fn lzf(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
+    // Three bytes become 264 at most.
+    let mut out: Vec<u8> = Vec::with_capacity(most.min(bytes.len().saturating_mul(88)));
+    let mut fields = Fields(bytes);
+    while !fields.0.is_empty() {
+        let control = fields.number(1)? as usize;
+        if control < 32 {
+            out.extend(fields.take(control + 1)?);
+        } else {
+            let length = if control >> 5 == 7 { 7 + fields.number(1)? as usize } else { control >> 5 } + 2;
+            let back = ((control & 31) << 8 | fields.number(1)? as usize) + 1;
+            let from = out.len().checked_sub(back)?;
+            (from..from + length).for_each(|at| out.push(out[at]));
+        }
+        if out.len() > most {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Folder;
+    use hdf5_metno::DatasetBuilderEmptyShape as Builder;
+    use std::fs::File;
+
+    /// Writes numbers as chunks by the library, reads every sample here, in the version the library writes.
+    fn comes_back(shape: &[usize], chunk: &[usize], form: impl Fn(Builder) -> Builder) {
+        let folder = Folder::new("chunks");
+        let path = folder.path().join("x.hdf5");
+        let count: usize = shape.iter().product();
+        let numbers: Vec<u16> = (0..count).map(|number| (number / 3 * 7) as u16).collect();
+        let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
+        // A builder that lives keeps the file open.
+        let builder =
+            |file: &hdf5_metno::File| form(file.new_dataset::<u16>().chunk(chunk.to_vec()).shape(shape.to_vec()));
+        builder(&file).create("records_0").unwrap().write_raw(&numbers).unwrap();
+        file.close().unwrap();
+        let file = File::open(&path).unwrap();
+        let members = head::members(&file, ["records_0".to_string()].into_iter(), &[FILTERS]).unwrap();
+        let mut read = Chunked::of(&file, &members[0], &VERSIONS[..1]).unwrap();
+        assert_eq!(read.shape, shape.iter().map(|dim| *dim as u64).collect::<Vec<_>>());
+        let mut sample = vec![0; read.sample_bytes as usize];
+        for (index, expected) in numbers.chunks(count / shape[0]).enumerate() {
+            read.read(&file, index as u64, &mut sample).unwrap();
+            let found: Vec<u16> = sample.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two)).collect();
+            assert_eq!(found, expected, "{shape:?} {chunk:?} sample {index}");
+        }
+    }
+
+    #[test]
+    fn chunks_of_every_shape_come_back() {
+        for (shape, chunk) in [
+            (&[3, 8, 9][..], &[1, 8, 9][..]),
+            (&[3, 8, 9], &[3, 8, 9]),
+            (&[5, 8, 9], &[2, 3, 4]),
+            (&[4, 7], &[3, 2]),
+            (&[6], &[4]),
+            (&[2, 3, 4, 5], &[1, 2, 3, 2]),
+            (&[3, 100, 100], &[1, 1, 7]),
+        ] {
+            comes_back(shape, chunk, |builder| builder);
+        }
+    }
+
+    #[test]
+    fn packed_chunks_come_back() {
+        for chunk in [&[1, 30, 31][..], &[5, 30, 31], &[2, 7, 31]] {
+            comes_back(&[5, 30, 31], chunk, |builder| builder.deflate(4));
+            comes_back(&[5, 30, 31], chunk, |builder| builder.lzf());
+            comes_back(&[5, 30, 31], chunk, |builder| builder.shuffle().deflate(9));
+            comes_back(&[5, 30, 31], chunk, |builder| builder.shuffle().lzf().fletcher32());
+        }
+    }
+
+    #[test]
+    fn an_index_of_pages_is_read() {
+        comes_back(&[3000, 5], &[1, 2], |builder| builder);
+        comes_back(&[2100, 3], &[1, 3], |builder| builder.deflate(1));
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_never_read_beyond() {
+        let folder = Folder::new("cut-chunks");
+        let path = folder.path().join("x.hdf5");
+        let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
+        let packed = file.new_dataset::<u8>().chunk([1, 16]).lzf().shape([4, 32]).create("records_0").unwrap();
+        packed.write_raw(&[7u8; 4 * 32]).unwrap();
+        drop(packed);
+        file.close().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let tried = |bytes: &[u8]| {
+            let path = folder.path().join("y.hdf5");
+            std::fs::write(&path, bytes).unwrap();
+            let file = File::open(&path).unwrap();
+            let members = head::members(&file, ["records_0".to_string()].into_iter(), &[FILTERS])?;
+            let mut set = Chunked::of(&file, &members[0], &VERSIONS[..1])?;
+            (0..4).map(|index| set.read(&file, index, &mut [0; 32])).collect::<Option<Vec<_>>>()
+        };
+        assert!(tried(&bytes).is_some());
+        (0..bytes.len()).step_by(7).for_each(|length| assert!(tried(&bytes[..length]).is_none(), "{length}"));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            tried(&changed);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A data set of files that are there already, whatever they are called: those of a folder and below it.
+//!
+//! They are the files of the format's suffix; where there are none, those of the suffix that most of the bytes have. What lies
+//! below a folder for evaluation is evaluated on, where the workload does.
+
+use crate::config::Config;
+use crate::data_set::layout::Split;
+use crate::failure::{Failure, Kind, Outcome};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Suffixes of one format.
+const KIN: &[&[&str]] = &[
+    &["tfrecord", "tfrecords"],
+    &["hdf5", "h5", "he5", "hdf"],
+    &["jpeg", "jpg"],
+    &["indexed_binary", "bin"],
+    &["mmap_indexed_binary", "bin"],
+];
+
+/// Folders with data for evaluation.
+const EVALUATION: [&str; 6] = ["valid", "validation", "val", "eval", "evaluation", "test"];
+
+/// Folders in folders that are followed.
+const DEPTH_MAX: usize = 16;
+
+/// Finds the files, and says how many there are where that is not what the workload says.
+pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
+    let mut notes = Vec::new();
+    // Of objects no list is made: the rules say so.
+    if !config.dataset.listing || config.store.is_some() {
+        return Ok(notes);
+    }
+    let folder = config.dataset.folder.clone();
+    if config.workflow.generate {
+        return Err(Failure::refused("dataset.listing reads files that are there, and generate_data makes them")
+            .remedy("leave one of them out"));
+    }
+    let files = files_of(&folder, &config.dataset.suffix)?;
+    let (valid, train): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| config.workflow.evaluate && evaluates(&folder, file));
+    for (split, found) in [(Split::Train, train), (Split::Valid, valid)] {
+        let wanted = match split {
+            Split::Train => &mut config.dataset.files_train,
+            Split::Valid => &mut config.dataset.files_eval,
+        };
+        // Nothing reads what is for evaluation where there is none.
+        let is_read = split == Split::Train || config.workflow.evaluate;
+        if found.is_empty() && *wanted > 0 && is_read {
+            let what = format!("{}: there are no files of the split `{}`", folder.display(), split.folder());
+            return Err(Failure::new(Kind::MissingData, what).remedy("give --data the folder they are in"));
+        }
+        if (found.len() as u64) < *wanted {
+            let note = format!(
+                "{} files are in {}, and {wanted} were asked for: those are read",
+                found.len(),
+                folder.display()
+            );
+            notes.extend(is_read.then_some(note));
+            *wanted = found.len() as u64;
+        }
+        config.dataset.listed[split as usize] = Some(Arc::new(found));
+    }
+    Ok(notes)
+}
+
+fn files_of(folder: &Path, format: &str) -> Outcome<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    walk(folder, 0, &mut found).map_err(|error| Failure::io("listing", folder, error))?;
+    let kin = KIN.iter().find(|kin| kin[0] == format).copied().unwrap_or(&[]);
+    let is_its = |suffix: &str| suffix == format || kin.contains(&suffix);
+    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+    found.iter().for_each(|(path, size)| *bytes.entry(suffix(path)).or_default() += size);
+    let most = bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(suffix, _)| suffix.clone());
+    let has_its = bytes.keys().any(|suffix| is_its(suffix));
+    let chosen = |path: &Path| {
+        let suffix = suffix(path);
+        if has_its { is_its(&suffix) } else { Some(suffix) == most }
+    };
+    let mut files: Vec<PathBuf> = found.into_iter().map(|(path, _)| path).filter(|path| chosen(path)).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn suffix(path: &Path) -> String {
+    path.extension().map(|suffix| suffix.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+}
+
+/// Names with a dot are left alone; what a link leads to is a file if it is one.
+fn walk(folder: &Path, depth: usize, found: &mut Vec<(PathBuf, u64)>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let kind = entry.file_type()?;
+        if kind.is_dir() && depth < DEPTH_MAX {
+            walk(&path, depth + 1, found)?;
+        } else if let Some(meta) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) {
+            found.push((path, meta.len()));
+        }
+    }
+    Ok(())
+}
+
+fn evaluates(folder: &Path, file: &Path) -> bool {
+    let below = file.strip_prefix(folder).unwrap_or(file);
+    let mut folders = below.parent().into_iter().flat_map(Path::components);
+    folders.any(|part| EVALUATION.iter().any(|word| part.as_os_str().eq_ignore_ascii_case(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::value::parse_yaml;
+
+    fn listed(dir: &Path, text: &str) -> Outcome<(Config, Vec<String>)> {
+        let text = format!("{{dataset: {{data_folder: {}, listing: true, {text}}}}}", dir.display());
+        let mut config = Config::read(&parse_yaml("t", &text).unwrap())?;
+        let notes = list(&mut config)?;
+        Ok((config, notes))
+    }
+
+    #[test]
+    fn files_of_the_format_are_found_whatever_they_are_called() {
+        let dir = crate::scratch::Folder::new("listing");
+        let folder = dir.path();
+        fs::create_dir_all(folder.join("cats")).unwrap();
+        for name in ["b.jpg", "cats/a.jpeg", "labels.csv", ".hidden.jpg"] {
+            fs::write(folder.join(name), [0; 10]).unwrap();
+        }
+        fs::write(folder.join("labels.csv"), [0; 1000]).unwrap();
+        let (config, notes) = listed(folder, "format: jpeg, num_files_train: 2").unwrap();
+        let names: Vec<_> =
+            config.dataset.listed[0].as_ref().unwrap().iter().map(|path| path.strip_prefix(folder).unwrap()).collect();
+        assert_eq!(names, [Path::new("b.jpg"), Path::new("cats/a.jpeg")]);
+        assert!(notes.is_empty());
+        let (config, notes) = listed(folder, "format: raw, num_files_train: 8").unwrap();
+        assert_eq!((config.dataset.files_train, notes.len()), (1, 1));
+        assert!(listed(&folder.join("none"), "format: npz").is_err());
+    }
+}

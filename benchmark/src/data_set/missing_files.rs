@@ -1,0 +1,194 @@
+//! Which files of a data set are not there. Their folders are listed: a million names are read in less time than a thousand
+//! files are asked about one by one where each question goes to a server.
+
+use crate::data_set::layout::{Layout, Split};
+use crate::failure::Outcome;
+use crate::store;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// What a split lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub split: Split,
+    /// Of those that were looked for.
+    pub count: u64,
+    /// The first of them.
+    pub names: Vec<PathBuf>,
+    /// All files were looked for, and not some that stand for them.
+    pub all: bool,
+}
+
+/// Names that are told.
+const TOLD: usize = 3;
+
+/// Files that are asked about one by one however many names are in their folders.
+const FEW: u64 = 64;
+
+/// The names in a folder that are read in the time of one question about a file.
+const NAMES_A_QUESTION: u64 = 16;
+
+/// What is missing of a split; None where all that was looked for is there. With `dataset.listing_validation_interval` and
+/// `dataset.skip_listing`, and of objects, only some are looked for.
+pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
+    let dataset = &layout.dataset;
+    let some = dataset.listing_interval.is_some() || dataset.skip_listing;
+    if some || dataset.listed[split as usize].is_some() || store::is_object(&dataset.folder) {
+        return asked(layout, split, layout.probes(split).into_iter(), false);
+    }
+    let files = layout.files(split);
+    if files <= FEW || layout.named(split) / NAMES_A_QUESTION > files {
+        return asked(layout, split, 0..files, true);
+    }
+    match listed(layout, split) {
+        Ok(missing) => Ok(missing),
+        // A folder may be one that can be entered and not listed.
+        Err(_) => asked(layout, split, layout.probes(split).into_iter(), false),
+    }
+}
+
+/// Asks about one file after another.
+fn asked(layout: &Layout, split: Split, numbers: impl Iterator<Item = u64>, all: bool) -> Outcome<Option<Missing>> {
+    let mut missing = Missing { split, count: 0, names: Vec::new(), all };
+    for number in numbers {
+        let path = layout.path(split, number);
+        let there = match store::is_object(&path) {
+            true => store::length(&path)?.is_some(),
+            // A name is what a listing finds: whether it leads to a file is known when that is opened.
+            false => path.symlink_metadata().is_ok(),
+        };
+        if !there {
+            missing.note(path);
+        }
+        // Of those that stand for others one says enough.
+        if missing.count > 0 && !all {
+            break;
+        }
+    }
+    Ok(missing.if_any())
+}
+
+impl Missing {
+    fn note(&mut self, path: PathBuf) {
+        self.count += 1;
+        if self.names.len() < TOLD {
+            self.names.push(path);
+        }
+    }
+
+    /// How many files are missing, and the first of them.
+    pub fn told(&self, layout: &Layout) -> String {
+        let names: Vec<String> = self.names.iter().map(|path| path.display().to_string()).collect();
+        let more = if self.count > names.len() as u64 { ", ..." } else { "" };
+        let word = if self.split == Split::Train { "training" } else { "evaluation" };
+        let files = layout.files(self.split);
+        format!("{} of {files} {word} files are missing: {}{more}", self.count, names.join(", "))
+    }
+
+    fn if_any(self) -> Option<Missing> {
+        (self.count > 0).then_some(self)
+    }
+}
+
+/// Reads the names in the folders of a split. A bit a file is kept.
+fn listed(layout: &Layout, split: Split) -> io::Result<Option<Missing>> {
+    let files = layout.files(split);
+    let (mut there, mut count) = (vec![0u64; files.div_ceil(64) as usize], 0);
+    let names = layout.names(split);
+    for (place, folder) in layout.folders_of(split).into_iter().enumerate() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| names.number(name)).filter(|number| *number < files);
+            let Some(number) = number.filter(|number| layout.place(split, *number) == place as u64) else { continue };
+            let (word, bit) = (&mut there[(number / 64) as usize], 1 << (number % 64));
+            count += u64::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+    let mut missing = Missing { split, count: 0, names: Vec::new(), all: true };
+    if count < files {
+        let absent = (0..files).filter(|number| there[(number / 64) as usize] & 1 << (number % 64) == 0);
+        absent.for_each(|number| {
+            if missing.names.len() < TOLD {
+                missing.note(layout.path(split, number))
+            }
+        });
+        missing.count = files - count;
+    }
+    Ok(missing.if_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::keys::value::parse_yaml;
+    use crate::scratch::Folder;
+
+    /// A data set of empty files, without those of some numbers.
+    fn made(folder: &Folder, more: &str, without: &[u64]) -> Layout {
+        let text = format!("{{dataset: {{data_folder: {}, format: npz, {more}}}}}", folder.path().display());
+        let layout = Layout::new(&Config::read(&parse_yaml("t", &text).unwrap()).unwrap().dataset);
+        layout.folders().iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        for number in (0..layout.files(Split::Train)).filter(|number| !without.contains(number)) {
+            fs::write(layout.path(Split::Train, number), "").unwrap();
+        }
+        layout
+    }
+
+    #[test]
+    fn every_file_that_is_not_there_is_counted() {
+        for (more, files) in [
+            ("num_files_train: 5", 5),
+            ("num_files_train: 300", 300),
+            ("num_files_train: 300, num_subfolders_train: 7", 300),
+        ] {
+            let folder = Folder::new("missing");
+            let layout = made(&folder, more, &[]);
+            assert_eq!(of(&layout, Split::Train).unwrap(), None, "{more}");
+            let gone = [1, 2, files - 2].map(|number| layout.path(Split::Train, number));
+            gone.iter().for_each(|path| fs::remove_file(path).unwrap());
+            let missing = of(&layout, Split::Train).unwrap().unwrap();
+            assert_eq!((missing.count, &missing.names[..], missing.all), (3, &gone[..], true), "{more}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_files_are_none_of_the_data_set() {
+        let folder = Folder::new("others");
+        let layout = made(&folder, "num_files_train: 100, num_subfolders_train: 2", &[7, 50]);
+        let train = folder.path().join("train");
+        for other in ["img_7_of_100.npz", "img_0007_of_100.npz", "img_007_of_1000.npz", "img_007_of_100.npz.tmp"] {
+            fs::write(train.join("1").join(other), "").unwrap();
+        }
+        // In the folder of the odd ones.
+        fs::write(train.join("1").join("img_050_of_100.npz"), "").unwrap();
+        assert_eq!(of(&layout, Split::Train).unwrap().unwrap().count, 2);
+        let folder = Folder::new("none");
+        let none = made(&folder, "num_files_train: 100", &[]);
+        fs::remove_dir_all(&none.dataset.folder).unwrap();
+        assert_eq!(of(&none, Split::Train).unwrap().unwrap().count, 100);
+    }
+
+    #[test]
+    fn some_stand_for_all_where_that_was_asked_for() {
+        let gone: Vec<u64> = (60..80).collect();
+        for (more, found) in [
+            ("listing_validation_interval: 50", false),
+            ("listing_validation_interval: 10", true),
+            ("skip_listing: true", false),
+            ("keep_files: true", true),
+        ] {
+            let folder = Folder::new("some");
+            let layout = made(&folder, &format!("num_files_train: 100, {more}"), &gone);
+            let missing = of(&layout, Split::Train).unwrap();
+            assert_eq!(missing.is_some(), found, "{more}");
+            assert!(missing.is_none_or(|missing| missing.names[0] == layout.path(Split::Train, 60)), "{more}");
+        }
+    }
+}

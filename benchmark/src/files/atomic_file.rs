@@ -1,0 +1,169 @@
+//! A file in the making: written under another name, renamed when complete. A crash, a full disk or Ctrl-C leaves
+//! either the whole file or none of it. What a kill leaves is named after its writer, and the next one removes it.
+//! An object is a file in memory until it is complete, and sent then.
+
+use crate::failure::{Failure, Outcome};
+use crate::store::{self, Upload};
+use crate::system::file_calls;
+use crate::system::partial_name::{is_abandoned, partial_name};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Removes what killed writers left in a folder. One that cannot be listed or changed is left as it is.
+pub fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_abandoned(&entry.file_name().to_string_lossy()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+pub struct Draft {
+    /// The place each file is written to, and the path it will have.
+    names: Vec<(Place, PathBuf)>,
+}
+
+/// The place of a file until it is complete.
+enum Place {
+    Beside(PathBuf),
+    /// In memory, under the name that this process has for it.
+    Memory(File, PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Place::Beside(path) | Place::Memory(_, path) => path,
+        }
+    }
+}
+
+impl Draft {
+    pub fn new(path: &Path) -> Outcome<Draft> {
+        let mut draft = Draft { names: Vec::new() };
+        draft.companion(path)?;
+        Ok(draft)
+    }
+
+    /// The temporary name of the main file.
+    pub fn path(&self) -> &Path {
+        self.names[0].0.path()
+    }
+
+    /// The temporary name of another file that appears together with the main one.
+    pub fn companion(&mut self, path: &Path) -> Outcome<PathBuf> {
+        let place = if store::is_object(path) { in_memory(path)? } else { Place::Beside(partial_name(path)) };
+        let temporary = place.path().to_path_buf();
+        self.names.push((place, path.to_path_buf()));
+        Ok(temporary)
+    }
+
+    pub fn create(&self) -> Outcome<File> {
+        File::create(self.path()).map_err(|error| Failure::unwritable("creating", &self.names[0].1, error))
+    }
+
+    /// Bytes of all its files so far.
+    pub fn bytes(&self) -> u64 {
+        self.names.iter().filter_map(|(place, _)| fs::metadata(place.path()).ok()).map(|file| file.len()).sum()
+    }
+
+    /// Companions first: whoever sees the main file sees everything that belongs to it.
+    pub fn commit(mut self) -> Outcome<()> {
+        for (place, path) in std::mem::take(&mut self.names).iter().rev() {
+            match place {
+                Place::Beside(temporary) => {
+                    fs::rename(temporary, path).map_err(|error| Failure::unwritable("renaming", path, error))?;
+                }
+                Place::Memory(file, _) => send(file, path)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_memory(path: &Path) -> Outcome<Place> {
+    let file =
+        file_calls::memory_file(c"dlio-object").map_err(|error| Failure::unwritable("memory for", path, error))?;
+    let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    Ok(Place::Memory(file, name))
+}
+
+/// Bytes of a file in memory that are handed on at once.
+const PIECE: usize = 1 << 20;
+
+fn send(file: &File, path: &Path) -> Outcome<()> {
+    let failed = |error| Failure::io("reading the memory of", path, error);
+    let length = file.metadata().map_err(failed)?.len();
+    let mut upload = Upload::new(path, length)?;
+    let (mut piece, mut at) = (vec![0; PIECE.min(length as usize)], 0);
+    while at < length {
+        let count = file.read_at(&mut piece, at).map_err(failed)?;
+        upload.take(&piece[..count])?;
+        at += count as u64;
+    }
+    upload.finish().map(drop)
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        for (place, _) in &self.names {
+            if let Place::Beside(temporary) = place {
+                // It may never have been created; nothing else can be done about it here.
+                let _ = fs::remove_file(temporary);
+            }
+        }
+    }
+}
+
+/// Writes a small file whole.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
+    let draft = Draft::new(path)?;
+    fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("writing", path, error))?;
+    draft.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::host::host_name;
+    use crate::system::partial_name::PARTIAL;
+
+    #[test]
+    fn a_dropped_draft_leaves_nothing() {
+        let dir = crate::scratch::Folder::new("draft");
+        let path = dir.path().join("x");
+        let mut draft = Draft::new(&path).unwrap();
+        fs::write(draft.path(), b"half").unwrap();
+        let companion = draft.companion(&dir.path().join("x.idx")).unwrap();
+        fs::write(companion, b"half").unwrap();
+        drop(draft);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_and_what_others_write_is_not() {
+        let dir = crate::scratch::Folder::new("swept");
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let (host, own) = (host_name(), std::process::id());
+        let names = [format!("{host}-{}", gone.id()), format!("{host}-{own}"), format!("{host}x-{}", gone.id())];
+        let names = names.map(|writer| format!("img_1_of_8.npz{PARTIAL}{writer}"));
+        names.iter().for_each(|name| fs::write(dir.path().join(name), b"half").unwrap());
+        fs::write(dir.path().join("img_1_of_8.npz"), b"whole").unwrap();
+        sweep(dir.path());
+        let there = |name: &str| dir.path().join(name).exists();
+        assert_eq!([&names[0], &names[1], &names[2]].map(|name| there(name)), [false, true, true]);
+        assert!(there("img_1_of_8.npz"));
+    }
+
+    #[test]
+    fn a_committed_draft_has_its_own_name() {
+        let dir = crate::scratch::Folder::new("commit");
+        let path = dir.path().join("x");
+        write_whole(&path, b"whole").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,121 @@
+//! A file that is written front to back in writes of one size, past the page cache if asked: O_DIRECT wants addresses, offsets
+//! and lengths in whole pages. Bytes are gathered in a buffer that has both.
+
+use crate::system::buffer::{ALIGNMENT, AlignedBuffer};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Bytes of one write past the page cache, where nobody says another: below this a device waits for the next one longer than
+/// it writes.
+const DIRECT_SIZE: usize = 4 << 20;
+const _: () = assert!(DIRECT_SIZE.is_multiple_of(ALIGNMENT));
+
+pub struct GatheredFile {
+    file: File,
+    direct: bool,
+    /// Bytes of one write.
+    size: usize,
+    buffer: AlignedBuffer,
+    held: usize,
+    total: u64,
+}
+
+fn direct_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(libc::O_DIRECT);
+    options
+}
+
+impl GatheredFile {
+    /// Through the page cache.
+    pub fn create(path: &Path, size: usize) -> io::Result<GatheredFile> {
+        Ok(GatheredFile::new(File::create(path)?, false, size))
+    }
+
+    /// Past it; `size` in whole pages.
+    pub fn create_direct(path: &Path, size: Option<usize>) -> io::Result<GatheredFile> {
+        let file = direct_options().write(true).create(true).truncate(true).open(path)?;
+        let size = size.map_or(DIRECT_SIZE, |size| size.next_multiple_of(ALIGNMENT));
+        Ok(GatheredFile::new(file, true, size))
+    }
+
+    fn new(file: File, direct: bool, size: usize) -> GatheredFile {
+        GatheredFile { file, direct, size, buffer: AlignedBuffer::default(), held: 0, total: 0 }
+    }
+
+    /// Writes what is left. Past the page cache that is whole pages, of which the file is cut where its bytes end.
+    pub fn finish(mut self) -> io::Result<File> {
+        let whole = if self.direct { self.held.next_multiple_of(ALIGNMENT) } else { self.held };
+        if whole > 0 {
+            let held = self.held;
+            let page = self.buffer.space(self.size);
+            page[held..whole].fill(0);
+            self.file.write_all(&page[..whole])?;
+        }
+        if self.direct {
+            self.file.set_len(self.total)?;
+        }
+        Ok(self.file)
+    }
+}
+
+impl Write for GatheredFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.size - self.held);
+        let page = self.buffer.space(self.size);
+        page[self.held..self.held + taken].copy_from_slice(&bytes[..taken]);
+        self.held += taken;
+        self.total += taken as u64;
+        if self.held == self.size {
+            self.file.write_all(&page[..self.size])?;
+            self.held = 0;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a file past the page cache, as long as it is read into whole pages at the start of one.
+pub fn open_direct(path: &Path) -> io::Result<impl Read> {
+    direct_options().read(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_bytes_that_were_written_whatever_their_number() {
+        let scratch = crate::scratch::Folder::new("gathered");
+        let path = scratch.path().join("x");
+        for length in [0, 1, ALIGNMENT, ALIGNMENT + 1, DIRECT_SIZE, 2 * DIRECT_SIZE + 77] {
+            let bytes: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            let direct = GatheredFile::create_direct(&path, None).unwrap();
+            let odd = GatheredFile::create_direct(&path, Some(5000)).unwrap();
+            for mut file in [direct, odd, GatheredFile::create(&path, 777_777).unwrap()] {
+                // The file before it has left its bytes there.
+                file.file.set_len(0).unwrap();
+                for part in bytes.chunks(99_991) {
+                    file.write_all(part).unwrap();
+                }
+                file.finish().unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), bytes, "{length}");
+            }
+            let (mut buffer, mut read) = (AlignedBuffer::default(), Vec::<u8>::new());
+            let mut file = open_direct(&path).unwrap();
+            loop {
+                let page = buffer.space(DIRECT_SIZE);
+                match file.read(page).unwrap() {
+                    0 => break,
+                    count => read.extend(&page[..count]),
+                }
+            }
+            assert_eq!(read, bytes, "{length}");
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Every key a workload may say: its type, its default, what it means and what it affects. One row a key.
+//!
+//! `dlio workloads explain KEY` prints a row, the configuration takes its defaults from here, and what is not here is
+//! refused. Keys that DLIO accepts and this benchmark cannot honour yet are rows too, of the kind that says so: they
+//! are reported when set, never dropped in silence.
+
+use crate::keys::value::Value;
+use dlio_schemas::words::nearest;
+
+/// The values a key may have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Flag,
+    Whole,
+    Number,
+    Text,
+    Choice(&'static [&'static str]),
+    /// The name of a format of data sets: which there are is known to [`crate::data_set::formats`].
+    Format,
+    Wholes,
+    /// A number of seconds, or a distribution: {mean, stdev} or {type: gamma, shape, scale}, ...
+    Time,
+    /// Anything, with anything below it.
+    Free,
+}
+
+pub struct Key {
+    pub path: &'static str,
+    pub kind: Kind,
+    /// As one would type it.
+    pub default: &'static str,
+    pub meaning: &'static str,
+    /// The part of a run that changes with it.
+    pub affects: &'static str,
+}
+
+const ELEMENT_TYPES: &[&str] =
+    &["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"];
+const DATATYPES: &[&str] = &["int8", "uint8", "fp16", "bf16", "fp32", "fp64"];
+const SHUFFLES: &[&str] = &["off", "seed", "random"];
+
+const fn key(
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+    affects: &'static str,
+) -> Key {
+    Key { path, kind, default, meaning, affects }
+}
+
+use Kind::*;
+
+/// The effect of keys that are accepted and do nothing.
+pub const NOTHING: &str = "nothing";
+
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("scale", Number, "1", "how large the workload is against what is written: files, then samples in each, steps and checkpoints become so many times as many or as large; samples, reads and times stay (not a key of DLIO)", "data set, training, checkpoint"),
+    key("framework", Choice(&["tensorflow", "pytorch"]), "tensorflow", "the framework whose loading and checkpoints are imitated", "default checkpoint files, checks of the loader"),
+
+    key("model.name", Text, "default", "label of the model", "the name of the run folder"),
+    key("model.type", Text, "null", "`transformer`: no plain model_states file is written; any other: one beside those of the layers", "checkpoint"),
+    key("model.model_size_bytes", Whole, "10240", "bytes of the single model tensor of a checkpoint (`model.model_size` is taken as the same)", "checkpoint"),
+    key("model.model_datatype", Choice(DATATYPES), "fp16", "element type of model tensors", "checkpoint"),
+    key("model.optimizer_datatype", Choice(DATATYPES), "fp32", "element type of optimizer tensors", "checkpoint"),
+    key("model.optimization_groups", Wholes, "[]", "numbers of optimizer tensors, a byte each, for models given by lists; every rank writes all of them", "checkpoint"),
+    key("model.num_layers", Whole, "-1", "transformer layers", "checkpoint"),
+    key("model.layer_parameters", Wholes, "[]", "numbers of the tensors of a layer, a byte each, divided by tensor parallelism", "checkpoint"),
+    key("model.parallelism.tensor", Whole, "1", "ranks that share a layer", "checkpoint"),
+    key("model.parallelism.pipeline", Whole, "1", "ranks that share the layers", "checkpoint"),
+    key("model.parallelism.data", Whole, "-1", "data-parallel ranks; -1: ranks / (tensor * pipeline)", "checkpoint"),
+    key("model.parallelism.zero_stage", Whole, "0", "0 to 3: what data-parallel ranks share of optimizer and model", "checkpoint"),
+    key("model.transformer.vocab_size", Whole, "32000", "vocabulary", "checkpoint size"),
+    key("model.transformer.hidden_size", Whole, "2048", "width of a layer", "checkpoint size"),
+    key("model.transformer.ffn_hidden_size", Whole, "8192", "width of the feed-forward part", "checkpoint size"),
+    key("model.transformer.num_attention_heads", Whole, "32", "attention heads", "checkpoint size"),
+    key("model.transformer.num_kv_heads", Whole, "8", "key and value heads", "checkpoint size"),
+
+    key("workflow.generate_data", Flag, "false", "write the data set first", "generation"),
+    key("workflow.train", Flag, "true", "run the training loop", "training"),
+    key("workflow.evaluation", Flag, "false", "evaluate after epochs", "evaluation"),
+    key("workflow.checkpoint", Flag, "false", "write checkpoints; without training: checkpoints only", "checkpoint"),
+    key("workflow.profiling", Flag, "false", "sample the block devices", "iostat.json"),
+    key("workflow.query", Text, "null", "print this key's value and stop", "nothing else runs"),
+    key("workflow.debug", Flag, "false", "accepted for old files", NOTHING),
+    key("workflow.do_eval", Flag, "false", "accepted for old files, which no DLIO reads it in: workflow.evaluation is what evaluates", NOTHING),
+
+    key("storage.storage_type", Choice(&["local_fs", "parallel_fs", "direct_fs", "s3", "aistore"]), "local_fs", "where data and checkpoints are: a file system, or an object store (s3; aistore: its S3 face)", "every path"),
+    key("storage.storage_root", Text, "./", "put in front of every path that is not absolute; of an object store, the bucket", "every path"),
+    key("storage.storage_options", Free, "{}", "options of an object store: endpoint_url, region, access_key_id, secret_access_key, s3_max_attempts, part_size, ...", "s3 and aistore"),
+    key("storage.storage_library", Text, "null", "accepted: there is one client of object stores", NOTHING),
+    key("storage.s3_force_path_style", Flag, "false", "the bucket is a part of the path and not of the host's name; so it is with every endpoint but Amazon's own", "s3"),
+    key("storage.cache.folder", Text, "null", "a folder of this machine before the store: objects of the data set are read through it", "s3 and aistore"),
+    key("storage.cache.size", Whole, "0", "bytes it may take; 0: as many as there are", "storage.cache"),
+    key("storage.cache.unit", Choice(&["object", "shard", "block"]), "object", "what is fetched at once: a whole object, which a shard is too, or a block of one", "storage.cache"),
+    key("storage.cache.block_size", Whole, "67108864", "bytes of a block", "storage.cache"),
+    key("storage.cache.share", Choice(&["node", "rank"]), "node", "node: the ranks of a machine share it; rank: each has its own", "storage.cache"),
+    key("storage.cache.fill", Choice(&["first_read", "ahead"]), "first_read", "when it is filled: as objects are first read; ahead: from the start of the run on, in the order of the first epoch, as long as there is room", "storage.cache"),
+    key("storage.cache.evict", Choice(&["lru", "fifo", "none"]), "lru", "what goes where there is no room: what was used longest ago, what came first; none: nothing, and what finds no room is read past it", "storage.cache"),
+    key("storage.cache.keep", Flag, "false", "what it holds stays for the next run on the same data", "storage.cache"),
+    key("storage.post_generation_settle_seconds", Number, "0", "pause after generation, before anything is read", "generation"),
+
+    key("dataset.record_length_bytes", Number, "65536", "bytes of a sample; a sample is a square of side int(sqrt(bytes)), so sizes round down to a square", "generation, MB/s"),
+    key("dataset.record_length_bytes_stdev", Number, "0", "spread of the size between files, normally distributed, the same in every run", "generation"),
+    key("dataset.record_length_bytes_resize", Number, "0", "bytes of the array handed to the trainer; 0: nothing is handed over", "loading"),
+    key("dataset.record_dims", Wholes, "[]", "shape of a sample instead of a square", "generation"),
+    key("dataset.record_element_type", Choice(ELEMENT_TYPES), "uint8", "NumPy type of the elements; images are uint8", "generation"),
+    key("dataset.record_element_bytes", Whole, "1", "derived from the type; accepted for old files", NOTHING),
+    key("dataset.num_files_train", Whole, "8", "files in train/", "data set"),
+    key("dataset.num_files_generated", Whole, "0", "training files that were generated, where that is more than are read: their names speak of so many", "data set"),
+    key("dataset.num_files_eval", Whole, "0", "files in valid/", "data set"),
+    key("dataset.num_samples_per_file", Whole, "1", "samples in each file", "data set"),
+    key("dataset.eval_num_samples_per_file", Whole, "0", "accepted for old files, which no DLIO reads it in: num_samples_per_file is for both", NOTHING),
+    key("dataset.data_folder", Text, "./data/", "folder that holds train/ and valid/", "data set"),
+    key("dataset.num_subfolders_train", Whole, "0", "subfolders of train/ if more than 1; files go round robin", "data set"),
+    key("dataset.num_subfolders_eval", Whole, "0", "subfolders of valid/ if more than 1", "data set"),
+    key("dataset.file_prefix", Text, "img", "first part of file names", "data set"),
+    key("dataset.format", Format, "tfrecord", "file format", "data set, reader"),
+    key("dataset.file_bytes", Wholes, "[]", "sizes of files at evenly spaced shares, smallest first; then they hold bytes and nothing else, whatever their format, and reader.profile reads them (not a key of DLIO)", "generation"),
+    key("dataset.listing", Flag, "false", "read the files that are in data_folder and below it, whatever they are called (not a key of DLIO)", "data set"),
+    key("dataset.compression", Choice(&["none", "gzip", "lzf", "bz2", "zip", "xz"]), "none", "npz: zip; hdf5: gzip, lzf; csv: gzip, bz2, zip, xz; parquet: none", "generation, reader"),
+    key("dataset.compression_level", Whole, "4", "level of the compressor", "generation"),
+    key("dataset.enable_chunking", Flag, "false", "hdf5: store in chunks of chunk_size bytes", "generation"),
+    key("dataset.chunk_size", Whole, "0", "hdf5: bytes of a chunk with enable_chunking", "generation"),
+    key("dataset.generation_buffer_size", Number, "2147483648", "accepted: files are streamed, whatever their size", NOTHING),
+    key("dataset.keep_files", Flag, "true", "false: the data folder is removed at the end", "end of the run"),
+    key("dataset.hdf5.chunk_dims", Wholes, "[]", "hdf5: shape of a chunk", "generation"),
+    key("dataset.hdf5.num_dset_per_record", Whole, "1", "hdf5: data sets a sample is spread over (its first dimension is divided)", "generation, reader"),
+    key("dataset.hdf5.max_shape", Wholes, "[]", "hdf5: shape the samples may grow to, with or without the number of samples in front", "generation"),
+    key("dataset.skip_listing", Flag, "false", "no listing of the folders before a run: the first, the middle and the last file stand for all, as they do of objects", "preflight"),
+    key("dataset.listing_validation_interval", Whole, "1000", "before a run every so-manieth training file is looked for, a thousand at most; not set: all are, in a listing of their folders (of objects the first, the middle and the last)", "preflight"),
+    key("dataset.data_gen_method", Choice(&["dgen", "numpy"]), "dgen", "accepted: there is one generator", NOTHING),
+    key("dataset.parquet.columns", Free, "[]", "columns as {name, dtype, size, read}; read: false is written and not read; without them one binary column `image`", "generation, reader"),
+    key("dataset.parquet.row_group_size", Whole, "1024", "rows of a row group", "generation, reader"),
+    key("dataset.parquet.read_mode", Choice(&["row_group"]), "row_group", "accepted: of a row group the rows of the sample are read", NOTHING),
+    key("dataset.parquet.partition_by", Text, "null", "partition column; refused for now", "generation"),
+    key("dataset.parquet.generation_batch_size", Whole, "0", "accepted: a row group is written at once", NOTHING),
+    key("dataset.webdataset.extension", Text, "bin", "webdataset: extension of the member that holds a sample's bytes", "generation, reader"),
+    key("dataset.webdataset.pax", Flag, "false", "webdataset: a header of POSIX's newer kind before each member, as Python writes them", "generation"),
+    key("dataset.parquet.use_s3dlio_gen", Flag, "false", "accepted: there is one generator", NOTHING),
+
+    key("reader.data_loader", Choice(&["tensorflow", "pytorch", "dali", "native_dali", "synthetic", "none"]), "tensorflow", "loader that is imitated: pytorch and dali sample by index, tensorflow and native_dali stream files through a shuffle buffer, none reads in the training process", "loading"),
+    key("reader.data_loader_classname", Text, "null", "a Python class; refused, there is no Python here", "loading"),
+    key("reader.reader_classname", Text, "null", "a Python class; refused, there is no Python here", "loading"),
+    key("reader.data_loader_sampler", Choice(&["iterative", "index"]), "index", "derived from the loader", "loading"),
+    key("reader.batch_size", Whole, "1", "samples of a step, on each rank", "training"),
+    key("reader.batch_size_eval", Whole, "1", "samples of an evaluation step", "evaluation"),
+    key("reader.read_threads", Whole, "1", "workers of a rank; 0: the training process reads itself (tensorflow: 1)", "loading"),
+    key("reader.computation_threads", Whole, "1", "workers that decode; here reading and decoding are one step", NOTHING),
+    key("reader.write_threads", Whole, "0", "writers of a rank while generating; 0: the processors at hand", "generation"),
+    key("reader.prefetch_size", Whole, "2", "batches read ahead, shared by the workers", "loading"),
+    key("reader.file_shuffle", Choice(SHUFFLES), "off", "order of files: off, seed (the same every run), random", "loading"),
+    key("reader.sample_shuffle", Choice(SHUFFLES), "off", "order of samples: off, seed (the same every run), random", "loading"),
+    key("reader.shuffle_size", Whole, "1024", "samples held back to mix a stream (tensorflow, native_dali)", "loading"),
+    key("reader.file_access", Choice(&["multi", "shared", "collective", "mpio", "posix"]), "multi", "multi, shared and posix: every worker opens the files it reads; collective and mpio: every read is one of all ranks (MPI-IO), by the ranks themselves, of one file of indexed_binary or of hdf5 without chunks, under mpirun", "loading"),
+    key("reader.rank_access", Choice(&["contiguous", "strided"]), "contiguous", "which samples a rank reads, before they are shuffled: contiguous, one run of them; strided, batches in turn with the other ranks (loaders by index; not a key of DLIO)", "loading"),
+    key("reader.read_type", Choice(&["on_demand", "memory"]), "on_demand", "on_demand: a file is opened for each sample; memory: a worker keeps files open that it has opened in an epoch (of those that are read whole, the last, decoded); parquet: memory where nothing is said; mmap_indexed_binary: a worker maps a file once an epoch, whatever is said", "loading"),
+    key("reader.transfer_size", Whole, "0", "bytes of one read; 0: as large as the format allows", "loading"),
+    key("reader.preprocess_time", Time, "0", "time a worker spends on a sample after reading it", "loading"),
+    key("reader.preprocess_time_stdev", Number, "0", "its spread, if preprocess_time is a number", "loading"),
+    key("reader.pin_memory", Flag, "true", "accepted: there is no device to pin memory for", NOTHING),
+    key("reader.multiprocessing_context", Choice(&["fork", "spawn", "forkserver"]), "fork", "workers are forked whatever this says; they start in a millisecond", NOTHING),
+    key("reader.dont_use_mmap", Flag, "false", "mmap_indexed_binary and dali: read instead of mapping", "loading"),
+    key("reader.odirect", Flag, "false", "read past the page cache (npz, npy, indexed_binary)", "loading"),
+    key("reader.transformed_record_dims", Wholes, "[]", "shape of the array handed to the trainer", "loading"),
+    key("reader.transformed_record_element_type", Choice(ELEMENT_TYPES), "uint8", "element type of that array", "loading"),
+
+    key("reader.profile", Free, "{}", "the calls by which a sample is read, where no reader of a format does what a program does: {opening: [{call: stat}], sample: [{call: read, at: place, bytes: 65536}, {call: read, bytes: rest}]}. at: next, place, bytes from the start, or before the end (negative); bytes: a number, rest, or sizes to draw from; repeat: times, or sample; think: seconds before each read, or several to draw from (not a key of DLIO)", "loading"),
+
+    key("train.epochs", Whole, "1", "passes over the data set", "training"),
+    key("train.computation_time", Time, "0", "time of a step's computation", "training, AU"),
+    key("train.computation_time_stdev", Number, "0", "its spread, if computation_time is a number", "training"),
+    key("train.total_training_steps", Whole, "-1", "upper bound of the steps of an epoch; -1: none", "training"),
+    key("train.total_eval_steps", Whole, "-1", "accepted for old files, which no DLIO reads it in", NOTHING),
+    key("train.seed", Whole, "123", "seed of the shuffles", "loading"),
+    key("train.seed_change_epoch", Flag, "true", "another order each epoch", "loading"),
+
+    key("evaluation.eval_time", Time, "0", "time of an evaluation step's computation", "evaluation"),
+    key("evaluation.eval_time_stdev", Number, "0", "its spread, if eval_time is a number", "evaluation"),
+    key("evaluation.eval_after_epoch", Whole, "1", "first epoch followed by an evaluation", "evaluation"),
+    key("evaluation.epochs_between_evals", Whole, "1", "epochs from one evaluation to the next", "evaluation"),
+    key("evaluation.steps_between_evals", Whole, "-1", "accepted for old files, which no DLIO reads it in: epochs_between_evals is what counts", NOTHING),
+
+    key("checkpoint.checkpoint_folder", Text, "./checkpoints/", "where checkpoints are written", "checkpoint"),
+    key("checkpoint.checkpoint_after_epoch", Whole, "1", "first epoch followed by a checkpoint", "checkpoint"),
+    key("checkpoint.epochs_between_checkpoints", Whole, "1", "epochs from one checkpoint to the next", "checkpoint"),
+    key("checkpoint.steps_between_checkpoints", Whole, "-1", "steps of an epoch from one checkpoint to the next; wins over epochs if >= 0, and 0 means none at all", "checkpoint"),
+    key("checkpoint.type", Choice(&["rank_zero", "all_ranks"]), "rank_zero", "all_ranks: with zero stage 0, data-parallel ranks write a plain model file of their own too", "checkpoint"),
+    key("checkpoint.checkpoint_mechanism_classname", Text, "null", "a Python class; refused, there is no Python here", "checkpoint"),
+    key("checkpoint.fsync", Flag, "false", "a checkpoint is on the device before the next step", "checkpoint"),
+    key("checkpoint.time_between_checkpoints", Number, "-1", "pause before each checkpoint, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.num_checkpoints_write", Whole, "-1", "checkpoints written, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.num_checkpoints_read", Whole, "-1", "checkpoints read back, checkpoints-only runs", "checkpoint"),
+    key("checkpoint.recovery_rank_shift", Flag, "false", "a rank reads what its neighbour wrote", "checkpoint reads"),
+    key("checkpoint.rank_sync", Flag, "false", "ranks wait for each other inside a checkpoint's time", "checkpoint"),
+    key("checkpoint.mode", Choice(&["default", "subset"]), "default", "subset: fewer ranks than the model's parallelism", "checkpoint"),
+    key("checkpoint.randomize_tensor", Flag, "true", "checkpoint numbers are random; false: ones", "checkpoint"),
+    key("checkpoint.format", Choice(&["framework", "pytorch", "distributed", "safetensors", "tensorflow", "raw"]), "framework", "framework: that of workload.framework; pytorch: .pt, the dictionary of tensors that torch.load takes; distributed: .distcp and .metadata, which torch.distributed.checkpoint loads; safetensors: .safetensors; tensorflow: .pb-1.index and .pb-1.data-00000-of-00001, which tf.train.load_checkpoint takes; raw: .bin, the bytes of the tensors and nothing else (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.file_bytes", Wholes, "[]", "sizes of files of bytes that are written in the place of a model, by rank 0 or with checkpoint.type=all_ranks by every rank; [1024, 1024, 4096, 65536, 4194304] are those of the paper of 2021 (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.files", Choice(&["sharded", "whole"]), "sharded", "of a model given by lists; sharded: the files of its parallelism; whole: as DLIO 2.0.0 has them, a file of the model, one of the optimizer and one of each layer, undivided, by rank 0 or with checkpoint.type=all_ranks by every rank (follows from the keys of that version; not a key of DLIO)", "checkpoint"),
+    key("checkpoint.odirect", Flag, "false", "checkpoints are written and read past the page cache (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.transfer_size", Whole, "0", "bytes of one write, and of one read of what is read back, gathered in memory; 0: 512 KiB, or 4 MiB with odirect (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.verify", Flag, "true", "what is read back is held against the checksums of what was written (not a key of DLIO)", "checkpoint reads"),
+    key("checkpoint.asynchronous", Flag, "false", "training goes on while a checkpoint is written, and waits at the next one if it is not done (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.fast_folder", Text, "null", "a faster place: checkpoints are written there and copied to checkpoint_folder while training goes on; what is read is read from there if it is there (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.drain_rate", Number, "0", "bytes a second that each rank copies at most from fast_folder to checkpoint_folder, as if that were a slow device; 0: as fast as it goes (not a key of DLIO)", "checkpoint"),
+    key("checkpoint.ksm", Free, "{}", "memory merging; accepted, tensors are never kept in memory here", NOTHING),
+
+    key("output.folder", Text, "null", "run folder; null: hydra.run.dir", "outputs"),
+    key("output.log_file", Text, "dlio.log", "name of the log", "outputs"),
+    key("output.metric.exclude_start_steps", Whole, "1", "steps left out at the start of a block", "AU, samples/s"),
+    key("output.metric.exclude_end_steps", Whole, "0", "steps left out at the end of a block", "AU, samples/s"),
+
+    key("profiling.profiler", Choice(&["none", "iostat", "darshan", "tensorboard"]), "iostat", "iostat: counters of the block devices, sampled each second; others are refused when profiling is on", "iostat.json"),
+    key("profiling.iostat_devices", Free, "[]", "devices to sample; none named: all", "iostat.json"),
+
+    key("metric.au", Number, "0.90", "accelerator utilization that counts as success, as a fraction", "train_au_meet_expectation"),
+];
+
+/// Sections and keys that have another name in older files. The newer name is what everything else sees.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("data_reader", "reader"),
+    ("model.model_size", "model.model_size_bytes"),
+    ("dataset.record_length", "dataset.record_length_bytes"),
+    ("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
+    ("dataset.record_length_resize", "dataset.record_length_bytes_resize"),
+    ("checkpoint.model_size", "model.model_size_bytes"),
+    ("checkpoint.optimization_groups", "model.optimization_groups"),
+    ("checkpoint.num_layers", "model.num_layers"),
+    ("checkpoint.layer_parameters", "model.layer_parameters"),
+    ("checkpoint.tensor_parallelism", "model.parallelism.tensor"),
+    ("checkpoint.pipeline_parallelism", "model.parallelism.pipeline"),
+];
+
+/// Sections that were a value in older files, and the key that has it now.
+const ONCE_VALUES: &[(&str, &str)] = &[("model", "model.name")];
+
+/// Old keys of models given by lists, whose checkpoints nobody divided.
+const OF_WHOLE_FILES: &[&str] = &[
+    "checkpoint.optimization_groups",
+    "checkpoint.num_layers",
+    "checkpoint.layer_parameters",
+    "checkpoint.tensor_parallelism",
+    "checkpoint.pipeline_parallelism",
+];
+
+pub fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path || (key.has_parts() && is_below(path, key.path)))
+}
+
+impl Key {
+    /// True if its value may be a map, whose parts are the business of whoever reads it: of a distribution, for one.
+    fn has_parts(&self) -> bool {
+        matches!(self.kind, Free | Time)
+    }
+}
+
+fn is_below(path: &str, section: &str) -> bool {
+    path.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// True if the path names a section, such as `dataset` or `model.parallelism`.
+pub fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| is_below(key.path, path))
+}
+
+/// The present name of a path that may be an old one.
+pub fn present_name(path: &str) -> String {
+    for (old, new) in OLD_NAMES {
+        if path == *old {
+            return (*new).to_string();
+        }
+        if let Some(rest) = path.strip_prefix(old).filter(|rest| rest.starts_with('.')) {
+            return format!("{new}{rest}");
+        }
+    }
+    path.to_string()
+}
+
+/// The present name of a path that has a value, and no map.
+pub fn present_name_of_value(path: &str) -> String {
+    let once = ONCE_VALUES.iter().find(|(old, _)| path == *old);
+    once.map_or_else(|| present_name(path), |(_, new)| (*new).to_string())
+}
+
+/// What else an old key says besides its value: a key and the value of it.
+pub fn implied(path: &str) -> Option<(&'static str, &'static str)> {
+    OF_WHOLE_FILES.contains(&path).then_some(("checkpoint.files", "whole"))
+}
+
+/// The fault of a value for this key; None if it has none.
+pub fn complaint(key: &Key, value: &Value) -> Option<String> {
+    wrong_kind(key, value).or_else(|| too_small(key, value))
+}
+
+/// Numbers are not negative, except for the -1 that stands for "not set".
+fn too_small(key: &Key, value: &Value) -> Option<String> {
+    let least = key.default.parse::<f64>().unwrap_or(0.0).min(0.0);
+    let below = |number: f64| number.is_nan() || number < least;
+    let wrong = match (key.kind, value) {
+        (Whole | Number | Wholes, Value::Int(number)) => below(*number as f64),
+        (Whole | Number, Value::Float(number)) => below(*number),
+        (Wholes, Value::List(items)) => items.iter().any(|item| matches!(item, Value::Int(..0))),
+        _ => false,
+    };
+    wrong.then(|| format!("{} is less than {least}", value.inline()))
+}
+
+fn wrong_kind(key: &Key, value: &Value) -> Option<String> {
+    let wanted = match (key.kind, value) {
+        (_, Value::Null) | (Free, _) => return None,
+        (Flag, Value::Bool(_)) | (Whole, Value::Int(_)) | (Number, Value::Int(_) | Value::Float(_)) => return None,
+        (Whole, Value::Float(number)) if number.fract() == 0.0 => return None,
+        (Text, Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_)) => return None,
+        (Wholes, Value::List(items)) if items.iter().all(|item| matches!(item, Value::Int(_))) => return None,
+        (Wholes, Value::Int(_)) => return None,
+        (Time, Value::Int(_) | Value::Float(_) | Value::Map(_)) => return None,
+        (Choice(words), Value::Text(word)) if words.contains(&word.as_str()) => return None,
+        // YAML 1.1 reads a bare `off` as false.
+        (Choice(words), Value::Bool(false)) if words.contains(&"off") => return None,
+        (Format, Value::Text(_)) => return None,
+        (Choice(words), Value::Text(word)) => return Some(none_of(word, words)),
+        (Choice(words), _) => format!("one of {}", words.join(", ")),
+        (Flag, _) => "true or false".into(),
+        (Whole, _) => "a whole number".into(),
+        (Number, _) => "a number".into(),
+        (Text, _) => "a text".into(),
+        (Format, _) => "the name of a format".into(),
+        (Wholes, _) => "a list of whole numbers".into(),
+        (Time, _) => "a number of seconds or a distribution".into(),
+    };
+    Some(format!("it takes {wanted}, not {} ({})", value.kind_name(), value.inline()))
+}
+
+/// A word that is none of those that are known, with the one that was meant.
+pub fn none_of(word: &str, known: &[&str]) -> String {
+    let near = nearest(word, known.iter().copied()).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    format!("`{word}` is none of {}{near}", known.join(", "))
+}
+
+/// The known path most like a wrong one: the same last word elsewhere, or few letters away.
+pub fn suggestion(path: &str) -> Option<&'static str> {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let same_last = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last)).map(|key| key.path);
+    same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
+}
+
+/// The key of the model that a path is or was to be, where that sizes checkpoints.
+pub fn of_checkpoint_size(path: &str) -> Option<&'static Key> {
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let sizes = |key: &&Key| key.path.starts_with("model.") && key.affects.starts_with("checkpoint");
+    let (section, name) = path.rsplit_once('.')?;
+    if !section.starts_with("model") && !section.starts_with("checkpoint") {
+        return None;
+    }
+    // Older names lead to the same keys.
+    let old = OLD_NAMES.iter().filter_map(|(old, new)| Some((last(old), find(new).filter(sizes)?)));
+    let known = KEYS.iter().filter(sizes).map(|key| (last(key.path), key)).chain(old);
+    let meant = nearest(name, known.clone().map(|(name, _)| name))?;
+    known.into_iter().find(|(name, _)| *name == meant).map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::value::yaml_scalar;
+
+    #[test]
+    fn every_default_is_a_legal_value_of_its_own_key() {
+        for key in KEYS {
+            let default = crate::keys::value::parse_yaml("default", key.default).unwrap();
+            assert_eq!(complaint(key, &default), None, "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn no_key_is_listed_twice() {
+        for (place, key) in KEYS.iter().enumerate() {
+            assert!(KEYS[..place].iter().all(|other| other.path != key.path), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn a_typing_slip_gets_the_right_key() {
+        assert_eq!(suggestion("reader.batchsize"), Some("reader.batch_size"));
+        assert_eq!(suggestion("dataset.num_file_train"), Some("dataset.num_files_train"));
+        assert_eq!(suggestion("train.batch_size"), Some("reader.batch_size"));
+        assert_eq!(suggestion("zzz.qqqqqqqqqqqqqqqq"), None);
+    }
+
+    #[test]
+    fn numbers_are_not_negative_unless_that_says_nothing() {
+        let complaint_of =
+            |path, text| complaint(find(path).unwrap(), &crate::keys::value::parse_yaml("t", text).unwrap());
+        assert_eq!(complaint_of("reader.read_threads", "-1").unwrap(), "-1 is less than 0");
+        assert_eq!(complaint_of("train.total_training_steps", "-1"), None);
+        assert_eq!(complaint_of("train.total_training_steps", "-2").unwrap(), "-2 is less than -1");
+        assert!(
+            complaint_of("dataset.record_dims", "[4, -4]").is_some()
+                && complaint_of("dataset.record_length_bytes", "-5").is_some()
+        );
+        assert!(complaint_of("metric.au", ".nan").is_some());
+    }
+
+    #[test]
+    fn old_names_become_present_ones() {
+        assert_eq!(present_name("data_reader.batch_size"), "reader.batch_size");
+        assert_eq!(present_name("model.model_size"), "model.model_size_bytes");
+        assert_eq!(present_name("model.model_sizes"), "model.model_sizes");
+        assert_eq!(present_name("checkpoint.model_size"), "model.model_size_bytes");
+        assert_eq!(present_name_of_value("model"), "model.name");
+        assert_eq!(present_name("dataset.record_length"), "dataset.record_length_bytes");
+        assert_eq!(present_name("dataset.record_length_bytes"), "dataset.record_length_bytes");
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_value() {
+        let complaint = complaint(find("reader.batch_size").unwrap(), &yaml_scalar("many")).unwrap();
+        assert!(complaint.contains("whole number") && complaint.contains("many"));
+        let choice = super::complaint(find("checkpoint.format").unwrap(), &yaml_scalar("safetensor")).unwrap();
+        assert!(choice.contains("did you mean safetensors?"), "{choice}");
+    }
+
+    #[test]
+    fn a_bare_off_in_yaml_means_off() {
+        assert_eq!(complaint(find("reader.file_shuffle").unwrap(), &yaml_scalar("off")), None);
+    }
+}

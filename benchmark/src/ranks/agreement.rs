@@ -1,0 +1,109 @@
+//! Ranks that were started separately do one thing together: what one of them refuses none begins, and what only one may
+//! do, rank 0 does for all. Whatever fails is said once.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::communicator::Communicator;
+
+/// Checks that all are prepared, and to the same end: `text` says what for, a line for each thing that may differ.
+pub fn all_prepared<T>(
+    communicator: &mut dyn Communicator,
+    prepared: Outcome<T>,
+    text: impl Fn(&T) -> String,
+) -> Outcome<T> {
+    let own = prepared.as_ref().map_or_else(refusal, |prepared| consent(text(prepared).as_bytes()));
+    let all = communicator.exchange(&own)?;
+    let (rank, failure) = match all.iter().position(|message| message.first() != Some(&CONSENT)) {
+        Some(refused) => (refused, failure_of(&all[refused])),
+        None => match all.iter().position(|message| *message != all[0]) {
+            None => return prepared,
+            Some(other) => (other, disagreement(other, &all[0][1..], &all[other][1..])),
+        },
+    };
+    match prepared {
+        Err(own) if rank as u64 == communicator.rank() => Err(own),
+        Ok(_) if rank as u64 == communicator.rank() => Err(failure),
+        _ => Err(Failure::new(failure.kind, "")),
+    }
+}
+
+/// Gives what rank 0 did for all to the others: `own` is its outcome. Where that failed it alone says why.
+pub fn broadcast(communicator: &mut dyn Communicator, own: Option<Outcome<String>>) -> Outcome<String> {
+    let message = own.as_ref().map(|own| own.as_ref().map_or_else(refusal, |text| consent(text.as_bytes())));
+    let all = communicator.exchange(&message.unwrap_or_default())?;
+    match (own, all[0].split_first()) {
+        (Some(own), _) => own,
+        (None, Some((&CONSENT, text))) => Ok(String::from_utf8_lossy(text).into_owned()),
+        (None, _) => Err(Failure::new(failure_of(&all[0]).kind, "")),
+    }
+}
+
+/// The first byte of a message when all is well; else there is the exit code.
+const CONSENT: u8 = 0;
+
+fn consent(text: &[u8]) -> Vec<u8> {
+    [&[CONSENT], text].concat()
+}
+
+fn refusal(failure: &Failure) -> Vec<u8> {
+    vec![failure.kind as u8]
+}
+
+fn failure_of(message: &[u8]) -> Failure {
+    let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
+    let kind = kinds.into_iter().find(|kind| message.first() == Some(&(*kind as u8)));
+    Failure::new(kind.unwrap_or(Kind::System), "")
+}
+
+fn disagreement(rank: usize, first: &[u8], other: &[u8]) -> Failure {
+    let (first, other) = (String::from_utf8_lossy(first), String::from_utf8_lossy(other));
+    let different = first.lines().zip(other.lines()).find(|(first, other)| first != other);
+    let (first, other) = different.map_or(("less", "more"), |(first, other)| (first.trim(), other.trim()));
+    Failure::refused(format!("rank {rank} was started for another run than rank 0: `{other}` instead of `{first}`"))
+        .remedy("start all ranks with the same words, in the same folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rank 1 of two, and what rank 0 says.
+    struct Second(Vec<u8>);
+
+    impl Communicator for Second {
+        fn rank(&self) -> u64 {
+            1
+        }
+
+        fn size(&self) -> u64 {
+            2
+        }
+
+        fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+            Ok(vec![self.0.clone(), bytes.to_vec()])
+        }
+    }
+
+    #[test]
+    fn ranks_that_disagree_are_told_in_what_by_the_one_that_differs() {
+        let mut second = Second(consent(b"epochs: 1\nbatch: 4"));
+        assert_eq!(
+            all_prepared(&mut second, Ok("epochs: 1\nbatch: 4"), |text| text.to_string()),
+            Ok("epochs: 1\nbatch: 4")
+        );
+        let other = all_prepared(&mut second, Ok("epochs: 1\nbatch: 2"), |text| text.to_string()).unwrap_err();
+        assert!(other.what.ends_with("`batch: 2` instead of `batch: 4`"), "{other}");
+    }
+
+    #[test]
+    fn a_failure_is_printed_once() {
+        let missing = Failure::new(Kind::MissingData, "no data");
+        let mut second = Second(refusal(&missing));
+        let silent = Err(Failure::new(Kind::MissingData, ""));
+        assert_eq!(all_prepared(&mut second, Ok(""), |text| text.to_string()), silent);
+        assert_eq!(all_prepared(&mut second, Err::<&str, _>(missing.clone()), |text| text.to_string()), silent);
+        assert_eq!(broadcast(&mut second, None), Err(Failure::new(Kind::MissingData, "")));
+        let mut alone = crate::ranks::communicator::Single;
+        assert_eq!(broadcast(&mut alone, Some(Err(missing.clone()))), Err(missing));
+        assert_eq!(broadcast(&mut Second(consent(b"run/1")), None), Ok("run/1".into()));
+    }
+}

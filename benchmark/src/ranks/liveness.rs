@@ -1,0 +1,65 @@
+//! The processes of ranks that somebody else started: whether one of this machine still lives is seen, of the others
+//! nothing is known but what they say.
+
+use crate::ranks::star::Peers;
+use crate::system::processes;
+use crate::system::random::mixed;
+
+/// A process of a rank, and the machine on which its number means something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub number: u32,
+    pub machine: String,
+}
+
+impl Process {
+    pub fn own() -> Process {
+        Process { number: std::process::id(), machine: machine() }
+    }
+
+    /// Its machine, as a number that is sent with others.
+    pub fn machine_number(&self) -> f64 {
+        let name: Vec<u64> = self.machine.bytes().map(u64::from).collect();
+        (mixed(&name) >> 12) as f64
+    }
+}
+
+/// This start of this machine, and the processes that see the same numbers for processes as this one.
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot.trim(), space.display())
+}
+
+/// By rank, the numbers of the processes of this machine.
+#[derive(Debug, Clone, Default)]
+pub struct Processes(Vec<Option<u32>>);
+
+impl Processes {
+    /// From now on a sleep ends early when one of them is gone.
+    pub fn watched(numbers: Vec<Option<u32>>) -> Processes {
+        processes::look_at(numbers.iter().flatten().copied().collect());
+        Processes(numbers)
+    }
+
+    pub fn of(&self, rank: u64) -> Option<u32> {
+        self.0.get(rank as usize).copied().flatten()
+    }
+}
+
+impl Peers for Processes {
+    fn has_ended(&mut self, rank: u64) -> bool {
+        self.of(rank).is_some_and(|process| !processes::lives(process))
+    }
+
+    fn code_of(&mut self, _: u64) -> Option<i32> {
+        None
+    }
+
+    fn lost(&mut self) -> Option<u64> {
+        if !processes::lost_child() {
+            return None;
+        }
+        (0..self.0.len() as u64).find(|rank| self.has_ended(*rank))
+    }
+}

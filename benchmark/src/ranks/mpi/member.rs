@@ -1,0 +1,349 @@
+//! Ranks of an MPI. It is asked now and then whether a collective is done, so that a rank that waits can look after the
+//! others, and be stopped: nobody waits for ever for one that is gone.
+//!
+//! [`table`] is what `libdlio_mpi.so` offers, [`library`] loads it. Which rank is missing is seen in memory that the ranks of
+//! one machine share ([`Gate`]); of other machines nothing is known.
+
+use super::library::{Done, Library, SharedFile};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::communicator::Communicator;
+use crate::ranks::launcher::{self, Door, World};
+use crate::ranks::liveness::{Process, Processes};
+use crate::ranks::shared_barrier::Gate;
+use crate::ranks::star::{LOOK, Peers, ended, killed, soon};
+use crate::ranks::status::{self, Board};
+use crate::system::locate;
+use crate::system::processes;
+use crate::system::terminal;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// This process among the ranks of an MPI, which it joins once.
+struct Member {
+    library: Library,
+    rank: u64,
+    size: u64,
+    patience: Duration,
+    /// Of this machine's ranks.
+    gate: Option<Gate>,
+    processes: Processes,
+    /// Files that all ranks have open together.
+    files: Vec<(PathBuf, SharedFile)>,
+}
+
+thread_local! {
+    /// The trainer's thread is the only one that talks to the MPI: for the loop, and for its reader.
+    static MEMBER: RefCell<Option<Member>> = const { RefCell::new(None) };
+}
+
+/// True if this process is a rank of an MPI.
+pub fn is_joined() -> bool {
+    MEMBER.with_borrow(Option::is_some)
+}
+
+/// True if an MPI could join this process to others: a launcher made it a rank, and the library is installed.
+pub fn is_offered() -> bool {
+    launcher::world(None).is_ok_and(|world| world.is_some_and(|world| world.door.is_some()))
+        && locate::mpi_library().is_some()
+}
+
+fn with<T>(act: impl FnOnce(&mut Member) -> Outcome<T>) -> Outcome<T> {
+    let absent = || Failure::refused("collective reads need ranks of an MPI").remedy("start it with mpirun");
+    MEMBER.with_borrow_mut(|member| act(member.as_mut().ok_or_else(absent)?))
+}
+
+/// Reads as many bytes of a file at `offset` as there is room for, while all other ranks read theirs; how many there were.
+pub fn read_together(path: &Path, offset: u64, into: &mut [u8]) -> Outcome<usize> {
+    with(|member| {
+        let file = member.file(path)?;
+        member.library.start_read(file, offset, into.len())?;
+        let Done { bytes, count } = member.finish()?;
+        let count = count.min(into.len());
+        into[..count].copy_from_slice(&bytes[..count]);
+        member.library.recycle(bytes);
+        Ok(count)
+    })
+}
+
+/// The ranks of an MPI as those of a run.
+pub struct Mpi {
+    rank: u64,
+    size: u64,
+}
+
+/// Bytes of a message that come with its length; a longer one takes a second round.
+const SHORT: usize = 120;
+const SLOT: usize = SHORT + 8;
+
+/// A rank that waits gives its processor away at every look for so long, and then sleeps between looks.
+const EAGER: Duration = Duration::from_millis(2);
+const NAP: Duration = Duration::from_micros(100);
+const LONG_NAP: Duration = Duration::from_millis(1);
+
+/// The time that a rank that has failed leaves rank 0. mpirun itself leaves no rank more.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Mpi {
+    /// Joins the ranks that the launcher started.
+    pub fn join(world: &World, mut library: Library, patience: Duration) -> Outcome<Mpi> {
+        let (rank, size) = library.begin()?;
+        if (rank, size) != (world.rank, world.size) {
+            let World { launcher, size: started, .. } = world;
+            let what = format!("{launcher} started {started} processes, and {} sees {size} of them", library.name());
+            return Err(Failure::refused(what).remedy(SOCKETS));
+        }
+        let (gate, processes, files) = (None, Processes::default(), Vec::new());
+        let mut member = Member { library, rank, size, patience, gate, processes, files };
+        member.meet()?;
+        MEMBER.set(Some(member));
+        Ok(Mpi { rank, size })
+    }
+
+    /// What the MPI calls itself.
+    pub fn name(&self) -> String {
+        MEMBER.with_borrow(|member| member.as_ref().map(|member| member.library.name()).unwrap_or_default())
+    }
+
+    /// Ends this rank's part of the run. Where it went well all ranks come here.
+    pub fn part(self, outcome: Outcome<i32>) -> Outcome<i32> {
+        with(|member| member.part(outcome))
+    }
+}
+
+impl Member {
+    /// Finds the ranks of this machine, and memory to share with them.
+    fn meet(&mut self) -> Outcome<()> {
+        let own = Process::own();
+        let shared =
+            if self.rank == 0 { Gate::public(self.size).ok().zip(Board::public(self.size).ok()) } else { None };
+        let paths = shared.as_ref().map(|((_, gate), (_, board))| format!("{gate}\n{board}")).unwrap_or_default();
+        let texts = self.exchange(format!("{}\n{}\n{paths}", own.number, own.machine).as_bytes())?;
+        let lines: Vec<Vec<String>> =
+            texts.iter().map(|text| String::from_utf8_lossy(text).split('\n').map(str::to_string).collect()).collect();
+        let near = |lines: &Vec<String>| lines.get(1) == Some(&own.machine);
+        let shared = match (shared, &lines[0][..]) {
+            (Some(((gate, _), (board, _))), _) => Some((gate, board)),
+            (None, [_, machine, gate, board]) if *machine == own.machine => {
+                let at = |path: &String| PathBuf::from(path);
+                Gate::at(&at(gate), self.size).ok().zip(Board::at(&at(board), self.size).ok())
+            }
+            _ => None,
+        };
+        let seen = self.exchange(&[u8::from(shared.is_some())])?;
+        let watched = |(lines, seen): (&Vec<String>, &Vec<u8>)| match near(lines) && *seen == [1] {
+            true => lines[0].parse().ok(),
+            false => None,
+        };
+        let Some((gate, board)) = shared else { return Ok(()) };
+        board.join(self.rank);
+        self.gate = Some(gate);
+        self.processes = Processes::watched(lines.iter().zip(&seen).map(watched).collect());
+        Ok(())
+    }
+
+    fn part(&mut self, outcome: Outcome<i32>) -> Outcome<i32> {
+        let outcome = outcome.and_then(|code| self.exchange(&code.to_le_bytes()).map(|_| code));
+        // Without the others nothing can be ended in good order: the launcher sees our status and stops them.
+        let outcome = outcome.and_then(|code| self.leave().map(|()| code));
+        self.say_farewell(outcome.as_ref().map_or_else(Failure::exit_code, |code| *code));
+        if outcome.is_err() && self.rank > 0 {
+            self.let_first_finish();
+        }
+        outcome
+    }
+
+    /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say.
+    fn let_first_finish(&mut self) {
+        let Some(gate) = self.gate else { return };
+        let until = Instant::now() + GRACE;
+        while gate.farewell(0).is_none() && !self.processes.has_ended(0) && Instant::now() < until {
+            std::thread::sleep(LONG_NAP);
+        }
+    }
+
+    fn leave(&mut self) -> Outcome<()> {
+        for (_, file) in std::mem::take(&mut self.files) {
+            self.library.close(file)?;
+        }
+        self.library.end()
+    }
+
+    /// A file that stays open until the end.
+    fn file(&mut self, path: &Path) -> Outcome<SharedFile> {
+        if let Some((_, file)) = self.files.iter().find(|(known, _)| known == path) {
+            return Ok(*file);
+        }
+        let file = self.library.open(path)?;
+        self.files.push((path.to_path_buf(), file));
+        Ok(file)
+    }
+
+    fn say_farewell(&self, code: i32) {
+        if let Some(gate) = self.gate {
+            gate.say_farewell(self.rank, code);
+        }
+    }
+
+    /// Waits for what was started; what came of it.
+    fn finish(&mut self) -> Outcome<Done> {
+        let turn = self.gate.map(|gate| gate.note(self.rank));
+        let begun = Instant::now();
+        let (mut looked, mut told) = (begun, begun);
+        loop {
+            if let Some(done) = self.library.test()? {
+                return Ok(done);
+            }
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            let waited = begun.elapsed();
+            match waited {
+                short if short < EAGER => std::thread::yield_now(),
+                short if short < 100 * EAGER => std::thread::sleep(NAP),
+                _ => std::thread::sleep(LONG_NAP),
+            }
+            if looked.elapsed() < LOOK {
+                continue;
+            }
+            looked = Instant::now();
+            self.find_dead()?;
+            if self.rank == 0 && told.elapsed() >= self.patience {
+                self.tell_missing(turn);
+                told = Instant::now();
+            }
+        }
+    }
+
+    fn tell_missing(&self, turn: Option<u64>) {
+        let missing = self.gate.zip(turn).map(|(gate, turn)| gate.missing(turn)).unwrap_or_default();
+        let missing: Vec<u64> = missing.into_iter().filter(|rank| self.processes.of(*rank).is_some()).collect();
+        match missing.is_empty() {
+            true => {
+                let waited = self.patience.as_secs_f64();
+                terminal::warn(format_args!("a rank of another machine has not come to the barrier for {waited:.0} s"));
+            }
+            false => missing.iter().for_each(|rank| terminal::warn(status::missing(*rank, self.patience))),
+        }
+    }
+
+    fn find_dead(&mut self) -> Outcome<()> {
+        let leaves = |rank| self.gate.and_then(|gate| gate.farewell(rank)).is_some_and(|code| code != 0);
+        let processes = &mut self.processes;
+        match (0..self.size).find(|rank| *rank != self.rank && (leaves(*rank) || processes.has_ended(*rank))) {
+            Some(rank) => Err(self.gone(rank)),
+            None => Ok(()),
+        }
+    }
+
+    /// The failure of another rank that is no more. One rank says it: the first of those that are left.
+    fn gone(&self, rank: u64) -> Failure {
+        let failure = match self.gate.and_then(|gate| gate.farewell(rank)) {
+            Some(code) => ended(rank, code),
+            None => killed(rank),
+        };
+        let first = u64::from(rank == 0);
+        if self.rank == first { failure } else { Failure::new(failure.kind, "") }
+    }
+
+    fn gather(&mut self, own: Vec<u8>, counts: &[usize]) -> Outcome<Vec<u8>> {
+        self.library.start_gather(own, counts)?;
+        self.finish().map(|done| done.bytes)
+    }
+
+    fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        let mut slot = vec![0; SLOT];
+        let short = &bytes[..bytes.len().min(SHORT)];
+        slot[..8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        slot[8..8 + short.len()].copy_from_slice(short);
+        let slots = self.gather(slot, &vec![SLOT; self.size as usize])?;
+        let (slots, _) = slots.as_chunks::<SLOT>();
+        let length = |slot: &[u8; SLOT]| slot.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
+        let lengths: Vec<usize> = slots.iter().map(length).collect();
+        if lengths.iter().all(|length| *length <= SHORT) {
+            return Ok(slots.iter().zip(&lengths).map(|(slot, length)| slot[8..8 + length].to_vec()).collect());
+        }
+        let all = self.gather(bytes.to_vec(), &lengths)?;
+        let mut rest = &all[..];
+        let mut part = |length: &usize| {
+            let (part, left) = rest.split_at(*length);
+            rest = left;
+            part.to_vec()
+        };
+        Ok(lengths.iter().map(&mut part).collect())
+    }
+
+    fn barrier(&mut self) -> Outcome<()> {
+        self.library.start_barrier()?;
+        self.finish().map(drop)
+    }
+
+    fn check(&mut self) -> Outcome<()> {
+        match self.processes.lost() {
+            Some(rank) => Err(self.gone(rank)),
+            None => Ok(()),
+        }
+    }
+
+    /// Launchers stop all ranks when one is gone; that one is the reason.
+    fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
+        let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
+        if !stopped {
+            return outcome;
+        }
+        let gone = |rank: &u64| *rank != self.rank && self.processes.clone().has_ended(*rank);
+        let code = |rank: u64| self.gate.and_then(|gate| gate.farewell(rank));
+        let interrupted = Kind::Interrupted as i32;
+        let failed = |rank: &u64| gone(rank) && code(*rank).is_none_or(|code| code != 0 && code != interrupted);
+        match soon(|| (0..self.size).find(failed)) {
+            Some(rank) => Err(self.gone(rank)),
+            None => outcome,
+        }
+    }
+}
+
+/// The remedy where the MPI is not the launcher's.
+pub const SOCKETS: &str = "build libdlio_mpi.so with the mpicc of that launcher (make build-mpi), or leave it out with --communicator=sockets";
+
+/// The MPI that fits a launcher, at a path; where there is none, why.
+pub fn library_for(world: &World, path: &Path) -> Result<Library, String> {
+    let library = Library::load(path)?;
+    let name = library.name();
+    let open = name.starts_with("Open MPI");
+    let fits = match world.launcher {
+        "Open MPI" => open,
+        "MVAPICH" => name.contains("MVAPICH"),
+        // Open MPI knows one of the two ways only. Whether the others know this one they say in `join`.
+        _ => !open || world.door == Some(Door::Pmix),
+    };
+    match fits {
+        true => Ok(library),
+        false => Err(format!("{} started these processes, and {} is of {name}", world.launcher, path.display())),
+    }
+}
+
+impl Communicator for Mpi {
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        with(|member| member.exchange(bytes))
+    }
+
+    fn barrier(&mut self) -> Outcome<()> {
+        with(Member::barrier)
+    }
+
+    fn check(&mut self) -> Outcome<()> {
+        with(Member::check)
+    }
+
+    fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
+        with(|member| member.explained(outcome))
+    }
+}

@@ -1,0 +1,148 @@
+//! A barrier in memory that all ranks of a machine see: nobody talks, the last one to come wakes the others.
+//!
+//! ```text
+//! 0            turns that all have come to; whoever waits sleeps on this number
+//! 1            arrivals of all
+//! 2 + 2 rank   arrivals of that rank
+//! 3 + 2 rank   1 + the exit code it said goodbye with; 0 before
+//! ```
+
+use crate::system::shared_memory::SharedNumbers;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const OPEN: usize = 0;
+const ALL: usize = 1;
+const HEAD: usize = 2;
+const WIDTH: usize = 2;
+
+#[derive(Clone, Copy)]
+pub struct Gate {
+    numbers: &'static SharedNumbers,
+    ranks: u64,
+}
+
+fn count(ranks: u64) -> usize {
+    HEAD + WIDTH * ranks as usize
+}
+
+impl Gate {
+    /// For processes that this one forks.
+    pub fn new(ranks: u64) -> io::Result<Gate> {
+        SharedNumbers::new(count(ranks)).map(|numbers| Gate::of(numbers, ranks))
+    }
+
+    /// One for processes that are no children of this one, and the path under which they find it.
+    pub fn public(ranks: u64) -> io::Result<(Gate, String)> {
+        let (numbers, file) = SharedNumbers::in_memory_file(count(ranks))?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        // It is found as long as it is open, and that is as long as this process lives.
+        std::mem::forget(file);
+        Ok((Gate::of(numbers, ranks), path))
+    }
+
+    /// That of another process.
+    pub fn at(path: &Path, ranks: u64) -> io::Result<Gate> {
+        SharedNumbers::of_file(count(ranks), path).map(|numbers| Gate::of(numbers, ranks))
+    }
+
+    fn of(numbers: SharedNumbers, ranks: u64) -> Gate {
+        // Ranks live as long as the run.
+        Gate { numbers: Box::leak(Box::new(numbers)), ranks }
+    }
+
+    fn of_rank(&self, rank: u64, which: usize) -> &AtomicU64 {
+        self.numbers.at(HEAD + WIDTH * rank as usize + which)
+    }
+
+    /// Counts that a rank has come to its next turn, and opens the gate for all if it is the last; the number of that turn.
+    pub fn come(&self, rank: u64) -> u64 {
+        let turn = self.note(rank);
+        // The last one sees what all others did before they came, and those it wakes see it too.
+        if self.numbers.at(ALL).fetch_add(1, Ordering::AcqRel) + 1 == turn * self.ranks {
+            self.numbers.at(OPEN).store(turn, Ordering::Release);
+            self.numbers.wake(OPEN);
+        }
+        turn
+    }
+
+    /// Counts that a rank has come to its next turn, where something else is the barrier.
+    pub fn note(&self, rank: u64) -> u64 {
+        self.of_rank(rank, 0).fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub fn is_open(&self, turn: u64) -> bool {
+        self.numbers.at(OPEN).load(Ordering::Acquire) >= turn
+    }
+
+    /// Sleeps until the gate opens for this turn; at most so long, and less where a signal comes.
+    pub fn wait(&self, turn: u64, limit: Duration) {
+        let open = self.numbers.at(OPEN).load(Ordering::Acquire);
+        if open < turn {
+            self.numbers.sleep_on(OPEN, open, limit);
+        }
+    }
+
+    /// The ranks that have not come to a turn.
+    pub fn missing(&self, turn: u64) -> Vec<u64> {
+        (0..self.ranks).filter(|rank| self.of_rank(*rank, 0).load(Ordering::Acquire) < turn).collect()
+    }
+
+    pub fn say_farewell(&self, rank: u64, code: i32) {
+        self.of_rank(rank, 1).store(1 + u64::from(code.unsigned_abs()), Ordering::Release);
+    }
+
+    /// The exit code that a rank said goodbye with.
+    pub fn farewell(&self, rank: u64) -> Option<i32> {
+        self.of_rank(rank, 1).load(Ordering::Acquire).checked_sub(1).map(|code| code as i32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_to_come_opens_the_gate() {
+        let gate = Gate::new(3).unwrap();
+        assert_eq!((gate.come(0), gate.come(2), gate.is_open(1)), (1, 1, false));
+        assert_eq!(gate.missing(1), [1]);
+        assert_eq!((gate.come(1), gate.is_open(1), gate.is_open(2)), (1, true, false));
+        assert_eq!(gate.come(1), 2);
+        assert_eq!(gate.missing(2), [0, 2]);
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken() {
+        let gate = Gate::new(2).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..1000 {
+                    let turn = gate.come(1);
+                    while !gate.is_open(turn) {
+                        gate.wait(turn, Duration::from_secs(60));
+                    }
+                }
+            });
+            for _ in 0..1000 {
+                let turn = gate.come(0);
+                while !gate.is_open(turn) {
+                    gate.wait(turn, Duration::from_secs(60));
+                }
+            }
+        });
+        assert!(gate.is_open(1000) && gate.missing(1000).is_empty());
+    }
+
+    #[test]
+    fn a_farewell_has_its_code() {
+        let gate = Gate::new(2).unwrap();
+        gate.say_farewell(1, 0);
+        assert_eq!((gate.farewell(0), gate.farewell(1)), (None, Some(0)));
+        gate.say_farewell(1, 130);
+        assert_eq!(gate.farewell(1), Some(130));
+    }
+}

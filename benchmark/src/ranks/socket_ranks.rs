@@ -1,0 +1,408 @@
+//! Ranks that a launcher started: processes that know their number and nothing of each other, and how they meet.
+//!
+//! On one machine rank 0 listens at a socket whose name they all know, and which is no file. On several it listens at a
+//! port of its own and says in a file of a shared folder where: the folder that the results go to is one. Whoever
+//! connects says who he is and that he belongs to the same start; nobody else is let in.
+//!
+//! ```text
+//! rank r -> 0    a greeting: rank, size, process, its machine, and the word of the file
+//! rank 0 -> r    when all are there: its process, its machine, where the board of activities and the gate are
+//! ```
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::communicator::Communicator;
+use crate::ranks::launcher::World;
+use crate::ranks::liveness::{Process, Processes};
+use crate::ranks::shared_barrier::Gate;
+use crate::ranks::socket::{Message, Socket};
+use crate::ranks::star::{LOOK, Star, ended, killed};
+use crate::ranks::status::Board;
+use crate::system::partial_name::partial_name;
+use crate::system::random::mixed;
+use crate::system::{file_calls, host, processes};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{SocketAddr as LocalAddress, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The time a rank has to end once the run has failed. One that is far from any barrier ends when rank 0 is gone.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The time another machine has to answer, and a stranger to say what he wants.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// Between two tries to find rank 0.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// A rank among others that a launcher started.
+pub struct Launched {
+    pub star: Star,
+    processes: Processes,
+}
+
+impl Launched {
+    /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
+    pub fn meet(world: &World, shared: &Path, patience: Duration) -> Outcome<Launched> {
+        let rendezvous =
+            Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
+        let Met { sockets, processes, board, gate } = match world.rank {
+            0 => rendezvous.wait_for_all()?,
+            _ => rendezvous.come()?,
+        };
+        if let Some(board) = board {
+            board.join(world.rank);
+        }
+        let processes = Processes::watched(processes);
+        let mut star = Star::new(world.rank, world.size, sockets, Box::new(processes.clone()), patience);
+        // One that all can see, or none.
+        let seen = star.exchange(&[u8::from(gate.is_some())])?;
+        if let Some(gate) = gate.filter(|_| seen.iter().all(|seen| *seen == [1])) {
+            star.meet_at(gate);
+        }
+        Ok(Launched { star, processes })
+    }
+
+    /// Ends this rank's part of the run: rank 0 does so last, and knows how the others ended.
+    pub fn part(mut self, outcome: Outcome<i32>) -> Outcome<i32> {
+        let code = outcome.as_ref().map_or_else(|failure| failure.exit_code(), |code| *code);
+        for socket in &mut self.star.sockets {
+            // One that is gone needs no word.
+            let _ = socket.send_farewell(code);
+        }
+        if self.star.rank() > 0 {
+            if outcome.is_err() {
+                self.let_first_finish();
+            }
+            return outcome;
+        }
+        let until = outcome.is_err().then(|| Instant::now() + GRACE);
+        let mut failed = None;
+        for (socket, rank) in self.star.sockets.iter_mut().zip(1..) {
+            let process = self.processes.of(rank);
+            match code_at_the_end(socket, process, until) {
+                Some(0) => {}
+                Some(code) => failed = failed.or(Some(ended(rank, code))),
+                // Where the run has failed that is said already.
+                None => failed = failed.or(Some(killed(rank))),
+            }
+        }
+        outcome.and_then(|code| failed.map_or(Ok(code), Err))
+    }
+}
+
+impl Launched {
+    /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say: it says farewell when
+    /// it has.
+    fn let_first_finish(&mut self) {
+        let first = self.processes.of(0);
+        code_at_the_end(&mut self.star.sockets[0], first, Some(Instant::now() + GRACE));
+    }
+}
+
+/// The exit code that a rank says goodbye with; `None` if it never does.
+fn code_at_the_end(socket: &mut Socket, process: Option<u32>, until: Option<Instant>) -> Option<i32> {
+    loop {
+        let ready = file_calls::readable(&[&*socket], LOOK)[0];
+        if ready {
+            match socket.receive() {
+                Ok(Message::Bytes(_) | Message::Last(_)) => continue,
+                Ok(Message::Farewell(code)) => return Some(code),
+                Err(_) => return None,
+            }
+        }
+        let gone = process.is_some_and(|process| !processes::lives(process));
+        if (gone && !file_calls::readable(&[&*socket], Duration::ZERO)[0])
+            || until.is_some_and(|until| Instant::now() > until)
+        {
+            return None;
+        }
+    }
+}
+
+/// The place where rank 0 is to be found.
+enum Place {
+    /// A name of this machine that is no file.
+    Name(LocalAddress),
+    /// A file that says where.
+    File(PathBuf),
+}
+
+impl Place {
+    fn of(world: &World, shared: &Path) -> Place {
+        // The same in all ranks of a start. Where the launcher has no name for it there is the command, and where it was
+        // typed; ranks with different commands find each other where it has, and can say so.
+        let start = match world.job.is_empty() {
+            false => format!("{}{}", world.job, world.size),
+            true => {
+                let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+                let folder = std::env::current_dir().unwrap_or_default();
+                format!("{}\n{}\n{}", world.size, folder.display(), words.collect::<Vec<_>>().join("\n"))
+            }
+        };
+        let number = mixed(&start.bytes().map(u64::from).collect::<Vec<_>>());
+        let name = format!("dlio-ranks-{}-{number:016x}", file_calls::user());
+        match LocalAddress::from_abstract_name(&name) {
+            Ok(address) if world.here => Place::Name(address),
+            _ => Place::File(shared.join(format!(".{name}"))),
+        }
+    }
+}
+
+enum Listener {
+    Local(UnixListener),
+    Port(TcpListener),
+}
+
+/// What a rank has of the others once all are there.
+struct Met {
+    sockets: Vec<Socket>,
+    /// By rank, as far as they are of this machine.
+    processes: Vec<Option<u32>>,
+    board: Option<Board>,
+    /// Of those that are on the machine of rank 0.
+    gate: Option<Gate>,
+}
+
+struct Rendezvous<'a> {
+    world: &'a World,
+    place: Place,
+    until: Instant,
+    patience: Duration,
+}
+
+impl Rendezvous<'_> {
+    fn wait_for_all(&self) -> Outcome<Met> {
+        let word = secret();
+        let (listener, _file) = self.listen(&word)?;
+        let mut others: Vec<Option<(Socket, Process)>> = (1..self.world.size).map(|_| None).collect();
+        while others.iter().any(Option::is_none) {
+            self.go_on(&others)?;
+            let Some(mut socket) = accepted(&listener) else { continue };
+            let Some(greeting) = Greeting::heard(&mut socket, &word) else { continue };
+            let (rank, size) = (greeting.rank, greeting.size);
+            match others.get_mut((rank as usize).wrapping_sub(1)) {
+                Some(place) if size == self.world.size && place.is_none() => *place = Some((socket, greeting.process)),
+                _ => {
+                    let what = format!("a process says it is rank {rank} of {size}, and that one is here or cannot be");
+                    return Err(Failure::refused(what).remedy("start each rank once, and all with one launcher"));
+                }
+            }
+        }
+        // From here on nobody can come any more; a traced run meets again under the same name.
+        drop((listener, _file));
+        let (mut sockets, processes): (Vec<Socket>, Vec<Process>) = others.into_iter().flatten().unzip();
+        let own = Process::own();
+        let board = Board::public(self.world.size).ok();
+        let gate = Gate::public(self.world.size).ok();
+        let path = board.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
+        let gate_path = gate.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
+        for (socket, rank) in sockets.iter_mut().zip(1..) {
+            let welcome = format!("{}\n{}\n{path}\n{gate_path}", own.number, own.machine);
+            socket
+                .send(welcome.as_bytes())
+                .map_err(|error| Failure::new(Kind::System, format!("rank {rank} went away: {error}")))?;
+        }
+        let near = |process: &Process| (process.machine == own.machine).then_some(process.number);
+        let processes = [None].into_iter().chain(processes.iter().map(near)).collect();
+        let (board, gate) = (board.map(|(board, _)| board), gate.map(|(gate, _)| gate));
+        Ok(Met { sockets, processes, board, gate })
+    }
+
+    fn go_on(&self, others: &[Option<(Socket, Process)>]) -> Outcome<()> {
+        if processes::interrupted() {
+            return Err(Failure::interrupted());
+        }
+        if Instant::now() < self.until {
+            return Ok(());
+        }
+        let missing = (1..).zip(others).filter(|(_, other)| other.is_none()).map(|(rank, _)| rank.to_string());
+        let World { size, launcher, .. } = self.world;
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        let what = format!(
+            "of {size} processes that {launcher} started these have not come within {} s: rank {missing}",
+            self.patience.as_secs_f64()
+        );
+        Err(self.failed(what))
+    }
+
+    fn failed(&self, what: String) -> Failure {
+        let place = match &self.place {
+            Place::Name(_) => "all must be on one machine, as the launcher says, with the same words and folder".into(),
+            Place::File(file) => {
+                format!("they meet at {}: the folder must be the same on all machines", file.display())
+            }
+        };
+        Failure::new(Kind::System, what).remedy(place)
+    }
+
+    /// Listens, and says where to whoever may know. The file is gone with what is returned.
+    fn listen(&self, word: &str) -> Outcome<(Listener, Option<Announced>)> {
+        match &self.place {
+            Place::Name(name) => {
+                let listener = UnixListener::bind_addr(name).map_err(|error| match error.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        let what = "another rank 0 of the same start is here";
+                        Failure::refused(what).remedy("two runs at once need different words or folders")
+                    }
+                    _ => Failure::new(Kind::System, format!("listening for the other ranks: {error}")),
+                })?;
+                Ok((Listener::Local(listener), None))
+            }
+            Place::File(path) => {
+                let failed = |error| Failure::new(Kind::System, format!("listening for the other ranks: {error}"));
+                let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(failed)?;
+                let port = listener.local_addr().map_err(failed)?.port();
+                let folder = path.parent().unwrap_or(Path::new("."));
+                fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
+                let announced = Announced(path.clone());
+                announce(path, format!("{word}\n{port}\n{}", own_addresses().join("\n")).as_bytes())?;
+                Ok((Listener::Port(listener), Some(announced)))
+            }
+        }
+    }
+
+    /// Finds rank 0, however late it comes.
+    fn come(&self) -> Outcome<Met> {
+        loop {
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if let Some(met) = self.connected().and_then(|(socket, word)| self.greeted(socket, &word)) {
+                return Ok(met);
+            }
+            if Instant::now() > self.until {
+                let within = self.patience.as_secs_f64();
+                return Err(self.failed(format!("rank {} has not found rank 0 within {within} s", self.world.rank)));
+            }
+            processes::sleep(RETRY);
+        }
+    }
+
+    fn connected(&self) -> Option<(Socket, String)> {
+        match &self.place {
+            Place::Name(name) => {
+                let stream = UnixStream::connect_addr(name).ok()?;
+                let ours = file_calls::user_at_the_other_end(&stream).ok()? == file_calls::user();
+                ours.then(|| (Socket::Unix(stream), String::new()))
+            }
+            Place::File(path) => {
+                // Not there yet, or of a start that is over: in both cases the next look is the one that counts.
+                let text = fs::read_to_string(path).ok()?;
+                let mut lines = text.lines();
+                let (word, port) = (lines.next()?.to_string(), lines.next()?.parse::<u16>().ok()?);
+                let stream = lines.find_map(|address| connected_to(address, port))?;
+                stream.set_nodelay(true).ok()?;
+                Some((Socket::Tcp(stream), word))
+            }
+        }
+    }
+
+    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Met> {
+        let own = Process::own();
+        let World { rank, size, .. } = self.world;
+        let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
+        socket.send(greeting.as_bytes()).ok()?;
+        // The answer comes when all are there; whoever is no rank 0 hangs up.
+        while !file_calls::readable(&[&socket], LOOK)[0] {
+            if processes::interrupted() || Instant::now() > self.until + ANSWER {
+                return None;
+            }
+        }
+        let Ok(Message::Bytes(welcome)) = socket.receive() else { return None };
+        let welcome = String::from_utf8(welcome).ok()?;
+        let lines: Vec<&str> = welcome.split('\n').collect();
+        let [number, machine, board, gate] = lines[..] else { return None };
+        let near = machine == own.machine;
+        let shared = |path: &'_ str| (near && !path.is_empty()).then(|| PathBuf::from(path));
+        let board = shared(board).and_then(|path| Board::at(&path, *size).ok());
+        let gate = shared(gate).and_then(|path| Gate::at(&path, *size).ok());
+        let root = if near { number.parse().ok() } else { None };
+        Some(Met { sockets: vec![socket], processes: vec![root], board, gate })
+    }
+}
+
+/// The file in which rank 0 says where it is, as long as it is to be found.
+struct Announced(PathBuf);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // Whoever still reads it finds nobody there.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Writes the file that tells the other ranks where rank 0 listens. Only this user can read it, and nobody reads half of it.
+fn announce(path: &Path, bytes: &[u8]) -> Outcome<()> {
+    let partial = partial_name(path);
+    let created = File::options().write(true).create_new(true).mode(0o600).open(&partial);
+    let written = created.and_then(|mut file| file.write_all(bytes));
+    let renamed = written
+        .map_err(|error| Failure::unwritable("writing", path, error))
+        .and_then(|()| fs::rename(&partial, path).map_err(|error| Failure::unwritable("renaming", path, error)));
+    renamed.inspect_err(|_| drop(fs::remove_file(&partial)))
+}
+
+/// Whoever knows it may read what only this user may read.
+fn secret() -> String {
+    let mut bytes = [0; 16];
+    let drawn = File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+    drawn.map_or_else(|_| String::new(), |()| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn accepted(listener: &Listener) -> Option<Socket> {
+    match listener {
+        Listener::Local(listener) => {
+            let (stream, _) = file_calls::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
+            (file_calls::user_at_the_other_end(&stream).ok()? == file_calls::user()).then_some(Socket::Unix(stream))
+        }
+        Listener::Port(listener) => {
+            let (stream, _) = file_calls::readable(&[listener], LOOK)[0].then(|| listener.accept().ok())??;
+            stream.set_nodelay(true).ok()?;
+            Some(Socket::Tcp(stream))
+        }
+    }
+}
+
+struct Greeting {
+    rank: u64,
+    size: u64,
+    process: Process,
+}
+
+impl Greeting {
+    /// The greeting of the other end; nothing if it is none of ours or is silent.
+    fn heard(socket: &mut Socket, word: &str) -> Option<Greeting> {
+        socket.set_limit(Some(ANSWER)).ok()?;
+        let Ok(Message::Bytes(bytes)) = socket.receive() else { return None };
+        socket.set_limit(None).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        let lines: Vec<&str> = text.split('\n').collect();
+        let [secret, rank, size, number, machine] = lines[..] else { return None };
+        // Over a socket of one machine the kernel has said whose it is.
+        let ours = matches!(socket, Socket::Unix(_)) || (secret == word && !word.is_empty());
+        let process = Process { number: number.parse().ok()?, machine: machine.into() };
+        ours.then_some(Greeting { rank: rank.parse().ok()?, size: size.parse().ok()?, process })
+    }
+}
+
+/// Under what this machine may be known to others, the likeliest first.
+fn own_addresses() -> Vec<String> {
+    let mut addresses: Vec<String> = std::env::var("MASTER_ADDR").into_iter().collect();
+    // No packet is sent: the system only chooses the address that one would come from.
+    let outward = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
+        socket.connect(("192.0.2.1", 9))?;
+        socket.local_addr()
+    });
+    addresses.extend(outward.ok().map(|address| address.ip().to_string()));
+    addresses.extend([host::host_name(), "127.0.0.1".into()]);
+    addresses
+}
+
+fn connected_to(address: &str, port: u16) -> Option<TcpStream> {
+    let found: Vec<SocketAddr> = (address, port).to_socket_addrs().ok()?.collect();
+    found.iter().find_map(|address| TcpStream::connect_timeout(address, ANSWER).ok())
+}

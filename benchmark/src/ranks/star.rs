@@ -1,0 +1,477 @@
+//! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all. A barrier needs no
+//! words where all are on one machine: there they meet at a [`Gate`].
+//!
+//! Nobody waits for ever for one that is gone. Sockets do not tell it: workers of a rank hold copies of its own. So whoever
+//! waits looks again and again whether those it waits for are alive, as far as [`Peers`] know.
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::ranks::communicator::Communicator;
+use crate::ranks::shared_barrier::Gate;
+use crate::ranks::socket::{Message, Socket};
+use crate::ranks::status;
+use crate::system::terminal;
+use crate::system::{file_calls, processes};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The processes of the other ranks, besides their messages.
+pub trait Peers {
+    /// True if that rank's process is known to be gone. A rank of which nothing is known is not.
+    fn has_ended(&mut self, rank: u64) -> bool;
+
+    /// The end of a rank whose socket is closed, waiting a little for it: an exit code as a shell has it.
+    fn code_of(&mut self, rank: u64) -> Option<i32>;
+
+    /// A rank whose end was noted since the last look, without waiting and at next to no cost.
+    fn lost(&mut self) -> Option<u64>;
+
+    /// Tells the others to stop, where that is possible without a message; returns how long they may take. A launcher gives
+    /// rank 0 no more time than this.
+    fn stop(&mut self) -> Duration {
+        Duration::from_millis(500)
+    }
+}
+
+pub struct Star {
+    rank: u64,
+    size: u64,
+    /// Rank 0: to ranks 1, 2, ...; the others: to rank 0.
+    pub sockets: Vec<Socket>,
+    peers: Box<dyn Peers>,
+    /// After this long rank 0 says which ranks it is waiting for.
+    patience: Duration,
+    /// The barrier of ranks that are all on one machine.
+    gate: Option<Gate>,
+    /// By rank, what it gave when the run had failed.
+    last: Vec<Option<Vec<u8>>>,
+    /// The others were told that it has.
+    concluded: bool,
+}
+
+/// The time that a rank which has given its last has to say how it ends.
+const PARTING: Duration = Duration::from_secs(3);
+
+/// The time between two looks at who of several has spoken or ended.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// The time between two looks of a waiting rank at whether those it waits for are alive.
+pub const LOOK: Duration = Duration::from_millis(250);
+
+impl Star {
+    pub fn new(rank: u64, size: u64, sockets: Vec<Socket>, peers: Box<dyn Peers>, patience: Duration) -> Star {
+        let last = vec![None; size as usize];
+        Star { rank, size, sockets, peers, patience, gate: None, last, concluded: false }
+    }
+
+    /// True if the others were told that the run has failed.
+    pub fn has_concluded(&self) -> bool {
+        self.concluded
+    }
+
+    /// From now on this is the barrier. All ranks have the same one.
+    pub fn meet_at(&mut self, gate: Gate) {
+        self.gate = Some(gate);
+    }
+
+    fn socket(&mut self, rank: u64) -> &mut Socket {
+        &mut self.sockets[rank as usize - 1]
+    }
+
+    /// Why rank 0 hears no more of this rank.
+    fn lost(&mut self, rank: u64, error: &io::Error) -> Failure {
+        if processes::interrupted() {
+            return Failure::interrupted();
+        }
+        match self.peers.code_of(rank) {
+            Some(code) => ended(rank, code),
+            // It would have said farewell.
+            None if self.peers.has_ended(rank) => killed(rank),
+            None => Failure::new(Kind::System, format!("rank {rank} is not heard any more ({error}){}", doing(rank))),
+        }
+    }
+
+    /// The bytes of each rank. Looks at all of them at once: the first that is gone is the one to name.
+    fn collect(&mut self, own: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        let mut all: Vec<Option<Vec<u8>>> = vec![None; self.size as usize];
+        all[0] = Some(own.to_vec());
+        let mut missing: Vec<u64> = (1..self.size).collect();
+        let (mut begun, patience) = (Instant::now(), self.patience);
+        while !missing.is_empty() {
+            let waited_for: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
+            let ready = file_calls::readable(&waited_for, LOOK.min(patience));
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            for rank in missing.iter().zip(&ready).filter_map(|(rank, ready)| ready.then_some(*rank)) {
+                match self.socket(rank).receive() {
+                    Ok(Message::Bytes(bytes)) => all[rank as usize] = Some(bytes),
+                    Ok(Message::Last(bytes)) => return Err(self.leaving(rank, bytes)),
+                    Ok(Message::Farewell(code)) => return Err(ended(rank, code)),
+                    Err(error) => return Err(self.lost(rank, &error)),
+                }
+            }
+            missing.retain(|rank| all[*rank as usize].is_none());
+            if !ready.contains(&true) {
+                self.find_dead(&missing)?;
+                if begun.elapsed() >= patience {
+                    missing.iter().for_each(|rank| terminal::warn(status::missing(*rank, patience)));
+                    begun = Instant::now();
+                }
+            }
+        }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The failure of a rank that has given its last: it says how it ends, or is seen to.
+    fn leaving(&mut self, rank: u64, bytes: Vec<u8>) -> Failure {
+        self.last[rank as usize] = Some(bytes);
+        let until = Instant::now() + PARTING;
+        loop {
+            // What it said before it ended is there when it has.
+            let over = self.peers.has_ended(rank) || Instant::now() >= until;
+            if file_calls::readable(&[&*self.socket(rank)], GLANCE)[0] {
+                match self.socket(rank).receive() {
+                    Ok(Message::Farewell(code)) => return ended(rank, code),
+                    Ok(_) => continue,
+                    Err(error) => return self.lost(rank, &error),
+                }
+            }
+            if over {
+                return self.lost(rank, &io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Takes what the others give as their last, as long as they may take.
+    fn collect_last(&mut self, until: Instant) {
+        let given = |star: &Star, rank: u64| star.last[rank as usize].is_some();
+        let mut missing: Vec<u64> = (1..self.size).filter(|rank| !given(self, *rank)).collect();
+        while !missing.is_empty() && Instant::now() < until {
+            let ended: Vec<bool> = missing.iter().map(|rank| self.peers.has_ended(*rank)).collect();
+            let sockets: Vec<&Socket> = missing.iter().map(|rank| &self.sockets[*rank as usize - 1]).collect();
+            let ready = file_calls::readable(&sockets, GLANCE);
+            let mut through = Vec::new();
+            for ((rank, ready), ended) in missing.iter().zip(ready).zip(ended) {
+                let is_through = match ready.then(|| self.socket(*rank).receive()) {
+                    None => ended,
+                    // Of an exchange that never was one.
+                    Some(Ok(Message::Bytes(_))) => false,
+                    Some(Ok(Message::Last(bytes))) => {
+                        self.last[*rank as usize] = Some(bytes);
+                        true
+                    }
+                    Some(Ok(Message::Farewell(_)) | Err(_)) => true,
+                };
+                through.extend(is_through.then_some(*rank));
+            }
+            missing.retain(|rank| !through.contains(rank));
+        }
+    }
+
+    fn find_dead(&mut self, missing: &[u64]) -> Outcome<()> {
+        let dead = missing.iter().filter(|rank| **rank > 0).find(|rank| self.peers.has_ended(**rank)).copied();
+        match dead {
+            // What it gave before it ended is there by now, if it gave anything.
+            Some(rank) if !file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] => {
+                Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits where all ranks are on one machine. Rank 0 looks after the others, and they after it.
+    fn pass(&mut self, gate: Gate) -> Outcome<()> {
+        let turn = gate.come(self.rank);
+        let (mut begun, patience) = (Instant::now(), self.patience);
+        while !gate.is_open(turn) {
+            gate.wait(turn, LOOK.min(patience));
+            // A signal wakes too; whether the gate is open is asked first, for whoever opened it may be gone by now.
+            if gate.is_open(turn) {
+                break;
+            }
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if self.rank > 0 {
+                self.look_after_first()?;
+                continue;
+            }
+            let missing = gate.missing(turn);
+            self.hear_farewells(&missing)?;
+            self.find_dead(&missing)?;
+            if begun.elapsed() >= patience {
+                missing.iter().for_each(|rank| terminal::warn(status::missing(*rank, patience)));
+                begun = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever has not come to a barrier has nothing to say but that it never will.
+    fn hear_farewells(&mut self, missing: &[u64]) -> Outcome<()> {
+        for rank in missing {
+            if file_calls::readable(&[&*self.socket(*rank)], Duration::ZERO)[0] {
+                return Err(match self.socket(*rank).receive() {
+                    Ok(Message::Last(bytes)) => self.leaving(*rank, bytes),
+                    Ok(Message::Farewell(code)) => ended(*rank, code),
+                    Ok(Message::Bytes(_)) => self.lost(*rank, &io::ErrorKind::InvalidData.into()),
+                    Err(error) => self.lost(*rank, &error),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_first(&mut self) -> Outcome<()> {
+        if file_calls::readable(&[&self.sockets[0]], Duration::ZERO)[0] {
+            return Err(match self.sockets[0].receive() {
+                Ok(Message::Farewell(code)) => said_elsewhere(kind_of(code)),
+                Ok(Message::Last(code)) => said_elsewhere(kind_of(number_in(&code))),
+                _ if processes::interrupted() => Failure::interrupted(),
+                _ => said_elsewhere(Kind::System),
+            });
+        }
+        match self.peers.has_ended(0) {
+            true => Err(Failure::new(Kind::System, "rank 0 is gone")),
+            false => Ok(()),
+        }
+    }
+
+    /// The bytes of all ranks, from rank 0.
+    fn hear(&mut self) -> Outcome<Vec<Vec<u8>>> {
+        while !file_calls::readable(&[&self.sockets[0]], LOOK)[0] {
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            if self.peers.has_ended(0) {
+                return Err(Failure::new(Kind::System, "rank 0 is gone"));
+            }
+        }
+        match self.sockets[0].receive() {
+            Ok(Message::Bytes(packed)) => unpacked(&packed, self.size).ok_or_else(|| said_elsewhere(Kind::System)),
+            Ok(Message::Farewell(code)) => Err(said_elsewhere(kind_of(code))),
+            Ok(Message::Last(code)) => Err(said_elsewhere(kind_of(number_in(&code)))),
+            Err(_) if processes::interrupted() => Err(Failure::interrupted()),
+            Err(_) => Err(said_elsewhere(Kind::System)),
+        }
+    }
+}
+
+/// A launcher hears from the connections of a process that it is dying, a little before the process is gone.
+const DYING: Duration = Duration::from_millis(300);
+
+/// What is found now or in a little while.
+pub fn soon(mut find: impl FnMut() -> Option<u64>) -> Option<u64> {
+    let until = Instant::now() + DYING;
+    loop {
+        let found = find();
+        if found.is_some() || Instant::now() >= until {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A failure of which rank 0 says, once, what it is.
+fn said_elsewhere(kind: Kind) -> Failure {
+    Failure::new(kind, "")
+}
+
+/// The kind of failure that ends with this exit code.
+pub fn kind_of(code: i32) -> Kind {
+    let kinds = [Kind::Refused, Kind::MissingData, Kind::DamagedData, Kind::Interrupted];
+    kinds.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Kind::System)
+}
+
+fn number_in(bytes: &[u8]) -> i32 {
+    bytes.first_chunk::<4>().map_or(Kind::System as i32, |four| i32::from_le_bytes(*four))
+}
+
+fn doing(rank: u64) -> String {
+    status::last(rank).map(|doing| format!("; it {doing}")).unwrap_or_default()
+}
+
+/// A rank that is no more, with the status it ended with: what it failed of it has said itself.
+pub fn ended(rank: u64, code: i32) -> Failure {
+    let kind = kind_of(code);
+    let how = match code {
+        signal if signal > 128 && kind != Kind::Interrupted => format!("was killed by signal {}", signal - 128),
+        code => format!("ended with exit code {code} before the others"),
+    };
+    Failure::new(kind, format!("rank {rank} {how}{}", doing(rank)))
+}
+
+/// A rank that ended without a word, of whose end nobody tells.
+pub fn killed(rank: u64) -> Failure {
+    Failure::new(Kind::System, format!("rank {rank} was killed, or crashed{}", doing(rank)))
+}
+
+/// The bytes of all as one message; nothing at all where nobody gave anything, as at a barrier.
+fn packed(all: &[Vec<u8>]) -> Vec<u8> {
+    if all.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    all.iter().flat_map(|part| [&(part.len() as u64).to_le_bytes()[..], part].concat()).collect()
+}
+
+fn unpacked(mut packed: &[u8], size: u64) -> Option<Vec<Vec<u8>>> {
+    if packed.is_empty() {
+        return Some(vec![Vec::new(); size as usize]);
+    }
+    let mut part = || {
+        let (length, rest) = packed.split_first_chunk::<8>()?;
+        let (part, rest) = rest.split_at_checked(u64::from_le_bytes(*length) as usize)?;
+        packed = rest;
+        Some(part.to_vec())
+    };
+    (0..size).map(|_| part()).collect()
+}
+
+impl Communicator for Star {
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn check(&mut self) -> Outcome<()> {
+        match self.peers.lost() {
+            None => Ok(()),
+            Some(0) => Err(said_elsewhere(Kind::System)),
+            Some(rank) => Err(self.lost(rank, &io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    fn exchange(&mut self, bytes: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+        if self.rank > 0 {
+            return match self.sockets[0].send(bytes) {
+                // What it said before it closed is still to be heard.
+                Ok(()) => self.hear(),
+                Err(_) if processes::interrupted() => Err(Failure::interrupted()),
+                Err(_) => self.hear().and(Err(said_elsewhere(Kind::System))),
+            };
+        }
+        let all = self.collect(bytes)?;
+        let packed = packed(&all);
+        for rank in 1..self.size {
+            self.socket(rank).send(&packed).map_err(|error| self.lost(rank, &error))?;
+        }
+        Ok(all)
+    }
+
+    fn barrier(&mut self) -> Outcome<()> {
+        match self.gate {
+            Some(gate) => self.pass(gate),
+            None => self.exchange(&[]).map(drop),
+        }
+    }
+
+    fn conclude(&mut self, failure: Failure, bytes: &[u8]) -> (Failure, Vec<Option<Vec<u8>>>) {
+        self.last[self.rank as usize] = Some(bytes.to_vec());
+        if self.rank > 0 {
+            // Rank 0 may be gone.
+            let _ = self.sockets[0].send_last(bytes);
+            return (failure, self.last.clone());
+        }
+        let failure = self.explained(Err(failure.clone())).err().unwrap_or(failure);
+        self.concluded = true;
+        for socket in &mut self.sockets {
+            // One that is gone needs no word, and one that is cut off in its own is not waited for.
+            let _ = socket.send_last(&failure.exit_code().to_le_bytes()).and_then(|()| socket.set_limit(Some(PARTING)));
+        }
+        let until = Instant::now() + self.peers.stop();
+        self.collect_last(until);
+        (failure, self.last.clone())
+    }
+
+    /// Launchers stop all ranks when one is gone; that one is the reason.
+    fn explained(&mut self, outcome: Outcome<()>) -> Outcome<()> {
+        let stopped = outcome.as_ref().is_err_and(|failure| failure.kind == Kind::Interrupted);
+        if !stopped || self.rank > 0 || self.concluded {
+            return outcome;
+        }
+        match soon(|| (1..self.size).find(|rank| self.peers.has_ended(*rank) && !self.has_said_farewell(*rank))) {
+            Some(rank) => Err(killed(rank)),
+            None => outcome,
+        }
+    }
+}
+
+impl Star {
+    /// True if a rank that has ended said so. What it said before is of no use any more.
+    fn has_said_farewell(&mut self, rank: u64) -> bool {
+        while file_calls::readable(&[&*self.socket(rank)], Duration::ZERO)[0] {
+            match self.socket(rank).receive() {
+                Ok(Message::Bytes(_)) => {}
+                Ok(Message::Last(bytes)) => {
+                    self.last[rank as usize] = Some(bytes);
+                    return true;
+                }
+                Ok(Message::Farewell(_)) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks that end when rank 0 has heard them.
+    struct Living;
+
+    impl Peers for Living {
+        fn has_ended(&mut self, _: u64) -> bool {
+            false
+        }
+
+        fn code_of(&mut self, _: u64) -> Option<i32> {
+            None
+        }
+
+        fn lost(&mut self) -> Option<u64> {
+            None
+        }
+
+        fn stop(&mut self) -> Duration {
+            PARTING
+        }
+    }
+
+    #[test]
+    fn what_living_ranks_give_when_the_run_has_failed_is_collected() {
+        let pair = || {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            (Socket::Unix(ours), Socket::Unix(theirs))
+        };
+        let [(first, its_first), (second, its_second)] = [pair(), pair()];
+        let star = |rank, sockets| Star::new(rank, 3, sockets, Box::new(Living), PARTING);
+        let mut root = star(0, vec![first, second]);
+        // Rank 2 is gone, rank 1 has come to an exchange that will not be.
+        drop(its_second);
+        let given = std::thread::scope(|threads| {
+            threads.spawn(move || {
+                let mut one = star(1, vec![its_first]);
+                let failure = one.exchange(b"step").unwrap_err();
+                assert_eq!(failure.kind, Kind::DamagedData);
+                one.conclude(failure, b"one");
+            });
+            root.conclude(Failure::new(Kind::DamagedData, "a file"), b"root")
+        });
+        assert_eq!(given.1, [Some(b"root".to_vec()), Some(b"one".to_vec()), None]);
+        assert_eq!(given.0.what, "a file");
+    }
+
+    #[test]
+    fn what_all_gave_is_packed_and_unpacked() {
+        for all in [vec![vec![]; 3], vec![vec![1, 2], vec![], vec![3]], vec![vec![9; 70_000]]] {
+            assert_eq!(unpacked(&packed(&all), all.len() as u64), Some(all));
+        }
+        assert!(packed(&[vec![], vec![]]).is_empty());
+        assert_eq!(unpacked(&[1, 0, 0, 0, 0, 0, 0, 0], 1), None);
+    }
+}

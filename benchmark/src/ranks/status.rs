@@ -1,0 +1,105 @@
+//! What each rank of a run last began, in memory that all of them see: whoever waits at a barrier can say what the one is
+//! doing that does not come.
+//!
+//! Ranks write through [`note`], which every span of theirs passes; loader workers and writers have spans of other names.
+
+use crate::system::clock::monotonic_millis;
+use crate::system::shared_memory::SharedNumbers;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Names of spans that say where a rank is.
+const STAGES: &[&str] =
+    &["root", "generate", "epoch", "block", "evaluate", "fetch", "compute", "checkpoint.save", "checkpoint.load"];
+
+/// Numbers of a rank: stage and one, when, and two more with what they count.
+const WIDTH: usize = 4;
+const NONE: u64 = u64::MAX;
+
+static BOARD: OnceLock<Board> = OnceLock::new();
+static RANK: AtomicU64 = AtomicU64::new(NONE);
+
+#[derive(Clone)]
+pub struct Board(&'static SharedNumbers);
+
+impl Board {
+    pub fn new(ranks: u64) -> io::Result<Board> {
+        SharedNumbers::new(ranks as usize * WIDTH).map(Board::of)
+    }
+
+    /// A board for processes that are no children of this one, and the path under which they find it.
+    pub fn public(ranks: u64) -> io::Result<(Board, String)> {
+        let (numbers, file) = SharedNumbers::in_memory_file(ranks as usize * WIDTH)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        // It is found as long as it is open, and that is as long as this process lives.
+        std::mem::forget(file);
+        Ok((Board::of(numbers), path))
+    }
+
+    /// The board of another process.
+    pub fn at(path: &Path, ranks: u64) -> io::Result<Board> {
+        SharedNumbers::of_file(ranks as usize * WIDTH, path).map(Board::of)
+    }
+
+    fn of(numbers: SharedNumbers) -> Board {
+        // Ranks live as long as the run.
+        Board(Box::leak(Box::new(numbers)))
+    }
+
+    /// From now on this process is this rank.
+    pub fn join(&self, rank: u64) {
+        let _ = BOARD.set(self.clone());
+        RANK.store(rank, Ordering::Relaxed);
+    }
+
+    fn number(&self, rank: u64, place: usize) -> &AtomicU64 {
+        self.0.at(rank as usize * WIDTH + place)
+    }
+}
+
+/// The rank of this process, or of the one that made it, where there are several.
+pub fn own_rank() -> Option<u64> {
+    Some(RANK.load(Ordering::Relaxed)).filter(|rank| *rank != NONE)
+}
+
+/// A span has begun in this process.
+#[inline]
+pub fn note(name: &str, values: &[(&'static str, u64)]) {
+    let rank = RANK.load(Ordering::Relaxed);
+    if rank == NONE {
+        return;
+    }
+    let (Some(board), Some(stage)) = (BOARD.get(), STAGES.iter().position(|stage| *stage == name)) else { return };
+    let value = |key: &str| values.iter().find(|(known, _)| *known == key).map_or(NONE, |(_, value)| *value);
+    let numbers = [stage as u64 + 1, monotonic_millis() as u64, value("epoch"), value("step").min(value("checkpoint"))];
+    numbers
+        .into_iter()
+        .enumerate()
+        .for_each(|(place, number)| board.number(rank, place).store(number, Ordering::Relaxed));
+}
+
+/// "last began compute (epoch 2, step 14) 61 s ago"
+pub fn last(rank: u64) -> Option<String> {
+    let board = BOARD.get()?;
+    let number = |place| board.number(rank, place).load(Ordering::Relaxed);
+    let stage = STAGES.get(number(0).checked_sub(1)? as usize)?;
+    let since = (monotonic_millis() as u64).saturating_sub(number(1)) as f64 / 1e3;
+    let counted = if stage.starts_with("checkpoint") { "checkpoint" } else { "step" };
+    let parts: Vec<String> = [("epoch", number(2)), (counted, number(3))]
+        .into_iter()
+        .filter(|(_, value)| *value != NONE)
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    Some(format!("last began {stage}{parts} {since:.1} s ago"))
+}
+
+/// The sentence about a rank that does not come to a barrier.
+pub fn missing(rank: u64, waited: Duration) -> String {
+    let doing = last(rank).unwrap_or_else(|| "has not begun".into());
+    format!("rank {rank} has not come to the barrier for {:.0} s: it {doing}", waited.as_secs_f64())
+}

@@ -1,0 +1,182 @@
+//! Counters of the block devices while a run goes on, sampled each second from /proc and kept in the shape of
+//! `iostat -x -o JSON`, which is what report tools of DLIO's runs read.
+
+use crate::failure::Outcome;
+use crate::results::run_folder::RunFolder;
+use crate::system::clock::local_time;
+use crate::system::host;
+use crate::system::host::host_name;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PERIOD: Duration = Duration::from_secs(1);
+const SECTOR: f64 = 512.0;
+/// A megabyte of `iostat -m`, and its kilobyte.
+const MEGABYTE: f64 = 1024.0 * 1024.0;
+const KILOBYTE: f64 = 1024.0;
+
+/// "04/23/26 16:33:43", as iostat says it where nothing else was asked for.
+fn short_time() -> String {
+    let now = local_time();
+    format!("{}/{}/{} {}", &now[5..7], &now[8..10], &now[2..4], &now[11..19])
+}
+
+/// Fields of a line of /proc/diskstats after the name.
+type Counters = Vec<f64>;
+
+fn counters(text: &str) -> BTreeMap<String, Counters> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        let name = words.next()?.to_string();
+        Some((name, words.filter_map(|word| word.parse().ok()).collect()))
+    };
+    text.lines().filter_map(line).filter(|(_, counters): &(String, Counters)| counters.len() >= 11).collect()
+}
+
+/// Rates between two readings of one device.
+fn rates(name: &str, before: &Counters, after: &Counters, seconds: f64) -> Value {
+    // Older kernels say nothing of discards and flushes.
+    let of = |counters: &Counters, field: usize| counters.get(field).copied().unwrap_or(0.0);
+    let grown = |field: usize| of(after, field) - of(before, field);
+    let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
+    let hundredths = |number: f64| (number * 100.0).round() / 100.0;
+    let mut fields = Map::from_iter([("disk_device".to_string(), json!(name))]);
+    let mut put = |field: String, number: f64| fields.insert(field, json!(hundredths(number)));
+    // Of each kind: operations, merged ones, sectors, milliseconds.
+    let kinds = [("r", 0), ("w", 4), ("d", 11)];
+    for (kind, at) in kinds {
+        put(format!("{kind}/s"), grown(at) / seconds);
+    }
+    put("f/s".into(), grown(15) / seconds);
+    for (kind, at) in kinds {
+        put(format!("{kind}MB/s"), grown(at + 2) * SECTOR / MEGABYTE / seconds);
+        put(format!("{kind}rqm/s"), grown(at + 1) / seconds);
+        put(format!("{kind}rqm"), 100.0 * mean(grown(at + 1), grown(at) + grown(at + 1)));
+        put(format!("{kind}_await"), mean(grown(at + 3), grown(at)));
+        put(format!("{kind}areq-sz"), mean(grown(at + 2) * SECTOR / KILOBYTE, grown(at)));
+    }
+    put("f_await".into(), mean(grown(16), grown(15)));
+    put("aqu-sz".into(), grown(10) / 1e3 / seconds);
+    put("util".into(), (grown(9) / 10.0 / seconds).min(100.0));
+    Value::Object(fields)
+}
+
+/// user, nice, system, idle, iowait, irq, softirq, steal in ticks.
+fn processor_ticks(text: &str) -> Vec<f64> {
+    let line = text.lines().next().unwrap_or_default();
+    line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
+}
+
+fn processor_shares(before: &[f64], after: &[f64]) -> Value {
+    let grown: Vec<f64> = after.iter().zip(before).map(|(after, before)| after - before).take(8).collect();
+    let all: f64 = grown.iter().sum::<f64>().max(1.0);
+    let share = |field: usize| 100.0 * grown.get(field).copied().unwrap_or(0.0) / all;
+    json!({
+        "user": share(0), "nice": share(1), "system": share(2) + share(5) + share(6),
+        "iowait": share(4), "steal": share(7), "idle": share(3),
+    })
+}
+
+struct Reading {
+    devices: BTreeMap<String, Counters>,
+    processor: Vec<f64>,
+    at: Instant,
+}
+
+impl Reading {
+    fn now() -> Reading {
+        let text = |path| fs::read_to_string(path).unwrap_or_default();
+        Reading {
+            devices: counters(&text("/proc/diskstats")),
+            processor: processor_ticks(&text("/proc/stat")),
+            at: Instant::now(),
+        }
+    }
+
+    fn since(&self, before: &Reading, wanted: &[String]) -> Value {
+        let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);
+        let named = |name: &String| wanted.is_empty() || wanted.contains(name);
+        let both = self
+            .devices
+            .iter()
+            .filter(|(name, _)| named(name))
+            .filter_map(|(name, after)| Some((name, before.devices.get(name)?, after)));
+        let disks: Vec<Value> = both.map(|(name, before, after)| rates(name, before, after, seconds)).collect();
+        json!({"timestamp": short_time(), "avg-cpu": processor_shares(&before.processor, &self.processor), "disk": disks})
+    }
+}
+
+/// Samples in a thread until it is finished.
+pub struct Sampler {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Value>>,
+}
+
+impl Sampler {
+    /// Only after all worker processes exist: a process with threads must not fork.
+    pub fn start(wanted: Vec<String>) -> Sampler {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let (mut samples, mut before) = (Vec::new(), Reading::now());
+            loop {
+                let end = stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout);
+                let now = Reading::now();
+                samples.push(now.since(&before, &wanted));
+                before = now;
+                if end {
+                    return samples;
+                }
+            }
+        });
+        Sampler { stop, thread }
+    }
+
+    pub fn finish(self, folder: &RunFolder) -> Outcome<()> {
+        // Ends also if the thread is gone; there is nothing more to wait for then.
+        let _ = self.stop.send(());
+        let samples = self.thread.join().unwrap_or_default();
+        let kernel =
+            |what: &str| fs::read_to_string(format!("/proc/sys/kernel/{what}")).unwrap_or_default().trim().to_string();
+        let host = json!({
+            "nodename": host_name(),
+            "sysname": kernel("ostype"),
+            "release": kernel("osrelease"),
+            "machine": std::env::consts::ARCH,
+            "number-of-cpus": host::all_processors(),
+            "date": short_time().split(' ').next().unwrap_or_default(),
+            "statistics": samples,
+        });
+        folder.write_json("iostat.json", &json!({"sysstat": {"hosts": [host]}}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_follow_from_two_readings() {
+        let before = counters("   8       0 sda 100 0 2000 50 10 0 400 20 0 30 70\n");
+        let after = counters("   8       0 sda 300 0 6000 250 10 0 400 20 0 530 1070\n");
+        let rates = rates("sda", &before["sda"], &after["sda"], 2.0);
+        assert_eq!(rates["r/s"], 100.0);
+        assert_eq!(rates["rMB/s"], 0.98);
+        assert_eq!((&rates["rareq-sz"], &rates["rrqm"], &rates["dMB/s"]), (&json!(10.0), &json!(0.0), &json!(0.0)));
+        let mut fields: Vec<&str> = rates.as_object().unwrap().keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        let mut asked: Vec<&str> =
+            "disk_device r/s w/s d/s f/s rMB/s wMB/s dMB/s rrqm/s wrqm/s drqm/s rrqm wrqm drqm r_await \
+            w_await d_await f_await rareq-sz wareq-sz dareq-sz aqu-sz util"
+                .split_whitespace()
+                .collect();
+        asked.sort_unstable();
+        assert_eq!(fields, asked);
+        assert_eq!(rates["r_await"], 1.0);
+        assert_eq!(rates["w_await"], 0.0);
+        assert_eq!(rates["util"], 25.0);
+    }
+}

@@ -1,0 +1,13 @@
+//! What a run measured, and the files that contain it.
+//!
+//! ```text
+//! metrics      numbers from times, counts and bytes
+//! summary      the numbers of a run, as JSON
+//! run_folder   the files of a run, with DLIO's names
+//! devices      counters of the block devices during the run
+//! ```
+
+pub mod devices;
+pub mod metrics;
+pub mod run_folder;
+pub mod summary;

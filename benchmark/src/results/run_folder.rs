@@ -1,0 +1,155 @@
+//! The files of a run folder, with DLIO's names and keys.
+//!
+//! ```text
+//! dlio.log                         what happened, a line each
+//! summary.json                     the numbers, rank 0          (rewritten after each epoch: partial results count)
+//! <rank>_output.json               every step of every epoch
+//! <rank>_per_epoch_stats.json      when epochs, blocks, checkpoints began and ended
+//! .hydra/{config,overrides,hydra}.yaml
+//! ```
+
+use crate::failure::{Failure, Outcome};
+use crate::files::atomic_file::{self, Draft, write_whole};
+use crate::keys::grammar::Override;
+use crate::keys::value::Value as Tree;
+use crate::store::settings::{self, without_secrets};
+use crate::system::clock::local_time;
+use crate::system::terminal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What could not be written belongs to the run folder.
+fn of_run<T>(outcome: Outcome<T>) -> Outcome<T> {
+    outcome.map_err(|failure| failure.elsewhere("hydra.run.dir"))
+}
+
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    pub path: PathBuf,
+}
+
+impl RunFolder {
+    pub fn create(path: PathBuf) -> Outcome<RunFolder> {
+        let folder = RunFolder { path };
+        folder.make()?;
+        // Found out before hours of work and not after them.
+        let probe = folder.path.join(".writable");
+        fs::write(&probe, b"")
+            .and_then(|()| fs::remove_file(&probe))
+            .map_err(|error| folder.refused("writing to the run folder", error))?;
+        atomic_file::sweep(&folder.path);
+        Ok(folder)
+    }
+
+    pub fn make(&self) -> Outcome<()> {
+        fs::create_dir_all(&self.path).map_err(|error| self.refused("making the run folder", error))
+    }
+
+    fn refused(&self, doing: &str, error: io::Error) -> Failure {
+        let failure = Failure::unwritable(doing, &self.path, error);
+        failure.remedy("name another run folder with ++workload.output.folder=DIR")
+    }
+
+    /// Removes the results of a run that was here before: whoever reads them would take them for this one's.
+    pub fn clear(&self) -> Outcome<()> {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let of_rank = name.strip_suffix("_output.json").or_else(|| name.strip_suffix("_per_epoch_stats.json"));
+            let of_rank = of_rank.is_some_and(|rank| rank.parse::<u64>().is_ok());
+            if of_rank || name == "summary.json" || name == "iostat.json" {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(|error| Failure::unwritable("removing", &path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn write_json(&self, name: &str, json: &Value) -> Outcome<()> {
+        let text = serde_json::to_string_pretty(json).unwrap_or_default();
+        of_run(write_whole(&self.path.join(name), text.as_bytes()))
+    }
+
+    /// A file too long to be made in memory first.
+    pub fn write_streamed(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Outcome<()> {
+        let path = self.path.join(name);
+        let draft = Draft::new(&path)?;
+        let mut out = BufWriter::new(of_run(draft.create())?);
+        let written = write(&mut out).and_then(|()| out.flush());
+        of_run(written.map_err(|error| Failure::unwritable("writing", &path, error)))?;
+        draft.commit()
+    }
+
+    /// The configuration that was asked for, as Hydra keeps it.
+    pub fn write_configuration(
+        &self,
+        subfolder: &str,
+        workload: &Tree,
+        hydra: &Tree,
+        overrides: &[Override],
+    ) -> Outcome<()> {
+        let folder = self.path.join(subfolder);
+        let made =
+            fs::create_dir_all(&folder).map_err(|error| Failure::unwritable("making the folder", &folder, error));
+        of_run(made)?;
+        let under = |key: &str, tree: &Tree| Tree::Map(vec![(key.into(), tree.clone())]).to_yaml();
+        let write = |name: &str, text: String| of_run(write_whole(&folder.join(name), text.as_bytes()));
+        write("config.yaml", under("workload", &without_secrets(workload)))?;
+        write("hydra.yaml", under("hydra", hydra))?;
+        let typed = overrides
+            .iter()
+            .filter(|typed| !typed.key.starts_with("hydra."))
+            .map(|typed| Tree::Text(settings::masked(&typed.typed)));
+        write("overrides.yaml", Tree::List(typed.collect()).to_yaml())
+    }
+}
+
+/// dlio.log, and the same lines on the terminal where they are wanted.
+pub struct Log {
+    file: Option<File>,
+    echo: bool,
+}
+
+impl Log {
+    /// A log of rank 0; the others keep silent.
+    pub fn create(path: &Path, rank: u64, echo: bool) -> Outcome<Log> {
+        if rank > 0 {
+            return Ok(Log { file: None, echo: false });
+        }
+        let file = of_run(File::create(path).map_err(|error| Failure::unwritable("creating", path, error)))?;
+        Ok(Log { file: Some(file), echo })
+    }
+
+    pub fn output(&mut self, message: &str) {
+        self.line(&format!("[OUTPUT] {} {message}", local_time()));
+    }
+
+    pub fn metric(&mut self, message: &str) {
+        self.line(&format!("[METRIC] {message}"));
+    }
+
+    pub fn warning(&mut self, message: &str) {
+        self.line(&format!("[WARNING] {message}"));
+    }
+
+    /// True if its lines are on the terminal too.
+    pub fn echoes(&self) -> bool {
+        self.echo
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(file) = &mut self.file {
+            // A full disk shows in the results, which are written with care; the log is a convenience.
+            let _ = writeln!(file, "{line}");
+        }
+        if self.echo {
+            terminal::line(line);
+        }
+    }
+}

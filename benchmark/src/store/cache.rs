@@ -1,0 +1,413 @@
+//! A tier before the store: pieces of objects in a folder of this machine, fetched when they are first asked for, or before. A
+//! piece is a whole object, or a block of one.
+//!
+//! ```text
+//! FOLDER/dlio-tier-RUN/[rank-N/]   used                      bytes of all pieces, under a lock
+//!                                  KEY/LENGTH, 0, 1, ...     how long the object is; its pieces
+//!                                  KEY/.0.lock               held by whoever fetches that piece: the others wait
+//! ```
+//!
+//! A piece is written beside its place and renamed. Its pages are forgotten, so that what is read is the tier and not memory.
+
+use super::body::{self, Body};
+use super::counts::{self, Figure};
+use super::session::{key_of, with_client};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::system::{file_calls, processes};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The tier that a workload asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub folder: PathBuf,
+    /// Bytes it may take; 0: as many as there are.
+    pub size: u64,
+    /// Bytes of a piece; None: whole objects.
+    pub block: Option<u64>,
+    /// A folder for each rank, and none that those of a machine share.
+    pub by_rank: bool,
+    pub evict: Evict,
+    /// The objects of a rank's first epoch are fetched in their order, whether or not they have been asked for.
+    pub ahead: bool,
+    /// The pieces stay for the next run.
+    pub keep: bool,
+}
+
+/// Which piece goes where there is no room for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evict {
+    /// The one that was used longest ago.
+    Lru,
+    /// The one that came first.
+    Fifo,
+    /// None: what finds no room is read past the tier.
+    Nothing,
+}
+
+struct Tier {
+    root: PathBuf,
+    /// Objects below this are in it.
+    of: PathBuf,
+    settings: Settings,
+}
+
+static TIER: Mutex<Option<Arc<Tier>>> = Mutex::new(None);
+
+/// In use until it is dropped; then its pieces are gone, unless they are to stay.
+pub struct Entered {
+    root: Option<PathBuf>,
+    process: u32,
+}
+
+/// From now on objects below `of` are read through a tier. `name` tells runs apart, or what is kept from other data.
+pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<Entered> {
+    let whole = settings.folder.join(format!("dlio-tier-{name:016x}"));
+    let root = if settings.by_rank { whole.join(format!("rank-{rank}")) } else { whole };
+    fs::create_dir_all(&root).map_err(|error| Failure::unwritable("making the folder", &root, error))?;
+    let tier = Tier { root: root.clone(), of: of.to_path_buf(), settings: settings.clone() };
+    *TIER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tier));
+    Ok(Entered { root: (!settings.keep).then_some(root), process: std::process::id() })
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // A forked worker that ends leaves it to the others.
+        if self.process == std::process::id() {
+            *TIER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            if let Some(root) = &self.root {
+                // Another rank of this machine may have been faster.
+                let _ = fs::remove_dir_all(root);
+                // The folder of all ranks goes with the last of theirs.
+                let _ = root.parent().map(fs::remove_dir);
+            }
+        }
+    }
+}
+
+/// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or
+/// with the rank.
+pub struct Filler(libc::pid_t);
+
+impl Filler {
+    /// Only for a process with one thread. So many objects are asked for while another is fetched.
+    pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<Filler> {
+        let process = processes::fork(|| {
+            processes::leave_interrupts_to_parent();
+            let mut asked = VecDeque::new();
+            loop {
+                while asked.len() <= window {
+                    let Some(path) = objects.next() else { break };
+                    let Some(object) = Tiered::of(&path).and_then(Tiered::reserved) else { continue };
+                    asked.push_back(object);
+                    // What cannot be asked for now is asked for in its turn.
+                    if window == 0 || !ask_ahead(&path).unwrap_or(false) {
+                        break;
+                    }
+                }
+                // What cannot be fetched now is fetched when a reader asks for it, and what is wrong is told then.
+                let fetched = asked.pop_front().is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
+                if !fetched || processes::interrupted() {
+                    break;
+                }
+            }
+            0
+        });
+        let failed = |error| Failure::new(Kind::System, format!("starting what fills the tier: {error}"));
+        Ok(Filler(process.map_err(failed)?))
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        const GRACE: Duration = Duration::from_secs(1);
+        processes::stop_children(&[self.0], GRACE);
+        processes::wait(self.0);
+    }
+}
+
+/// An object that is read through the tier.
+pub struct Tiered {
+    tier: Arc<Tier>,
+    path: PathBuf,
+    folder: PathBuf,
+    total: Option<u64>,
+    /// The piece that was read last.
+    open: Option<(u64, File)>,
+    /// The lock of its first piece, where that was taken before its turn.
+    reserved: Option<File>,
+    /// Nobody has asked for it yet: it is counted apart, and no other piece gives way to it.
+    ahead: bool,
+}
+
+impl Tiered {
+    /// None where there is no tier, or the object is none of those in it.
+    pub fn of(path: &Path) -> Option<Tiered> {
+        let tier = TIER.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let below = path.strip_prefix(&tier.of).ok()?.to_string_lossy().replace('%', "%25").replace('/', "%2F");
+        let folder = tier.root.join(below);
+        Some(Tiered { tier, path: path.to_path_buf(), folder, total: None, open: None, reserved: None, ahead: false })
+    }
+
+    /// Bytes of a piece; None: of the whole object.
+    pub fn block(&self) -> Option<u64> {
+        self.tier.settings.block
+    }
+
+    /// With the lock of its first piece, where that is not here; None where another fetches it.
+    fn reserved(mut self) -> Option<Tiered> {
+        if !self.is_begun() {
+            fs::create_dir_all(&self.folder).ok()?;
+            let lock = self.lock_file(0).ok()?;
+            lock.try_lock().ok()?;
+            self.reserved = Some(lock);
+        }
+        Some(self)
+    }
+
+    fn lock_file(&self, index: u64) -> io::Result<File> {
+        let path = self.folder.join(format!(".{index}.lock"));
+        OpenOptions::new().create(true).truncate(false).write(true).open(path)
+    }
+
+    /// True if its first piece is here.
+    pub fn is_begun(&self) -> bool {
+        self.folder.join("0").exists()
+    }
+
+    /// Bytes of the whole object.
+    pub fn length(&mut self) -> Outcome<u64> {
+        if let Some(total) = self.total {
+            return Ok(total);
+        }
+        if self.noted_length().is_none() {
+            self.piece(0)?;
+        }
+        // Whoever fetched a piece knows it, or has noted it.
+        self.total = self.total.or_else(|| self.noted_length());
+        self.total.ok_or_else(|| Failure::damaged(&self.path, "the tier does not say how long it is"))
+    }
+
+    fn noted_length(&self) -> Option<u64> {
+        fs::read_to_string(self.folder.join("LENGTH")).ok()?.parse().ok()
+    }
+
+    /// Exactly as many bytes as there is room for, from `offset` on.
+    pub fn fill(&mut self, offset: u64, into: &mut [u8]) -> Outcome<()> {
+        let total = self.length()?;
+        let end = offset + into.len() as u64;
+        if end > total {
+            return Err(Failure::damaged(&self.path, format!("needs bytes {offset} to {end} of an object of {total}")));
+        }
+        let block = self.tier.settings.block.unwrap_or(u64::MAX);
+        let mut done = 0;
+        while done < into.len() {
+            let at = offset + done as u64;
+            let (index, within) = (at / block, at % block);
+            let most = (block - within).min((into.len() - done) as u64) as usize;
+            let file = self.piece(index)?;
+            let read = file.read_exact_at(&mut into[done..done + most], within);
+            read.map_err(|error| Failure::io("reading from the tier", &self.folder, error))?;
+            counts::add(Figure::TierOut, most as u64);
+            done += most;
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, index: u64) -> Outcome<&File> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
+            self.close();
+            let file = self.found_or_fetched(index)?;
+            self.open = Some((index, file));
+        }
+        self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Failure::damaged(&self.path, "it is not in the tier"))
+    }
+
+    /// What was read of the piece is not to be read from memory the next time.
+    fn close(&mut self) {
+        if let Some((_, file)) = self.open.take() {
+            let _ = file_calls::forget_pages(&file);
+        }
+    }
+
+    fn found_or_fetched(&mut self, index: u64) -> Outcome<File> {
+        let place = self.folder.join(index.to_string());
+        if let Some(file) = self.found(&place)? {
+            counts::add(Figure::TierHits, u64::from(!self.ahead));
+            return Ok(file);
+        }
+        let failed = |error| Failure::unwritable("making a place in the tier", &place, error);
+        fs::create_dir_all(&self.folder).map_err(failed)?;
+        let reserved = if index == 0 { self.reserved.take() } else { None };
+        // Held until the piece is in its place.
+        let _lock = match reserved {
+            Some(lock) => lock,
+            None => self.locked(index).map_err(failed)?,
+        };
+        // Another may have fetched it since.
+        match self.found(&place)? {
+            Some(file) => Ok(file),
+            None => self.fetched(index, &place),
+        }
+    }
+
+    fn locked(&self, index: u64) -> io::Result<File> {
+        let lock = self.lock_file(index)?;
+        match lock.try_lock() {
+            // Whoever has reserved others waits for none that another may have reserved.
+            Err(TryLockError::WouldBlock) if self.ahead && index == 0 => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::WouldBlock) => {
+                counts::add(Figure::TierWaits, u64::from(!self.ahead));
+                lock.lock()?;
+            }
+            taken => taken?,
+        }
+        Ok(lock)
+    }
+
+    fn found(&self, place: &Path) -> Outcome<Option<File>> {
+        match File::open(place) {
+            Ok(file) => {
+                if self.tier.settings.evict == Evict::Lru {
+                    // One that cannot be marked is older than it is, which costs a fetch at most.
+                    let _ = file.set_modified(SystemTime::now());
+                }
+                Ok(Some(file))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::io("opening in the tier", place, error)),
+        }
+    }
+
+    /// A piece from the store, kept where there is room.
+    fn fetched(&mut self, index: u64, place: &Path) -> Outcome<File> {
+        const BUFFER: usize = 1 << 20;
+        let block = self.tier.settings.block;
+        let mut body = Body::open(&self.path, index * block.unwrap_or(0), block)?;
+        self.total = Some(body.total());
+        let beside = self.folder.join(format!(".{index}.{}", std::process::id()));
+        let failed = |error| Failure::unwritable("writing to the tier", &beside, error);
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&beside).map_err(failed)?;
+        let (mut buffer, mut length) = (vec![0; BUFFER.min(body.total() as usize).max(1)], 0);
+        loop {
+            let count = body.next(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            file.write_all(&buffer[..count]).map_err(failed)?;
+            length += count as u64;
+        }
+        counts::add(if self.ahead { Figure::TierAhead } else { Figure::TierMisses }, 1);
+        counts::add(Figure::TierIn, length);
+        file_calls::forget_pages(&file).map_err(failed)?;
+        if self.tier.make_room(length, !self.ahead).map_err(failed)? {
+            self.note_length(body.total()).map_err(failed)?;
+            fs::rename(&beside, place).map_err(failed)?;
+        } else {
+            fs::remove_file(&beside).map_err(failed)?;
+        }
+        Ok(file)
+    }
+}
+
+impl Tiered {
+    /// Has all its pieces fetched; false where there is no room for one.
+    fn fetch_ahead(&mut self) -> Outcome<bool> {
+        self.ahead = true;
+        let mut index = 0;
+        loop {
+            drop(self.found_or_fetched(index)?);
+            if !self.folder.join(index.to_string()).exists() {
+                return Ok(false);
+            }
+            index += 1;
+            let total = self.length()?;
+            if self.tier.settings.block.is_none_or(|block| index * block >= total) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Whole or not at all: another may read it meanwhile.
+    fn note_length(&self, total: u64) -> io::Result<()> {
+        let beside = self.folder.join(format!(".LENGTH.{}", std::process::id()));
+        fs::write(&beside, total.to_string())?;
+        fs::rename(&beside, self.folder.join("LENGTH"))
+    }
+}
+
+impl Drop for Tiered {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Tier {
+    /// Takes room for so many bytes, from other pieces where that is what it takes and they may go; false where there is none.
+    fn make_room(&self, length: u64, may_evict: bool) -> io::Result<bool> {
+        let size = self.settings.size;
+        let may_evict = may_evict && self.settings.evict != Evict::Nothing;
+        if size == 0 {
+            return Ok(true);
+        }
+        let path = self.root.join("used");
+        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        file.lock()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let mut used = text.trim().parse::<u64>().unwrap_or(0);
+        let has_room = used + length <= size || length <= size && may_evict;
+        if has_room {
+            if used + length > size {
+                used = self.evicted(used, size - length)?;
+            }
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all((used + length).to_string().as_bytes())?;
+        }
+        Ok(has_room)
+    }
+
+    /// Bytes left when pieces have gone until `most` are.
+    fn evicted(&self, mut used: u64, most: u64) -> io::Result<u64> {
+        let mut pieces = Vec::new();
+        for folder in fs::read_dir(&self.root)?.flatten().filter(|entry| entry.path().is_dir()) {
+            for piece in fs::read_dir(folder.path())?.flatten() {
+                let is_piece = piece.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit());
+                if let Some(about) = piece.metadata().ok().filter(|_| is_piece) {
+                    pieces.push((about.modified()?, piece.path(), about.len()));
+                }
+            }
+        }
+        pieces.sort();
+        for (_, path, length) in pieces {
+            if used <= most {
+                break;
+            }
+            fs::remove_file(path)?;
+            counts::add(Figure::TierEvictions, 1);
+            used = used.saturating_sub(length);
+        }
+        Ok(used)
+    }
+}
+
+/// Asks for what will be read first of an object. False where that cannot be sent now.
+pub(super) fn ask_ahead(path: &Path) -> Outcome<bool> {
+    let (tiered, key) = (Tiered::of(path), key_of(path));
+    if tiered.as_ref().is_some_and(Tiered::is_begun) {
+        return Ok(true);
+    }
+    let range = tiered.as_ref().and_then(Tiered::block).map(|block| body::range(0, Some(block)));
+    with_client(|client| {
+        // What the tier keeps is asked for once, however often it is come back to.
+        let is_asked = tiered.is_some() && client.has_asked_ahead(&key);
+        Ok(is_asked || client.ask_ahead(&key, range))
+    })
+}

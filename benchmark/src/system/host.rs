@@ -1,0 +1,92 @@
+//! The machine: processors and memory, as the output files have them.
+
+use crate::system::host;
+use serde_json::{Map, Value};
+use std::fs;
+
+/// A machine that ranks ran on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    pub name: String,
+    pub memory_gibibytes: f64,
+    pub processors: u64,
+}
+
+impl Host {
+    pub fn own() -> Host {
+        Host { name: host::host_name(), memory_gibibytes: memory_gibibytes(), processors: all_processors() }
+    }
+
+    /// As text for other ranks.
+    pub fn to_text(&self) -> String {
+        format!("{} {} {}", self.memory_gibibytes, self.processors, self.name)
+    }
+
+    /// The machines of all ranks, each once, in the order of their first ranks.
+    pub fn all(texts: &[Vec<u8>]) -> Vec<Host> {
+        let mut hosts: Vec<Host> = Vec::new();
+        for host in texts.iter().filter_map(|text| Host::of(std::str::from_utf8(text).ok()?)) {
+            if hosts.iter().all(|known| known.name != host.name) {
+                hosts.push(host);
+            }
+        }
+        hosts
+    }
+
+    fn of(text: &str) -> Option<Host> {
+        let (memory, rest) = text.split_once(' ')?;
+        let (processors, name) = rest.split_once(' ')?;
+        Some(Host { name: name.into(), memory_gibibytes: memory.parse().ok()?, processors: processors.parse().ok()? })
+    }
+}
+
+pub fn processors() -> u64 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+}
+
+/// Of the whole machine, whatever part of it this process may use: what DLIO's files say.
+pub fn all_processors() -> u64 {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let count = text.lines().filter(|line| line.starts_with("processor")).count() as u64;
+    if count > 0 { count } else { processors() }
+}
+
+/// /proc/meminfo as it stands: "MemTotal": "24684412 kB", ...
+pub fn memory() -> Map<String, Value> {
+    fields("/proc/meminfo")
+}
+
+/// The first processor of /proc/cpuinfo, without its number.
+pub fn processor() -> Map<String, Value> {
+    let mut fields = fields("/proc/cpuinfo");
+    fields.shift_remove("processor");
+    fields
+}
+
+fn fields(path: &str) -> Map<String, Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines().take_while(|line| !line.trim().is_empty());
+    lines.filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim().into(), value.trim().into())).collect()
+}
+
+pub fn memory_gibibytes() -> f64 {
+    let total = memory().get("MemTotal").and_then(|text| text.as_str()?.split(' ').next()?.parse::<f64>().ok());
+    total.unwrap_or(0.0) / 1024.0 / 1024.0
+}
+
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "localhost".into(), |name| name.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_of_many_ranks_are_listed_once() {
+        let (own, other) = (Host::own(), Host { name: "other host".into(), ..Host::own() });
+        let texts: Vec<Vec<u8>> = [&own, &other, &own].map(|host| host.to_text().into_bytes()).into();
+        assert_eq!(Host::all(&texts), [own, other]);
+    }
+}

@@ -1,0 +1,367 @@
+//! This process's signals, the children it forks or runs, and sleeps that end early because of either.
+//!
+//! Signals and children are one thing: the handler of SIGCHLD notes which child was lost, and a stop request ends a sleep.
+
+use crate::system::{clock, file_calls};
+use dlio_schemas::process_stat::ProcessStat;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The time of the first request to stop, in milliseconds of the monotonic clock; 0 before.
+static STOP_ASKED: AtomicI64 = AtomicI64::new(0);
+
+/// One request may come twice: `timeout` signals a process and then its group, and whoever stands in front hands on what
+/// the whole group got. No hand presses Ctrl-C again this fast.
+const SAME_REQUEST_MS: i64 = 500;
+
+extern "C" fn note_signal(signal: libc::c_int) {
+    let now = clock::monotonic_millis();
+    let first = STOP_ASKED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err_and(|first| now - first > SAME_REQUEST_MS) {
+        // The second time the user means it: no clean-up that could hang.
+        // SAFETY: `_exit` is safe in a signal handler and does not return.
+        unsafe { libc::_exit(128 + signal) };
+    }
+}
+
+/// From now on Ctrl-C, termination and the end of the terminal are noted and the run ends at its next step; a second one
+/// ends it at once.
+pub fn note_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // Under `nohup` the end of the terminal is nothing to us.
+        if signal != libc::SIGHUP || !is_ignored(signal) {
+            set_handler(signal, note_signal as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+        }
+    }
+}
+
+/// For loader workers: a terminal sends Ctrl-C to all, but their end is the trainer's decision.
+pub fn leave_interrupts_to_parent() {
+    set_handler(libc::SIGINT, libc::SIG_IGN, 0);
+}
+
+static IN_FRONT: AtomicI32 = AtomicI32::new(0);
+/// The signals that came before the command was there, a bit a signal.
+static EARLY: AtomicU64 = AtomicU64::new(0);
+
+const HANDED_ON: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+extern "C" fn hand_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the kernel gives the handler a siginfo of its own. Who sent it is only asked for where a
+    // process did.
+    let (code, sender) = unsafe { ((*about).si_code, (*about).si_pid()) };
+    let child = IN_FRONT.load(Ordering::Relaxed);
+    // A terminal's signals come from the kernel and go to the whole group in front: the command has its own.
+    if code == libc::SI_KERNEL || (code <= 0 && child > 0 && sender == child) {
+        return;
+    }
+    match child {
+        0 => drop(EARLY.fetch_or(1 << signal, Ordering::Relaxed)),
+        child => send(child, signal),
+    }
+}
+
+fn send(child: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: `kill` is safe in a signal handler.
+    unsafe { libc::kill(child, signal) };
+}
+
+/// Standard descriptors that were closed when this program was started, a bit each, and whether SIGPIPE was ignored: before
+/// `main` the runtime opens the one on /dev/null, and ignores the other.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+static IGNORED_PIPE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_START: extern "C" fn() = look_at_start;
+
+extern "C" fn look_at_start() {
+    // SAFETY: asks for flags, and changes nothing.
+    let is_closed = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } < 0;
+    CLOSED.store((0..3).filter(is_closed).map(|fd| 1 << fd).sum(), Ordering::Relaxed);
+    IGNORED_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+extern "C" fn outlast(_: libc::c_int) {}
+
+/// What a command finds in its environment beside what we found in ours.
+#[derive(Default)]
+pub struct Variables(Vec<(OsString, OsString)>);
+
+impl Variables {
+    pub fn set(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) {
+        self.0.push((name.as_ref().into(), value.as_ref().into()));
+    }
+
+    /// Our environment in its order, and these behind it.
+    fn entries(&self) -> Vec<CString> {
+        let kept = std::env::vars_os().filter(|(name, _)| !self.0.iter().any(|(set, _)| set == name));
+        let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        kept.chain(self.0.iter().cloned()).filter_map(|pair| CString::new(entry(pair)).ok()).collect()
+    }
+}
+
+/// Has a command start as it would without us: with the standard descriptors and with SIGPIPE as we were given them, and with
+/// an environment that is not sorted anew, as it is where the command is given variables itself.
+fn leave_as_found(command: &mut Command, variables: &Variables) {
+    let entries = variables.entries();
+    let environment: Vec<usize> = entries.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect();
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated, and what the environment points to
+    // belongs to the closure.
+    unsafe {
+        command.pre_exec(move || {
+            let _held = &entries;
+            libc::environ = environment.as_ptr().cast_mut().cast();
+            for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) >> fd & 1 == 1) {
+                libc::close(fd);
+            }
+            if IGNORED_PIPE.load(Ordering::Relaxed) {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Runs a command as if it stood in our place: a signal sent to us is handed on to it, one that a terminal sends to both
+/// is outlasted. Handlers, unlike "ignore", are not inherited: the command sees the signals it would see without us, and
+/// what else it would see but for the variables. Returns its number and how it ended.
+pub fn run_in_front(command: &mut Command, variables: &Variables) -> io::Result<(u32, ExitStatus)> {
+    let listen = |signal| {
+        let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        set_handler(signal, handler as libc::sighandler_t, libc::SA_SIGINFO);
+    };
+    HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(listen);
+    if !is_ignored(libc::SIGXFSZ) {
+        // What we say afterwards may meet a log that can grow no more.
+        set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+    }
+    leave_as_found(command, variables);
+    let mut child = command.spawn()?;
+    // What was ignored is ignored by the command too, unless it changes that: now it may have it as well.
+    HANDED_ON.into_iter().for_each(listen);
+    let id = child.id() as libc::pid_t;
+    IN_FRONT.store(id, Ordering::Relaxed);
+    let early = EARLY.swap(0, Ordering::Relaxed);
+    HANDED_ON.into_iter().filter(|signal| early >> signal & 1 == 1).for_each(|signal| send(id, signal));
+    let status = child.wait();
+    IN_FRONT.store(0, Ordering::Relaxed);
+    Ok((child.id(), status?))
+}
+
+/// The command is told to end when we do, even by a kill that leaves us no time to tell it.
+pub fn ends_with_us(command: &mut Command) {
+    let us = std::process::id();
+    // SAFETY: between fork and exec only two system calls are made, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            // Had we ended before that, nobody would tell it any more.
+            if libc::getppid() as u32 == us { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+    }
+}
+
+fn set_handler(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
+    // SAFETY: a zeroed sigaction is a valid one; no SA_RESTART, so that waits end when a signal comes.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: without a new action the old one is only written; a zeroed sigaction is valid to be overwritten.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+pub fn interrupted() -> bool {
+    STOP_ASKED.load(Ordering::Relaxed) != 0
+}
+
+/// The longest that a sleep goes on after a signal that came just before it.
+const NAP: i64 = 250_000_000;
+
+/// Sleeps to a deadline on the monotonic clock; comes back early when interrupted, or when a watched child is lost.
+pub fn sleep(duration: Duration) {
+    let until = clock::monotonic_nanos().saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+    while !interrupted() && !lost_child() {
+        let end = until.min(clock::monotonic_nanos() + NAP);
+        let time = libc::timespec { tv_sec: end / 1_000_000_000, tv_nsec: end % 1_000_000_000 };
+        // SAFETY: reads the one timespec it is given; the remainder is not asked for with an absolute time.
+        let ended =
+            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
+        if ended == 0 && end == until {
+            return;
+        }
+        if ended == 0 {
+            look_at_processes();
+        }
+    }
+}
+
+/// The children whose end is watched, and whether one ended badly.
+static WATCHED: OnceLock<Vec<libc::pid_t>> = OnceLock::new();
+static LOST_CHILD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_child(_: libc::c_int) {
+    // SAFETY: the place of this thread's errno, which the call below may change under the code that was interrupted.
+    let errno = unsafe { *libc::__errno_location() };
+    let watched = WATCHED.get().map_or(&[][..], Vec::as_slice);
+    if watched.iter().any(|child| ended_badly(*child)) {
+        LOST_CHILD.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// The end of a child without waiting for it: the way it ended and its status. Safe in a signal handler.
+fn end_of(child: libc::pid_t) -> Option<(libc::c_int, libc::c_int)> {
+    // SAFETY: `waitid` writes the one siginfo it is given, which is valid when zeroed; with WNOWAIT the child stays to be
+    // waited for. Process and status are what it fills in for a child that ended.
+    unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let known = libc::waitid(libc::P_PID, child as libc::id_t, &mut about, options) == 0 && about.si_pid() == child;
+        known.then(|| (about.si_code, about.si_status()))
+    }
+}
+
+pub fn ended_badly(child: libc::pid_t) -> bool {
+    end_of(child).is_some_and(|(how, status)| how != libc::CLD_EXITED || status != 0)
+}
+
+/// From now on a sleep ends early when one of these children ends otherwise than well. Once in a process.
+pub fn watch_children(children: &[libc::pid_t]) {
+    if WATCHED.set(children.to_vec()).is_ok() {
+        let handler = note_child as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        set_handler(libc::SIGCHLD, handler, libc::SA_RESTART | libc::SA_NOCLDSTOP);
+        // One may have ended before.
+        note_child(libc::SIGCHLD);
+    }
+}
+
+/// Processes of this machine that are no children of ours, whose end nobody tells: they are looked at now and then.
+static LOOKED_AT: OnceLock<Vec<u32>> = OnceLock::new();
+
+/// From now on a sleep ends early when one of these processes is gone. Once in a process.
+pub fn look_at(processes: Vec<u32>) {
+    let _ = LOOKED_AT.set(processes);
+}
+
+fn look_at_processes() {
+    if LOOKED_AT.get().is_some_and(|processes| processes.iter().any(|process| !lives(*process))) {
+        LOST_CHILD.store(true, Ordering::Relaxed);
+    }
+}
+
+pub fn lost_child() -> bool {
+    LOST_CHILD.load(Ordering::Relaxed)
+}
+
+/// True if there is a process of this number that is still at work: one that nobody has waited for is not.
+pub fn lives(process: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    ProcessStat::parse(&line).is_some_and(ProcessStat::lives)
+}
+
+pub fn has_ended(child: libc::pid_t) -> bool {
+    end_of(child).is_some()
+}
+
+/// The status of a child, as [`wait`] has it; it is given some time to end, and then ended.
+pub fn status_of(child: libc::pid_t, patience: Duration) -> i32 {
+    until_ended(&[child], patience);
+    match end_of(child) {
+        Some((libc::CLD_EXITED, status)) => status,
+        Some((_, signal)) => 128 + signal,
+        None => {
+            send(child, libc::SIGKILL);
+            128 + libc::SIGKILL
+        }
+    }
+}
+
+/// Tells children to end.
+pub fn tell_children(children: &[libc::pid_t]) {
+    children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGTERM));
+}
+
+/// Waits for children that were told to end, and ends those that have not within the time given.
+pub fn end_children(children: &[libc::pid_t], patience: Duration) {
+    until_ended(children, patience);
+    children.iter().filter(|child| !has_ended(**child)).for_each(|child| send(*child, libc::SIGKILL));
+}
+
+/// Tells children to end, and ends those that have not within the time given.
+pub fn stop_children(children: &[libc::pid_t], patience: Duration) {
+    tell_children(children);
+    end_children(children, patience);
+}
+
+fn until_ended(children: &[libc::pid_t], patience: Duration) {
+    let begun = std::time::Instant::now();
+    while !children.iter().all(|child| has_ended(*child)) && begun.elapsed() < patience {
+        // The end of a child is a signal, which ends the wait before its time.
+        file_calls::readable(&[] as &[&File], Duration::from_millis(10));
+    }
+}
+
+/// Forks. `work` runs in the child, which then exits with its result; the parent gets the child's id.
+///
+/// Only for a process with one thread: the child has no other, and a lock held by one would stay locked for ever.
+pub fn fork(work: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
+    // SAFETY: the callers are single-threaded at this point (workers are made before any thread of ours), so the
+    // child's memory is consistent. It ends in `exit` and never returns into the parent's frames.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: a plain flag of this process: it ends when its parent does, however the parent ends.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+            std::process::exit(work())
+        }
+        child => Ok(child),
+    }
+}
+
+/// Waits for a child; its exit code, or 128 and the signal that ended it.
+pub fn wait(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    loop {
+        // SAFETY: writes the one integer it is given.
+        let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+        if waited == child {
+            break;
+        }
+        if waited < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return 0;
+        }
+    }
+    if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_is_not_short() {
+        let begun = std::time::Instant::now();
+        sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() >= Duration::from_millis(5));
+    }
+}

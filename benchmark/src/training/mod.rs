@@ -1,0 +1,13 @@
+//! The loop of a run.
+//!
+//! ```text
+//! loader         brings batches to the trainer
+//! run_warnings   what a run does differently from what its keys suggest
+//! progress       the progress bar
+//! trainer        epochs, steps, evaluations, checkpoints
+//! ```
+
+pub mod loader;
+pub mod progress;
+pub mod run_warnings;
+pub mod trainer;

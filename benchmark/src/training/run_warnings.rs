@@ -1,0 +1,143 @@
+//! Remarks: what a run does otherwise than its keys may suggest, a line each before it trains.
+
+use crate::config::{Config, LoaderKind};
+use crate::training::loader::order::Share;
+
+/// Remarks about training and evaluation with shares of ranks like this one's.
+pub fn about(config: &Config, train: Share, evaluation: Share, ranks: u64) -> Vec<String> {
+    let evaluates = config.workflow.evaluate.then_some(config.dataset.files_eval);
+    let trained = left_over(config, "", config.dataset.files_train, train, ranks);
+    let evaluated = evaluates.and_then(|files| left_over(config, "evaluation ", files, evaluation, ranks));
+    let all =
+        [trained, evaluated, not_counted(config, train), forked(config), no_checkpoints(config), uneven(config, ranks)];
+    all.into_iter().flatten().collect()
+}
+
+/// Samples that fill no batch: frameworks leave them out too, under the name of `drop_last`.
+fn left_over(config: &Config, of: &str, files: u64, share: Share, ranks: u64) -> Option<String> {
+    let (all, batch) = (files * config.dataset.samples_per_file, share.batch);
+    if all / batch.max(1) / ranks.max(1) != share.steps {
+        // The number of steps was limited by a key of its own.
+        return None;
+    }
+    let left = all - share.steps * batch * ranks;
+    let each = if ranks > 1 { format!(" on each of {ranks} ranks") } else { String::new() };
+    (left > 0).then(|| format!("{left} of {all} {of}samples are left over each epoch: batches of {batch}{each}"))
+}
+
+/// The steps that do not count: where they are more than one in ten, the figures do not fit the seconds beside them.
+fn not_counted(config: &Config, share: Share) -> Option<String> {
+    let (start, end) = (config.output.exclude_start, config.output.exclude_end);
+    let (left_out, steps) = (start + end, share.steps);
+    // The one step of an epoch counts without a word: nobody asked for it to be left out.
+    if left_out >= steps && steps > 1 {
+        return Some(format!(
+            "AU and rates are those of all {steps} steps an epoch: {start} at the start and {end} at the end would leave \
+             none (workload.output.metric.exclude_start_steps and exclude_end_steps); DLIO's own formulas, below \
+             `metric.compat`, have nothing to count then"
+        ));
+    }
+    (left_out < steps && left_out * 10 > steps).then(|| {
+        let counted = steps - left_out;
+        format!(
+            "AU, here and in summary.json, and the rates of its `metric` are those of {counted} of {steps} steps an epoch: \
+             {start} at the start and {end} at the end are left out, as DLIO does \
+             (workload.output.metric.exclude_start_steps=0 counts all)"
+        )
+    })
+}
+
+/// As in DLIO, where zero steps never pass and epochs no longer count.
+fn no_checkpoints(config: &Config) -> Option<String> {
+    let asked = config.workflow.checkpoint && config.checkpoint.every_steps == Some(0);
+    asked.then(|| "no checkpoint is written: steps_between_checkpoints=0 stands for none (-1: after epochs)".into())
+}
+
+/// Each worker streams shards of its own: the last ones are read by some while others have none.
+fn uneven(config: &Config, ranks: u64) -> Option<String> {
+    let (shards, workers) = (config.dataset.files_train, config.reader.workers.max(1) as u64);
+    let streams = config.dataset.format == "webdataset" && config.reader.loader != LoaderKind::Synthetic;
+    (streams && !shards.is_multiple_of(workers * ranks)).then(|| {
+        format!("{shards} shards are no multiple of {ranks} ranks with {workers} workers each: some read one more than others")
+    })
+}
+
+fn forked(config: &Config) -> Option<String> {
+    let asked = &config.reader.worker_start;
+    let starts = config.reader.workers > 0 && config.reader.loader != LoaderKind::Synthetic;
+    (starts && asked != "fork")
+        .then(|| format!("loader workers are forked; multiprocessing_context={asked} changes nothing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::grammar::parse;
+    use crate::workload::presets::compose;
+
+    fn remarks(typed: &[&str], ranks: u64) -> Vec<String> {
+        let overrides: Vec<_> = typed.iter().map(|text| parse(text).unwrap()).collect();
+        let config = Config::read(&compose(&overrides, None).unwrap().workload).unwrap();
+        let all = |files| files * config.dataset.samples_per_file;
+        let train = Share::new(all(config.dataset.files_train), config.reader.batch, 0, ranks, config.train.steps_max);
+        let evaluation = Share::new(all(config.dataset.files_eval), config.reader.batch_eval, 0, ranks, None);
+        about(&config, train, evaluation, ranks)
+    }
+
+    /// Without the one on steps that do not count, which short runs all get.
+    fn other_remarks(typed: &[&str], ranks: u64) -> Vec<String> {
+        remarks(typed, ranks).into_iter().filter(|remark| !remark.starts_with("AU")).collect()
+    }
+
+    #[test]
+    fn steps_that_do_not_count_are_told_where_they_are_many() {
+        let of = |files: &str| remarks(&["workload=unet3d", files, "++workload.reader.batch_size=4"], 1);
+        assert!(of("++workload.dataset.num_files_train=16")[0].contains("of 3 of 4 steps"));
+        assert!(of("++workload.dataset.num_files_train=4").is_empty(), "a single step counts");
+        assert!(of("++workload.dataset.num_files_train=40").is_empty());
+        for excluded in ["exclude_end_steps=3", "exclude_start_steps=50"] {
+            let key = format!("++workload.output.metric.{excluded}");
+            let typed = ["workload=unet3d", "++workload.dataset.num_files_train=16", &key];
+            let told = remarks(&[&typed[..], &["++workload.reader.batch_size=4"]].concat(), 1);
+            assert!(told[0].starts_with("AU and rates are those of all 4 steps"), "{told:?}");
+        }
+    }
+
+    const FILES: &str = "++workload.dataset.num_files_train=16";
+
+    #[test]
+    fn samples_that_fill_no_batch_are_told() {
+        let expected = "2 of 16 samples are left over each epoch: batches of 7";
+        assert_eq!(other_remarks(&["workload=unet3d", FILES], 1), [expected]);
+        assert!(other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=4"], 1).is_empty());
+        assert!(
+            other_remarks(&["workload=unet3d", FILES, "++workload.reader.batch_size=5"], 3)[0]
+                .contains("each of 3 ranks")
+        );
+    }
+
+    #[test]
+    fn samples_left_over_by_evaluation_are_told_where_there_is_one() {
+        let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", "++workload.dataset.num_files_eval=5"];
+        let typed = [&typed[..], &["++workload.reader.batch_size_eval=2"]].concat();
+        assert!(other_remarks(&typed, 1).is_empty());
+        let expected = "1 of 5 evaluation samples are left over each epoch: batches of 2";
+        assert_eq!(other_remarks(&[&typed[..], &["++workload.workflow.evaluation=true"]].concat(), 1), [expected]);
+    }
+
+    #[test]
+    fn steps_that_were_limited_leave_nothing_over() {
+        assert!(other_remarks(&["workload=unet3d", FILES, "++workload.train.total_training_steps=1"], 1).is_empty());
+    }
+
+    #[test]
+    fn workers_that_should_be_spawned_are_told_to_be_forked() {
+        let spawn = "++workload.reader.multiprocessing_context=spawn";
+        let typed = ["workload=unet3d", FILES, "++workload.reader.batch_size=4", spawn];
+        assert_eq!(
+            other_remarks(&typed, 1),
+            ["loader workers are forked; multiprocessing_context=spawn changes nothing"]
+        );
+        assert!(other_remarks(&[&typed[..], &["++workload.reader.read_threads=0"]].concat(), 1).is_empty());
+    }
+}

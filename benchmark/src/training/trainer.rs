@@ -1,0 +1,637 @@
+//! The loop: epochs of steps, each waiting for a batch and computing on it; evaluations and checkpoints between them.
+//!
+//! Every rank runs this. What it measures is kept as it happens and handed to `results` after each epoch, so that a run
+//! that is stopped keeps what it has.
+
+use crate::checkpoint::tiers::Tiered;
+use crate::checkpoint::{self, Mechanism, Moved, Shard, Shards};
+use crate::config::compute_time::Pace;
+use crate::config::{Config, Excluded};
+use crate::data_set::layout::{Layout, Split};
+use crate::data_set::page_cache;
+use crate::failure::{Failure, Outcome};
+use crate::ranks::communicator::{Communicator, as_bytes, numbers};
+use crate::ranks::liveness::Process;
+use crate::results::metrics::{Block, Figures, Step};
+use crate::results::run_folder::Log;
+use crate::results::summary::{Beside, Epoch, Moment, Results, Saved};
+use crate::spans;
+use crate::store::counts::Counts;
+use crate::system::random::mixed;
+use crate::system::terminal;
+use crate::system::{clock, processes};
+use crate::training::loader::order::Share;
+use crate::training::loader::{Loader, Plan, Terms};
+use crate::training::progress::Progress;
+use crate::training::run_warnings;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+/// Options of a run besides its workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub drop_caches: bool,
+    pub busy: bool,
+    pub skip_failures: bool,
+    /// Progress is shown.
+    pub shown: bool,
+}
+
+/// Steps whose memory is taken beforehand.
+const STEPS_RESERVED: u64 = 1 << 16;
+
+pub struct Trainer<'a> {
+    pub config: &'a Config,
+    pub options: Options,
+    pub communicator: &'a mut dyn Communicator,
+    pub log: &'a mut Log,
+    pub results: &'a mut Results,
+    layout: Layout,
+    shares: [Share; 2],
+    checkpoints: Vec<Shard>,
+    /// The file that says what is in those of all ranks, where the format of checkpoints has one.
+    said_of_all: Option<(&'static str, Vec<u8>)>,
+    mechanism: Tiered,
+    /// Those of the epochs so far, and what came before the first.
+    requests_told: Counts,
+    /// The machine of this rank, as a number.
+    machine: f64,
+}
+
+impl<'a> Trainer<'a> {
+    pub fn new(
+        config: &'a Config,
+        options: Options,
+        terms: Terms,
+        mechanism: Tiered,
+        communicator: &'a mut dyn Communicator,
+        log: &'a mut Log,
+        results: &'a mut Results,
+    ) -> Outcome<Trainer<'a>> {
+        let plan = Plan::new(config, terms)?;
+        let shards = Shards {
+            model: &config.model,
+            checkpoints: &config.checkpoint,
+            framework: config.framework,
+            ranks: terms.ranks,
+        };
+        results.checkpoint_bytes = shards.total_bytes();
+        Ok(Trainer {
+            layout: Layout::new(&config.dataset),
+            shares: [plan.share(Split::Train), plan.share(Split::Valid)],
+            checkpoints: shards.of(terms.rank),
+            said_of_all: shards.said_of_all(terms.rank),
+            mechanism,
+            config,
+            options,
+            communicator,
+            log,
+            results,
+            requests_told: Counts::now(),
+            machine: Process::own().machine_number(),
+        })
+    }
+
+    fn share(&self, split: Split) -> Share {
+        self.shares[usize::from(split == Split::Valid)]
+    }
+
+    pub fn train(
+        &mut self,
+        loader: &mut dyn Loader,
+        after_epoch: &mut dyn FnMut(&Results) -> Outcome<()>,
+    ) -> Outcome<()> {
+        self.tell_plan();
+        let seed = mixed(&[self.config.train.seed, self.communicator.rank(), 11]);
+        let mut compute = Pace::new(self.config.train.computation, seed, self.options.busy);
+        let mut evaluate = Pace::new(self.config.evaluation.time, seed ^ 1, self.options.busy);
+        for number in 1..=self.config.train.epochs {
+            let cached = self.prepare_cache()?;
+            let mut epoch = Epoch { number, cached, started: Moment::now(), ..Epoch::default() };
+            let outcome = self.epoch(&mut epoch, loader, &mut compute, &mut evaluate);
+            epoch.ended = Moment::now();
+            if epoch.trained.is_none() {
+                self.tell_end(&epoch);
+            }
+            let figures = self.own_figures(&epoch);
+            // A rank that stopped early cannot wait for the others: they are elsewhere.
+            let (ended, all) = match outcome.and_then(|()| self.communicator.exchange(&figures)) {
+                Ok(all) => (Ok(()), all.into_iter().map(Some).collect()),
+                Err(failure) => {
+                    let (failure, given) = self.communicator.conclude(failure, &figures);
+                    (Err(failure), given)
+                }
+            };
+            epoch.complete = ended.is_ok();
+            take_figures(&mut epoch, all);
+            if ended.is_ok() && self.config.store.is_some() {
+                epoch.requests = Some(self.new_requests()?);
+            }
+            self.results.epochs.push(epoch);
+            ended?;
+            after_epoch(self.results)?;
+        }
+        self.settle_checkpoints()
+    }
+
+    /// The requests of all ranks to the store since it was last asked for them: what is fetched beside a training is fetched
+    /// between epochs too.
+    fn new_requests(&mut self) -> Outcome<Counts> {
+        let now = Counts::now();
+        let own = now.since(&self.requests_told);
+        self.requests_told = now;
+        Ok(Counts::sum(&numbers(&self.communicator.exchange(&as_bytes(own.numbers()))?)))
+    }
+
+    /// A run is over when its last checkpoint is where it stays.
+    fn settle_checkpoints(&mut self) -> Outcome<()> {
+        if !self.mechanism.has_one_beside() {
+            return Ok(());
+        }
+        let _span = spans::span("checkpoint.drain", spans::CHECKPOINT, &[]);
+        let hidden = of_checkpoints(self.mechanism.drain())?;
+        let own = [
+            hidden.count as f64,
+            hidden.moved.bytes as f64,
+            hidden.moved.fsyncs as f64,
+            hidden.seconds,
+            hidden.waited.min(hidden.seconds),
+            self.mechanism.direct as f64,
+        ];
+        let ranks = numbers(&self.communicator.exchange(&as_bytes(&own))?);
+        let sum = |place: usize| ranks.iter().map(|rank| rank[place]).sum::<f64>() as u64;
+        let most = |place: usize| ranks.iter().map(|rank| rank[place]).fold(0.0, f64::max);
+        let (seconds, waited) = (most(3), most(4));
+        self.results.beside = Some(Beside {
+            // Each rank has a part of each.
+            count: most(0) as u64,
+            bytes: sum(1),
+            fsyncs: sum(2),
+            seconds,
+            hidden: seconds - waited,
+            waited,
+            without_room: most(5) as u64,
+        });
+        self.log.output(&format!(
+            "Checkpoints beside the training: {seconds:.4} s, of which training waited {waited:.4} s"
+        ));
+        Ok(())
+    }
+
+    fn tell_plan(&mut self) {
+        let dataset = &self.config.dataset;
+        let (batch, ranks) = (self.config.reader.batch, self.communicator.size());
+        let line = format!(
+            "Max steps per epoch: {} = {} * {} / {batch} / {ranks} (samples per file * num files / batch size / comm size)",
+            self.share(Split::Train).steps,
+            dataset.samples_per_file,
+            dataset.files_train
+        );
+        self.log.output(&line);
+        for remark in run_warnings::about(self.config, self.share(Split::Train), self.share(Split::Valid), ranks) {
+            self.log.warning(&remark);
+            if self.options.shown && !self.log.echoes() {
+                terminal::line(format_args!("note: {remark}"));
+            }
+        }
+    }
+
+    fn prepare_cache(&mut self) -> Outcome<Option<f64>> {
+        let first = self.communicator.rank() == 0;
+        // The others wait for it: what that takes is no start of a training.
+        let span = self.options.drop_caches.then(|| spans::span("cache.drop", spans::PIPELINE, &[]));
+        if self.options.drop_caches && first {
+            let folder = &self.layout.dataset.folder;
+            page_cache::empty(&self.layout)
+                .map_err(|error| Failure::io("dropping the cached pages of", folder, error))?;
+        }
+        self.communicator.barrier()?;
+        drop(span);
+        let _span = first.then(|| spans::span("cache.share", spans::PIPELINE, &[]));
+        Ok(if first { page_cache::share(&self.layout) } else { None })
+    }
+
+    fn epoch(
+        &mut self,
+        epoch: &mut Epoch,
+        loader: &mut dyn Loader,
+        compute: &mut Pace,
+        evaluate: &mut Pace,
+    ) -> Outcome<()> {
+        let _span = spans::span("epoch", spans::PIPELINE, &[("epoch", epoch.number)]);
+        let steps = self.share(Split::Train).steps;
+        self.log.output(&format!("Starting epoch {}: {steps} steps expected", epoch.number));
+        let progress = Progress::new(
+            self.options.shown,
+            &format!("epoch {}/{}", epoch.number, self.config.train.epochs),
+            steps,
+            "steps",
+        );
+        loader.begin(Split::Train, epoch.number)?;
+        let mut left = steps;
+        while left > 0 {
+            let done = steps - left;
+            let due = self.block_steps(done, left);
+            self.block(epoch, done..done + due, loader, compute, &progress)?;
+            left -= due;
+            if self.checkpoint_by_steps(done + due) {
+                self.save(epoch, done + due, done + due)?;
+            }
+        }
+        drop(progress);
+        if self.checkpoint_by_epoch(epoch.number) {
+            // DLIO names it after the step that would come next.
+            self.save(epoch, steps, steps + 1)?;
+        }
+        epoch.trained = Some(Moment::now());
+        self.tell_end(epoch);
+        if self.evaluation_is_due(epoch.number) {
+            self.evaluate(epoch, loader, evaluate)?;
+        }
+        Ok(())
+    }
+
+    /// A block ends where a checkpoint is due, or the epoch ends.
+    fn block_steps(&self, done: u64, left: u64) -> u64 {
+        match self.steps_between_checkpoints() {
+            Some(every) => left.min(every - done % every),
+            None => left,
+        }
+    }
+
+    /// Steps are counted anew in each epoch.
+    fn checkpoint_by_steps(&self, done: u64) -> bool {
+        self.steps_between_checkpoints().is_some_and(|every| done.is_multiple_of(every))
+    }
+
+    fn steps_between_checkpoints(&self) -> Option<u64> {
+        self.config.checkpoint.every_steps.filter(|every| *every > 0 && self.config.workflow.checkpoint)
+    }
+
+    fn checkpoint_by_epoch(&self, epoch: u64) -> bool {
+        let checkpoint = &self.config.checkpoint;
+        let due = epoch >= checkpoint.after_epoch
+            && (epoch - checkpoint.after_epoch).is_multiple_of(checkpoint.every_epochs.max(1));
+        self.config.workflow.checkpoint && checkpoint.every_steps.is_none() && due
+    }
+
+    fn evaluation_is_due(&self, epoch: u64) -> bool {
+        let evaluation = &self.config.evaluation;
+        let due =
+            epoch >= evaluation.after_epoch && (epoch - evaluation.after_epoch).is_multiple_of(evaluation.every.max(1));
+        self.config.workflow.evaluate && due
+    }
+
+    fn block(
+        &mut self,
+        epoch: &mut Epoch,
+        steps: Range<u64>,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+        progress: &Progress,
+    ) -> Outcome<()> {
+        let number = epoch.blocks.len() + 1;
+        self.log.output(&format!("Starting block {number}"));
+        let _span = spans::span("block", spans::PIPELINE, &[("epoch", epoch.number), ("block", number as u64)]);
+        let started = Moment::now();
+        let mut block = Block::default();
+        let outcome = self.steps(&mut block, epoch.number, steps, loader, pace, progress);
+        let ended = Moment::now();
+        block.duration = ended.since(&started);
+        self.tell_block(epoch.number, number, &block);
+        epoch.blocks.push((started, ended, block));
+        outcome
+    }
+
+    fn steps(
+        &mut self,
+        block: &mut Block,
+        epoch: u64,
+        steps: Range<u64>,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+        progress: &Progress,
+    ) -> Outcome<()> {
+        // A run without input may have steps without end.
+        block.steps.reserve_exact((steps.end - steps.start).min(STEPS_RESERVED) as usize);
+        let begun = Instant::now();
+        for number in steps {
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            self.communicator.check()?;
+            block.steps.push(self.step([("epoch", epoch), ("step", number)], begun, loader, pace)?);
+            progress.advance(1);
+        }
+        Ok(())
+    }
+
+    /// `place` says in the trace which step of which epoch this is.
+    fn step(
+        &mut self,
+        place: [(&'static str, u64); 2],
+        begun: Instant,
+        loader: &mut dyn Loader,
+        pace: &mut Pace,
+    ) -> Outcome<Step> {
+        let start = Instant::now();
+        let batch = {
+            let _span = spans::span("fetch", spans::DATA, &place);
+            loader.next()?
+        };
+        let load = start.elapsed();
+        let compute = {
+            let _span = spans::span("compute", spans::COMPUTE, &place);
+            pace.step()
+        };
+        if let Some(failure) = &batch.failure {
+            self.results.note_failures(batch.failed, failure);
+        }
+        self.results.read_nanos += batch.read_nanos;
+        self.wait_for_all(&place)?;
+        Ok(Step {
+            load: load.as_secs_f64(),
+            compute: compute.as_secs_f64(),
+            end: begun.elapsed().as_secs_f64(),
+            samples: batch.samples,
+            bytes: batch.bytes,
+        })
+    }
+
+    /// The exchange of gradients of a real step: the slowest rank is the one that waits least.
+    fn wait_for_all(&mut self, place: &[(&'static str, u64)]) -> Outcome<()> {
+        let together = self.communicator.size() > 1;
+        let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
+        self.communicator.barrier()
+    }
+
+    fn evaluate(&mut self, epoch: &mut Epoch, loader: &mut dyn Loader, pace: &mut Pace) -> Outcome<()> {
+        let _span = spans::span("evaluate", spans::PIPELINE, &[("epoch", epoch.number)]);
+        let steps = self.share(Split::Valid).steps;
+        self.log.output(&format!("Starting eval - {steps} steps expected"));
+        let progress = Progress::new(self.options.shown, "evaluate", steps, "steps");
+        let started = Moment::now();
+        let mut block = Block::default();
+        loader.begin(Split::Valid, epoch.number)?;
+        let outcome = self.steps(&mut block, epoch.number, 0..steps, loader, pace, &progress);
+        let ended = Moment::now();
+        block.duration = ended.since(&started);
+        self.log.output(&format!("Ending eval - {steps} steps completed in {:.2} s", block.duration));
+        self.tell_rates(&format!("Epoch {} [Eval]", epoch.number), block.corrected(Excluded::NOTHING));
+        epoch.evaluation = Some((started, ended, block));
+        outcome
+    }
+
+    /// A checkpoint after so many steps of the epoch, named after one of them. Its number is that of the block it ends.
+    fn save(&mut self, epoch: &mut Epoch, done: u64, name: u64) -> Outcome<()> {
+        let folder = checkpoint::folder(&self.config.checkpoint.folder, epoch.number, name);
+        let place = [("epoch", epoch.number), ("checkpoint", epoch.blocks.len() as u64)];
+        self.tell_begin("saving", place, done);
+        let saved = of_checkpoints(self.timed("checkpoint.save", &place, |trainer| trainer.save_whole(&folder)))?;
+        self.tell_moved("saving", place, &saved);
+        epoch.saves.push(saved);
+        Ok(())
+    }
+
+    fn tell_begin(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], steps: u64) {
+        let line = format!("Starting {doing} checkpoint {number} after total step {steps} for epoch {epoch}");
+        self.log.output(&line);
+    }
+
+    fn tell_moved(&mut self, doing: &str, [(_, epoch), (_, number)]: [(&str, u64); 2], moved: &Saved) {
+        let (seconds, rate) = (moved.seconds, moved.gibibytes_per_second());
+        let rate = rate.map(|rate| format!("; Throughput: {rate:.4} GB/s")).unwrap_or_default();
+        self.log.output(&format!("Finished {doing} checkpoint {number} for epoch {epoch} in {seconds:.4} s{rate}"));
+    }
+
+    /// Writes this rank's files, and where the format has one for all ranks, rank 0 that one when theirs are there.
+    fn save_whole(&mut self, folder: &Path) -> Outcome<Moved> {
+        let moved = self.mechanism.save(folder, &self.checkpoints)?;
+        if self.said_of_all.is_some() {
+            self.wait_for_all(&[])?;
+        }
+        let Some((name, bytes)) = self.said_of_all.as_ref().filter(|_| self.communicator.rank() == 0) else {
+            return Ok(moved);
+        };
+        let last = self.mechanism.conclude(folder, name, bytes)?;
+        Ok(Moved { bytes: moved.bytes + last.bytes, fsyncs: moved.fsyncs + last.fsyncs })
+    }
+
+    /// A checkpoint takes from the start of the first rank to the end of the last, and is as large as all of them. A rank's
+    /// span is its part of that.
+    fn timed(
+        &mut self,
+        span: &'static str,
+        place: &[(&'static str, u64)],
+        work: impl FnOnce(&mut Trainer<'a>) -> Outcome<Moved>,
+    ) -> Outcome<Saved> {
+        self.wait_for_all(place)?;
+        let (moved, begun, done) = {
+            let _span = spans::span(span, spans::CHECKPOINT, place);
+            let begun = clock::monotonic_nanos() as f64;
+            let moved = work(self)?;
+            (moved, begun, clock::monotonic_nanos() as f64)
+        };
+        let own = [self.machine, begun, done, moved.bytes as f64, moved.fsyncs as f64];
+        let ranks = {
+            let together = self.communicator.size() > 1;
+            let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));
+            numbers(&self.communicator.exchange(&as_bytes(&own))?)
+        };
+        let parts: Vec<Part> = ranks.iter().filter_map(|rank| Part::of(rank)).collect();
+        let moved_all = |of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>() as u64;
+        let (seconds, first) = span_of(&parts, self.machine).unwrap_or((done - begun, begun));
+        let ago = (clock::monotonic_nanos() as f64 - first) / 1e9;
+        let rates = parts.iter().filter(|part| part.bytes > 0.0).map(|part| part.bytes / part.seconds().max(1e-9));
+        Ok(Saved {
+            seconds,
+            bytes: moved_all(|part| part.bytes),
+            fsyncs: moved_all(|part| part.fsyncs),
+            slowest_rank_rate: rates.min_by(f64::total_cmp),
+            started: Moment::before_now(ago),
+            ended: Moment::before_now(ago - seconds),
+        })
+    }
+
+    /// Checkpoints and nothing else: all writes, then all reads.
+    pub fn checkpoints_only(&mut self) -> Outcome<()> {
+        let checkpoint = &self.config.checkpoint;
+        let (writes, reads) = (checkpoint.writes.max(0) as u64, checkpoint.reads.max(0) as u64);
+        let pause = checkpoint.pause;
+        let below = checkpoint.folder.clone();
+        let read_shards = self.shards_to_read();
+        let mut epoch = Epoch { number: 1, started: Moment::now(), ..Epoch::default() };
+        let progress = Progress::new(self.options.shown, "checkpoints", writes + reads, "");
+        let outcome = (0..writes + reads).try_for_each(|number| {
+            processes::sleep(pause);
+            if processes::interrupted() {
+                return Err(Failure::interrupted());
+            }
+            let writing = number < writes;
+            let which = if writing { number } else { number - writes };
+            let folder = checkpoint::folder(&below, 1, which + 1);
+            let (name, doing) = if writing { ("checkpoint.save", "saving") } else { ("checkpoint.load", "loading") };
+            let place = [("epoch", 1), ("checkpoint", which + 1)];
+            self.tell_begin(doing, place, which + 1);
+            let done = of_checkpoints(self.timed(name, &place[1..], |trainer| match writing {
+                true => trainer.save_whole(&folder),
+                false => trainer.mechanism.load(&folder, &read_shards),
+            }))?;
+            self.tell_moved(doing, place, &done);
+            if writing {
+                epoch.saves.push(done)
+            } else {
+                epoch.loads.push(done)
+            }
+            progress.advance(1);
+            Ok(())
+        });
+        let outcome = outcome.and_then(|()| self.settle_checkpoints());
+        epoch.ended = Moment::now();
+        if outcome.is_ok() && self.config.store.is_some() {
+            epoch.requests = Some(self.new_requests()?);
+        }
+        self.results.epochs.push(epoch);
+        outcome
+    }
+
+    /// With a rank shift each rank reads its neighbour's, so that nothing comes from its own cache.
+    fn shards_to_read(&self) -> Vec<Shard> {
+        let (rank, ranks) = (self.communicator.rank(), self.communicator.size());
+        let shift = u64::from(self.config.checkpoint.rank_shift);
+        let shards = Shards {
+            model: &self.config.model,
+            checkpoints: &self.config.checkpoint,
+            framework: self.config.framework,
+            ranks,
+        };
+        shards.of((rank + shift) % ranks)
+    }
+
+    fn tell_block(&mut self, epoch: u64, number: usize, block: &Block) {
+        let figures = block.corrected(self.config.output.excluded());
+        let name = format!("Epoch {epoch} - Block {number} [Training]");
+        let steps = block.steps.len();
+        self.log.output(&format!("Ending block {number} - {steps} steps completed in {:.2} s", block.duration));
+        self.tell_rates(&name, figures);
+        let compute: Vec<f64> = block.steps.iter().map(|step| step.compute).collect();
+        let (mean, stdev) = crate::results::metrics::mean_stdev(&compute);
+        let set = self.config.train.computation.mean();
+        self.log
+            .output(&format!("{name} Computation time per step (second): {mean:.4}+/-{stdev:.4} (set value: {set})"));
+    }
+
+    /// Utilization of this rank, and its throughput times the ranks, as DLIO tells them before those of the others are known.
+    fn tell_rates(&mut self, name: &str, figures: Figures) {
+        let rate = figures.samples_per_second * self.communicator.size() as f64;
+        self.log.output(&format!("{name} Accelerator Utilization [AU] (%): {:.4}", figures.au));
+        self.log.output(&format!("{name} Throughput (samples/second): {rate:.4}"));
+    }
+
+    /// Its training, that is, which checkpoints are a part of.
+    fn tell_end(&mut self, epoch: &Epoch) {
+        let steps: usize = epoch.blocks.iter().map(|(_, _, block)| block.steps.len()).sum();
+        self.log.output(&format!(
+            "Ending epoch {} - {steps} steps completed in {:.2} s",
+            epoch.number,
+            epoch.seconds()
+        ));
+    }
+
+    /// The figures of this rank's epoch for the other ranks.
+    fn own_figures(&self, epoch: &Epoch) -> Vec<u8> {
+        let (excluded, reader) = (self.config.output.excluded(), &self.config.reader);
+        let record = self.layout.record_bytes();
+        let own = [
+            epoch.trained_together(excluded),
+            epoch.train_figures(|block| block.compat(excluded, reader.batch, record)),
+            epoch.eval_figures(|block| block.corrected(Excluded::NOTHING)),
+            epoch.eval_figures(|block| block.compat_evaluation(excluded, reader.batch_eval, record)),
+        ];
+        let mut flat = vec![epoch.number as f64];
+        flat.extend(own.iter().flat_map(figures_as_numbers));
+        flat.extend(epoch.amounts().map(|amount| amount as f64));
+        as_bytes(&flat)
+    }
+}
+
+/// A rank's part of a checkpoint.
+struct Part {
+    /// The machine whose clock it is.
+    machine: f64,
+    /// In nanoseconds.
+    begun: f64,
+    done: f64,
+    bytes: f64,
+    fsyncs: f64,
+}
+
+impl Part {
+    fn of(numbers: &[f64]) -> Option<Part> {
+        let &[machine, begun, done, bytes, fsyncs] = numbers else { return None };
+        Some(Part { machine, begun, done, bytes, fsyncs })
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.done - self.begun) / 1e9
+    }
+}
+
+/// Seconds from the first start to the last end, and the first start on this machine. Clocks of machines have nothing to do
+/// with each other: of several it is the longest on one, since all began together.
+fn span_of(parts: &[Part], machine: f64) -> Option<(f64, f64)> {
+    let of = |machine: f64| parts.iter().filter(move |part| part.machine == machine);
+    let first = |machine| of(machine).map(|part| part.begun).min_by(f64::total_cmp);
+    let last = |machine| of(machine).map(|part| part.done).max_by(f64::total_cmp);
+    let whole = |part: &Part| Some((last(part.machine)? - first(part.machine)?) / 1e9);
+    Some((parts.iter().filter_map(whole).max_by(f64::total_cmp)?, first(machine)?))
+}
+
+/// What could not be written belongs to a checkpoint.
+fn of_checkpoints<T>(outcome: Outcome<T>) -> Outcome<T> {
+    outcome.map_err(|failure| failure.elsewhere("workload.checkpoint.checkpoint_folder"))
+}
+
+/// Takes the figures of this epoch that ranks gave, and notes who gave none.
+fn take_figures(epoch: &mut Epoch, all: Vec<Option<Vec<u8>>>) {
+    let given: Vec<Vec<u8>> = all.into_iter().map(Option::unwrap_or_default).collect();
+    let mut sums = [0.0; 4];
+    epoch.ranks.clear();
+    epoch.missing_ranks.clear();
+    for (rank, numbers) in (0..).zip(numbers(&given)) {
+        let own = numbers.split_first().filter(|(number, _)| **number == epoch.number as f64);
+        let Some((figures, amounts)) = own.and_then(|(_, own)| own.split_last_chunk::<4>()) else {
+            epoch.missing_ranks.push(rank);
+            continue;
+        };
+        epoch.ranks.push(figures.as_chunks::<4>().0.iter().map(figures_of_numbers).collect());
+        sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
+    }
+    [epoch.samples_all_ranks, epoch.bytes_all_ranks, epoch.evaluated_samples, epoch.evaluated_bytes] =
+        sums.map(|sum| sum as u64);
+}
+
+fn figures_as_numbers(figures: &Figures) -> [f64; 4] {
+    [figures.au, figures.samples_per_second, figures.mebibytes_per_second, figures.steps]
+}
+
+fn figures_of_numbers(numbers: &[f64; 4]) -> Figures {
+    Figures { au: numbers[0], samples_per_second: numbers[1], mebibytes_per_second: numbers[2], steps: numbers[3] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_takes_from_the_first_start_to_the_last_end() {
+        let part = |machine, begun, done| Part { machine, begun, done, bytes: 1.0, fsyncs: 0.0 };
+        // One after the other on one machine; on another, whose clock is elsewhere, longer.
+        let mut parts = vec![part(1.0, 5e9, 6e9), part(1.0, 6e9, 8e9), part(1.0, 5.5e9, 6e9)];
+        assert_eq!(span_of(&parts, 1.0), Some((3.0, 5e9)));
+        parts.push(part(2.0, 100e9, 104e9));
+        assert_eq!(span_of(&parts, 1.0), Some((4.0, 5e9)));
+        assert_eq!(span_of(&parts, 3.0), None);
+    }
+}

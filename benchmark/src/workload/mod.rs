@@ -1,0 +1,9 @@
+//! Which workload is run, and which values cannot be combined.
+//!
+//! ```text
+//! presets   the workloads that are compiled in; composes one with its overrides
+//! rules     combinations that no run can honor
+//! ```
+
+pub mod presets;
+pub mod rules;
