@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use dlio_tracer::calls::call::Done;
 use dlio_tracer::calls::meaning::*;
-use dlio_tracer::known::descriptors;
+use dlio_tracer::naming::descriptor_files;
 use dlio_tracer::ops::Op;
 use libc::{aiocb, off_t, size_t, ssize_t, timespec};
 
@@ -22,7 +22,7 @@ rows! { Posix
     }
     [aio_fsync aio_fsync64] (kind: c_int, request: *mut aiocb) -> c_int; {
         unless leaves_out(fd_of(request));
-        |done, ret| plain(done, Op::AIO_FSYNC, descriptors::file(fd_of(request)), fd_of(request), ret as i64)
+        |done, ret| plain(done, Op::AIO_FSYNC, descriptor_files::file(fd_of(request)), fd_of(request), ret as i64)
     }
     [aio_return aio_return64] (request: *mut aiocb) -> ssize_t; {
         unless leaves_out(fd_of(request));
@@ -35,7 +35,7 @@ rows! { Posix
     }
     [aio_cancel aio_cancel64] (fd: c_int, request: *mut aiocb) -> c_int; {
         unless leaves_out(fd);
-        |done, ret| plain(done, Op::AIO_CANCEL, descriptors::file(fd), fd, ret as i64)
+        |done, ret| plain(done, Op::AIO_CANCEL, descriptor_files::file(fd), fd, ret as i64)
     }
     [lio_listio lio_listio64] (mode: c_int, list: *const *mut aiocb, count: c_int, signal: *mut c_void) -> c_int; {
         |done, ret| on_nothing(done, Op::LIO_LISTIO, count as i64, 0, ret as i64)
@@ -80,11 +80,11 @@ unsafe fn fetched(done: Done, request: *const aiocb, error: c_int, ret: i64) {
     unsafe {
         let (fd, (at, size)) = (fd_of(request), range_of(request));
         let result = if ret < 0 { -error as i64 } else { ret };
-        let moved = |op| done.record(op, descriptors::file(fd), fd, (at, true), size as i64, result);
+        let moved = |op| done.record(op, descriptor_files::file(fd), fd, (at, true), size as i64, result);
         match (*request).aio_lio_opcode & !NAME_64 {
             libc::LIO_READ => moved(Op::AIO_READ_DONE),
             libc::LIO_WRITE => moved(Op::AIO_WRITE_DONE),
-            _ => done.record(Op::AIO_FSYNC_DONE, descriptors::file(fd), fd, (0, true), 0, result),
+            _ => done.record(Op::AIO_FSYNC_DONE, descriptor_files::file(fd), fd, (0, true), 0, result),
         }
     }
 }

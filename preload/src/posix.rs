@@ -6,7 +6,7 @@ use dlio_tracer::calls::meaning::*;
 use dlio_tracer::known::descriptors;
 use dlio_tracer::known::folders;
 use dlio_tracer::known::mappings;
-use dlio_tracer::naming::paths;
+use dlio_tracer::naming::{descriptor_files, path_numbers, paths};
 use dlio_tracer::ops::Op;
 use dlio_tracer::record::POS_UNKNOWN;
 use libc::{DIR, iovec, mode_t, off_t, size_t, ssize_t};
@@ -204,11 +204,11 @@ rows! { Posix
     // These two return the error number itself.
     [posix_fallocate posix_fallocate64] (fd: c_int, at: off_t, size: off_t) -> c_int; {
         unless leaves_out(fd);
-        |done, error| done.record(Op::POSIX_FALLOCATE, descriptors::file(fd), fd, (at, true), size, -error as i64)
+        |done, error| done.record(Op::POSIX_FALLOCATE, descriptor_files::file(fd), fd, (at, true), size, -error as i64)
     }
     [posix_fadvise posix_fadvise64] (fd: c_int, at: off_t, size: off_t, advice: c_int) -> c_int; {
         unless leaves_out(fd);
-        |done, error| done.record(Op::POSIX_FADVISE, descriptors::file(fd), fd, (advice as i64, true), size, -error as i64)
+        |done, error| done.record(Op::POSIX_FADVISE, descriptor_files::file(fd), fd, (advice as i64, true), size, -error as i64)
     }
 }
 
@@ -473,7 +473,7 @@ rows! { Posix
         unless fd < 0 || flags & libc::MAP_ANONYMOUS != 0 || leaves_out(fd);
         |done, mapped| {
             if mapped != libc::MAP_FAILED {
-                mappings::add(mapped as usize, size, descriptors::file(fd));
+                mappings::add(mapped as usize, size, descriptor_files::file(fd));
             }
             on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
         }
@@ -545,7 +545,7 @@ unsafe fn piped(done: dlio_tracer::calls::call::Done, ends: *const c_int, flags:
     }
     // SAFETY: the call succeeded, so it has filled both ends.
     let (read, write) = unsafe { (*ends, *ends.add(1)) };
-    descriptors::opened(write, paths::object(b"<pipe>"), 0);
+    descriptors::opened(write, path_numbers::object(b"<pipe>"), 0);
     made(done, Op::PIPE, b"<pipe>", write as i64, flags as i64, read);
 }
 
@@ -587,10 +587,10 @@ fn transferred(
     ret: i64,
 ) {
     if from_moves {
-        _ = descriptors::read(from, ret);
+        _ = descriptor_files::read(from, ret);
     }
     if to_moves {
-        _ = descriptors::written(to, ret);
+        _ = descriptor_files::written(to, ret);
     }
     from_file(done, op, from, to, requested, ret);
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 use dlio_tracer::calls::call::{Done, Inside};
 use dlio_tracer::calls::meaning::*;
 use dlio_tracer::known::{descriptors, number};
-use dlio_tracer::naming::paths;
+use dlio_tracer::naming::{descriptor_files, path_numbers, paths};
 use dlio_tracer::ops::Op;
 use libc::{FILE, off_t, size_t, ssize_t};
 
@@ -89,10 +89,10 @@ rows! { Stdio
         |done, stream| opened(done, Op::TMPFILE, number::NONE, 0, libc::O_RDWR | libc::O_TMPFILE, of(stream))
     }
     [open_memstream] (at: *mut *mut c_char, size: *mut size_t) -> *mut FILE; {
-        |done, stream| on_file(done, Op::OPEN_MEMSTREAM, paths::object(b"<memory>"), -1, 0, 0, pointer_outcome(stream, 0))
+        |done, stream| on_file(done, Op::OPEN_MEMSTREAM, path_numbers::object(b"<memory>"), -1, 0, 0, pointer_outcome(stream, 0))
     }
     [fmemopen] (at: *mut c_void, size: size_t, mode: *const c_char) -> *mut FILE; {
-        |done, stream| on_file(done, Op::FMEMOPEN, paths::object(b"<memory>"), -1, 0, size as i64, pointer_outcome(stream, 0))
+        |done, stream| on_file(done, Op::FMEMOPEN, path_numbers::object(b"<memory>"), -1, 0, size as i64, pointer_outcome(stream, 0))
     }
     [fflush fflush_unlocked] (stream: *mut FILE) -> c_int; {
         unless leaves_out(of(stream));
@@ -544,7 +544,7 @@ unsafe fn scanned(done: Done, op: Op, stream: *mut FILE, before: Before) {
             let after = told_place(stream);
             if before < 0 || after < before {
                 descriptors::lose_position(fd);
-                return done.record(op, descriptors::file(fd), fd, (0, false), 0, 0);
+                return done.record(op, descriptor_files::file(fd), fd, (0, false), 0, 0);
             }
             descriptors::sought(fd, before);
             after - before

@@ -17,7 +17,8 @@ _items = ai.data("items").in_phase(ITEM)
 _collate = ai.data("collate")
 
 
-def instrument():
+def instrument(worker_loop):
+    """Puts spans into data loaders, whose workers then run `worker_loop`: it calls `work`."""
     from torch.utils.data import dataloader
     from torch.utils.data._utils import worker
 
@@ -25,7 +26,7 @@ def instrument():
     replace(dataloader._BaseDataLoaderIter, "__init__", _with_first_pass)
     replace(dataloader._BaseDataLoaderIter, "__next__", _with_fetch)
     replace(dataloader._DatasetKind, "create_fetcher", _with_items)
-    replace(worker, "_worker_loop", _with_instruments)
+    replace(worker, "_worker_loop", lambda loop: _keep(loop, worker_loop))
     when_imported(
         "torchdata.stateful_dataloader.stateful_dataloader",
         lambda module: replace(module.StatefulDataLoader, "__iter__", _with_pass),
@@ -182,18 +183,15 @@ def _subset_view():
 _loop = None
 
 
-def _with_instruments(loop):
+def _keep(loop, worker_loop):
+    """Notes PyTorch's loop for `work`; returns the one that replaces it."""
     global _loop
     _loop = loop
     return worker_loop
 
 
-def worker_loop(*args, **kwargs):
-    """What a worker runs. A spawned one finds it by its name, and knows nothing yet of what was done to its parent."""
-    from dliotrace.torch import instrument
-
-    instrument()
-    # A worker makes data, whatever it calls for that: modules that transform samples are no training.
+def work(*args, **kwargs):
+    """Does a worker's work. A worker makes data, whatever it calls for that: modules that transform samples are no training."""
     hold(DATA)
     return _plain_loop()(*args, **kwargs)
 

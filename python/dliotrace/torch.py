@@ -31,5 +31,14 @@ def instrument():
         return
     from dliotrace import _torch_checkpoint, _torch_comm, _torch_compute, _torch_data
 
-    for part in (_torch_data, _torch_compute, _torch_comm, _torch_checkpoint):
+    _torch_data.instrument(_worker_loop)
+    for part in (_torch_compute, _torch_comm, _torch_checkpoint):
         part.instrument()
+
+
+def _worker_loop(*args, **kwargs):
+    """Runs in a worker of a data loader. A spawned worker imports it by name, before any of the parent's patches are applied."""
+    from dliotrace import _torch_data
+
+    instrument()
+    return _torch_data.work(*args, **kwargs)

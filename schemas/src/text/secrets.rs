@@ -527,11 +527,7 @@ fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) 
             Some(quote) => quoted(quote),
             None => end(&|i| rest[i] == b'\n'),
         };
-        let blank = rest[name..end].iter().take_while(|byte| **byte == b' ').count();
-        put(&rest[..name + blank]);
-        if name + blank < end {
-            put(MASK);
-        }
+        put_header(&rest[..end], name, put);
         return end;
     }
     if let Some(start) = find(word, b"://").map(|at| at + 3) {
@@ -565,6 +561,15 @@ fn in_next_word(rest: &[u8], reading: &mut Reading, put: &mut dyn FnMut(&[u8])) 
         reading.named = Open;
     }
     length
+}
+
+/// Puts the name of a header, whose value is secret: `name` bytes of the line.
+fn put_header(line: &[u8], name: usize, put: &mut dyn FnMut(&[u8])) {
+    let blank = line[name..].iter().take_while(|byte| **byte == b' ').count();
+    put(&line[..name + blank]);
+    if name + blank < line.len() {
+        put(MASK);
+    }
 }
 
 /// The length of the name and the colon of a header whose whole line is secret: its words say nothing of their own.

@@ -9,6 +9,7 @@ use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::calls::call::Done;
 use crate::known::{descriptors, number};
+use crate::naming::descriptor_files;
 use crate::trace::header_page;
 
 /// An argument that says nothing.
@@ -45,33 +46,40 @@ pub fn leaves_out(fd: i32) -> bool {
 /// A read or write that carries its own position.
 #[inline(always)]
 pub fn moved_at(done: Done, op: Op, fd: i32, position: i64, requested: i64, ret: i64) {
-    done.record(op, descriptors::file(fd), fd, known(position), requested, outcome(ret));
+    done.record(op, descriptor_files::file(fd), fd, known(position), requested, outcome(ret));
 }
 
 /// A plain read: from where the description stands.
 #[inline(always)]
 pub fn read_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
-    let (file, position) = descriptors::read(fd, ret);
+    let (file, position) = descriptor_files::read(fd, ret);
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
 /// A plain write.
 #[inline(always)]
 pub fn wrote_here(done: Done, op: Op, fd: i32, requested: i64, ret: i64) {
-    let (file, position) = descriptors::written(fd, ret);
+    let (file, position) = descriptor_files::written(fd, ret);
     done.record(op, file, fd, known(position), requested, outcome(ret));
 }
 
 /// A call on a descriptor that moves no bytes.
 #[inline(always)]
 pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
-    done.record(op, descriptors::file(fd), fd, (a, true), b, outcome(ret));
+    done.record(op, descriptor_files::file(fd), fd, (a, true), b, outcome(ret));
 }
 
 /// Bytes went from one descriptor to another.
 pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
-    let source = descriptors::file(from);
-    done.record(op, descriptors::file(to), to, (source as i64, source != number::FILTERED), requested, outcome(ret));
+    let source = descriptor_files::file(from);
+    done.record(
+        op,
+        descriptor_files::file(to),
+        to,
+        (source as i64, source != number::FILTERED),
+        requested,
+        outcome(ret),
+    );
 }
 
 /// A call on a file that has been looked up: by path, or before its descriptor went away.
@@ -96,7 +104,7 @@ pub fn on_nothing(done: Done, op: Op, a: i64, b: i64, ret: i64) {
 #[inline(always)]
 pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
     let nameless = flags & libc::O_TMPFILE == libc::O_TMPFILE;
-    let file = if nameless && fd >= 0 { crate::naming::paths::of_descriptor(fd) } else { file };
+    let file = if nameless && fd >= 0 { crate::naming::descriptor_names::of_descriptor(fd) } else { file };
     descriptors::opened(fd, file, flags);
     if file == number::FILTERED {
         return header_page::count_filtered();
@@ -107,14 +115,14 @@ pub fn opened(done: Done, op: Op, file: u32, mode: i64, flags: i32, fd: i32) {
 
 /// Something without a path was made: a pipe's end, memory.
 pub fn made(done: Done, op: Op, kind: &[u8], a: i64, b: i64, fd: i32) {
-    let file = crate::naming::paths::object(kind);
+    let file = crate::naming::path_numbers::object(kind);
     descriptors::opened(fd, file, 0);
     done.record(op, file, fd, (a, true), b, outcome(fd as i64));
 }
 
 /// A ring of io_uring was made by a library that goes straight to the kernel: its descriptor comes and goes unseen.
 pub fn uring_made(done: Done, entries: u32, ret: i32) {
-    let file = if ret < 0 { number::NONE } else { crate::naming::paths::object(URING.as_bytes()) };
+    let file = if ret < 0 { number::NONE } else { crate::naming::path_numbers::object(URING.as_bytes()) };
     done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
 }
 
@@ -133,7 +141,7 @@ pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i
     let other = if ret < 0 || wanted < 0 { wanted } else { from as i64 };
     done.record(
         op,
-        descriptors::file(from),
+        descriptor_files::file(from),
         if ret < 0 { from } else { ret },
         (other, other >= 0),
         flags,
@@ -144,7 +152,7 @@ pub fn duplicated(done: Done, op: Op, from: i32, wanted: i64, flags: i64, ret: i
 /// A seek: its result is the position.
 #[inline(always)]
 pub fn sought(done: Done, fd: i32, offset: i64, whence: i32, ret: i64) {
-    let file = descriptors::file(fd);
+    let file = descriptor_files::file(fd);
     if ret >= 0 {
         descriptors::sought(fd, ret);
     }

@@ -12,7 +12,8 @@ use dlio_schemas::ops::Op;
 
 use crate::calls::call::Done;
 use crate::kernel::{clock, sys};
-use crate::known::{descriptors, number};
+use crate::known::number;
+use crate::naming::descriptor_files;
 use crate::recording::wiped_page;
 use crate::trace::{header_page, write_errors};
 
@@ -185,7 +186,7 @@ unsafe fn note(context: usize, address: *const Request) {
     note.at.store(if is_sync { 0 } else { request.at }, Relaxed);
     note.ops.store((op.0 as u32) << 16 | submission.0 as u32, Relaxed);
     note.fd.store(request.fd, Relaxed);
-    note.file.store(descriptors::file(request.fd), Relaxed);
+    note.file.store(descriptor_files::file(request.fd), Relaxed);
     note.generation.store(wiped_page::generation(), Relaxed);
     note.start.store(clock::ticks(), Relaxed);
     note.key.store(key, Release);
@@ -229,7 +230,7 @@ impl Note {
         }
         let fd = self.fd.load(Relaxed);
         let is_current = self.generation.load(Relaxed) == wiped_page::generation();
-        let file = if is_current { self.file.load(Relaxed) } else { descriptors::file(fd) };
+        let file = if is_current { self.file.load(Relaxed) } else { descriptor_files::file(fd) };
         done.record(Op(op), file, fd, (self.at.load(Relaxed), true), self.size.load(Relaxed), result);
     }
 }

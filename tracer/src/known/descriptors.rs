@@ -13,7 +13,6 @@ use dlio_schemas::record::POS_UNKNOWN;
 
 use crate::kernel::{single_thread_atomics, sys};
 use crate::known::number;
-use crate::naming::paths;
 
 const CHUNK: usize = 1024;
 /// Descriptors that are followed; behind them lie spare descriptions.
@@ -32,7 +31,7 @@ struct Slot {
 }
 
 /// An open file description. Without one a position is unknown.
-struct Description {
+pub struct Description {
     position: AtomicI64,
     holders: AtomicU32,
     /// Value of [`SHARED`] since when the position is followed; 0 is "not followed".
@@ -123,15 +122,6 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 
 const APPENDS: u32 = 1;
 
-/// The file a descriptor refers to, found out now if it was never seen; [`number::NONE`] where it refers to nothing.
-#[inline(always)]
-pub fn file(fd: i32) -> u32 {
-    match entry(fd) {
-        Some(entry) if entry as u32 != number::NONE => entry as u32,
-        _ => first_sight(fd),
-    }
-}
-
 /// The file a descriptor refers to as far as it was seen; the kernel is not asked.
 #[inline(always)]
 pub fn seen(fd: i32) -> u32 {
@@ -144,17 +134,12 @@ pub fn is_filtered(fd: i32) -> bool {
     entry(fd).is_some_and(|entry| entry as u32 == number::FILTERED)
 }
 
-#[cold]
-fn first_sight(fd: i32) -> u32 {
-    if fd < 0 {
-        return number::NONE;
-    }
-    let id = paths::of_descriptor(fd);
+/// Notes the file of a descriptor whose opening was not seen.
+pub fn note_unless_seen(fd: i32, file: u32) {
     if let Some(slot) = place_made(fd) {
         // Only if it is still unseen: another thread may have opened it in between.
-        let _ = slot.descriptor.compare_exchange(0, id as u64, AcqRel, Relaxed);
+        let _ = slot.descriptor.compare_exchange(0, file as u64, AcqRel, Relaxed);
     }
-    id
 }
 
 /// A descriptor that a call has just opened.
@@ -288,8 +273,18 @@ impl Description {
 
     /// Moves the position by what a call has moved and says where it began.
     #[inline(always)]
-    fn advance(&self, moved: i64) -> i64 {
+    pub fn advance(&self, moved: i64) -> i64 {
         if self.is_followed() { single_thread_atomics::add(&self.position, moved.max(0)) } else { POS_UNKNOWN }
+    }
+
+    /// As [`Description::advance`], for a write: where appending is on, the kernel chooses the place.
+    #[inline(always)]
+    pub fn advance_by_write(&self, moved: i64) -> i64 {
+        if self.flags.load(Relaxed) & APPENDS != 0 {
+            self.since.store(0, Relaxed);
+            return POS_UNKNOWN;
+        }
+        self.advance(moved)
     }
 
     #[inline(always)]
@@ -298,34 +293,14 @@ impl Description {
     }
 }
 
-/// The file of a descriptor, and where a call that has read so much began; the position moves on. One look at the table
-/// for both.
+/// Returns the file of a descriptor as far as it was seen, and the description it leads to. One look at the table for both.
 #[inline(always)]
-pub fn read(fd: i32, moved: i64) -> (u32, i64) {
-    let (file, description) = file_and_description(fd);
-    (file, description.map_or(POS_UNKNOWN, |description| description.advance(moved)))
-}
-
-/// As [`read`], for a write: where appending is on, the kernel chooses the place.
-#[inline(always)]
-pub fn written(fd: i32, moved: i64) -> (u32, i64) {
-    let (file, description) = file_and_description(fd);
-    let Some(description) = description else { return (file, POS_UNKNOWN) };
-    if description.flags.load(Relaxed) & APPENDS != 0 {
-        description.since.store(0, Relaxed);
-        return (file, POS_UNKNOWN);
-    }
-    (file, description.advance(moved))
-}
-
-#[inline(always)]
-fn file_and_description(fd: i32) -> (u32, Option<&'static Description>) {
-    let Some(slot) = place(fd) else { return (file(fd), None) };
+pub fn seen_and_description(fd: i32) -> (u32, Option<&'static Description>) {
+    let Some(slot) = place(fd) else { return (number::NONE, None) };
     let entry = slot.descriptor.load(Relaxed);
-    let file = if entry as u32 == number::NONE { first_sight(fd) } else { entry as u32 };
     // As a rule the descriptor's own.
     let is_own = entry >> 32 == fd as u64 + 1;
-    (file, if is_own { Some(&slot.description) } else { description_of(entry) })
+    (entry as u32, if is_own { Some(&slot.description) } else { description_of(entry) })
 }
 
 /// The position of the next plain read or write, as far as it is known.
@@ -401,7 +376,7 @@ mod tests {
         duplicated(200, 201);
         assert_eq!((advance(200, 10), advance(201, 10), position(200)), (0, 10, 20));
         closed(200);
-        assert_eq!((position(201), file(201)), (20, 5));
+        assert_eq!((position(201), seen(201)), (20, 5));
         closed(201);
         assert_eq!(position(201), POS_UNKNOWN);
     }
@@ -415,7 +390,7 @@ mod tests {
             assert_eq!(advance(210, 10), 0);
             closed(210);
             opened(210, 6, 0);
-            assert_eq!((advance(210, 1), advance(211, 1), file(210), file(211)), (0, 10, 6, 5));
+            assert_eq!((advance(210, 1), advance(211, 1), seen(210), seen(211)), (0, 10, 6, 5));
             closed(210);
             closed(211);
         }
@@ -442,7 +417,7 @@ mod tests {
             closed(fd);
         }
         opened(900_000, 6, 0);
-        assert_eq!(file(900_000), 6);
+        assert_eq!(seen(900_000), 6);
         closed(900_000);
     }
 }

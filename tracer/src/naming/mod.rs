@@ -1,6 +1,16 @@
 //! From a path or descriptor that a program passed to the number of its name.
 //!
-//! Reading order: [`names`] (strings become numbers), [`paths`] (what a path of a call means).
+//! ```text
+//! path -> paths (made absolute) ------------------.
+//!           | /dev/fd/3                            |-> path_numbers (filtered?) -> names
+//! fd -----> descriptor_files -> descriptor_names --'
+//! ```
+//!
+//! Reading order: [`paths`] (what a path of a call means), [`descriptor_files`] (the file and position of a descriptor),
+//! [`descriptor_names`], [`path_numbers`], [`names`] (strings become numbers).
 
+pub mod descriptor_files;
+pub(crate) mod descriptor_names;
 pub mod names;
+pub mod path_numbers;
 pub mod paths;

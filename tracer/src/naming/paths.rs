@@ -7,23 +7,15 @@
 
 use std::ffi::{CStr, c_char};
 
-use dlio_schemas::native::names::{NameKind, URING};
-
 use crate::kernel::path_buffer::{PATH_MAX, PathBuffer, any_place, zeros};
 use crate::kernel::{hash, sys};
-use crate::known::{descriptors, folders, name_cache, number};
-use crate::naming::names;
-use crate::process::config;
+use crate::known::{folders, name_cache, number};
+use crate::naming::descriptor_files;
+use crate::naming::path_numbers::{ABSOLUTE, UNKNOWN_FOLDER, intern_path, is_of_kernel, new_name};
 use crate::thread::stack;
-
-/// Seed of the hash of absolute paths; that of others is their folder's hash.
-const ABSOLUTE: u64 = 0;
 
 /// The length of a path that is put together on the caller's stack; longer paths take the long way.
 const SHORT: usize = 512;
-
-/// In the place of a folder whose path the kernel does not tell, or behind which a name would be longer than a path can be.
-const UNKNOWN_FOLDER: &[u8] = b"<unknown folder>";
 
 /// The working directory has changed, to where nobody knows yet.
 pub fn moved() {
@@ -52,7 +44,7 @@ pub unsafe fn of_at(dir: i32, path: *const c_char) -> u32 {
     // SAFETY: by the contract above.
     let text = unsafe { CStr::from_ptr(path) }.to_bytes();
     if text.is_empty() {
-        return if dir >= 0 { descriptors::file(dir) } else { number::NONE };
+        return if dir >= 0 { descriptor_files::file(dir) } else { number::NONE };
     }
     if text[0] == b'/' {
         let hash = hash::of(text, ABSOLUTE);
@@ -144,29 +136,6 @@ fn is_clean_in_parts(text: &[u8]) -> bool {
     !any_place(text, b'/', ends) && !may_go(start, text.len())
 }
 
-/// Folders in which names may lead to whatever a descriptor happens to be. What lies in /dev/shm is data.
-fn is_of_kernel(path: &[u8]) -> bool {
-    path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/")
-}
-
-/// The number of an absolute path whose hash is not remembered, or [`number::FILTERED`].
-fn new_name(path: &[u8], hash: u64) -> u32 {
-    let is_unknown = path.starts_with(UNKNOWN_FOLDER);
-    let left_out = if is_unknown { leaves_out_unknown(path) } else { config::get().filter().leaves_out(path) };
-    if left_out {
-        name_cache::remember(hash, number::FILTERED);
-        return number::FILTERED;
-    }
-    names::add(NameKind::Path, path, hash)
-}
-
-/// Wherever an unknown folder is, it is below the root.
-#[cold]
-#[inline(never)]
-fn leaves_out_unknown(path: &[u8]) -> bool {
-    config::get().filter().leaves_out(PathBuffer::new().push(b"/").push(path).as_bytes())
-}
-
 #[cold]
 fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     let mut path = PathBuffer::new();
@@ -186,7 +155,7 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
     };
     if let Some(number) = path.as_bytes().strip_prefix(b"/dev/fd/").or(path.as_bytes().strip_prefix(b"/proc/self/fd/"))
     {
-        return parse(number).map_or(number::NONE, descriptors::file);
+        return parse(number).map_or(number::NONE, descriptor_files::file);
     }
     if text[0] != b'/' && folder == number::UNKNOWN {
         return intern_path(path.as_bytes());
@@ -206,12 +175,6 @@ fn new_spelling(dir: i32, text: &[u8]) -> u32 {
 
 fn parse(number: &[u8]) -> Option<i32> {
     std::str::from_utf8(number).ok()?.parse().ok()
-}
-
-/// The number of an absolute path or a URL, or [`number::FILTERED`].
-fn intern_path(path: &[u8]) -> u32 {
-    let hash = hash::of(path, ABSOLUTE);
-    name_cache::find(hash).unwrap_or_else(|| new_name(path, hash))
 }
 
 /// The path of a folder a relative path starts from, and its hash.
@@ -286,76 +249,6 @@ pub unsafe fn renamed(path: *const c_char, ret: i32) {
     }
 }
 
-/// The name of what a descriptor refers to, asked of the kernel: for descriptors nobody was seen opening.
-pub fn of_descriptor(fd: i32) -> u32 {
-    stack::with_some_room(|| ask_for_name(fd))
-}
-
-fn ask_for_name(fd: i32) -> u32 {
-    match well_known(fd) {
-        Some(NULL_DEVICE) => intern_path(NULL_DEVICE),
-        Some(kind) => object(kind),
-        None => read_name(fd),
-    }
-}
-
-const NULL_DEVICE: &[u8] = b"/dev/null";
-
-/// The name or kind of what most programs find at their first three descriptors, where its type tells. A look into /proc,
-/// which tells of everything, has the kernel put folders together for this process: forty times as long as asking for the type.
-fn well_known(fd: i32) -> Option<&'static [u8]> {
-    const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
-    // Of pseudo terminals.
-    const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-    let (kind, device) = sys::type_and_device(fd);
-    match (kind, (libc::major(device), libc::minor(device))) {
-        (libc::S_IFCHR, (1, 3)) => Some(NULL_DEVICE),
-        (libc::S_IFCHR, (major, _)) if TERMINALS.contains(&major) => Some(b"<terminal>"),
-        (libc::S_IFSOCK, _) => Some(b"<socket>"),
-        // A pipe with a name has a path.
-        (libc::S_IFIFO, _) if sys::file_system_of(fd) == Some(PIPE_FILE_SYSTEM) => Some(b"<pipe>"),
-        _ => None,
-    }
-}
-
-fn read_name(fd: i32) -> u32 {
-    let mut buffer = [0; PATH_MAX];
-    let text = sys::read_link(sys::descriptor_link(fd, &mut [0; 32]), &mut buffer);
-    match kind_of(text) {
-        Some(kind) => object(kind),
-        None if text.is_empty() => number::NONE,
-        None => intern_path(folders::without_mark(text)),
-    }
-}
-
-/// The number of something that is named by a URL, as an object of a store; or [`number::FILTERED`].
-pub fn of_url(url: &[u8]) -> u32 {
-    match url {
-        [] => number::NONE,
-        _ => intern_path(&url[..url.len().min(PATH_MAX)]),
-    }
-}
-
-/// The number of something that has no path.
-pub fn object(kind: &[u8]) -> u32 {
-    names::intern(NameKind::Object, kind, hash::of(kind, 4 << 32))
-}
-
-/// A kind, where a descriptor is no file: one name for all pipes, so that they can be counted together.
-fn kind_of(link: &[u8]) -> Option<&'static [u8]> {
-    const KINDS: &[(&[u8], &[u8])] = &[
-        (b"pipe:", b"<pipe>"),
-        (b"socket:", b"<socket>"),
-        (b"/dev/pts/", b"<terminal>"),
-        (b"/dev/tty", b"<terminal>"),
-        (b"/memfd:", b"<memory>"),
-        (b"anon_inode:[eventfd", b"<eventfd>"),
-        (b"anon_inode:[io_uring", URING.as_bytes()),
-        (b"anon_inode:", b"<kernel object>"),
-    ];
-    KINDS.iter().find(|(start, _)| link.starts_with(start)).map(|(_, kind)| *kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,14 +313,5 @@ mod tests {
                 .collect();
             assert_eq!(is_clean(&text), is_clean_in_parts(&text), "{}", String::from_utf8_lossy(&text));
         }
-    }
-
-    #[test]
-    fn things_without_a_path_are_named_by_kind() {
-        assert_eq!(kind_of(b"pipe:[123]"), Some(&b"<pipe>"[..]));
-        assert_eq!(kind_of(b"/memfd:x (deleted)"), Some(&b"<memory>"[..]));
-        assert_eq!(kind_of(b"anon_inode:[io_uring]"), Some(&b"<io_uring>"[..]));
-        assert_eq!(kind_of(b"anon_inode:[eventpoll]"), Some(&b"<kernel object>"[..]));
-        assert_eq!(kind_of(b"/data/file"), None);
     }
 }

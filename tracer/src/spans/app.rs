@@ -11,7 +11,7 @@ use crate::calls::call::Done;
 use crate::kernel::clock;
 use crate::known::number;
 use crate::life::lifecycle;
-use crate::naming::paths;
+use crate::naming::path_numbers;
 use crate::recording::{phase, ring, wiped_page};
 use crate::thread::local::local;
 use crate::thread::thread_state::Thread;
@@ -161,7 +161,7 @@ pub fn io_done(io: &LibraryIo, name: &[u8], meta: &[Meta]) {
     if io.start == 0 || !is_told || !lifecycle::records(Layer::Object) {
         return;
     }
-    let file = paths::of_url(name);
+    let file = path_numbers::of_url(name);
     if file == number::FILTERED {
         return header_page::count_filtered();
     }
