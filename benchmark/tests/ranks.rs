@@ -4,7 +4,7 @@ mod program;
 mod store;
 
 use program::launchers::{LAUNCHERS, MPIRUN_MISSING, Variables, mpi_library, mpirun};
-use program::{Folder, SOON, command, dlio, stderr, stdout, until};
+use program::{Folder, GENERATE, SOON, command, dlio, stderr, stdout, until};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -30,8 +30,6 @@ fn small(samples: u64, batch: u64, more: &[&str]) -> Vec<String> {
     ];
     typed.iter().chain(more).map(ToString::to_string).collect()
 }
-
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 
 fn start_rank(folder: &Folder, typed: &[String], variables: Vec<(&'static str, String)>) -> Child {
     let mut command = command(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());

@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn no_block_of_a_checkpoint_is_there_twice() {
-        let scratch = crate::scratch::Folder::new("noise");
+        let scratch = tempfile::tempdir().unwrap();
         let shards = [file("a.bin", 5 * PIECE as u64 + 77)];
         streamed(false).save(scratch.path(), &shards).unwrap();
         let bytes = fs::read(scratch.path().join("a.bin")).unwrap();
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn the_checksum_in_a_torch_file_is_that_of_its_tensor() {
-        let scratch = crate::scratch::Folder::new("crc");
+        let scratch = tempfile::tempdir().unwrap();
         let lengths = [1, PIECE as u64, 77, 3 * PIECE as u64 + 5];
         let named: Vec<(&str, u64)> = ["a", "b", "c", "d"].into_iter().zip(lengths).collect();
         let shard = Shard { state: State::of(Datatype::INT8, &named), ..file("a.pt", 1) };
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn another_programs_file_with_the_same_tensors_is_loaded() {
-        let scratch = crate::scratch::Folder::new("foreign");
+        let scratch = tempfile::tempdir().unwrap();
         let mut mechanism = streamed(false);
         let ours = file("a.pt", 5000);
         // Other names make other sizes of the same tensors.
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
-        let scratch = crate::scratch::Folder::new("ckpt");
+        let scratch = tempfile::tempdir().unwrap();
         let at = folder(scratch.path(), 1, 4);
         let shards = [file("a.bin", 3_000_001), file("b.pt", 10)];
         let all = 3_000_001 + shards[1].file_bytes();
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_changed_byte_is_noticed_in_every_format_that_has_checksums() {
-        let scratch = crate::scratch::Folder::new("verified");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "a.safetensors", "a.pb-1.data-00000-of-00001"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
             streamed(false).save(scratch.path(), &shards).unwrap();
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn past_the_page_cache_the_same_bytes_are_written_and_read() {
-        let scratch = crate::scratch::Folder::new("direct-checkpoint");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
             let mut direct = Streamed { direct: true, ..streamed(true) };
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn in_writes_of_any_size_the_same_bytes_are_written_and_read() {
-        let scratch = crate::scratch::Folder::new("sized-checkpoint");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 1_700_000), ("y", 9)]), ..file(name, 1) }];
             let moved = streamed(true).save(scratch.path(), &shards).unwrap();
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_what_was_copied() {
-        let scratch = crate::scratch::Folder::new("copied");
+        let scratch = tempfile::tempdir().unwrap();
         let (from, to) = (scratch.path().join("fast"), scratch.path().join("slow/1"));
         let shards = [file("a.pt", 2_000_000), file("b.safetensors", 3)];
         let bytes = streamed(false).save(&from, &shards).unwrap().bytes;

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_dropped_draft_leaves_nothing() {
-        let dir = crate::scratch::Folder::new("draft");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let mut draft = Draft::new(&path).unwrap();
         fs::write(draft.path(), b"half").unwrap();
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_writer_left_is_removed_and_what_others_write_is_not() {
-        let dir = crate::scratch::Folder::new("swept");
+        let dir = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
         let (host, own) = (host_name(), std::process::id());
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_committed_draft_has_its_own_name() {
-        let dir = crate::scratch::Folder::new("commit");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         write_whole(&path, b"whole").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_file_has_the_bytes_that_were_written_whatever_their_number() {
-        let scratch = crate::scratch::Folder::new("gathered");
+        let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("x");
         for length in [0, 1, ALIGNMENT, ALIGNMENT + 1, DIRECT_SIZE, 2 * DIRECT_SIZE + 77] {
             let bytes: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();

@@ -194,11 +194,10 @@ impl Reader for MdsReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
 
     #[test]
     fn offsets_that_lie_are_damage() {
-        let folder = Folder::new("mds");
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shard.00000.mds");
         let write = |numbers: &[u32]| {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).chain([0; 100]).collect();

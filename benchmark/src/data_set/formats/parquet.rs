@@ -474,14 +474,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::keys::value::parse_yaml;
-    use crate::scratch::Folder;
     use parquet::data_type::ByteArrayType;
     use parquet::file::properties::EnabledStatistics;
 
     /// As pyarrow writes them: the smallest and the largest value stand whole in the header of each page.
     #[test]
     fn pages_with_long_headers_are_read() {
-        let folder = Folder::new("headers");
+        let folder = tempfile::tempdir().unwrap();
         let text = "{dataset: {format: parquet}}";
         let dataset = Config::read(&parse_yaml("t", text).unwrap()).unwrap().dataset;
         for bytes in [1500, 2100, 4000, 20_000] {
