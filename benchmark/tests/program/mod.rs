@@ -4,6 +4,8 @@
 #![allow(dead_code)]
 
 pub mod launchers;
+#[path = "../../../tests/src/needs.rs"]
+pub mod needs;
 
 use serde_json::Value;
 use std::path::Path;
