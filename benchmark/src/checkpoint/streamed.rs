@@ -7,8 +7,8 @@ use crate::checkpoint::files::distributed::METADATA;
 use crate::checkpoint::files::tensorflow::{self, NEWEST};
 use crate::checkpoint::verify;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::{self, Draft};
-use crate::files::buffered_file::{GatheredFile, open_direct};
+use crate::files::atomic_file::{self, AtomicFile};
+use crate::files::buffered_file::{BufferedFile, open_direct};
 use crate::files::input::ReadAt;
 use crate::store::{self, Body, Ranges, Upload};
 use crate::system::buffer::AlignedBuffer;
@@ -36,8 +36,8 @@ impl Streamed {
     /// Writes the file with a shard's tensors; the bytes of its index, if it has one.
     fn write(&self, path: &Path, shard: &Shard) -> io::Result<Option<Vec<u8>>> {
         let gathered = match (self.direct, self.transfer_size) {
-            (true, size) => Some(GatheredFile::create_direct(path, size)?),
-            (false, Some(size)) => Some(GatheredFile::create(path, size)?),
+            (true, size) => Some(BufferedFile::create_direct(path, size)?),
+            (false, Some(size)) => Some(BufferedFile::create(path, size)?),
             (false, None) => None,
         };
         if let Some(mut file) = gathered {
@@ -86,13 +86,13 @@ impl Streamed {
         let path = folder.join(shard.name());
         let failed = |path: &Path, error| self.of_direct(of_io("writing", path, error));
         let Some(index_name) = shard.index_name() else {
-            let draft = Draft::new(&path)?;
+            let draft = AtomicFile::new(&path)?;
             self.write(draft.path(), shard).map_err(|error| failed(&path, error))?;
             return draft.commit();
         };
         // The index is there when its data are.
         let index_path = folder.join(index_name);
-        let mut draft = Draft::new(&index_path)?;
+        let mut draft = AtomicFile::new(&index_path)?;
         let data = draft.companion(&path)?;
         let index = self.write(&data, shard).map_err(|error| failed(&path, error))?.unwrap_or_default();
         self.write_small(draft.path(), &index).map_err(|error| failed(&index_path, error))?;
@@ -108,7 +108,7 @@ impl Streamed {
             upload.take(text.as_bytes())?;
             return upload.finish().map(|_| 1);
         }
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("writing", &path, error))?;
         draft.commit().map(|()| 1)
     }
@@ -122,7 +122,7 @@ impl Streamed {
             store::put(&path, bytes)?;
             return Ok(moved);
         }
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         self.write_small(draft.path(), bytes).map_err(|error| of_io("writing", &path, error))?;
         draft.commit()?;
         if !self.fsync {
@@ -230,7 +230,7 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
     let mut moved = Moved::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         moved.bytes += copy_file(&source, draft.path(), &mut piece, &mut pace)
             .map_err(|error| of_io("copying to", &path, error))?;
         draft.commit()?;

@@ -7,7 +7,7 @@ use super::format::{Format, Output, Reader, content_of, other, packed_with};
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::{FileSpec, Layout};
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::system::buffer::AlignedBuffer;
 use serde_json::Value as Json;
@@ -24,7 +24,7 @@ impl Format for Csv {
         "csv"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let mut output = Output::create(draft, &spec.path)?;
         if dataset.compression == "none" {
             return rows(spec, scratch, |text| output.write(text));

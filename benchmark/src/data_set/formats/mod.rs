@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::data_set::layout::{FileSpec, Layout};
-    use crate::files::atomic_file::Draft;
+    use crate::files::atomic_file::AtomicFile;
     use crate::files::input::Access;
     use crate::keys::value::parse_yaml;
     use std::fs::File;
@@ -86,7 +86,7 @@ mod tests {
         }
         let spec = layout.spec(0, layout.shapes().at(0));
         let format = find(&layout.dataset.format).unwrap();
-        let mut draft = Draft::new(&spec.path).unwrap();
+        let mut draft = AtomicFile::new(&spec.path).unwrap();
         format.write(&spec, &layout.dataset, &mut draft, &mut Vec::new()).unwrap();
         draft.commit().unwrap();
         if let Some(expected) = format.file_bytes(&spec, &layout.dataset) {

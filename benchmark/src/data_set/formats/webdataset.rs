@@ -11,7 +11,7 @@ use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Format for Webdataset {
         "webdataset"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let mut output = Output::create(draft, &spec.path)?;
         let size = spec.sample_bytes();
         for sample in 0..spec.samples {
