@@ -40,6 +40,3 @@ pub mod store;
 pub mod system;
 pub mod training;
 pub mod workload;
-
-#[cfg(test)]
-mod scratch;

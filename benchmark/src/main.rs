@@ -12,11 +12,11 @@ use dlio_benchmark::command::sweep::{self, Knob};
 use dlio_benchmark::command::{bench_traced, completions, manual, report, trace, workloads};
 use dlio_benchmark::failure::{Failure, Kind, Outcome};
 use dlio_benchmark::ranks::agreement;
-use dlio_benchmark::ranks::child_ranks::Local;
+use dlio_benchmark::ranks::child_ranks::ChildRanks;
 use dlio_benchmark::ranks::communicator::{Communicator, Single};
-use dlio_benchmark::ranks::external_ranks::{Joined, Talk};
+use dlio_benchmark::ranks::external_ranks::{ExternalRanks, Talk};
 use dlio_benchmark::ranks::launcher;
-use dlio_benchmark::ranks::launcher::World;
+use dlio_benchmark::ranks::launcher::LaunchInfo;
 use dlio_benchmark::system::locate;
 use dlio_benchmark::system::terminal;
 use dlio_benchmark::training::loader::WorkerKind;
@@ -191,7 +191,7 @@ impl RanksOptions {
     }
 
     /// The launcher's rank, if it made one of this process.
-    fn world(&self) -> Outcome<Option<World>> {
+    fn world(&self) -> Outcome<Option<LaunchInfo>> {
         let world = launcher::world(self.ranks)?;
         if world.is_none() && self.talk() == Talk::Mpi {
             return Err(Failure::refused("--communicator=mpi, and no launcher started several processes")
@@ -410,7 +410,7 @@ impl Options {
     }
 
     /// The request to all ranks, as rank 0 understands it; the others print nothing.
-    fn request(&self, as_original: bool, world: Option<&World>) -> Request {
+    fn request(&self, as_original: bool, world: Option<&LaunchInfo>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
         let verb = (!as_original).then(|| "bench".to_string());
         let quiet = self.quiet || !is_first(world);
@@ -438,7 +438,7 @@ impl Options {
     }
 }
 
-fn is_first(world: Option<&World>) -> bool {
+fn is_first(world: Option<&LaunchInfo>) -> bool {
     world.is_none_or(|world| world.rank == 0)
 }
 
@@ -457,7 +457,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
     // A process joins an MPI once, and the traced run is another process.
     let talk = if options.starts_again() { Talk::Sockets } else { options.ranks.talk() };
-    let mut joined = Joined::meet(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
+    let mut joined = ExternalRanks::meet(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
     let prepared = bench::prepare(&request);
     let terms = |runs: &Vec<Run>| runs.iter().map(Run::terms).collect::<String>();
     let outcome = agreement::all_prepared(joined.ranks(), prepared, terms)
@@ -477,12 +477,12 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
         }
         let name = "shared memory and sockets";
         let body = |ranks: &mut dyn Communicator| code_of(ranks::report(ranks, name, as_json).map(|()| 0));
-        let started = Local::spawn(count, options.patience(), &body);
+        let started = ChildRanks::spawn(count, options.patience(), &body);
         let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
         let outcome = ranks::report(local.communicator(), name, as_json);
         return local.join(outcome).map(|()| 0);
     };
-    let mut joined = Joined::meet(&world, &PathBuf::from("."), options.patience(), options.talk())?;
+    let mut joined = ExternalRanks::meet(&world, &PathBuf::from("."), options.patience(), options.talk())?;
     let name = joined.name();
     let outcome = ranks::report(joined.ranks(), &name, as_json).map(|()| 0);
     joined.part(outcome)
@@ -516,12 +516,17 @@ fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome
     Ok(0)
 }
 
-fn answer(text: &str, world: Option<&World>) -> Outcome<i32> {
+fn answer(text: &str, world: Option<&LaunchInfo>) -> Outcome<i32> {
     if is_first(world) { terminal::answer(text).map(|()| 0) } else { Ok(0) }
 }
 
 /// One run after another, alone or as a rank that a launcher started.
-fn run_all(runs: Vec<Run>, options: &Options, request: &Request, mut joined: Option<&mut Joined>) -> Outcome<i32> {
+fn run_all(
+    runs: Vec<Run>,
+    options: &Options,
+    request: &Request,
+    mut joined: Option<&mut ExternalRanks>,
+) -> Outcome<i32> {
     for mut run in runs {
         if let Some(text) = run.answer() {
             if joined.as_mut().is_none_or(|joined| joined.ranks().rank() == 0) {

@@ -3,6 +3,7 @@
 
 mod program;
 
+use program::needs::{has, needs};
 use program::{Folder, command, dlio, stderr, stdout, until};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -277,18 +278,16 @@ fn trained(more: &[&str]) -> (f64, f64) {
 /// The slow place takes five times as long as the fast one, and training is as with the fast one alone.
 #[test]
 fn a_training_that_drains_takes_as_long_as_one_on_the_fast_place_alone() {
-    let mut ratios = Vec::new();
-    for _ in 0..5 {
+    let ratio = |_| {
         let (alone, save) = trained(&["++workload.checkpoint.checkpoint_folder=slow"]);
         let rate = format!("++workload.checkpoint.drain_rate={}", (40e6 / save.max(0.05) / 5.0) as u64);
         let (drained, _) = trained(&["++workload.checkpoint.checkpoint_folder=slow", FAST, &rate]);
-        ratios.push(drained / alone);
-        // What else goes on here may disturb one of them.
-        if drained <= 1.05 * alone {
-            return;
-        }
-    }
-    panic!("times as long: {ratios:?}");
+        drained / alone
+    };
+    // Other work on this host may disturb a pair: the median counts.
+    let mut ratios: Vec<f64> = (0..5).map(ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[2] <= 1.05, "times as long: {ratios:?}");
 }
 
 #[test]
@@ -330,7 +329,7 @@ fn a_fast_place_without_room_is_told_and_done_without() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        println!("without a mount of one's own a full place is not tried");
+        eprintln!("skipped: no mount namespace for this user");
         return;
     }
     let folder = Folder::new("ckpt-full");
@@ -356,8 +355,7 @@ fn a_fast_place_without_room_is_told_and_done_without() {
 
 #[test]
 fn as_many_syncs_are_counted_as_are_made() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("without strace nobody else counts");
+    if !needs("strace") {
         return;
     }
     let folder = Folder::new("ckpt-syncs");
@@ -393,8 +391,7 @@ fn call(line: &str) -> Option<Call> {
 
 #[test]
 fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("without strace nobody else sees the calls");
+    if !needs("strace") {
         return;
     }
     for (size, more) in [(1 << 20, ""), (300_000, ""), (1 << 20, "++workload.checkpoint.odirect=true")] {
@@ -441,22 +438,19 @@ fn writes_and_reads_have_the_size_asked_for_and_end_on_the_device() {
     }
 }
 
-/// The Python that a variable names, or that of an environment in the cache.
-fn python(variable: &str, environment: &str) -> Option<PathBuf> {
+/// The Python that a variable names, or that of an environment in the cache, which has this library.
+fn python(library: &str, variable: &str, environment: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    named.or_else(|| Some(cache?.join(environment).join("bin/python"))).filter(|python| python.exists())
+    let python = named.or_else(|| Some(cache?.join(environment).join("bin/python"))).filter(|python| python.exists());
+    has(library, python.is_some());
+    python
 }
 
 #[test]
 fn tensorflow_loads_them() {
-    let Some(python) = python("DLIO_TENSORFLOW_PYTHON", "dlio-tensorflow-venv") else {
-        println!(
-            "without TensorFlow only what it would read is known: name a Python that has it in DLIO_TENSORFLOW_PYTHON"
-        );
-        return;
-    };
+    let Some(python) = python("TensorFlow", "DLIO_TENSORFLOW_PYTHON", "dlio-tensorflow-venv") else { return };
     let folder = Folder::new("ckpt-load-tensorflow");
     assert!(run(&folder, 1, -1, &[TENSORFLOW, "++workload.model.model_datatype=bf16"]).status.success());
     let script = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../tests/benchmark/load_tensorflow.py");
@@ -485,10 +479,7 @@ fn a_distributed_checkpoint_is_whole_when_its_metadata_are_there() {
 
 #[test]
 fn its_own_library_loads_a_distributed_checkpoint() {
-    let Some(python) = python("DLIO_TORCH_PYTHON", "dlio-torch-venv") else {
-        println!("without PyTorch only what it would read is known: make setup-torch");
-        return;
-    };
+    let Some(python) = python("PyTorch", "DLIO_TORCH_PYTHON", "dlio-torch-venv") else { return };
     for more in [&["--ranks=1"][..], &["--ranks=2", "++workload.model.parallelism.zero_stage=3"]] {
         let folder = Folder::new("ckpt-load-distributed");
         let bf16 = "++workload.model.model_datatype=bf16";
@@ -506,10 +497,7 @@ fn its_own_library_loads_a_distributed_checkpoint() {
 
 #[test]
 fn the_libraries_of_the_formats_load_them() {
-    let Some(python) = python("DLIO_TORCH_PYTHON", "dlio-torch-venv") else {
-        println!("without PyTorch and safetensors only what they would read is known: make setup-torch");
-        return;
-    };
+    let Some(python) = python("PyTorch", "DLIO_TORCH_PYTHON", "dlio-torch-venv") else { return };
     let folder = Folder::new("ckpt-libraries");
     for more in [&[][..], &[SAFETENSORS]] {
         assert!(run(&folder, 1, -1, more).status.success());

@@ -3,35 +3,23 @@
 mod program;
 
 use dlio_benchmark::system::processes::lives;
-use program::{Folder, command, dlio, stderr, stdout, until};
+use program::{Folder, GENERATE, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 /// Eight files of a small npz data set in `data`, and what trains on it quickly.
 fn small(more: &[&str]) -> Vec<String> {
-    let mut typed: Vec<String> = [
-        "bench",
-        "workload=unet3d",
-        "++workload.dataset.data_folder=data",
-        "++workload.dataset.num_files_train=8",
+    let sizes = [
         "++workload.dataset.record_length_bytes=40000",
-        "++workload.dataset.record_length_bytes_stdev=0",
-        "++workload.reader.batch_size=2",
         "++workload.train.epochs=2",
         "++workload.train.computation_time=0.001",
-        "++workload.workflow.checkpoint=false",
-    ]
-    .map(String::from)
-    .to_vec();
-    typed.extend(more.iter().map(ToString::to_string));
-    typed
+    ];
+    eight_files(&sizes, more)
 }
 
-fn run(folder: &Folder, more: &[&str]) -> std::process::Output {
-    dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
+fn run(folder: &Folder, more: &[&str]) -> Output {
+    dlio_owned(folder, &small(more))
 }
-
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 
 #[test]
 fn a_short_name_is_the_newest_variant_and_said_so() {

@@ -3,12 +3,11 @@
 mod program;
 
 use dlio_benchmark::system::processes::lives;
-use program::{Folder, command, dlio, stderr, stdout, until};
+use program::{Folder, GENERATE, command, dlio, stderr, stdout, until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 const ONLY: [&str; 2] = [GENERATE, "++workload.workflow.train=false"];
 
 /// Four files of two samples of 32 x 32 in `data`, one epoch, with these keys below `dataset`.

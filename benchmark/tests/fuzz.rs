@@ -9,7 +9,7 @@ mod rounds;
 use dlio_benchmark::config::Config;
 use dlio_benchmark::data_set::formats;
 use dlio_benchmark::data_set::layout::Layout;
-use dlio_benchmark::files::atomic_file::Draft;
+use dlio_benchmark::files::atomic_file::AtomicFile;
 use dlio_benchmark::keys::value::parse_yaml;
 use program::Folder;
 
@@ -22,7 +22,7 @@ fn written(format: &str) -> Vec<u8> {
     let layout = Layout::new(&config.dataset);
     layout.folders().into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
     let spec = layout.spec(0, layout.shapes().at(0));
-    let mut draft = Draft::new(&spec.path).unwrap();
+    let mut draft = AtomicFile::new(&spec.path).unwrap();
     formats::find(format).unwrap().write(&spec, &layout.dataset, &mut draft, &mut Vec::new()).unwrap();
     draft.commit().unwrap();
     std::fs::read(&spec.path).unwrap()

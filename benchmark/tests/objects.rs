@@ -3,14 +3,13 @@
 mod program;
 mod store;
 
-use program::{Folder, command, stderr, stdout};
+use program::{Folder, GENERATE, command, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use store::{BUCKET, Fault, KEY_ID, SECRET, Store, date};
 
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 const NO_TRAINING: &str = "++workload.workflow.train=false";
 
 /// A training of eight small objects in batches of two.

@@ -3,8 +3,8 @@
 mod program;
 mod store;
 
-use program::launchers::{LAUNCHERS, MPIRUN_MISSING, Variables, mpi_library, mpirun};
-use program::{Folder, SOON, command, dlio, stderr, stdout, until};
+use program::launchers::{LAUNCHERS, Variables, mpi_library, mpirun};
+use program::{Folder, GENERATE, SOON, command, dlio, stderr, stdout, until};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -30,8 +30,6 @@ fn small(samples: u64, batch: u64, more: &[&str]) -> Vec<String> {
     ];
     typed.iter().chain(more).map(ToString::to_string).collect()
 }
-
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 
 fn start_rank(folder: &Folder, typed: &[String], variables: Vec<(&'static str, String)>) -> Child {
     let mut command = command(folder, &typed.iter().map(String::as_str).collect::<Vec<_>>());
@@ -248,7 +246,7 @@ fn under_mpirun_a_run_is_that_of_ranks_of_ones_own() {
         for talk in TALKS {
             let folder = Folder::new("ranks-mpirun");
             let typed = [&words(&typed)[..], &[talk, "++hydra.run.dir=run"]].concat();
-            let Some(mut mpirun) = mpirun(&folder, ranks, &typed) else { return println!("{MPIRUN_MISSING}") };
+            let Some(mut mpirun) = mpirun(&folder, ranks, &typed) else { return };
             let output = mpirun.output().unwrap();
             assert!(output.status.success(), "{talk}, {ranks} ranks: {}", stderr(&output));
             assert_eq!(left(&folder, ranks), left(&own, ranks), "{talk}");
@@ -276,7 +274,7 @@ fn a_rank_of_mpirun_that_is_killed_ends_the_run_and_is_named() {
     for talk in TALKS {
         let folder = Folder::new("ranks-mpirun-killed");
         let typed = small(24, 4, &[GENERATE, "++workload.train.computation_time=300", "++hydra.run.dir=run", talk]);
-        let Some(mut mpirun) = mpirun(&folder, 3, &words(&typed)) else { return println!("{MPIRUN_MISSING}") };
+        let Some(mut mpirun) = mpirun(&folder, 3, &words(&typed)) else { return };
         let started = mpirun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = folder.path().join("run/dlio.log");
         until("the ranks begin", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting block 1")));
@@ -304,7 +302,7 @@ fn a_rank_of_mpirun_that_does_not_come_to_a_barrier_is_named() {
         let folder = Folder::new("ranks-mpirun-stopped");
         let endless = ["++workload.train.epochs=100000", "--barrier-timeout=1", "++hydra.run.dir=run", talk, GENERATE];
         let typed = small(24, 4, &[&["++workload.workflow.checkpoint=false"], &endless[..]].concat());
-        let Some(mut mpirun) = mpirun(&folder, 2, &words(&typed)) else { return println!("{MPIRUN_MISSING}") };
+        let Some(mut mpirun) = mpirun(&folder, 2, &words(&typed)) else { return };
         let mut started = mpirun.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let log = folder.path().join("run/dlio.log");
         until("the third epoch", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("Starting epoch 3")));
@@ -387,7 +385,7 @@ fn all_ranks_read_one_file_together_by_mpi() {
             return println!("by MPI it is not tried: make build-mpi");
         }
         let typed = [&one[..], more, &["++hydra.run.dir=run"]].concat();
-        let Some(mut mpirun) = mpirun(&folder, 3, &typed) else { return println!("{MPIRUN_MISSING}") };
+        let Some(mut mpirun) = mpirun(&folder, 3, &typed) else { return };
         let output = mpirun.output().unwrap();
         assert!(output.status.success(), "{more:?}: {}", stderr(&output));
         let summary = folder.json("run/summary.json");

@@ -3,13 +3,11 @@
 mod program;
 mod store;
 
-use program::{Folder, command, dlio, stderr, stdout};
+use program::{Folder, GENERATE, command, dlio, stderr, stdout};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 use store::Store;
-
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 
 /// Four shards of six samples.
 fn typed<'a>(format: &'a str, more: &[&'a str]) -> Vec<&'a str> {

@@ -3,30 +3,21 @@
 
 mod program;
 
-use program::{Folder, command, dlio, stderr, stdout, until};
+use program::{Folder, GENERATE, command, dlio, dlio_owned, eight_files, stderr, stdout, until};
 use std::process::{Command, Output, Stdio};
-
-const GENERATE: &str = "++workload.workflow.generate_data=true";
 
 /// A training of eight small files.
 fn small(more: &[&str]) -> Vec<String> {
-    let typed = [
-        "bench",
-        "workload=unet3d",
-        "++workload.dataset.data_folder=data",
-        "++workload.dataset.num_files_train=8",
+    let sizes = [
         "++workload.dataset.record_length_bytes=40000",
-        "++workload.dataset.record_length_bytes_stdev=0",
-        "++workload.reader.batch_size=2",
         "++workload.train.epochs=1",
         "++workload.train.computation_time=0",
-        "++workload.workflow.checkpoint=false",
     ];
-    typed.iter().chain(more).map(ToString::to_string).collect()
+    eight_files(&sizes, more)
 }
 
 fn run(folder: &Folder, more: &[&str]) -> Output {
-    dlio(folder, &small(more).iter().map(String::as_str).collect::<Vec<_>>())
+    dlio_owned(folder, &small(more))
 }
 
 /// The impossible, and what the refusal names.

@@ -9,12 +9,13 @@
 //! ([`verdict`]). Adding a test is adding one small file. Nothing here looks into the tracer: the bench knows the
 //! contracts in `dlio-schemas` and two built artefacts ([`artefacts`]).
 //!
-//! [`imports`] serves the checks of the sources themselves.
+//! [`imports`] serves the checks of the sources themselves, and [`needs`] the tests that use what may not be installed.
 
 pub mod artefacts;
 pub mod compile;
 pub mod directives;
 pub mod imports;
+pub mod needs;
 pub mod sandbox;
 pub mod seen;
 pub mod verdict;

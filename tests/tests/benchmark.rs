@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use dlio_tests::artefacts;
+use dlio_tests::needs::needs;
 use dlio_tests::sandbox::Sandbox;
 
 /// The utilization of each epoch: computing, from the end of the first step to the end of the last.
@@ -109,8 +110,7 @@ fn trace_of_ranks(program: &str, before: &[&str], more: &[&str]) {
 fn a_trace_of_ranks_is_one_that_names_them() {
     let dlio = artefacts::command("dlio").unwrap();
     trace_of_ranks(dlio.to_str().unwrap(), &[], &["--ranks=3"]);
-    if Command::new("mpirun").arg("--version").output().is_err() {
-        println!("without mpirun its ranks are not traced: make setup-mpi");
+    if !needs("mpirun") {
         return;
     }
     let before = ["--allow-run-as-root", "--oversubscribe", "-n", "3", dlio.to_str().unwrap()];

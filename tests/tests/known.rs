@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dlio_tests::compile::compile;
+use dlio_tests::needs::{has, needs, needs_module};
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 
@@ -40,10 +41,6 @@ fn assert_within(inner: &[(i64, i64)], outer: &[(i64, i64)], shift: i64) {
     }
 }
 
-fn is_there(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 /// The program in C under strace and under us at once; with the texts and the trace.
 fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
     let (program, data) = (sandbox.root().join("known"), sandbox.work().join("data"));
@@ -62,8 +59,7 @@ fn run_known(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
 
 #[test]
 fn strace_and_we_tell_the_same_of_one_run() {
-    if !is_there("strace") {
-        eprintln!("strace is not installed: tests/setup.sh test installs it");
+    if !needs("strace") {
         return;
     }
     let sandbox = Sandbox::new("known.strace").unwrap();
@@ -107,8 +103,7 @@ fn assert_dftracer_agrees(theirs: &Path, ours: &Path) {
 
 #[test]
 fn dftracers_stored_trace_tells_the_calls_that_ours_does() {
-    if !is_there("strace") {
-        eprintln!("strace is not installed: tests/setup.sh test installs it");
+    if !needs("strace") {
         return;
     }
     let sandbox = Sandbox::new("known.dftracer").unwrap();
@@ -127,10 +122,10 @@ fn dftracer() -> Option<PathBuf> {
 
 #[test]
 fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
-    let (Some(library), true) = (dftracer(), is_there("strace")) else {
-        eprintln!("DFTracer or strace is not installed: `make bench-peers` and tests/setup.sh test install them");
+    let library = dftracer();
+    if !needs("strace") || !has("DFTracer", library.is_some()) {
         return;
-    };
+    }
     let ours = Sandbox::new("known.ours").unwrap();
     let (_, our_trace) = run_known(&ours);
     let theirs = Sandbox::new("known.theirs").unwrap();
@@ -138,7 +133,7 @@ fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
     std::fs::create_dir(&data).unwrap();
     std::fs::create_dir(&trace).unwrap();
     let mut command = Command::new(ours.root().join("known"));
-    command.arg(&data).env("LD_PRELOAD", library).env("DFTRACER_LOG_FILE", trace.join("own"));
+    command.arg(&data).envs(library.map(|library| ("LD_PRELOAD", library))).env("DFTRACER_LOG_FILE", trace.join("own"));
     for (name, value) in [("ENABLE", "1"), ("INIT", "PRELOAD"), ("DATA_DIR", "all"), ("INC_METADATA", "1")] {
         command.env(format!("DFTRACER_{name}"), value);
     }
@@ -150,9 +145,7 @@ fn a_run_under_dftracer_tells_the_calls_that_ours_does() {
 #[test]
 fn viztracers_calls_hold_ours() {
     let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
-    let has_it = Command::new(&python).args(["-c", "import viztracer"]).output();
-    if !has_it.is_ok_and(|output| output.status.success()) {
-        eprintln!("VizTracer is not installed: tests/setup.sh test installs it");
+    if !needs_module(&python, "viztracer") {
         return;
     }
     let sandbox = Sandbox::new("known.viztracer").unwrap();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use dlio_tests::artefacts;
+use dlio_tests::needs::needs;
 
 fn write(program: &str, how: &str, folder: &Path) {
     let program = artefacts::command(program).unwrap();
@@ -13,8 +14,7 @@ fn write(program: &str, how: &str, folder: &Path) {
 
 #[test]
 fn every_verb_has_a_page_that_man_reads_without_a_warning() {
-    if !Command::new("groff").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("groff is not installed: man brings it");
+    if !needs("groff") {
         return;
     }
     let folder = std::env::temp_dir().join(format!("dlio-manual-{}", std::process::id()));

@@ -98,6 +98,48 @@ fn members() -> Vec<String> {
     line.split('"').skip(1).step_by(2).map(str::to_string).collect()
 }
 
+/// The names in a manifest's tables of dependencies, those of tests and build scripts included.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let (mut names, mut inside) = (BTreeSet::new(), false);
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.ends_with("dependencies]");
+        } else if inside && line.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+            names.extend(line.split(['.', ' ', '=']).next().map(str::to_string));
+        }
+    }
+    names
+}
+
+/// The Rust of a member, and of the files of others that it includes by `#[path]`.
+fn code_of(member: &str, sources: &[(PathBuf, String)]) -> String {
+    let mut code = String::new();
+    for (file, text) in sources.iter().filter(|(file, _)| file.starts_with(member)) {
+        code += text;
+        for path in text.split("#[path = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            code += &std::fs::read_to_string(root().join(file).with_file_name(path)).unwrap_or_default();
+        }
+    }
+    code
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let manifest = |folder: &str| std::fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("a manifest");
+    let (sources, mut taken) = (sources(&[".rs"]), BTreeSet::new());
+    for member in members() {
+        let code = code_of(&member, &sources);
+        for name in dependencies(&manifest(&member)) {
+            let krate = name.replace('-', "_");
+            let used = [format!("{krate}::"), format!("use {krate} as")].iter().any(|form| code.contains(form));
+            assert!(used, "{member} does not use {name}");
+            taken.insert(name);
+        }
+    }
+    let unused: Vec<_> = dependencies(&manifest("")).into_iter().filter(|name| !taken.contains(name)).collect();
+    assert!(unused.is_empty(), "no member depends on {unused:?}");
+}
+
 // ---- sources --------------------------------------------------------------------------------------------------------
 
 /// All files under version control with one of these endings.
@@ -125,20 +167,42 @@ fn no_files_of_a_crate_make_a_circle() {
     }
 }
 
-/// The folders of a source folder, from the ground up; the empty name stands for the files beside them. A file may import
-/// from its own folder and from those listed before it.
+/// The folders of a source folder, from the ground up; the empty name stands for the files beside them, but for those that
+/// are listed by their names. A file may import from its own folder and from those listed before it.
 const FLOORS: &[(&str, &[&str])] = &[
     ("schemas/src/", &["event", "text", "deflate", "native", "export", "perfetto", ""]),
     (
         "tracer/src/",
         &["kernel", "process", "thread", "known", "trace", "recording", "naming", "life", "calls", "spans", ""],
     ),
+    (
+        "benchmark/src/",
+        &[
+            "failure",
+            "system",
+            "keys",
+            "ranks",
+            "spans",
+            "store",
+            "files",
+            "config",
+            "data_set",
+            "checkpoint",
+            "results",
+            "workload",
+            "training",
+            "bench",
+            "command",
+            "",
+        ],
+    ),
 ];
 
 /// Returns the number of the floor that a file is on: the longest folder of the list that it lies in.
 fn floor(place: &str, rooms: &[&str], file: &str) -> Option<usize> {
-    let folder = file.strip_prefix(place)?.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let contains = |room: &str| folder == room || folder.strip_prefix(room).is_some_and(|rest| rest.starts_with('/'));
+    let file = file.strip_prefix(place)?.trim_end_matches(".rs");
+    let is_in = |room: &str| file.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let contains = |room: &str| if room.is_empty() { !file.contains('/') } else { is_in(room) };
     (0..rooms.len()).filter(|at| contains(rooms[*at])).max_by_key(|at| rooms[*at].len())
 }
 

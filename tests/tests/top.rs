@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use dlio_tests::compile::compile;
+use dlio_tests::needs::needs_module;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home};
 use serde_json::Value;
@@ -241,8 +242,7 @@ fn a_scraper_reads_the_same_figures() {
     let parser = "import sys, prometheus_client.openmetrics.parser as p\n\
         for f in p.text_string_to_metric_families(sys.stdin.read()):\n    \
             for s in f.samples: print(f.type, s.name, s.labels.get('operation', '-'), s.labels.get('process', '-'), int(s.value))";
-    if !Command::new(&python).args(["-c", "import prometheus_client"]).output().is_ok_and(|it| it.status.success()) {
-        eprintln!("prometheus_client is not installed: tests/setup.sh test installs it");
+    if !needs_module(&python, "prometheus_client") {
         return;
     }
     let sandbox = Sandbox::new("top.metrics").unwrap();

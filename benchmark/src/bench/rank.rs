@@ -17,7 +17,7 @@ use crate::results::run_folder::{Log, RunFolder};
 use crate::results::summary::{Results, Status};
 use crate::spans;
 use crate::store;
-use crate::store::cache::{self, Entered, Filler};
+use crate::store::cache::{self, CacheGuard, PrefetchProcess};
 use crate::system::host::{self, Host};
 use crate::system::processes;
 use crate::system::random::mixed;
@@ -188,7 +188,7 @@ impl Rank<'_> {
             .then(|| Sampler::start(config.iostat_devices.clone()));
         let outcome = match &mut loader {
             Some(loader) => {
-                let mut seldom = Seldom::default();
+                let mut seldom = CostThrottle::default();
                 trainer.train(loader.as_mut(), &mut |results| seldom.done(|| self.write(results, rank, ranks)))
             }
             None => trainer.checkpoints_only(),
@@ -209,7 +209,7 @@ impl Rank<'_> {
     }
 
     /// The tier before the store: one of this run, or one that is kept for these data.
-    fn cache(&self, terms: Terms) -> Outcome<Option<Entered>> {
+    fn cache(&self, terms: Terms) -> Outcome<Option<CacheGuard>> {
         let Config { cache: Some(cache), dataset, store: Some(store), workflow, .. } = &self.run.config else {
             return Ok(None);
         };
@@ -225,11 +225,11 @@ impl Rank<'_> {
     }
 
     /// What fills that tier beside the training, where it is to be filled before it is read.
-    fn filler(&self, terms: Terms) -> Outcome<Option<Filler>> {
+    fn filler(&self, terms: Terms) -> Outcome<Option<PrefetchProcess>> {
         let config = &self.run.config;
         let ahead = config.workflow.train && config.cache.as_ref().is_some_and(|cache| cache.ahead);
         let window = config.store.as_ref().map_or(0, |store| store.prefetch_window as usize);
-        if ahead { Filler::start(loader::first_files(config, terms)?, window).map(Some) } else { Ok(None) }
+        if ahead { PrefetchProcess::start(loader::first_files(config, terms)?, window).map(Some) } else { Ok(None) }
     }
 
     fn tiers(&self, terms: Terms) -> Outcome<Tiered> {
@@ -269,16 +269,16 @@ impl Rank<'_> {
 
 /// What is done after an epoch and grows with their number: as often as leaves it a small part of the time.
 #[derive(Default)]
-struct Seldom {
+struct CostThrottle {
     last: Option<(Instant, Duration)>,
 }
 
-impl Seldom {
+impl CostThrottle {
     /// Of the time, one part in so many goes into it.
     const PARTS: u32 = 20;
 
     fn done(&mut self, work: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
-        if self.last.is_some_and(|(ended, took)| ended.elapsed() < took * Seldom::PARTS) {
+        if self.last.is_some_and(|(ended, took)| ended.elapsed() < took * CostThrottle::PARTS) {
             return Ok(());
         }
         let begun = Instant::now();

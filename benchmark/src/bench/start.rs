@@ -5,7 +5,7 @@ use super::request::Request;
 use super::run::Run;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::agreement;
-use crate::ranks::child_ranks::Local;
+use crate::ranks::child_ranks::ChildRanks;
 use crate::ranks::communicator::{Communicator, Single};
 use crate::results::run_folder::RunFolder;
 use crate::system::processes;
@@ -20,7 +20,7 @@ impl Run {
         if request.ranks <= 1 {
             return rank.work(&mut Single);
         }
-        let started = Local::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
+        let started = ChildRanks::spawn(request.ranks, request.barrier_timeout, &|local| code_of(&rank.work(local)));
         let mut local = started.map_err(|error| Failure::new(Kind::System, format!("starting the ranks: {error}")))?;
         let outcome = rank.work(local.communicator());
         local.join(outcome)

@@ -7,8 +7,8 @@ use crate::checkpoint::files::distributed::METADATA;
 use crate::checkpoint::files::tensorflow::{self, NEWEST};
 use crate::checkpoint::verify;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::{self, Draft};
-use crate::files::buffered_file::{GatheredFile, open_direct};
+use crate::files::atomic_file::{self, AtomicFile};
+use crate::files::buffered_file::{BufferedFile, open_direct};
 use crate::files::input::ReadAt;
 use crate::store::{self, Body, Ranges, Upload};
 use crate::system::buffer::AlignedBuffer;
@@ -36,8 +36,8 @@ impl Streamed {
     /// Writes the file with a shard's tensors; the bytes of its index, if it has one.
     fn write(&self, path: &Path, shard: &Shard) -> io::Result<Option<Vec<u8>>> {
         let gathered = match (self.direct, self.transfer_size) {
-            (true, size) => Some(GatheredFile::create_direct(path, size)?),
-            (false, Some(size)) => Some(GatheredFile::create(path, size)?),
+            (true, size) => Some(BufferedFile::create_direct(path, size)?),
+            (false, Some(size)) => Some(BufferedFile::create(path, size)?),
             (false, None) => None,
         };
         if let Some(mut file) = gathered {
@@ -86,13 +86,13 @@ impl Streamed {
         let path = folder.join(shard.name());
         let failed = |path: &Path, error| self.of_direct(of_io("writing", path, error));
         let Some(index_name) = shard.index_name() else {
-            let draft = Draft::new(&path)?;
+            let draft = AtomicFile::new(&path)?;
             self.write(draft.path(), shard).map_err(|error| failed(&path, error))?;
             return draft.commit();
         };
         // The index is there when its data are.
         let index_path = folder.join(index_name);
-        let mut draft = Draft::new(&index_path)?;
+        let mut draft = AtomicFile::new(&index_path)?;
         let data = draft.companion(&path)?;
         let index = self.write(&data, shard).map_err(|error| failed(&path, error))?.unwrap_or_default();
         self.write_small(draft.path(), &index).map_err(|error| failed(&index_path, error))?;
@@ -108,7 +108,7 @@ impl Streamed {
             upload.take(text.as_bytes())?;
             return upload.finish().map(|_| 1);
         }
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         self.write_small(draft.path(), text.as_bytes()).map_err(|error| of_io("writing", &path, error))?;
         draft.commit().map(|()| 1)
     }
@@ -122,7 +122,7 @@ impl Streamed {
             store::put(&path, bytes)?;
             return Ok(moved);
         }
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         self.write_small(draft.path(), bytes).map_err(|error| of_io("writing", &path, error))?;
         draft.commit()?;
         if !self.fsync {
@@ -230,7 +230,7 @@ pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outc
     let mut moved = Moved::default();
     for name in all_names(shards) {
         let (source, path) = (from.join(&name), to.join(&name));
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         moved.bytes += copy_file(&source, draft.path(), &mut piece, &mut pace)
             .map_err(|error| of_io("copying to", &path, error))?;
         draft.commit()?;
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn no_block_of_a_checkpoint_is_there_twice() {
-        let scratch = crate::scratch::Folder::new("noise");
+        let scratch = tempfile::tempdir().unwrap();
         let shards = [file("a.bin", 5 * PIECE as u64 + 77)];
         streamed(false).save(scratch.path(), &shards).unwrap();
         let bytes = fs::read(scratch.path().join("a.bin")).unwrap();
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn the_checksum_in_a_torch_file_is_that_of_its_tensor() {
-        let scratch = crate::scratch::Folder::new("crc");
+        let scratch = tempfile::tempdir().unwrap();
         let lengths = [1, PIECE as u64, 77, 3 * PIECE as u64 + 5];
         let named: Vec<(&str, u64)> = ["a", "b", "c", "d"].into_iter().zip(lengths).collect();
         let shard = Shard { state: State::of(Datatype::INT8, &named), ..file("a.pt", 1) };
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn another_programs_file_with_the_same_tensors_is_loaded() {
-        let scratch = crate::scratch::Folder::new("foreign");
+        let scratch = tempfile::tempdir().unwrap();
         let mut mechanism = streamed(false);
         let ours = file("a.pt", 5000);
         // Other names make other sizes of the same tensors.
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn what_was_saved_is_loaded_and_a_cut_file_is_noticed() {
-        let scratch = crate::scratch::Folder::new("ckpt");
+        let scratch = tempfile::tempdir().unwrap();
         let at = folder(scratch.path(), 1, 4);
         let shards = [file("a.bin", 3_000_001), file("b.pt", 10)];
         let all = 3_000_001 + shards[1].file_bytes();
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_changed_byte_is_noticed_in_every_format_that_has_checksums() {
-        let scratch = crate::scratch::Folder::new("verified");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "a.safetensors", "a.pb-1.data-00000-of-00001"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
             streamed(false).save(scratch.path(), &shards).unwrap();
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn past_the_page_cache_the_same_bytes_are_written_and_read() {
-        let scratch = crate::scratch::Folder::new("direct-checkpoint");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 700_000), ("y", 9)]), ..file(name, 1) }];
             let mut direct = Streamed { direct: true, ..streamed(true) };
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn in_writes_of_any_size_the_same_bytes_are_written_and_read() {
-        let scratch = crate::scratch::Folder::new("sized-checkpoint");
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["a.pt", "b.safetensors", "c.pb-1.data-00000-of-00001", "d.bin"] {
             let shards = [Shard { state: State::of(Datatype::INT8, &[("x", 1_700_000), ("y", 9)]), ..file(name, 1) }];
             let moved = streamed(true).save(scratch.path(), &shards).unwrap();
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_what_was_copied() {
-        let scratch = crate::scratch::Folder::new("copied");
+        let scratch = tempfile::tempdir().unwrap();
         let (from, to) = (scratch.path().join("fast"), scratch.path().join("slow/1"));
         let shards = [file("a.pt", 2_000_000), file("b.safetensors", 3)];
         let bytes = streamed(false).save(&from, &shards).unwrap().bytes;

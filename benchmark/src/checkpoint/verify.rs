@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_changed_byte_is_found_wherever_pieces_end() {
-        let scratch = crate::scratch::Folder::new("restored");
+        let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("x");
         let bytes: Vec<u8> = (0..1000u32).map(|number| (number * 7 % 251) as u8).collect();
         let part = |name: &str, at: usize, length: usize| Part {

@@ -27,7 +27,7 @@ struct Setting {
 
 /// What a pass over the samples came to.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Outturn {
+struct RunResult {
     seconds: f64,
     samples_per_second: f64,
     bytes: f64,
@@ -134,12 +134,12 @@ fn one_run(request: &Request, more: &[&str]) -> Outcome<()> {
     bench::prepare(&request)?.into_iter().try_for_each(|mut run| run.start(&request))
 }
 
-fn outturn(folder: &Path) -> Outcome<Outturn> {
+fn outturn(folder: &Path) -> Outcome<RunResult> {
     let summary = summary_in(folder)?;
     let epoch = &summary["epoch"][0];
     let number = |value: &Json| value.as_f64().unwrap_or(0.0);
     let (seconds, object) = (number(&epoch["seconds"]), &epoch["object"]);
-    Ok(Outturn {
+    Ok(RunResult {
         seconds,
         samples_per_second: number(&epoch["samples_per_second"]),
         bytes: number(&epoch["bytes_read"]),
@@ -156,7 +156,7 @@ fn outturn(folder: &Path) -> Outcome<Outturn> {
 /// loose     samples / readers x (latency + bytes of a sample / rate)
 /// sharded   shards of the busiest reader x (latency + bytes of a shard / rate)
 /// ```
-fn factors(loose: Outturn, sharded: Outturn, terms: Terms) -> Option<(f64, f64)> {
+fn factors(loose: RunResult, sharded: RunResult, terms: Terms) -> Option<(f64, f64)> {
     let latency = loose.first_byte;
     // Where bytes come at once, what is left of the requests beside their latency may be less than nothing.
     let streamed = (sharded.in_requests - sharded.requests * sharded.first_byte).max(0.0);
@@ -171,12 +171,12 @@ fn factors(loose: Outturn, sharded: Outturn, terms: Terms) -> Option<(f64, f64)>
 }
 
 /// One run of each tells them apart where one took much longer: by a factor, and by more than a run's own ups and downs.
-fn told_apart(loose: Outturn, sharded: Outturn) -> bool {
+fn told_apart(loose: RunResult, sharded: RunResult) -> bool {
     let (short, long) = (loose.seconds.min(sharded.seconds), loose.seconds.max(sharded.seconds));
     long > 1.5 * short && long - short > 0.1
 }
 
-fn table(settings: &[Setting], outturns: &[Outturn], terms: Terms) -> String {
+fn table(settings: &[Setting], outturns: &[RunResult], terms: Terms) -> String {
     let mut text = format!("{} samples, {} shards, {} readers\n", terms.samples, terms.shards, terms.readers);
     let _ = writeln!(
         text,
@@ -205,8 +205,8 @@ fn table(settings: &[Setting], outturns: &[Outturn], terms: Terms) -> String {
     text
 }
 
-fn save(folder: &Path, settings: &[Setting], outturns: &[Outturn], terms: Terms) -> Outcome<()> {
-    let row = |(setting, it): (&Setting, &Outturn)| {
+fn save(folder: &Path, settings: &[Setting], outturns: &[RunResult], terms: Terms) -> Outcome<()> {
+    let row = |(setting, it): (&Setting, &RunResult)| {
         json!({
             "place": if setting.in_store { "store" } else { "files" },
             "layout": if setting.layout == Layout::Loose { "loose" } else { "shards" },
@@ -218,7 +218,7 @@ fn save(folder: &Path, settings: &[Setting], outturns: &[Outturn], terms: Terms)
         })
     };
     let rows: Vec<Json> = settings.iter().zip(outturns).map(row).collect();
-    let of_store: Vec<Outturn> =
+    let of_store: Vec<RunResult> =
         settings.iter().zip(outturns).filter(|(it, _)| it.in_store).map(|(_, it)| *it).collect();
     let factors = match of_store[..] {
         [loose, sharded] => factors(loose, sharded, terms),
@@ -246,7 +246,7 @@ mod tests {
         let told = |loose: f64, sharded: f64| {
             let terms = Terms { samples: 20, shards: 2, readers: 1, one_at_a_time: true };
             let of = |layout| Setting { layout, in_store: false };
-            let took = |seconds| Outturn { seconds, ..Outturn::default() };
+            let took = |seconds| RunResult { seconds, ..RunResult::default() };
             table(&[of(Layout::Loose), of(Layout::Sharded)], &[took(loose), took(sharded)], terms)
         };
         for (loose, sharded) in [(0.0024, 0.002), (0.008, 0.002), (12.0, 10.0), (10.0, 12.0)] {
@@ -261,23 +261,23 @@ mod tests {
     fn the_model_is_latency_once_a_sample_against_once_a_shard() {
         let terms = Terms { samples: 2000, shards: 20, readers: 4, one_at_a_time: true };
         // 10 ms to the first byte, 100 MB/s a stream, 100 kB a sample.
-        let loose = Outturn { seconds: 5.6, bytes: 2e8, requests: 2000.0, first_byte: 0.01, ..Outturn::default() };
-        let sharded = Outturn {
+        let loose = RunResult { seconds: 5.6, bytes: 2e8, requests: 2000.0, first_byte: 0.01, ..RunResult::default() };
+        let sharded = RunResult {
             seconds: 0.6,
             bytes: 2e8,
             requests: 20.0,
             first_byte: 0.01,
             in_requests: 0.2 + 2.0,
-            ..Outturn::default()
+            ..RunResult::default()
         };
         let (measured, modelled) = factors(loose, sharded, terms).unwrap();
         assert!((measured - 9.33).abs() < 0.01);
         // 500 x 11 ms against 5 x 110 ms.
         assert!((modelled - 10.0).abs() < 0.01, "{modelled}");
         // Bytes that come at once: 500 requests against 5.
-        let at_once = Outturn { in_requests: 0.19, ..sharded };
+        let at_once = RunResult { in_requests: 0.19, ..sharded };
         assert!((factors(loose, at_once, terms).unwrap().1 - 100.0).abs() < 0.01);
-        assert_eq!(factors(Outturn::default(), sharded, terms), None);
+        assert_eq!(factors(RunResult::default(), sharded, terms), None);
         assert_eq!(factors(loose, sharded, Terms { one_at_a_time: false, ..terms }), None);
     }
 }

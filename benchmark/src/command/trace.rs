@@ -135,7 +135,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     let lost = options.form().map_or(0, |form| options.gathering(&folder, &converter, form).run());
     if !options.quiet {
-        let remains = Remains { images: &recorded, lost, is_elsewhere: stranded.is_some() };
+        let remains = RunLeftovers { images: &recorded, lost, is_elsewhere: stranded.is_some() };
         report(&folder, &before, &remains, loading, options);
     }
     // Processes say so themselves, where their standard error is still open at the end.
@@ -346,7 +346,7 @@ fn many(number: usize, one: &str, more: &str) -> String {
 }
 
 /// What a command left.
-struct Remains<'a> {
+struct RunLeftovers<'a> {
     /// As their processes left them: by now they may lie in other files.
     images: &'a Images,
     /// Events.
@@ -355,7 +355,7 @@ struct Remains<'a> {
     is_elsewhere: bool,
 }
 
-fn report(folder: &Path, before: &Images, remains: &Remains, loading: Loading, options: &Options) {
+fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loading, options: &Options) {
     let is_all = options.all || asked(env::ALL).is_some_and(|all| all != "0");
     let new = new_images(folder, before);
     let shown = shown_path(folder);

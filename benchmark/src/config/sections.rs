@@ -160,10 +160,6 @@ impl Element {
     pub fn described(descr: &str) -> Option<Element> {
         ELEMENTS.iter().copied().find(|element| element.descr == descr)
     }
-
-    pub fn is_float(&self) -> bool {
-        self.name.starts_with("float")
-    }
 }
 
 /// The type of the numbers of a tensor.

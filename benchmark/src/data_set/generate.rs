@@ -7,7 +7,7 @@ use crate::config::Dataset;
 use crate::data_set::formats::{self, Format};
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::files::atomic_file::{self, Draft};
+use crate::files::atomic_file::{self, AtomicFile};
 use crate::files::input::Access;
 use crate::store;
 use crate::system::shared_memory::SharedNumbers;
@@ -168,7 +168,7 @@ const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };
 
 fn one_file(format: &dyn Format, spec: &FileSpec, dataset: &Dataset, scratch: &mut Vec<u8>) -> Outcome<Generated> {
     let mut written = || {
-        let mut draft = Draft::new(&spec.path)?;
+        let mut draft = AtomicFile::new(&spec.path)?;
         format.write(spec, dataset, &mut draft, scratch)?;
         let bytes = draft.bytes();
         draft.commit()?;

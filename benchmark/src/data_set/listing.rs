@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn files_of_the_format_are_found_whatever_they_are_called() {
-        let dir = crate::scratch::Folder::new("listing");
+        let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         fs::create_dir_all(folder.join("cats")).unwrap();
         for name in ["b.jpg", "cats/a.jpeg", "labels.csv", ".hidden.jpg"] {

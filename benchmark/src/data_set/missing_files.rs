@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::keys::value::parse_yaml;
-    use crate::scratch::Folder;
+    use tempfile::TempDir;
 
     /// A data set of empty files, without those of some numbers.
-    fn made(folder: &Folder, more: &str, without: &[u64]) -> Layout {
+    fn made(folder: &TempDir, more: &str, without: &[u64]) -> Layout {
         let text = format!("{{dataset: {{data_folder: {}, format: npz, {more}}}}}", folder.path().display());
         let layout = Layout::new(&Config::read(&parse_yaml("t", &text).unwrap()).unwrap().dataset);
         layout.folders().iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
@@ -148,7 +148,7 @@ mod tests {
             ("num_files_train: 300", 300),
             ("num_files_train: 300, num_subfolders_train: 7", 300),
         ] {
-            let folder = Folder::new("missing");
+            let folder = tempfile::tempdir().unwrap();
             let layout = made(&folder, more, &[]);
             assert_eq!(of(&layout, Split::Train).unwrap(), None, "{more}");
             let gone = [1, 2, files - 2].map(|number| layout.path(Split::Train, number));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_of_other_files_are_none_of_the_data_set() {
-        let folder = Folder::new("others");
+        let folder = tempfile::tempdir().unwrap();
         let layout = made(&folder, "num_files_train: 100, num_subfolders_train: 2", &[7, 50]);
         let train = folder.path().join("train");
         for other in ["img_7_of_100.npz", "img_0007_of_100.npz", "img_007_of_1000.npz", "img_007_of_100.npz.tmp"] {
@@ -169,7 +169,7 @@ mod tests {
         // In the folder of the odd ones.
         fs::write(train.join("1").join("img_050_of_100.npz"), "").unwrap();
         assert_eq!(of(&layout, Split::Train).unwrap().unwrap().count, 2);
-        let folder = Folder::new("none");
+        let folder = tempfile::tempdir().unwrap();
         let none = made(&folder, "num_files_train: 100", &[]);
         fs::remove_dir_all(&none.dataset.folder).unwrap();
         assert_eq!(of(&none, Split::Train).unwrap().unwrap().count, 100);
@@ -184,7 +184,7 @@ mod tests {
             ("skip_listing: true", false),
             ("keep_files: true", true),
         ] {
-            let folder = Folder::new("some");
+            let folder = tempfile::tempdir().unwrap();
             let layout = made(&folder, &format!("num_files_train: 100, {more}"), &gone);
             let missing = of(&layout, Split::Train).unwrap();
             assert_eq!(missing.is_some(), found, "{more}");

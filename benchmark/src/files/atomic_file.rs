@@ -20,7 +20,7 @@ pub fn sweep(folder: &Path) {
     }
 }
 
-pub struct Draft {
+pub struct AtomicFile {
     /// The place each file is written to, and the path it will have.
     names: Vec<(Place, PathBuf)>,
 }
@@ -40,9 +40,9 @@ impl Place {
     }
 }
 
-impl Draft {
-    pub fn new(path: &Path) -> Outcome<Draft> {
-        let mut draft = Draft { names: Vec::new() };
+impl AtomicFile {
+    pub fn new(path: &Path) -> Outcome<AtomicFile> {
+        let mut draft = AtomicFile { names: Vec::new() };
         draft.companion(path)?;
         Ok(draft)
     }
@@ -106,7 +106,7 @@ fn send(file: &File, path: &Path) -> Outcome<()> {
     upload.finish().map(drop)
 }
 
-impl Drop for Draft {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         for (place, _) in &self.names {
             if let Place::Beside(temporary) = place {
@@ -119,7 +119,7 @@ impl Drop for Draft {
 
 /// Writes a small file whole.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Outcome<()> {
-    let draft = Draft::new(path)?;
+    let draft = AtomicFile::new(path)?;
     fs::write(draft.path(), bytes).map_err(|error| Failure::unwritable("writing", path, error))?;
     draft.commit()
 }
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_dropped_draft_leaves_nothing() {
-        let dir = crate::scratch::Folder::new("draft");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let mut draft = Draft::new(&path).unwrap();
+        let mut draft = AtomicFile::new(&path).unwrap();
         fs::write(draft.path(), b"half").unwrap();
         let companion = draft.companion(&dir.path().join("x.idx")).unwrap();
         fs::write(companion, b"half").unwrap();
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_writer_left_is_removed_and_what_others_write_is_not() {
-        let dir = crate::scratch::Folder::new("swept");
+        let dir = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
         let (host, own) = (host_name(), std::process::id());
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_committed_draft_has_its_own_name() {
-        let dir = crate::scratch::Folder::new("commit");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         write_whole(&path, b"whole").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");

@@ -12,7 +12,7 @@ use std::path::Path;
 const DIRECT_SIZE: usize = 4 << 20;
 const _: () = assert!(DIRECT_SIZE.is_multiple_of(ALIGNMENT));
 
-pub struct GatheredFile {
+pub struct BufferedFile {
     file: File,
     direct: bool,
     /// Bytes of one write.
@@ -28,21 +28,21 @@ fn direct_options() -> OpenOptions {
     options
 }
 
-impl GatheredFile {
+impl BufferedFile {
     /// Through the page cache.
-    pub fn create(path: &Path, size: usize) -> io::Result<GatheredFile> {
-        Ok(GatheredFile::new(File::create(path)?, false, size))
+    pub fn create(path: &Path, size: usize) -> io::Result<BufferedFile> {
+        Ok(BufferedFile::new(File::create(path)?, false, size))
     }
 
     /// Past it; `size` in whole pages.
-    pub fn create_direct(path: &Path, size: Option<usize>) -> io::Result<GatheredFile> {
+    pub fn create_direct(path: &Path, size: Option<usize>) -> io::Result<BufferedFile> {
         let file = direct_options().write(true).create(true).truncate(true).open(path)?;
         let size = size.map_or(DIRECT_SIZE, |size| size.next_multiple_of(ALIGNMENT));
-        Ok(GatheredFile::new(file, true, size))
+        Ok(BufferedFile::new(file, true, size))
     }
 
-    fn new(file: File, direct: bool, size: usize) -> GatheredFile {
-        GatheredFile { file, direct, size, buffer: AlignedBuffer::default(), held: 0, total: 0 }
+    fn new(file: File, direct: bool, size: usize) -> BufferedFile {
+        BufferedFile { file, direct, size, buffer: AlignedBuffer::default(), held: 0, total: 0 }
     }
 
     /// Writes what is left. Past the page cache that is whole pages, of which the file is cut where its bytes end.
@@ -61,7 +61,7 @@ impl GatheredFile {
     }
 }
 
-impl Write for GatheredFile {
+impl Write for BufferedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(self.size - self.held);
         let page = self.buffer.space(self.size);
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     fn a_file_has_the_bytes_that_were_written_whatever_their_number() {
-        let scratch = crate::scratch::Folder::new("gathered");
+        let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("x");
         for length in [0, 1, ALIGNMENT, ALIGNMENT + 1, DIRECT_SIZE, 2 * DIRECT_SIZE + 77] {
             let bytes: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
-            let direct = GatheredFile::create_direct(&path, None).unwrap();
-            let odd = GatheredFile::create_direct(&path, Some(5000)).unwrap();
-            for mut file in [direct, odd, GatheredFile::create(&path, 777_777).unwrap()] {
+            let direct = BufferedFile::create_direct(&path, None).unwrap();
+            let odd = BufferedFile::create_direct(&path, Some(5000)).unwrap();
+            for mut file in [direct, odd, BufferedFile::create(&path, 777_777).unwrap()] {
                 // The file before it has left its bytes there.
                 file.file.set_len(0).unwrap();
                 for part in bytes.chunks(99_991) {

@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn transfers_of_any_size_give_the_same_bytes() {
-        let dir = crate::scratch::Folder::new("input");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let content: Vec<u8> = (0..10_000u32).map(|n| n as u8).collect();
         std::fs::write(&path, &content).unwrap();
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_read_beyond_the_end_names_the_file() {
-        let dir = crate::scratch::Folder::new("short");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, b"short").unwrap();
         let mut input = Input::open(&path, Access::default()).unwrap();

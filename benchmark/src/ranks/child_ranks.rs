@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::ranks::communicator::Communicator;
-use crate::ranks::shared_barrier::Gate;
+use crate::ranks::shared_barrier::SharedBarrier;
 use crate::ranks::socket::Socket;
 use crate::ranks::star::{Peers, Star, ended};
 use crate::ranks::status;
@@ -45,16 +45,16 @@ impl Peers for Children {
     }
 }
 
-pub struct Local {
+pub struct ChildRanks {
     star: Star,
     children: Vec<libc::pid_t>,
 }
 
-impl Local {
+impl ChildRanks {
     /// Forks `size - 1` times; every process returns from here, each with its own rank. `body` runs in the children.
-    pub fn spawn(size: u64, patience: Duration, body: &dyn Fn(&mut dyn Communicator) -> i32) -> io::Result<Local> {
+    pub fn spawn(size: u64, patience: Duration, body: &dyn Fn(&mut dyn Communicator) -> i32) -> io::Result<ChildRanks> {
         let (mut sockets, mut children) = (Vec::new(), Vec::new());
-        let (board, gate) = (status::Board::new(size)?, Gate::new(size)?);
+        let (board, gate) = (status::StatusBoard::new(size)?, SharedBarrier::new(size)?);
         for rank in 1..size {
             let (ours, theirs) = UnixStream::pair()?;
             sockets.push(Socket::Unix(ours));
@@ -71,7 +71,7 @@ impl Local {
         processes::watch_children(&children);
         let mut star = Star::new(0, size, sockets, Box::new(Children(children.clone())), patience);
         star.meet_at(gate);
-        Ok(Local { star, children })
+        Ok(ChildRanks { star, children })
     }
 
     pub fn communicator(&mut self) -> &mut dyn Communicator {

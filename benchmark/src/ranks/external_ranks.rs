@@ -3,9 +3,9 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::ranks::communicator::Communicator;
-use crate::ranks::launcher::World;
+use crate::ranks::launcher::LaunchInfo;
 use crate::ranks::mpi::{self, Library, Mpi};
-use crate::ranks::socket_ranks::Launched;
+use crate::ranks::socket_ranks::SocketRanks;
 use crate::system::locate;
 use crate::system::terminal;
 use std::path::Path;
@@ -19,46 +19,46 @@ pub enum Talk {
     Sockets,
 }
 
-pub enum Joined {
-    Sockets(Launched),
+pub enum ExternalRanks {
+    Sockets(SocketRanks),
     Mpi(Mpi),
 }
 
-impl Joined {
+impl ExternalRanks {
     /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
-    pub fn meet(world: &World, shared: &Path, patience: Duration, talk: Talk) -> Outcome<Joined> {
+    pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration, talk: Talk) -> Outcome<ExternalRanks> {
         match library(world, talk)? {
-            Some(library) => Mpi::join(world, library, patience).map(Joined::Mpi),
-            None => Launched::meet(world, shared, patience).map(Joined::Sockets),
+            Some(library) => Mpi::join(world, library, patience).map(ExternalRanks::Mpi),
+            None => SocketRanks::meet(world, shared, patience).map(ExternalRanks::Sockets),
         }
     }
 
     pub fn ranks(&mut self) -> &mut dyn Communicator {
         match self {
-            Joined::Sockets(launched) => &mut launched.star,
-            Joined::Mpi(mpi) => mpi,
+            ExternalRanks::Sockets(launched) => &mut launched.star,
+            ExternalRanks::Mpi(mpi) => mpi,
         }
     }
 
     /// Ends this rank's part of the run.
     pub fn part(self, outcome: Outcome<i32>) -> Outcome<i32> {
         match self {
-            Joined::Sockets(launched) => launched.part(outcome),
-            Joined::Mpi(mpi) => mpi.part(outcome),
+            ExternalRanks::Sockets(launched) => launched.part(outcome),
+            ExternalRanks::Mpi(mpi) => mpi.part(outcome),
         }
     }
 
     /// By what they talk.
     pub fn name(&self) -> String {
         match self {
-            Joined::Sockets(_) => "sockets".into(),
-            Joined::Mpi(mpi) => mpi.name(),
+            ExternalRanks::Sockets(_) => "sockets".into(),
+            ExternalRanks::Mpi(mpi) => mpi.name(),
         }
     }
 }
 
 /// The MPI to talk by, if there is one to be used. All ranks of a start come to the same.
-fn library(world: &World, talk: Talk) -> Outcome<Option<Library>> {
+fn library(world: &LaunchInfo, talk: Talk) -> Outcome<Option<Library>> {
     let refused = |what: String| Err(Failure::refused(what).remedy(mpi::SOCKETS));
     if talk == Talk::Sockets {
         return Ok(None);

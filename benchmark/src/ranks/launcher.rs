@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 
 /// One of the processes that a launcher started as the ranks of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct World {
+pub struct LaunchInfo {
     pub rank: u64,
     pub size: u64,
     pub launcher: &'static str,
@@ -14,7 +14,7 @@ pub struct World {
     /// The name that the processes of this start have in common, and others have not.
     pub job: String,
     /// Where an MPI can join them.
-    pub door: Option<Door>,
+    pub door: Option<MpiRendezvous>,
 }
 
 /// The variables of a launcher: which one of how many, and how many of them are on this machine.
@@ -63,18 +63,18 @@ const JOBS: &[&str] = &[
 
 /// The way in which an MPI finds whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum MpiRendezvous {
     Pmi,
     Pmix,
 }
 
 /// torchrun's workers are no ranks of the MPI that may have started it, though they have its variables.
-fn door(environment: Environment, launcher: &Launcher) -> Option<Door> {
+fn door(environment: Environment, launcher: &Launcher) -> Option<MpiRendezvous> {
     let has = |name: &str| environment(name).is_some();
     match launcher.name {
         "torchrun" => None,
-        _ if has("PMIX_RANK") => Some(Door::Pmix),
-        _ if has("PMI_FD") || has("PMI_PORT") => Some(Door::Pmi),
+        _ if has("PMIX_RANK") => Some(MpiRendezvous::Pmix),
+        _ if has("PMI_FD") || has("PMI_PORT") => Some(MpiRendezvous::Pmi),
         _ => None,
     }
 }
@@ -82,11 +82,11 @@ fn door(environment: Environment, launcher: &Launcher) -> Option<Door> {
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The rank a launcher made of this process, if one did; `ranks` is what was typed.
-pub fn world(ranks: Option<u64>) -> Outcome<Option<World>> {
+pub fn world(ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
     world_of(&|name| std::env::var(name).ok(), ranks)
 }
 
-fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<World>> {
+fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
     let Some((launcher, size)) = started_by(environment, ranks) else { return Ok(None) };
     let Launcher { name, size: variable, .. } = launcher;
     if let Some(typed) = ranks {
@@ -108,7 +108,7 @@ fn world_of(environment: Environment, ranks: Option<u64>) -> Outcome<Option<Worl
     let job = JOBS.iter().filter_map(|name| Some(format!("{name}={}\n", environment(name)?))).collect();
     let here = environment(launcher.here).is_some_and(|count| all_here(&count, size));
     let door = door(environment, launcher);
-    Ok(Some(World { rank, size, launcher: name, here, job, door }))
+    Ok(Some(LaunchInfo { rank, size, launcher: name, here, job, door }))
 }
 
 fn number(environment: Environment, name: &str) -> Option<u64> {
@@ -145,7 +145,7 @@ fn is_batch_script(environment: Environment, launcher: &Launcher) -> bool {
 mod tests {
     use super::*;
 
-    fn found(variables: &[(&str, &str)], ranks: Option<u64>) -> Outcome<Option<World>> {
+    fn found(variables: &[(&str, &str)], ranks: Option<u64>) -> Outcome<Option<LaunchInfo>> {
         let environment =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
         world_of(&environment, ranks)
@@ -194,8 +194,8 @@ mod tests {
         let door = |variables: &[(&str, &str)]| found(variables, None).unwrap().unwrap().door;
         let open = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")];
         let mpich = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
-        assert_eq!((door(&open), door(&open[..2])), (Some(Door::Pmix), None));
-        assert_eq!((door(&mpich), door(&mpich[..2])), (Some(Door::Pmi), None));
+        assert_eq!((door(&open), door(&open[..2])), (Some(MpiRendezvous::Pmix), None));
+        assert_eq!((door(&mpich), door(&mpich[..2])), (Some(MpiRendezvous::Pmi), None));
         let torchrun = [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"), ("PMIX_RANK", "0")];
         assert_eq!(door(&torchrun), None);
     }

@@ -20,7 +20,7 @@ const HEAD: usize = 2;
 const WIDTH: usize = 2;
 
 #[derive(Clone, Copy)]
-pub struct Gate {
+pub struct SharedBarrier {
     numbers: &'static SharedNumbers,
     ranks: u64,
 }
@@ -29,29 +29,29 @@ fn count(ranks: u64) -> usize {
     HEAD + WIDTH * ranks as usize
 }
 
-impl Gate {
+impl SharedBarrier {
     /// For processes that this one forks.
-    pub fn new(ranks: u64) -> io::Result<Gate> {
-        SharedNumbers::new(count(ranks)).map(|numbers| Gate::of(numbers, ranks))
+    pub fn new(ranks: u64) -> io::Result<SharedBarrier> {
+        SharedNumbers::new(count(ranks)).map(|numbers| SharedBarrier::of(numbers, ranks))
     }
 
     /// One for processes that are no children of this one, and the path under which they find it.
-    pub fn public(ranks: u64) -> io::Result<(Gate, String)> {
+    pub fn public(ranks: u64) -> io::Result<(SharedBarrier, String)> {
         let (numbers, file) = SharedNumbers::in_memory_file(count(ranks))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         // It is found as long as it is open, and that is as long as this process lives.
         std::mem::forget(file);
-        Ok((Gate::of(numbers, ranks), path))
+        Ok((SharedBarrier::of(numbers, ranks), path))
     }
 
     /// That of another process.
-    pub fn at(path: &Path, ranks: u64) -> io::Result<Gate> {
-        SharedNumbers::of_file(count(ranks), path).map(|numbers| Gate::of(numbers, ranks))
+    pub fn at(path: &Path, ranks: u64) -> io::Result<SharedBarrier> {
+        SharedNumbers::of_file(count(ranks), path).map(|numbers| SharedBarrier::of(numbers, ranks))
     }
 
-    fn of(numbers: SharedNumbers, ranks: u64) -> Gate {
+    fn of(numbers: SharedNumbers, ranks: u64) -> SharedBarrier {
         // Ranks live as long as the run.
-        Gate { numbers: Box::leak(Box::new(numbers)), ranks }
+        SharedBarrier { numbers: Box::leak(Box::new(numbers)), ranks }
     }
 
     fn of_rank(&self, rank: u64, which: usize) -> &AtomicU64 {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_last_one_to_come_opens_the_gate() {
-        let gate = Gate::new(3).unwrap();
+        let gate = SharedBarrier::new(3).unwrap();
         assert_eq!((gate.come(0), gate.come(2), gate.is_open(1)), (1, 1, false));
         assert_eq!(gate.missing(1), [1]);
         assert_eq!((gate.come(1), gate.is_open(1), gate.is_open(2)), (1, true, false));
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn whoever_sleeps_is_woken() {
-        let gate = Gate::new(2).unwrap();
+        let gate = SharedBarrier::new(2).unwrap();
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 for _ in 0..1000 {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_farewell_has_its_code() {
-        let gate = Gate::new(2).unwrap();
+        let gate = SharedBarrier::new(2).unwrap();
         gate.say_farewell(1, 0);
         assert_eq!((gate.farewell(0), gate.farewell(1)), (None, Some(0)));
         gate.say_farewell(1, 130);

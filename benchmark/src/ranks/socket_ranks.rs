@@ -11,12 +11,12 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
-use crate::ranks::launcher::World;
+use crate::ranks::launcher::LaunchInfo;
 use crate::ranks::liveness::{Process, Processes};
-use crate::ranks::shared_barrier::Gate;
+use crate::ranks::shared_barrier::SharedBarrier;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::star::{LOOK, Star, ended, killed};
-use crate::ranks::status::Board;
+use crate::ranks::status::StatusBoard;
 use crate::system::partial_name::partial_name;
 use crate::system::random::mixed;
 use crate::system::{file_calls, host, processes};
@@ -39,17 +39,17 @@ const ANSWER: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(5);
 
 /// A rank among others that a launcher started.
-pub struct Launched {
+pub struct SocketRanks {
     pub star: Star,
     processes: Processes,
 }
 
-impl Launched {
+impl SocketRanks {
     /// Returns when all ranks have found each other. `shared` is a folder that those of other machines see too.
-    pub fn meet(world: &World, shared: &Path, patience: Duration) -> Outcome<Launched> {
+    pub fn meet(world: &LaunchInfo, shared: &Path, patience: Duration) -> Outcome<SocketRanks> {
         let rendezvous =
             Rendezvous { world, place: Place::of(world, shared), until: Instant::now() + patience, patience };
-        let Met { sockets, processes, board, gate } = match world.rank {
+        let Connections { sockets, processes, board, gate } = match world.rank {
             0 => rendezvous.wait_for_all()?,
             _ => rendezvous.come()?,
         };
@@ -63,7 +63,7 @@ impl Launched {
         if let Some(gate) = gate.filter(|_| seen.iter().all(|seen| *seen == [1])) {
             star.meet_at(gate);
         }
-        Ok(Launched { star, processes })
+        Ok(SocketRanks { star, processes })
     }
 
     /// Ends this rank's part of the run: rank 0 does so last, and knows how the others ended.
@@ -94,7 +94,7 @@ impl Launched {
     }
 }
 
-impl Launched {
+impl SocketRanks {
     /// A launcher stops all ranks once one has failed. Rank 0 has results to write, and words to say: it says farewell when
     /// it has.
     fn let_first_finish(&mut self) {
@@ -132,7 +132,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(world: &World, shared: &Path) -> Place {
+    fn of(world: &LaunchInfo, shared: &Path) -> Place {
         // The same in all ranks of a start. Where the launcher has no name for it there is the command, and where it was
         // typed; ranks with different commands find each other where it has, and can say so.
         let start = match world.job.is_empty() {
@@ -158,24 +158,24 @@ enum Listener {
 }
 
 /// What a rank has of the others once all are there.
-struct Met {
+struct Connections {
     sockets: Vec<Socket>,
     /// By rank, as far as they are of this machine.
     processes: Vec<Option<u32>>,
-    board: Option<Board>,
+    board: Option<StatusBoard>,
     /// Of those that are on the machine of rank 0.
-    gate: Option<Gate>,
+    gate: Option<SharedBarrier>,
 }
 
 struct Rendezvous<'a> {
-    world: &'a World,
+    world: &'a LaunchInfo,
     place: Place,
     until: Instant,
     patience: Duration,
 }
 
 impl Rendezvous<'_> {
-    fn wait_for_all(&self) -> Outcome<Met> {
+    fn wait_for_all(&self) -> Outcome<Connections> {
         let word = secret();
         let (listener, _file) = self.listen(&word)?;
         let mut others: Vec<Option<(Socket, Process)>> = (1..self.world.size).map(|_| None).collect();
@@ -196,8 +196,8 @@ impl Rendezvous<'_> {
         drop((listener, _file));
         let (mut sockets, processes): (Vec<Socket>, Vec<Process>) = others.into_iter().flatten().unzip();
         let own = Process::own();
-        let board = Board::public(self.world.size).ok();
-        let gate = Gate::public(self.world.size).ok();
+        let board = StatusBoard::public(self.world.size).ok();
+        let gate = SharedBarrier::public(self.world.size).ok();
         let path = board.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
         let gate_path = gate.as_ref().map(|(_, path)| path.as_str()).unwrap_or_default();
         for (socket, rank) in sockets.iter_mut().zip(1..) {
@@ -209,7 +209,7 @@ impl Rendezvous<'_> {
         let near = |process: &Process| (process.machine == own.machine).then_some(process.number);
         let processes = [None].into_iter().chain(processes.iter().map(near)).collect();
         let (board, gate) = (board.map(|(board, _)| board), gate.map(|(gate, _)| gate));
-        Ok(Met { sockets, processes, board, gate })
+        Ok(Connections { sockets, processes, board, gate })
     }
 
     fn go_on(&self, others: &[Option<(Socket, Process)>]) -> Outcome<()> {
@@ -220,7 +220,7 @@ impl Rendezvous<'_> {
             return Ok(());
         }
         let missing = (1..).zip(others).filter(|(_, other)| other.is_none()).map(|(rank, _)| rank.to_string());
-        let World { size, launcher, .. } = self.world;
+        let LaunchInfo { size, launcher, .. } = self.world;
         let missing = missing.collect::<Vec<_>>().join(", ");
         let what = format!(
             "of {size} processes that {launcher} started these have not come within {} s: rank {missing}",
@@ -240,7 +240,7 @@ impl Rendezvous<'_> {
     }
 
     /// Listens, and says where to whoever may know. The file is gone with what is returned.
-    fn listen(&self, word: &str) -> Outcome<(Listener, Option<Announced>)> {
+    fn listen(&self, word: &str) -> Outcome<(Listener, Option<AddressFile>)> {
         match &self.place {
             Place::Name(name) => {
                 let listener = UnixListener::bind_addr(name).map_err(|error| match error.kind() {
@@ -258,7 +258,7 @@ impl Rendezvous<'_> {
                 let port = listener.local_addr().map_err(failed)?.port();
                 let folder = path.parent().unwrap_or(Path::new("."));
                 fs::create_dir_all(folder).map_err(|error| Failure::unwritable("making the folder", folder, error))?;
-                let announced = Announced(path.clone());
+                let announced = AddressFile(path.clone());
                 announce(path, format!("{word}\n{port}\n{}", own_addresses().join("\n")).as_bytes())?;
                 Ok((Listener::Port(listener), Some(announced)))
             }
@@ -266,7 +266,7 @@ impl Rendezvous<'_> {
     }
 
     /// Finds rank 0, however late it comes.
-    fn come(&self) -> Outcome<Met> {
+    fn come(&self) -> Outcome<Connections> {
         loop {
             if processes::interrupted() {
                 return Err(Failure::interrupted());
@@ -301,9 +301,9 @@ impl Rendezvous<'_> {
         }
     }
 
-    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Met> {
+    fn greeted(&self, mut socket: Socket, word: &str) -> Option<Connections> {
         let own = Process::own();
-        let World { rank, size, .. } = self.world;
+        let LaunchInfo { rank, size, .. } = self.world;
         let greeting = format!("{word}\n{rank}\n{size}\n{}\n{}", own.number, own.machine);
         socket.send(greeting.as_bytes()).ok()?;
         // The answer comes when all are there; whoever is no rank 0 hangs up.
@@ -318,17 +318,17 @@ impl Rendezvous<'_> {
         let [number, machine, board, gate] = lines[..] else { return None };
         let near = machine == own.machine;
         let shared = |path: &'_ str| (near && !path.is_empty()).then(|| PathBuf::from(path));
-        let board = shared(board).and_then(|path| Board::at(&path, *size).ok());
-        let gate = shared(gate).and_then(|path| Gate::at(&path, *size).ok());
+        let board = shared(board).and_then(|path| StatusBoard::at(&path, *size).ok());
+        let gate = shared(gate).and_then(|path| SharedBarrier::at(&path, *size).ok());
         let root = if near { number.parse().ok() } else { None };
-        Some(Met { sockets: vec![socket], processes: vec![root], board, gate })
+        Some(Connections { sockets: vec![socket], processes: vec![root], board, gate })
     }
 }
 
 /// The file in which rank 0 says where it is, as long as it is to be found.
-struct Announced(PathBuf);
+struct AddressFile(PathBuf);
 
-impl Drop for Announced {
+impl Drop for AddressFile {
     fn drop(&mut self) {
         // Whoever still reads it finds nobody there.
         let _ = fs::remove_file(&self.0);

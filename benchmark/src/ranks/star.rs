@@ -1,12 +1,12 @@
 //! Ranks around rank 0, each with a socket to it: rank 0 collects what all have to say, then tells all. A barrier needs no
-//! words where all are on one machine: there they meet at a [`Gate`].
+//! words where all are on one machine: there they meet at a [`SharedBarrier`].
 //!
 //! Nobody waits for ever for one that is gone. Sockets do not tell it: workers of a rank hold copies of its own. So whoever
 //! waits looks again and again whether those it waits for are alive, as far as [`Peers`] know.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
-use crate::ranks::shared_barrier::Gate;
+use crate::ranks::shared_barrier::SharedBarrier;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::status;
 use crate::system::terminal;
@@ -41,7 +41,7 @@ pub struct Star {
     /// After this long rank 0 says which ranks it is waiting for.
     patience: Duration,
     /// The barrier of ranks that are all on one machine.
-    gate: Option<Gate>,
+    gate: Option<SharedBarrier>,
     /// By rank, what it gave when the run had failed.
     last: Vec<Option<Vec<u8>>>,
     /// The others were told that it has.
@@ -69,7 +69,7 @@ impl Star {
     }
 
     /// From now on this is the barrier. All ranks have the same one.
-    pub fn meet_at(&mut self, gate: Gate) {
+    pub fn meet_at(&mut self, gate: SharedBarrier) {
         self.gate = Some(gate);
     }
 
@@ -180,7 +180,7 @@ impl Star {
     }
 
     /// Waits where all ranks are on one machine. Rank 0 looks after the others, and they after it.
-    fn pass(&mut self, gate: Gate) -> Outcome<()> {
+    fn pass(&mut self, gate: SharedBarrier) -> Outcome<()> {
         let turn = gate.come(self.rank);
         let (mut begun, patience) = (Instant::now(), self.patience);
         while !gate.is_open(turn) {

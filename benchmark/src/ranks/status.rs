@@ -20,34 +20,34 @@ const STAGES: &[&str] =
 const WIDTH: usize = 4;
 const NONE: u64 = u64::MAX;
 
-static BOARD: OnceLock<Board> = OnceLock::new();
+static BOARD: OnceLock<StatusBoard> = OnceLock::new();
 static RANK: AtomicU64 = AtomicU64::new(NONE);
 
 #[derive(Clone)]
-pub struct Board(&'static SharedNumbers);
+pub struct StatusBoard(&'static SharedNumbers);
 
-impl Board {
-    pub fn new(ranks: u64) -> io::Result<Board> {
-        SharedNumbers::new(ranks as usize * WIDTH).map(Board::of)
+impl StatusBoard {
+    pub fn new(ranks: u64) -> io::Result<StatusBoard> {
+        SharedNumbers::new(ranks as usize * WIDTH).map(StatusBoard::of)
     }
 
     /// A board for processes that are no children of this one, and the path under which they find it.
-    pub fn public(ranks: u64) -> io::Result<(Board, String)> {
+    pub fn public(ranks: u64) -> io::Result<(StatusBoard, String)> {
         let (numbers, file) = SharedNumbers::in_memory_file(ranks as usize * WIDTH)?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         // It is found as long as it is open, and that is as long as this process lives.
         std::mem::forget(file);
-        Ok((Board::of(numbers), path))
+        Ok((StatusBoard::of(numbers), path))
     }
 
     /// The board of another process.
-    pub fn at(path: &Path, ranks: u64) -> io::Result<Board> {
-        SharedNumbers::of_file(ranks as usize * WIDTH, path).map(Board::of)
+    pub fn at(path: &Path, ranks: u64) -> io::Result<StatusBoard> {
+        SharedNumbers::of_file(ranks as usize * WIDTH, path).map(StatusBoard::of)
     }
 
-    fn of(numbers: SharedNumbers) -> Board {
+    fn of(numbers: SharedNumbers) -> StatusBoard {
         // Ranks live as long as the run.
-        Board(Box::leak(Box::new(numbers)))
+        StatusBoard(Box::leak(Box::new(numbers)))
     }
 
     /// From now on this process is this rank.

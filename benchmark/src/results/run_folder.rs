@@ -9,7 +9,7 @@
 //! ```
 
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::{self, Draft, write_whole};
+use crate::files::atomic_file::{self, AtomicFile, write_whole};
 use crate::keys::grammar::Override;
 use crate::keys::value::Value as Tree;
 use crate::store::settings::{self, without_secrets};
@@ -79,7 +79,7 @@ impl RunFolder {
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Outcome<()> {
         let path = self.path.join(name);
-        let draft = Draft::new(&path)?;
+        let draft = AtomicFile::new(&path)?;
         let mut out = BufWriter::new(of_run(draft.create())?);
         let written = write(&mut out).and_then(|()| out.flush());
         of_run(written.map_err(|error| Failure::unwritable("writing", &path, error)))?;

@@ -60,22 +60,22 @@ struct Tier {
 static TIER: Mutex<Option<Arc<Tier>>> = Mutex::new(None);
 
 /// In use until it is dropped; then its pieces are gone, unless they are to stay.
-pub struct Entered {
+pub struct CacheGuard {
     root: Option<PathBuf>,
     process: u32,
 }
 
 /// From now on objects below `of` are read through a tier. `name` tells runs apart, or what is kept from other data.
-pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<Entered> {
+pub fn enter(settings: &Settings, of: &Path, name: u64, rank: u64) -> Outcome<CacheGuard> {
     let whole = settings.folder.join(format!("dlio-tier-{name:016x}"));
     let root = if settings.by_rank { whole.join(format!("rank-{rank}")) } else { whole };
     fs::create_dir_all(&root).map_err(|error| Failure::unwritable("making the folder", &root, error))?;
     let tier = Tier { root: root.clone(), of: of.to_path_buf(), settings: settings.clone() };
     *TIER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tier));
-    Ok(Entered { root: (!settings.keep).then_some(root), process: std::process::id() })
+    Ok(CacheGuard { root: (!settings.keep).then_some(root), process: std::process::id() })
 }
 
-impl Drop for Entered {
+impl Drop for CacheGuard {
     fn drop(&mut self) {
         // A forked worker that ends leaves it to the others.
         if self.process == std::process::id() {
@@ -92,11 +92,11 @@ impl Drop for Entered {
 
 /// A process beside a rank that fetches objects before they are asked for. It ends with them, where there is no more room, or
 /// with the rank.
-pub struct Filler(libc::pid_t);
+pub struct PrefetchProcess(libc::pid_t);
 
-impl Filler {
+impl PrefetchProcess {
     /// Only for a process with one thread. So many objects are asked for while another is fetched.
-    pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<Filler> {
+    pub fn start(mut objects: impl Iterator<Item = PathBuf>, window: usize) -> Outcome<PrefetchProcess> {
         let process = processes::fork(|| {
             processes::leave_interrupts_to_parent();
             let mut asked = VecDeque::new();
@@ -119,11 +119,11 @@ impl Filler {
             0
         });
         let failed = |error| Failure::new(Kind::System, format!("starting what fills the tier: {error}"));
-        Ok(Filler(process.map_err(failed)?))
+        Ok(PrefetchProcess(process.map_err(failed)?))
     }
 }
 
-impl Drop for Filler {
+impl Drop for PrefetchProcess {
     fn drop(&mut self) {
         const GRACE: Duration = Duration::from_secs(1);
         processes::stop_children(&[self.0], GRACE);

@@ -46,7 +46,7 @@ struct Sent {
 }
 
 /// A request that came to nothing this time.
-struct Again {
+struct Retry {
     figure: Figure,
     /// The wait that the store asked for.
     after: Option<Duration>,
@@ -54,14 +54,14 @@ struct Again {
 }
 
 /// A request sent before its turn, and the range it asks for.
-struct Ahead {
+struct Prefetch {
     range: Option<String>,
     sent: Sent,
 }
 
 enum Trouble {
     Final(Failure),
-    Again(Again),
+    Retry(Retry),
 }
 
 /// The bodies of errors are never longer.
@@ -80,7 +80,7 @@ pub struct Client {
     endpoint: (Server, String),
     idle: Vec<Connection>,
     /// Objects asked for before their turn. Their answers lie in the sockets until somebody reads them.
-    ahead: VecDeque<Ahead>,
+    ahead: VecDeque<Prefetch>,
     /// Makes the waits of two clients different.
     draws: u64,
 }
@@ -108,7 +108,7 @@ impl Client {
         let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
         let sent = self.send(request, 1, &self.place_of(request));
         let is_sent = sent.is_ok();
-        self.ahead.extend(sent.ok().map(|sent| Ahead { range, sent }));
+        self.ahead.extend(sent.ok().map(|sent| Prefetch { range, sent }));
         is_sent
     }
 
@@ -129,7 +129,7 @@ impl Client {
             _ => return None,
         };
         let is_plain = request.method == "GET" && request.query.is_empty();
-        let is_same = |ahead: &Ahead| is_plain && ahead.sent.key == request.key && ahead.range.as_deref() == range;
+        let is_same = |ahead: &Prefetch| is_plain && ahead.sent.key == request.key && ahead.range.as_deref() == range;
         let place = self.ahead.iter().position(is_same)?;
         self.ahead.drain(..=place).next_back().map(|ahead| ahead.sent)
     }
@@ -143,7 +143,7 @@ impl Client {
             let again = match self.attempt(request, attempt, ahead.take()) {
                 Ok(answer) => return Ok(Answer { asked, ..answer }),
                 Err(Trouble::Final(failure)) => return Err(failure),
-                Err(Trouble::Again(again)) => again,
+                Err(Trouble::Retry(again)) => again,
             };
             if processes::interrupted() {
                 return Err(Failure::interrupted());
@@ -290,7 +290,7 @@ impl Client {
         let connection = opened.map_err(|error| {
             told.end(request_span::errno_of(&error));
             let reason = format!("no connection to {}: {error}", server.url());
-            Trouble::Again(Again { figure: Figure::Broken, after: None, reason })
+            Trouble::Retry(Retry { figure: Figure::Broken, after: None, reason })
         })?;
         counts::add(Figure::Connections, 1);
         Ok(connection)
@@ -308,7 +308,7 @@ impl Client {
             io::ErrorKind::TimedOut => format!("nothing came for {} s", self.settings.patience.stall.as_secs()),
             _ => error.to_string(),
         };
-        Trouble::Again(Again { figure, after: None, reason })
+        Trouble::Retry(Retry { figure, after: None, reason })
     }
 
     /// An answer that is one, or what to do about it.
@@ -330,7 +330,7 @@ impl Client {
             let after = head.header("retry-after").and_then(|seconds| seconds.trim().parse().ok());
             let after = after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_ASKED));
             let figure = if throttled { Figure::Throttled } else { Figure::Failed };
-            return Err(Trouble::Again(Again { figure, after, reason: worded(status, &code, &message) }));
+            return Err(Trouble::Retry(Retry { figure, after, reason: worded(status, &code, &message) }));
         }
         Err(Trouble::Final(self.refusal(request, &head, &code, &message)))
     }

@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_and_a_file_with_nothing_in_it_are_refused() {
-        let folder = crate::scratch::Folder::new("own");
+        let folder = tempfile::tempdir().unwrap();
         let typed = [parse("workload=unet3d").unwrap()];
         let refused = compose(&typed, Some(&folder.path().join("nowhere"))).unwrap_err();
         assert!(refused.what.contains("nowhere: there is no such folder"), "{refused}");
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_a_file_is_told_with_its_line_and_what_is_typed_without() {
-        let folder = crate::scratch::Folder::new("job");
+        let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("job.yaml");
         std::fs::write(&file, "model:\n  name: x\ndataset:\n  num_files_trian: 1\n  num_files_train: many\n").unwrap();
         let name = file.display().to_string();
@@ -441,7 +441,7 @@ mod tests {
     /// A workload as DLIO 2.0.0 ships it.
     #[test]
     fn keys_that_have_another_name_now_say_what_they_said() {
-        let folder = crate::scratch::Folder::new("older");
+        let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("unet3d.yaml");
         let checkpoint = "checkpoint: {model_size: 499153191, checkpoint_folder: 'c/${workload.model}'}";
         let old = format!("model: old\nworkflow: {{do_eval: True}}\ndataset: {{record_length: 5}}\n{checkpoint}\n");
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_distribution_typed_over_another_takes_its_place() {
-        let folder = crate::scratch::Folder::new("distribution");
+        let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("job.yaml");
         let time = "{type: gamma, shape: 2, scale: 0.005}";
         std::fs::write(&file, format!("model: {{name: x}}\ntrain: {{computation_time: {time}}}\n")).unwrap();

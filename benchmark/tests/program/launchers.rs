@@ -1,6 +1,7 @@
 //! Launchers of ranks: what they say to each process, and Open MPI's own where it is installed.
 
 use super::Folder;
+use super::needs::needs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -26,11 +27,9 @@ pub const LAUNCHERS: &[(&str, Variables)] = &[
     }),
 ];
 
-pub const MPIRUN_MISSING: &str = "without mpirun its own start is not tried: make setup-mpi";
-
 /// The program started by mpirun in a folder, if there is one.
 pub fn mpirun(folder: &Folder, ranks: u64, words: &[&str]) -> Option<Command> {
-    Command::new("mpirun").arg("--version").output().ok()?;
+    needs("mpirun").then_some(())?;
     let mut mpirun = Command::new("mpirun");
     mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string(), env!("CARGO_BIN_EXE_dlio")]);
     mpirun.args(words).current_dir(folder.path());

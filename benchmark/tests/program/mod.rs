@@ -4,12 +4,14 @@
 #![allow(dead_code)]
 
 pub mod launchers;
+#[path = "../../../tests/src/needs.rs"]
+pub mod needs;
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Far less than a step of `computation_time=300`, which whoever does not end at once would finish first.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -17,29 +19,24 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// Longer than anything takes that does not hang.
 pub const HANGS: Duration = Duration::from_secs(300);
 
-pub struct Folder(PathBuf);
+/// A directory of a test, removed when the test ends.
+pub struct Folder(TempDir);
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
-        // Two tests of one name at the same time are two folders.
-        static FOLDERS: AtomicU32 = AtomicU32::new(0);
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(TempDir::with_prefix_in(format!("{name}-"), env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub fn text(&self) -> &str {
-        self.0.to_str().unwrap()
+        self.path().to_str().unwrap()
     }
 
     pub fn json(&self, name: &str) -> Value {
-        let path = self.0.join(name);
+        let path = self.path().join(name);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap()
     }
@@ -47,25 +44,19 @@ impl Folder {
     /// Files below, without folders, sorted; without what is noted of how a data set was made.
     pub fn files(&self, below: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut open = vec![self.0.join(below)];
+        let mut open = vec![self.path().join(below)];
         while let Some(folder) = open.pop() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if path.is_dir() {
                     open.extend((!path.ends_with(".dlio")).then_some(path))
                 } else {
-                    found.push(path.strip_prefix(&self.0).unwrap().display().to_string())
+                    found.push(path.strip_prefix(self.path()).unwrap().display().to_string())
                 }
             }
         }
         found.sort();
         found
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -82,6 +73,28 @@ pub fn command(folder: &Folder, arguments: &[&str]) -> Command {
 
 pub fn dlio(folder: &Folder, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
+}
+
+pub const GENERATE: &str = "++workload.workflow.generate_data=true";
+
+/// A training on eight small files in `data`, in batches of two: with the sizes and times of a test program, and then with
+/// `more`.
+pub fn eight_files(sizes: &[&str], more: &[&str]) -> Vec<String> {
+    let common = [
+        "bench",
+        "workload=unet3d",
+        "++workload.dataset.data_folder=data",
+        "++workload.dataset.num_files_train=8",
+        "++workload.dataset.record_length_bytes_stdev=0",
+        "++workload.reader.batch_size=2",
+        "++workload.workflow.checkpoint=false",
+    ];
+    common.iter().chain(sizes).chain(more).map(ToString::to_string).collect()
+}
+
+/// Runs the program with words of its own.
+pub fn dlio_owned(folder: &Folder, arguments: &[String]) -> Output {
+    dlio(folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Waits until the condition holds. Only what hangs waits this long: a machine may be as slow as it likes.

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn tensors_are_found_by_the_keys_on_their_way() {
-        let scratch = crate::scratch::Folder::new("safetensors");
+        let scratch = tempfile::tempdir().unwrap();
         let mut state = State::new(Datatype::named("fp16"));
         let inner = vec![("0".to_string(), Entry::Tensor(0)), ("1".to_string(), Entry::Tensor(1))];
         state.entries = vec![("7".into(), Entry::Dictionary(inner)), ("again".into(), Entry::Tensor(0))];

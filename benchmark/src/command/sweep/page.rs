@@ -2,7 +2,7 @@
 //! fetches nothing and runs nothing.
 
 use super::knobs::{Knob, named};
-use super::results::{Outturn, spread};
+use super::results::{RunResult, spread};
 use std::fmt::Write;
 
 /// Lines of one plot; more tell nobody anything. Those with the highest rates are drawn.
@@ -24,7 +24,7 @@ const STYLE: &str = include_str!("page.css");
 /// Something that is drawn against a key.
 struct Measure {
     name: &'static str,
-    of: fn(&Outturn) -> f64,
+    of: fn(&RunResult) -> f64,
 }
 
 const MEASURES: [Measure; 2] = [
@@ -33,7 +33,7 @@ const MEASURES: [Measure; 2] = [
 ];
 
 /// All that was run, with a few sentences on what it says.
-pub fn page(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], sentences: &[&str]) -> String {
+pub fn page(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], sentences: &[&str]) -> String {
     let keys: Vec<&str> = knobs.iter().map(|knob| knob.key.as_str()).collect();
     let title = escaped(&format!("Sweep of {}", keys.join(", ")));
     let mut page = format!("{HEAD}<title>{title}</title><style>{STYLE}</style></head><body><main><h1>{title}</h1>\n");
@@ -63,7 +63,7 @@ struct Line {
     settings: Vec<usize>,
 }
 
-fn lines(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], at: usize) -> Vec<Line> {
+fn lines(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], at: usize) -> Vec<Line> {
     let mut lines: Vec<(Vec<String>, Line)> = Vec::new();
     for (number, setting) in settings.iter().enumerate() {
         let (mut others, mut names) = (setting.clone(), knobs.to_vec());
@@ -89,7 +89,7 @@ fn plot(
     knob: &Knob,
     measure: &Measure,
     settings: &[Vec<String>],
-    outturns: &[Vec<Outturn>],
+    outturns: &[Vec<RunResult>],
     lines: &[Line],
     page: &mut String,
 ) {
@@ -159,7 +159,7 @@ fn legend(lines: &[Line], page: &mut String) {
     *page += "</p>";
 }
 
-fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], page: &mut String) {
+fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], page: &mut String) {
     *page += "<section><h2>All settings</h2><div class=\"wide\"><table><thead><tr>";
     for knob in knobs {
         let _ = write!(page, "<th scope=\"col\">{}</th>", escaped(&knob.key));
@@ -170,7 +170,7 @@ fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], pa
     *page += "</tr></thead><tbody>\n";
     for (setting, outturns) in settings.iter().zip(outturns) {
         let (median, low, high) = spread(outturns, MEASURES[0].of);
-        let rest = [MEASURES[1].of, |it: &Outturn| it.utilization, |it: &Outturn| it.seconds];
+        let rest = [MEASURES[1].of, |it: &RunResult| it.utilization, |it: &RunResult| it.seconds];
         let figures = [median, low, high].into_iter().chain(rest.map(|of| spread(outturns, of).0));
         *page += "<tr>";
         for value in setting {
@@ -240,15 +240,15 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn outturn(rate: f64) -> Outturn {
-        Outturn { seconds: 2.0, samples_per_second: rate, megabytes_per_second: rate / 10.0, utilization: 50.0 }
+    fn outturn(rate: f64) -> RunResult {
+        RunResult { seconds: 2.0, samples_per_second: rate, megabytes_per_second: rate / 10.0, utilization: 50.0 }
     }
 
     #[test]
     fn every_setting_is_a_point_and_a_row() {
         let knobs = [Knob::parse("reader.transfer_size=64K..256K").unwrap(), Knob::parse("a<b=x,y").unwrap()];
         let settings = super::super::knobs::settings(&knobs);
-        let outturns: Vec<Vec<Outturn>> =
+        let outturns: Vec<Vec<RunResult>> =
             (1..=6).map(|it| vec![outturn(f64::from(it)), outturn(f64::from(it) + 0.5)]).collect();
         let page = page(&knobs, &settings, &outturns, &["best: one & only"]);
         assert_eq!(page.matches("<circle").count(), 2 * 2 * 6, "two keys, two measures, six settings");

@@ -7,14 +7,14 @@ use std::path::Path;
 
 /// What one run came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Outturn {
+pub(super) struct RunResult {
     pub(super) seconds: f64,
     pub(super) samples_per_second: f64,
     pub(super) megabytes_per_second: f64,
     pub(super) utilization: f64,
 }
 
-pub(super) fn outturn(folder: &Path) -> Outcome<Outturn> {
+pub(super) fn outturn(folder: &Path) -> Outcome<RunResult> {
     let summary = summary_in(folder)?;
     let metric = |key: &str| summary["metric"][key].as_f64().unwrap_or(0.0);
     let sum = |key: &str| -> f64 {
@@ -23,7 +23,7 @@ pub(super) fn outturn(folder: &Path) -> Outcome<Outturn> {
     };
     // Whole epochs: without their first steps a short run looks as fast as its readers had worked ahead.
     let seconds = sum("seconds");
-    Ok(Outturn {
+    Ok(RunResult {
         seconds,
         samples_per_second: sum("samples") / seconds.max(f64::MIN_POSITIVE),
         megabytes_per_second: sum("bytes_read") / 1e6 / seconds.max(f64::MIN_POSITIVE),
@@ -32,7 +32,7 @@ pub(super) fn outturn(folder: &Path) -> Outcome<Outturn> {
 }
 
 /// Median, smallest and largest.
-pub(super) fn spread(outturns: &[Outturn], of: fn(&Outturn) -> f64) -> (f64, f64, f64) {
+pub(super) fn spread(outturns: &[RunResult], of: fn(&RunResult) -> f64) -> (f64, f64, f64) {
     let mut values: Vec<f64> = outturns.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     let end = |value: Option<&f64>| value.copied().unwrap_or(0.0);

@@ -2,7 +2,7 @@
 
 use super::knobs::{Knob, named, settings};
 use super::page;
-use super::results::{Outturn, outturn, spread};
+use super::results::{RunResult, outturn, spread};
 use crate::bench::{self, Request};
 use crate::failure::{Failure, Outcome};
 use crate::system::random::Permutation;
@@ -34,7 +34,7 @@ pub fn run(request: &Request, knobs: &[Knob], repeats: usize, seed: u64, folder:
         one_run(generating(request))?;
     }
     terminal::line(format_args!("{} settings, each run {}, in random order", settings.len(), times(repeats)));
-    let mut outturns: Vec<Vec<Outturn>> = vec![Vec::new(); settings.len()];
+    let mut outturns: Vec<Vec<RunResult>> = vec![Vec::new(); settings.len()];
     let order = Permutation::new(runs as u64, seed);
     for place in 0..runs as u64 {
         let number = order.at(place) as usize;
@@ -94,7 +94,7 @@ fn one_run(request: Request) -> Outcome<()> {
     bench::prepare(&request)?.into_iter().try_for_each(|mut run| run.start(&request))
 }
 
-fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], request: &Request) -> String {
+fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>], request: &Request) -> String {
     let widths: Vec<usize> = (knobs.iter().enumerate())
         .map(|(at, knob)| {
             knob.values
@@ -123,8 +123,8 @@ fn table(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>], re
 }
 
 /// The best setting, unless its runs and those of another one overlap.
-fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<Outturn>]) -> String {
-    let of = |outturns: &Vec<Outturn>| spread(outturns, |it| it.samples_per_second);
+fn verdict(knobs: &[Knob], settings: &[Vec<String>], outturns: &[Vec<RunResult>]) -> String {
+    let of = |outturns: &Vec<RunResult>| spread(outturns, |it| it.samples_per_second);
     let mut ranked: Vec<usize> = (0..settings.len()).collect();
     ranked.sort_by(|a, b| of(&outturns[*b]).0.total_cmp(&of(&outturns[*a]).0));
     let [best, second, ..] = ranked.as_slice() else { return String::new() };
@@ -163,7 +163,7 @@ fn save(
     folder: &Path,
     knobs: &[Knob],
     settings: &[Vec<String>],
-    outturns: &[Vec<Outturn>],
+    outturns: &[Vec<RunResult>],
     request: &Request,
 ) -> Outcome<()> {
     let rows: Vec<Json> = (settings.iter().zip(outturns))
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn the_best_is_told_only_where_runs_do_not_overlap() {
-        let runs = |rates: &[f64]| -> Vec<Outturn> {
+        let runs = |rates: &[f64]| -> Vec<RunResult> {
             rates
                 .iter()
-                .map(|rate| Outturn {
+                .map(|rate| RunResult {
                     seconds: 1.0,
                     samples_per_second: *rate,
                     megabytes_per_second: 1.0,

@@ -7,7 +7,7 @@ use super::format::{Format, Output, Reader, content_of, other, packed_with};
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::{FileSpec, Layout};
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::system::buffer::AlignedBuffer;
 use serde_json::Value as Json;
@@ -24,7 +24,7 @@ impl Format for Csv {
         "csv"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let mut output = Output::create(draft, &spec.path)?;
         if dataset.compression == "none" {
             return rows(spec, scratch, |text| output.write(text));
@@ -381,7 +381,7 @@ mod tests {
     fn a_header_is_no_sample() {
         let names = |names: &[String]| names.join(",");
         let counted: Vec<String> = (0..300).map(|column| column.to_string()).collect();
-        let folder = crate::scratch::Folder::new("header");
+        let folder = tempfile::tempdir().unwrap();
         for header in ["a,b,c", ",0,1", "x", "label,1x1", "'1',2\r", &names(&counted), &names(&counted[..16])] {
             assert!(is_header(header.as_bytes()), "{header}");
             let path = folder.path().join("f.csv");

@@ -4,7 +4,7 @@ use crate::config::{Dataset, Element};
 use crate::data_set::content::Content;
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::Access;
 use serde_json::{Value as Json, json};
 use std::fs::File;
@@ -15,7 +15,7 @@ pub trait Format: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Writes the file of `spec` into `draft`. `scratch` is reused from file to file.
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()>;
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()>;
 
     /// The exact size of the main file, where it follows from the shape alone.
     fn file_bytes(&self, spec: &FileSpec, dataset: &Dataset) -> Option<u64>;
@@ -98,7 +98,7 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn create(draft: &Draft, path: &'a Path) -> Outcome<Output<'a>> {
+    pub(super) fn create(draft: &AtomicFile, path: &'a Path) -> Outcome<Output<'a>> {
         Ok(Output { file: draft.create()?, path, at: 0 })
     }
 

@@ -14,7 +14,7 @@ use super::format::{Format, Reader, gathered, other, packed_with};
 use crate::config::{Dataset as Settings, Element};
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Counted, Input, Parts};
 use crate::store;
 use crate::system::buffer::AlignedBuffer;
@@ -37,7 +37,13 @@ impl Format for Hdf5 {
         "hdf5"
     }
 
-    fn write(&self, spec: &FileSpec, settings: &Settings, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(
+        &self,
+        spec: &FileSpec,
+        settings: &Settings,
+        draft: &mut AtomicFile,
+        scratch: &mut Vec<u8>,
+    ) -> Outcome<()> {
         let failed = |error: hdf5_metno::Error| write_failure(&spec.path, &error);
         // The root does not say when it was made: the same configuration makes the same bytes.
         let mut options = File::with_options();

@@ -7,7 +7,7 @@ use super::format::{Format, Output, Reader, content_of, gathered, other};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::system::buffer::AlignedBuffer;
 use std::io::{BufReader, Cursor};
@@ -44,7 +44,7 @@ impl Format for Jpeg {
         0.6
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let bytes = encoded_jpeg(spec, scratch)?;
         Output::create(draft, &spec.path)?.write(&bytes)
     }
@@ -78,7 +78,7 @@ impl Format for Png {
         "png"
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let (height, width) = sides(spec);
         let mut output = Output::create(draft, &spec.path)?;
         output.write(b"\x89PNG\r\n\x1a\n")?;

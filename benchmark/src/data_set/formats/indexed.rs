@@ -9,7 +9,7 @@ use super::format::{Format, LARGE, Output, Reader, content_of, other};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use crate::system::buffer::{AlignedBuffer, FileMap};
 use std::collections::{HashMap, VecDeque};
@@ -29,7 +29,7 @@ impl Format for Indexed {
         if self.map { "mmap_indexed_binary" } else { "indexed_binary" }
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let size = spec.sample_bytes();
         let offsets = draft.companion(&beside(&spec.path, OFFSETS))?;
         let sizes = draft.companion(&beside(&spec.path, SIZES))?;

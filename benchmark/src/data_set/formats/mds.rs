@@ -12,7 +12,7 @@ use super::format::{Format, LARGE, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::{FileSpec, Layout, Split};
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use crate::system::buffer::AlignedBuffer;
 use serde_json::{Value as Json, json};
@@ -58,7 +58,7 @@ impl Format for Mds {
         "mds"
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         if !fits(spec) {
             return Err(Failure::refused(format!("{}: a shard of mds is smaller than 4 GiB", spec.path.display()))
                 .remedy("fewer samples in each file: ++workload.dataset.num_samples_per_file"));
@@ -194,11 +194,10 @@ impl Reader for MdsReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
 
     #[test]
     fn offsets_that_lie_are_damage() {
-        let folder = Folder::new("mds");
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shard.00000.mds");
         let write = |numbers: &[u32]| {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).chain([0; 100]).collect();

@@ -66,14 +66,14 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::data_set::layout::{FileSpec, Layout};
-    use crate::files::atomic_file::Draft;
+    use crate::files::atomic_file::AtomicFile;
     use crate::files::input::Access;
     use crate::keys::value::parse_yaml;
-    use crate::scratch::Folder;
     use std::fs::File;
     use std::path::PathBuf;
+    use tempfile::TempDir;
 
-    fn layout(folder: &Folder, text: &str) -> Layout {
+    fn layout(folder: &TempDir, text: &str) -> Layout {
         let mut config = Config::read(&parse_yaml("t", text).unwrap()).unwrap();
         config.dataset.folder = folder.path().to_path_buf();
         Layout::new(&config.dataset)
@@ -86,7 +86,7 @@ mod tests {
         }
         let spec = layout.spec(0, layout.shapes().at(0));
         let format = find(&layout.dataset.format).unwrap();
-        let mut draft = Draft::new(&spec.path).unwrap();
+        let mut draft = AtomicFile::new(&spec.path).unwrap();
         format.write(&spec, &layout.dataset, &mut draft, &mut Vec::new()).unwrap();
         draft.commit().unwrap();
         if let Some(expected) = format.file_bytes(&spec, &layout.dataset) {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn comes_back(text: &str) {
-        let folder = Folder::new("format");
+        let folder = tempfile::tempdir().unwrap();
         let layout = layout(&folder, text);
         let (spec, content) = written(&layout);
         let mut reader = reader_of(&layout);
@@ -135,7 +135,7 @@ mod tests {
             format!("{{format: parquet, num_samples_per_file: 3, parquet: {{columns: [{}]}}}}", columns.join(", "));
         let parquet = if cfg!(feature = "parquet") { Some(parquet) } else { None };
         for text in ["{format: jpeg, record_length_bytes: 40000}".to_string()].into_iter().chain(parquet) {
-            let folder = Folder::new("lossy");
+            let folder = tempfile::tempdir().unwrap();
             let layout = layout(&folder, &format!("{{dataset: {text}}}"));
             let (spec, _) = written(&layout);
             let format = find(&layout.dataset.format).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_reader_counts_every_byte_that_it_reads() {
         for format in ["npz", "npy", "hdf5", "csv", "tfrecord", "indexed_binary", "png", "jpeg"] {
-            let folder = Folder::new("counted");
+            let folder = tempfile::tempdir().unwrap();
             let samples = if matches!(format, "png" | "jpeg") { 1 } else { 3 };
             let text = format!(
                 "{{dataset: {{format: {format}, num_samples_per_file: {samples}, record_length_bytes: 2500}}}}"
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_record_out_of_turn_is_read_alone_and_those_in_turn_through_windows() {
-        let folder = Folder::new("alone");
+        let folder = tempfile::tempdir().unwrap();
         let layout =
             layout(&folder, "{dataset: {format: tfrecord, num_samples_per_file: 300, record_length_bytes: 2500}}");
         let (spec, _) = written(&layout);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_csv_grows_as_much_as_its_first_bytes() {
         for (element, compression) in [("uint8", "none"), ("uint8", "gzip"), ("int16", "none"), ("float32", "none")] {
-            let folder = Folder::new("growth");
+            let folder = tempfile::tempdir().unwrap();
             let text = format!(
                 "{{dataset: {{format: csv, compression: {compression}, record_element_type: {element}, \
                  num_samples_per_file: 2, record_length_bytes: 100000}}}}"
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_jpeg_is_decoded_to_its_pixels() {
-        let folder = Folder::new("jpeg");
+        let folder = tempfile::tempdir().unwrap();
         let layout = layout(&folder, "{dataset: {format: jpeg, record_length_bytes: 10000}}");
         let (spec, _) = written(&layout);
         let mut reader = reader_of(&layout);
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_cut_file_is_damaged_data_with_its_name() {
         for format in ["npz", "npy", "hdf5", "tfrecord", "png", "jpeg", "indexed_binary", "mmap_indexed_binary"] {
-            let folder = Folder::new("cut");
+            let folder = tempfile::tempdir().unwrap();
             let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 90000}}}}"));
             let (spec, _) = written(&layout);
             let length = std::fs::metadata(&spec.path).unwrap().len();
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn sizes_are_those_the_layout_of_the_original_gives() {
         for (format, bytes) in [("npz", 2_097_202), ("npy", 2_096_832), ("hdf5", 2_098_760)] {
-            let folder = Folder::new("size");
+            let folder = tempfile::tempdir().unwrap();
             let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 2097152}}}}"));
             let (spec, _) = written(&layout);
             assert_eq!(std::fs::metadata(&spec.path).unwrap().len(), bytes, "{format}");
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_changed_byte_is_found_where_checksums_are_compared() {
         for format in ["npz", "tfrecord", "png"] {
-            let folder = Folder::new("changed");
+            let folder = tempfile::tempdir().unwrap();
             let layout = layout(&folder, &format!("{{dataset: {{format: {format}, record_length_bytes: 90000}}}}"));
             let (spec, _) = written(&layout);
             let mut bytes = std::fs::read(&spec.path).unwrap();

@@ -8,7 +8,7 @@ use super::format::{Format, Output, Reader, content_of, last_axis_sample, other,
 use crate::config::{Dataset, Element};
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::system::buffer::AlignedBuffer;
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,7 @@ impl Format for Npy {
         "npy"
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let mut output = Output::create(draft, &spec.path)?;
         output.write(&header(spec.element.descr, &shape(spec)))?;
         output.write_content(content_of(spec), 0..spec.payload_bytes(), scratch, |_| {})

@@ -8,7 +8,7 @@ use super::npy::{self, Array, header, shape};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::system::buffer::AlignedBuffer;
 use serde_json::Value as Json;
@@ -26,7 +26,7 @@ impl Format for Npz {
         "npz"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let level = (dataset.compression == "zip").then_some(dataset.compression_level);
         let mut output = Output::create(draft, &spec.path)?;
         let samples = match level {

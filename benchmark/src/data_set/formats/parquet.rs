@@ -7,7 +7,7 @@ use super::format::{Format, Output, Reader, content_of, other, sample_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input, open_regular};
 use crate::keys::value::Value;
 use crate::system::random::word;
@@ -140,7 +140,7 @@ impl Format for Parquet {
         "parquet"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let output = Output::create(draft, &spec.path)?;
         let buffered = std::io::BufWriter::with_capacity(1 << 20, output.file);
         write_file(spec, dataset, buffered, scratch).map_err(|error| match error {
@@ -474,14 +474,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::keys::value::parse_yaml;
-    use crate::scratch::Folder;
     use parquet::data_type::ByteArrayType;
     use parquet::file::properties::EnabledStatistics;
 
     /// As pyarrow writes them: the smallest and the largest value stand whole in the header of each page.
     #[test]
     fn pages_with_long_headers_are_read() {
-        let folder = Folder::new("headers");
+        let folder = tempfile::tempdir().unwrap();
         let text = "{dataset: {format: parquet}}";
         let dataset = Config::read(&parse_yaml("t", text).unwrap()).unwrap().dataset;
         for bytes in [1500, 2100, 4000, 20_000] {

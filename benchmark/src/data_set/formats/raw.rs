@@ -5,7 +5,7 @@ use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::Outcome;
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use crate::system::buffer::AlignedBuffer;
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ impl Format for Raw {
         "raw"
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         Output::create(draft, &spec.path)?.write_content(content_of(spec), 0..spec.payload_bytes(), scratch, |_| {})
     }
 

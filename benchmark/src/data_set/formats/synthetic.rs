@@ -4,7 +4,7 @@ use super::format::{Format, Output, Reader};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::Outcome;
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::Access;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ impl Format for Synthetic {
         0.0
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, _: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, _: &mut Vec<u8>) -> Outcome<()> {
         Output::create(draft, &spec.path)?.write(spec.number.to_string().as_bytes())
     }
 

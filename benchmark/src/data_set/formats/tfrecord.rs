@@ -11,7 +11,7 @@ use super::format::{Format, LARGE, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use crate::store;
 use crate::system::checksum::masked;
@@ -29,7 +29,7 @@ impl Format for TfRecord {
         "tfrecord"
     }
 
-    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, _: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let index_path = draft.companion(&spec.index_path)?;
         let mut output = Output::create(draft, &spec.path)?;
         let mut index = String::new();

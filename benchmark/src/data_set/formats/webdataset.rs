@@ -11,7 +11,7 @@ use super::format::{Format, Output, Reader, content_of};
 use crate::config::Dataset;
 use crate::data_set::layout::FileSpec;
 use crate::failure::{Failure, Outcome};
-use crate::files::atomic_file::Draft;
+use crate::files::atomic_file::AtomicFile;
 use crate::files::input::{Access, Input};
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Format for Webdataset {
         "webdataset"
     }
 
-    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut Draft, scratch: &mut Vec<u8>) -> Outcome<()> {
+    fn write(&self, spec: &FileSpec, dataset: &Dataset, draft: &mut AtomicFile, scratch: &mut Vec<u8>) -> Outcome<()> {
         let mut output = Output::create(draft, &spec.path)?;
         let size = spec.sample_bytes();
         for sample in 0..spec.samples {
@@ -266,10 +266,10 @@ impl Reader for ShardReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
+    use tempfile::TempDir;
 
     /// A shard of these members.
-    fn shard(folder: &Folder, members: &[(&str, &[u8])], before: &[u8]) -> std::path::PathBuf {
+    fn shard(folder: &TempDir, members: &[(&str, &[u8])], before: &[u8]) -> std::path::PathBuf {
         let mut bytes = before.to_vec();
         for (name, data) in members {
             bytes.extend(tar::header(name, data.len() as u64));
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn members_with_a_key_in_common_are_a_sample() {
-        let folder = Folder::new("shard");
+        let folder = tempfile::tempdir().unwrap();
         let members: [(&str, &[u8]); 7] = [
             ("__meta__", b"skipped"),
             ("a/b.c/s01.seg.png", b"mask"),
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_repeated_extension_and_a_cut_shard_are_damage() {
-        let folder = Folder::new("damage");
+        let folder = tempfile::tempdir().unwrap();
         let path = shard(&folder, &[("a.jpg", b"1"), ("a.JPG", b"2")], b"");
         let failure = reader(&path).sample(0).unwrap_err();
         assert!(failure.what.contains("two members with the extension jpg"), "{failure}");
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn long_names_of_either_kind_are_read() {
-        let folder = Folder::new("long");
+        let folder = tempfile::tempdir().unwrap();
         let long = format!("{}/s01.jpg", "d".repeat(150));
         let record = |text: &str| {
             let length = text.len() + 5;

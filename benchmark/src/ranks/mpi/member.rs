@@ -2,16 +2,16 @@
 //! others, and be stopped: nobody waits for ever for one that is gone.
 //!
 //! [`table`] is what `libdlio_mpi.so` offers, [`library`] loads it. Which rank is missing is seen in memory that the ranks of
-//! one machine share ([`Gate`]); of other machines nothing is known.
+//! one machine share ([`SharedBarrier`]); of other machines nothing is known.
 
 use super::library::{Done, Library, SharedFile};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
-use crate::ranks::launcher::{self, Door, World};
+use crate::ranks::launcher::{self, LaunchInfo, MpiRendezvous};
 use crate::ranks::liveness::{Process, Processes};
-use crate::ranks::shared_barrier::Gate;
+use crate::ranks::shared_barrier::SharedBarrier;
 use crate::ranks::star::{LOOK, Peers, ended, killed, soon};
-use crate::ranks::status::{self, Board};
+use crate::ranks::status::{self, StatusBoard};
 use crate::system::locate;
 use crate::system::processes;
 use crate::system::terminal;
@@ -26,7 +26,7 @@ struct Member {
     size: u64,
     patience: Duration,
     /// Of this machine's ranks.
-    gate: Option<Gate>,
+    gate: Option<SharedBarrier>,
     processes: Processes,
     /// Files that all ranks have open together.
     files: Vec<(PathBuf, SharedFile)>,
@@ -86,10 +86,10 @@ const GRACE: Duration = Duration::from_secs(1);
 
 impl Mpi {
     /// Joins the ranks that the launcher started.
-    pub fn join(world: &World, mut library: Library, patience: Duration) -> Outcome<Mpi> {
+    pub fn join(world: &LaunchInfo, mut library: Library, patience: Duration) -> Outcome<Mpi> {
         let (rank, size) = library.begin()?;
         if (rank, size) != (world.rank, world.size) {
-            let World { launcher, size: started, .. } = world;
+            let LaunchInfo { launcher, size: started, .. } = world;
             let what = format!("{launcher} started {started} processes, and {} sees {size} of them", library.name());
             return Err(Failure::refused(what).remedy(SOCKETS));
         }
@@ -115,8 +115,11 @@ impl Member {
     /// Finds the ranks of this machine, and memory to share with them.
     fn meet(&mut self) -> Outcome<()> {
         let own = Process::own();
-        let shared =
-            if self.rank == 0 { Gate::public(self.size).ok().zip(Board::public(self.size).ok()) } else { None };
+        let shared = if self.rank == 0 {
+            SharedBarrier::public(self.size).ok().zip(StatusBoard::public(self.size).ok())
+        } else {
+            None
+        };
         let paths = shared.as_ref().map(|((_, gate), (_, board))| format!("{gate}\n{board}")).unwrap_or_default();
         let texts = self.exchange(format!("{}\n{}\n{paths}", own.number, own.machine).as_bytes())?;
         let lines: Vec<Vec<String>> =
@@ -126,7 +129,7 @@ impl Member {
             (Some(((gate, _), (board, _))), _) => Some((gate, board)),
             (None, [_, machine, gate, board]) if *machine == own.machine => {
                 let at = |path: &String| PathBuf::from(path);
-                Gate::at(&at(gate), self.size).ok().zip(Board::at(&at(board), self.size).ok())
+                SharedBarrier::at(&at(gate), self.size).ok().zip(StatusBoard::at(&at(board), self.size).ok())
             }
             _ => None,
         };
@@ -306,7 +309,7 @@ impl Member {
 pub const SOCKETS: &str = "build libdlio_mpi.so with the mpicc of that launcher (make build-mpi), or leave it out with --communicator=sockets";
 
 /// The MPI that fits a launcher, at a path; where there is none, why.
-pub fn library_for(world: &World, path: &Path) -> Result<Library, String> {
+pub fn library_for(world: &LaunchInfo, path: &Path) -> Result<Library, String> {
     let library = Library::load(path)?;
     let name = library.name();
     let open = name.starts_with("Open MPI");
@@ -314,7 +317,7 @@ pub fn library_for(world: &World, path: &Path) -> Result<Library, String> {
         "Open MPI" => open,
         "MVAPICH" => name.contains("MVAPICH"),
         // Open MPI knows one of the two ways only. Whether the others know this one they say in `join`.
-        _ => !open || world.door == Some(Door::Pmix),
+        _ => !open || world.door == Some(MpiRendezvous::Pmix),
     };
     match fits {
         true => Ok(library),

@@ -180,7 +180,7 @@ mod tests {
 
     /// What the samples of a file of 100 bytes, each its own place, end with, and how much was moved.
     fn read(text: &str, samples: u64) -> Vec<(Vec<u8>, u64)> {
-        let dir = crate::scratch::Folder::new("replay");
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, (0..100).collect::<Vec<u8>>()).unwrap();
         let mut replay = replay(text, samples);

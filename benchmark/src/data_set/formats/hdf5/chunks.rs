@@ -371,13 +371,12 @@ fn lzf(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
     use hdf5_metno::DatasetBuilderEmptyShape as Builder;
     use std::fs::File;
 
     /// Writes numbers as chunks by the library, reads every sample here, in the version the library writes.
     fn comes_back(shape: &[usize], chunk: &[usize], form: impl Fn(Builder) -> Builder) {
-        let folder = Folder::new("chunks");
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let count: usize = shape.iter().product();
         let numbers: Vec<u16> = (0..count).map(|number| (number / 3 * 7) as u16).collect();
@@ -432,7 +431,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_or_changed_is_never_read_beyond() {
-        let folder = Folder::new("cut-chunks");
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.hdf5");
         let file = hdf5_metno::File::with_options().with_fapl(|access| access.libver_latest()).create(&path).unwrap();
         let packed = file.new_dataset::<u8>().chunk([1, 16]).lzf().shape([4, 32]).create("records_0").unwrap();

@@ -275,16 +275,16 @@ fn last_mix(words: &mut [u32; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
     use std::fs::File;
     use std::path::{Path, PathBuf};
+    use tempfile::TempDir;
 
     fn names(parts: u64) -> impl Iterator<Item = String> {
         (0..parts).map(|part| format!("records_{part}"))
     }
 
     /// A file with data sets of two samples of `side` by 3 bytes, in the newest layout or the oldest.
-    fn file(folder: &Folder, parts: u64, newest: bool, edit: impl Fn(&hdf5_metno::File)) -> PathBuf {
+    fn file(folder: &TempDir, parts: u64, newest: bool, edit: impl Fn(&hdf5_metno::File)) -> PathBuf {
         let path = folder.path().join(format!("{parts}-{newest}.hdf5"));
         let mut options = hdf5_metno::File::with_options();
         options.with_fapl(|access| if newest { access.libver_latest() } else { access.libver_earliest() });
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn data_sets_are_found_where_the_library_says_they_are() {
-        let folder = Folder::new("head");
+        let folder = tempfile::tempdir().unwrap();
         for parts in [1, 2, 5] {
             let path = file(&folder, parts, true, |_| ());
             let library = hdf5_metno::File::open(&path).unwrap();
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn attributes_are_in_nobodys_way() {
-        let folder = Folder::new("attributes");
+        let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 2, true, |file| {
             for number in 0..4 {
                 let name = format!("attribute {number} with a rather long name");
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_left_to_the_library() {
-        let folder = Folder::new("not-plain");
+        let folder = tempfile::tempdir().unwrap();
         assert!(found(&file(&folder, 1, false, |_| ()), 1).is_none(), "the old layout");
         assert!(found(&file(&folder, 1, true, |_| ()), 2).is_none(), "a data set that is not there");
         assert!(found(&file(&folder, 20, true, |_| ()), 20).is_none(), "a group too large for its header");
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_head_with_a_changed_byte_gives_the_same_places_or_none() {
-        let folder = Folder::new("flipped");
+        let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 2, true, |_| ());
         let (bytes, right) = (std::fs::read(&path).unwrap(), found(&path, 2).unwrap());
         let head = right.iter().map(|place| place.address).min().unwrap() as usize;
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_file_cut_anywhere_is_left_to_the_library() {
-        let folder = Folder::new("cut-head");
+        let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 1, true, |_| ());
         let bytes = std::fs::read(&path).unwrap();
         for length in 0..bytes.len() {
