@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::explain::{sections, sections_with_sql};
+use super::explanations::{sections, sections_with_sql};
 use super::runs::{RunChoice, parse_run};
 use super::size::parse_size;
-use super::when::{When, parse_duration, parse_when};
-use super::window::{Numbers, Window, parse_numbers, parse_window};
+use super::time_argument::{When, parse_duration, parse_when};
+use super::time_range::{Numbers, Window, parse_numbers, parse_window};
 #[cfg(feature = "cluster")]
 use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;

@@ -5,11 +5,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::input::{Input, analysed, keep};
+use super::open_trace::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
-use super::{html, limits, period};
-use crate::atomic_file::Output;
+use super::refusals::failure::Failure;
+use super::{html, limits, time_window};
 use crate::compare::run::{Run, SCHEMA};
 use crate::compare::{Comparison, Sides, text};
 use crate::findings::judge;
@@ -143,7 +142,7 @@ fn summary(arguments: &Arguments, typed: &str) -> Result<Summary, Failure> {
         return Ok(summary);
     }
     let (trace, cache) = input.open(arguments)?;
-    let arguments = &period::resolved(arguments, &trace)?;
+    let arguments = &time_window::resolved(arguments, &trace)?;
     let filter = arguments.filter(trace.start());
     let analysis = analysed(arguments, &trace, |progress| analyse(&trace, &filter, arguments.threads(), progress))?;
     let summary = analysis.summary(&trace);

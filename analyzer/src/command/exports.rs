@@ -7,10 +7,10 @@ use dlio_schemas::perfetto::pack::Compression;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::no_events;
-use super::period;
 use super::progress;
+use super::refusals::failure::Failure;
+use super::refusals::no_events;
+use super::time_window;
 use crate::load::{Trace, inputs};
 use crate::scan::Progress;
 use crate::summary::figures::units::many;
@@ -145,7 +145,7 @@ fn nothing_to_export(arguments: &Arguments, trace: &Trace) -> Failure {
             "the trace holds no recorded events of ours, so there is nothing to export".into(),
         );
     }
-    match period::filter_warning(arguments, trace) {
+    match time_window::filter_warning(arguments, trace) {
         Some(warning) => Failure::NothingToExport(warning),
         None => no_events::reason(arguments, trace).map_or_else(|failure| failure, Failure::NothingToExport),
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::arguments::Arguments;
 use super::exports;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use crate::atomic_file::Draft;
 use crate::html::page;
 use crate::html::sections::Meaning;

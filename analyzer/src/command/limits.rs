@@ -1,7 +1,7 @@
 //! Limits of rules as they are asked for: those of a file, and rules that are not judged by.
 
 use super::arguments::Arguments;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use crate::findings::is_rule;
 use crate::findings::limits::Limits;
 

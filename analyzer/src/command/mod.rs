@@ -1,35 +1,33 @@
 //! The command `dlio-analyze`: what was typed becomes a scan, a report, queries, files.
 
-mod answer;
 mod arguments;
 mod comparison;
-mod complaint;
-mod explain;
+mod explanations;
 mod exports;
-mod failure;
 mod html;
-mod input;
 mod interrupts;
 mod limits;
 mod listing;
-mod no_events;
+mod open_trace;
 mod outcome;
-mod period;
 mod progress;
+mod refusals;
 mod run;
+mod run_query;
 mod runs;
 mod shell;
 mod similarity;
 pub mod size;
 mod stdout;
-pub mod when;
-mod window;
+pub mod time_argument;
+mod time_range;
+mod time_window;
 #[cfg(feature = "cluster")]
 mod worker;
 #[cfg(feature = "cluster")]
 mod workers;
 #[cfg(not(feature = "cluster"))]
-#[path = "alone.rs"]
+#[path = "workers_disabled.rs"]
 mod workers;
 mod workload;
 
@@ -43,6 +41,7 @@ use clap::CommandFactory;
 use crate::compare::gate::Verdict;
 pub use arguments::Arguments;
 use outcome::Outcome;
+use refusals::failure;
 
 /// Exit status when damage was found and `--strict` asked for it.
 const DAMAGED: u8 = 3;

@@ -8,12 +8,13 @@ use dlio_schemas::visible::visible;
 use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::input::{Input, analysed, keep};
+use super::open_trace::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
+use super::refusals::failure::Failure;
+use super::refusals::no_events;
 use super::stdout::WatchedStdout;
 use super::{
-    answer, comparison, explain, exports, html, limits, listing, no_events, period, progress, similarity, workers,
+    comparison, explanations, exports, html, limits, listing, progress, run_query, similarity, time_window, workers,
     workload,
 };
 use crate::atomic_file::Output;
@@ -62,7 +63,7 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     let arguments = &mut typed.clone();
     let mut out = output(arguments)?;
     if let Some(section) = &arguments.show_sql {
-        out.write_all(explain::sql(section).as_bytes()).map_err(Failure::Write)?;
+        out.write_all(explanations::sql(section).as_bytes()).map_err(Failure::Write)?;
     }
     let explains = arguments.explain.is_some();
     if let Some(topic) = arguments.explain.take() {
@@ -113,8 +114,8 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
     let files = if cluster.is_some() { input.files().to_vec() } else { Vec::new() };
     let (trace, cache) = input.open(arguments)?;
     let trace = Arc::new(trace);
-    let arguments = &period::resolved(arguments, &trace)?;
-    let warning = period::filter_warning(arguments, &trace).filter(|_| exports.is_empty() && server.is_none());
+    let arguments = &time_window::resolved(arguments, &trace)?;
+    let warning = time_window::filter_warning(arguments, &trace).filter(|_| exports.is_empty() && server.is_none());
     if let Some(warning) = &warning {
         notice!("dlio-analyze: {warning}");
     }
@@ -136,7 +137,7 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
         exports::write(arguments, &trace, path, *form)?;
     }
     if !queries.is_empty() || arguments.shell {
-        answer::ask(arguments, (&trace, helpers), &queries, analysis.as_ref(), &mut out)?;
+        run_query::ask(arguments, (&trace, helpers), &queries, analysis.as_ref(), &mut out)?;
     }
     out.finish().map_err(Failure::Write)?;
     if let Some(server) = server {
@@ -153,13 +154,13 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
 /// What is to be explained. What stands behind `--explain` may be the trace whose report is asked for with it, too.
 fn explained(arguments: &mut Arguments, topic: String) -> Result<String, Failure> {
     let (limits, width) = (limits::asked(arguments)?, width(arguments));
-    match explain::explained(&topic, &limits, width) {
+    match explanations::explained(&topic, &limits, width) {
         Some(text) => Ok(text),
         None if Path::new(&topic).exists() || topic.contains(['/', '*', '?']) => {
             arguments.traces.push(topic);
-            Ok(explain::explanation(width))
+            Ok(explanations::explanation(width))
         }
-        None => Err(Failure::NoTopic(explain::suggestion(&topic), topic)),
+        None => Err(Failure::NoTopic(explanations::suggestion(&topic), topic)),
     }
 }
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
-use super::failure::Failure;
 use super::interrupts::Interrupts;
 use super::listing;
+use super::refusals::failure::Failure;
 
 const HELP: &str = "\
 A query ends with a semicolon.

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::input::Input;
+use super::open_trace::Input;
 use super::outcome::{Outcome, report_damage, width};
-use super::{period, progress};
+use super::refusals::failure::Failure;
+use super::{progress, time_window};
 use crate::atomic_file::Output;
 use crate::io_profile::{Behaviour, observe};
 use crate::load::Trace;
@@ -58,7 +58,7 @@ fn side(arguments: &Arguments, typed: &str, lacking: &mut bool) -> Result<Side, 
 /// A run that was typed, read once with everything its files tell.
 pub fn observed(arguments: &Arguments, typed: &[String], lacking: &mut bool) -> Result<(Trace, Behaviour), Failure> {
     let (trace, _) = Input::find(arguments, typed)?.open(arguments)?;
-    let arguments = &period::resolved(arguments, &trace)?;
+    let arguments = &time_window::resolved(arguments, &trace)?;
     let filter = arguments.filter(trace.start());
     let progress = Progress::default();
     let count = || observe(&trace, &filter, arguments.threads(), &progress);

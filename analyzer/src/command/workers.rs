@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dlio_cluster::dispatch::Dispatched;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
 use super::progress;
+use super::refusals::failure::Failure;
 pub use crate::cluster::coordinator::Cluster;
 use crate::cluster::coordinator::Question;
 use crate::cluster::fleet::{Fleet, Places};

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
 use super::outcome::Outcome;
+use super::refusals::failure::Failure;
 use super::similarity::observed;
 use crate::atomic_file::Output;
 use crate::workload::entry::Confidence;

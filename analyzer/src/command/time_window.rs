@@ -5,10 +5,10 @@
 //! two moments had been typed.
 
 use super::arguments::Arguments;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use super::runs::chosen;
-use super::when::When;
-use super::window::Numbers;
+use super::time_argument::When;
+use super::time_range::Numbers;
 use crate::batch::{Batch, Wanted};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -170,7 +170,7 @@ impl Consumer for Stretch {
 mod tests {
     use super::*;
     use crate::batch::ABSENT_32;
-    use crate::command::window::parse_numbers;
+    use crate::command::time_range::parse_numbers;
 
     #[test]
     fn a_stretch_reaches_from_the_first_to_the_last_that_is_meant() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dlio_schemas::ops::Layer;
 use glob::Pattern;
 
-use super::arguments::Arguments;
 use super::failure::Failure;
-use super::input::analysed;
-use super::progress;
 use crate::batch::{Batch, Columns, Wanted};
+use crate::command::arguments::Arguments;
+use crate::command::open_trace::analysed;
+use crate::command::progress;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::load::sources::errors::LoadError;

@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
 use super::interrupts::Interrupts;
+use super::refusals::failure::Failure;
 use super::shell::{self, Step};
 use super::stdout::unwritten;
 use super::{progress, workers};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use super::complaint::complaint;
+use super::query_error::complaint;
 use crate::atomic_file::system_error;
 use crate::load::sources::errors::LoadError;
 use crate::tables::output::Format;

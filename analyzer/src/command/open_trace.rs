@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
 use super::progress;
+use super::refusals::failure::Failure;
 use crate::cache::{Cache, Remembered};
 use crate::load::sources::errors::LoadError;
 use crate::load::{Trace, inputs};

@@ -8,7 +8,7 @@ use datafusion::error::Result as Answered;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use crate::filter::Filter;
 use crate::load::Trace;
 use crate::scan::Progress;
