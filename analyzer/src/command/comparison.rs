@@ -8,6 +8,7 @@ use super::arguments::Arguments;
 use super::open_trace::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
 use super::refusals::failure::Failure;
+use super::refusals::incomparable::Incomparable;
 use super::{html, limits, time_window};
 use crate::compare::run::{Run, SCHEMA};
 use crate::compare::{Comparison, Sides, text};
@@ -29,7 +30,7 @@ const REPORT_MAX: u64 = 256 << 20;
 pub fn run(arguments: &Arguments, mut out: Output) -> Result<Outcome, Failure> {
     if let Some(limit) = arguments.fail_if.iter().find(|limit| limit.needs_two_sides() && arguments.compare.is_empty())
     {
-        return Err(Failure::OneSide(limit.typed.clone()));
+        return Err(Incomparable::OneSide(limit.typed.clone()).into());
     }
     refuse_forms(arguments)?;
     let limits = limits::asked(arguments)?;
@@ -64,10 +65,10 @@ fn refuse_forms(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.format {
         Format::Text | Format::Json => {}
         Format::Markdown if is_compared => {}
-        other => return Err(Failure::ComparisonFormat(other)),
+        other => return Err(Incomparable::Format(other).into()),
     }
     if arguments.html.is_some() && !is_compared && arguments.traces.len() > 1 {
-        return Err(Failure::PageOfSeveral(arguments.traces.len()));
+        return Err(Incomparable::PageOfSeveral(arguments.traces.len()).into());
     }
     html::asked(arguments)
 }
@@ -78,7 +79,7 @@ fn shown(arguments: &Arguments, comparison: &Comparison) -> Result<String, Failu
         Format::Text => text::print(comparison, width(arguments), top),
         Format::Markdown => text::markdown(comparison, top),
         Format::Json => serde_json::to_string_pretty(comparison).expect("a comparison of plain values") + "\n",
-        other => return Err(Failure::ComparisonFormat(other)),
+        other => return Err(Incomparable::Format(other).into()),
     })
 }
 
@@ -86,13 +87,13 @@ fn limits_alone(arguments: &Arguments, comparison: &Comparison) -> Result<String
     Ok(match arguments.format {
         Format::Text => text::limits_alone(comparison, width(arguments)),
         Format::Json => serde_json::to_string_pretty(&comparison.limits).expect("plain values") + "\n",
-        other => return Err(Failure::ComparisonFormat(other)),
+        other => return Err(Incomparable::Format(other).into()),
     })
 }
 
 /// One run: a report that was written, or a trace that is counted now.
 fn run_of(arguments: &Arguments, limits: &Limits, typed: &str, lacking: &mut bool) -> Result<Run, Failure> {
-    let unusable = |why: String| Failure::Report(typed.into(), why);
+    let unusable = |why: String| -> Failure { Incomparable::Report(typed.into(), why).into() };
     let report = match written_report(Path::new(typed)) {
         Some(report) => report,
         None => {

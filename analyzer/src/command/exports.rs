@@ -8,6 +8,7 @@ use indicatif::{HumanBytes, HumanCount};
 
 use super::arguments::Arguments;
 use super::progress;
+use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 use super::refusals::no_events;
 use super::time_window;
@@ -42,10 +43,10 @@ pub fn asked(arguments: &Arguments) -> Result<Vec<(PathBuf, Form)>, Failure> {
 /// Refuses to write among the traces, and over what exists where nobody asked for that.
 pub fn must_be_free(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     if is_among(&arguments.traces, path) {
-        return Err(Failure::AmongTraces(path.to_path_buf()));
+        return Err(Destination::AmongTraces(path.to_path_buf()).into());
     }
     match path.exists() && !arguments.force {
-        true => Err(Failure::Exists(path.to_path_buf())),
+        true => Err(Destination::Exists(path.to_path_buf()).into()),
         false => Ok(()),
     }
 }
@@ -82,7 +83,7 @@ pub fn server(arguments: &Arguments) -> Result<Option<Server>, Failure> {
 
 /// Writes one export.
 pub fn write(arguments: &Arguments, trace: &Trace, path: &Path, form: Form) -> Result<(), Failure> {
-    let failed = |error| Failure::Output(path.to_path_buf(), error);
+    let failed = |error| Failure::unwritable(path, error);
     let written =
         exported(arguments, trace, form, |export, progress| export.write(form, path, progress).map_err(failed))?;
     let (events, processes) = (many(written.events, "event", "events"), written.processes as u64);
@@ -138,16 +139,14 @@ fn exported(
 
 fn nothing_to_export(arguments: &Arguments, trace: &Trace) -> Failure {
     if trace.units.is_empty() && no_events::lost(trace) > 0 {
-        return Failure::NothingToExport(no_events::of_an_empty_trace(trace));
+        return Failure::NoEvents(no_events::of_an_empty_trace(trace));
     }
     if arguments.filter(trace.start()).is_empty() {
-        return Failure::NothingToExport(
-            "the trace holds no recorded events of ours, so there is nothing to export".into(),
-        );
+        return Failure::NoEvents("the trace holds no recorded events of ours, so there is nothing to export".into());
     }
     match time_window::filter_warning(arguments, trace) {
-        Some(warning) => Failure::NothingToExport(warning),
-        None => no_events::reason(arguments, trace).map_or_else(|failure| failure, Failure::NothingToExport),
+        Some(warning) => Failure::NoEvents(warning),
+        None => no_events::reason(arguments, trace).map_or_else(|failure| failure, Failure::NoEvents),
     }
 }
 

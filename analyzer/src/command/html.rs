@@ -26,7 +26,7 @@ pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Fail
 
 /// Writes a page.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::Output(path.to_path_buf(), error);
+    let failed = |error| Failure::unwritable(path, error);
     let mut draft = Draft::new(path).map_err(failed)?;
     draft.write_all(page.as_bytes()).map_err(failed)?;
     draft.commit().map_err(failed)?;

@@ -69,7 +69,7 @@ fn print_completions(shell: clap_complete::Shell) -> Result<(), failure::Failure
 /// The manual page: `--help` for `man`.
 fn write_manual(folder: &Path) -> Result<(), failure::Failure> {
     let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
-    written.map_err(|error| failure::Failure::Output(folder.to_path_buf(), error))
+    written.map_err(|error| failure::Failure::unwritable(folder, error))
 }
 
 pub fn main() -> ExitCode {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::arguments::Arguments;
 use super::open_trace::{Input, analysed, keep};
 use super::outcome::{Outcome, report_damage, width};
+use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 use super::refusals::no_events;
 use super::stdout::WatchedStdout;
@@ -47,7 +48,7 @@ pub fn run(typed: &Arguments) -> Result<Outcome, Failure> {
     }
     perform(typed).map_err(|failure| match (failure, &typed.output) {
         (Failure::Write(error), Some(path)) if error.kind() != ErrorKind::BrokenPipe => {
-            Failure::Output(path.clone(), error)
+            Failure::unwritable(path.clone(), error)
         }
         (failure, _) => failure,
     })
@@ -178,14 +179,14 @@ fn say_unrecorded(arguments: &Arguments, trace: &Trace) {
 
 /// Refuses a folder that holds something, but for half an export of a writer that was killed.
 fn must_be_empty(folder: &Path) -> Result<(), Failure> {
-    match export::before(folder).map_err(|error| Failure::Output(folder.to_path_buf(), error))? {
+    match export::before(folder).map_err(|error| Failure::unwritable(folder, error))? {
         Before::Nothing => Ok(()),
         Before::Half => {
             notice!("dlio-analyze: {}: held half an export, whose writer was killed; it is replaced", folder.display());
             Ok(())
         }
-        Before::Written => Err(Failure::BeingWritten(folder.to_path_buf())),
-        Before::Other => Err(Failure::NotEmpty(folder.to_path_buf())),
+        Before::Written => Err(Destination::BeingWritten(folder.to_path_buf()).into()),
+        Before::Other => Err(Destination::NotEmpty(folder.to_path_buf()).into()),
     }
 }
 
@@ -215,14 +216,14 @@ fn write_parquet(arguments: &Arguments, trace: &Trace, folder: &Path) -> Result<
     let work = || export::write(trace, &filter, (arguments.threads(), arguments.memory), &progress, folder);
     progress::shown(&progress, trace.size(), !arguments.no_progress, work)
         .map(|_| ())
-        .map_err(|error| Failure::Parquet(folder.to_path_buf(), error))
+        .map_err(|error| Destination::Parquet(folder.to_path_buf(), error).into())
 }
 
 /// Standard output or a file, opened before the long work.
 fn output(arguments: &Arguments) -> Result<Output, Failure> {
     let path = arguments.output.as_deref();
     Output::to(path, WatchedStdout(crate::terminal::stdout()))
-        .map_err(|error| Failure::Output(path.unwrap_or(Path::new("-")).to_path_buf(), error))
+        .map_err(|error| Failure::unwritable(path.unwrap_or(Path::new("-")), error))
 }
 
 fn queries(arguments: &Arguments) -> Result<Vec<String>, Failure> {
@@ -272,7 +273,7 @@ fn summary(
         let reason = no_events::reason(arguments, trace)?;
         // Programs that read the other forms find the same in them.
         if arguments.format == Format::Text && arguments.html.is_none() {
-            return Err(Failure::NothingToExport(reason));
+            return Err(Failure::NoEvents(reason));
         }
         summary.verdict = vec![reason];
     }

@@ -7,6 +7,7 @@ use super::arguments::Arguments;
 use super::open_trace::Input;
 use super::outcome::{Outcome, report_damage, width};
 use super::refusals::failure::Failure;
+use super::refusals::incomparable::Incomparable;
 use super::{progress, time_window};
 use crate::atomic_file::Output;
 use crate::io_profile::{Behaviour, observe};
@@ -21,7 +22,7 @@ use crate::tables::output::Format;
 pub fn run(arguments: &Arguments, mut out: Output) -> Result<Outcome, Failure> {
     let form = form(arguments)?;
     let ([typed], [other]) = (arguments.traces.as_slice(), arguments.compare.as_slice()) else {
-        return Err(Failure::TwoRuns);
+        return Err(Incomparable::TwoRuns.into());
     };
     let mut lacking = false;
     let typed = side(arguments, typed, &mut lacking)?;
@@ -42,7 +43,7 @@ fn form(arguments: &Arguments) -> Result<Form, Failure> {
         Format::Json => {
             Ok(|_, similarity| serde_json::to_string_pretty(similarity).expect("plain values that are finite") + "\n")
         }
-        other => Err(Failure::SimilarityFormat(other)),
+        other => Err(Incomparable::SimilarityFormat(other).into()),
     }
 }
 
@@ -50,7 +51,7 @@ fn side(arguments: &Arguments, typed: &str, lacking: &mut bool) -> Result<Side, 
     let (_, behaviour) = observed(arguments, &[typed.to_string()], lacking)?;
     if behaviour.analysis.events() == 0 {
         let why = "it holds no events, or none that pass the filters".to_string();
-        return Err(Failure::Report(PathBuf::from(typed), why));
+        return Err(Incomparable::Report(PathBuf::from(typed), why).into());
     }
     Ok(Side::of(typed, &behaviour))
 }

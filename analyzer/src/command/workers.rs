@@ -7,6 +7,7 @@ use dlio_cluster::dispatch::Dispatched;
 
 use super::arguments::Arguments;
 use super::progress;
+use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 pub use crate::cluster::coordinator::Cluster;
 use crate::cluster::coordinator::Question;
@@ -106,7 +107,7 @@ pub fn wrote_parquet(
             Ok(false)
         }
         Err(Unwritten::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
-        Err(Unwritten::Here(error)) => Err(Failure::Parquet(folder.to_path_buf(), error)),
+        Err(Unwritten::Here(error)) => Err(Destination::Parquet(folder.to_path_buf(), error).into()),
     }
 }
 

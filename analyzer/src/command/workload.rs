@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::arguments::Arguments;
 use super::outcome::Outcome;
+use super::refusals::destination::Destination;
 use super::refusals::failure::Failure;
 use super::similarity::observed;
 use crate::atomic_file::Output;
@@ -14,9 +15,9 @@ use crate::workload::{Workload, derive};
 /// Derives it, writes it, says how to run it.
 pub fn run(arguments: &Arguments, file: &Path, mut out: Output) -> Result<Outcome, Failure> {
     if file.exists() && !arguments.force && file.is_file() {
-        return Err(Failure::Exists(file.to_path_buf()));
+        return Err(Destination::Exists(file.to_path_buf()).into());
     }
-    let failed = |error| Failure::Output(file.to_path_buf(), error);
+    let failed = |error| Failure::unwritable(file, error);
     let to_stdout = file == Path::new("-");
     let draft = if to_stdout { None } else { Some(crate::atomic_file::Draft::new(file).map_err(failed)?) };
     let mut lacking = false;
