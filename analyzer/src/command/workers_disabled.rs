@@ -1,4 +1,4 @@
-//! In the place of `workers` where this is built without them.
+//! Replaces `workers` in a build without them.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::error::Result as Answered;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
-use super::arguments::Arguments;
+use super::question::Question;
 use super::refusals::failure::Failure;
 use crate::filter::Filter;
 use crate::load::Trace;
@@ -16,25 +16,35 @@ use crate::summary::analysis::Analysis;
 use crate::tables::cancel::Latest;
 use crate::tables::query;
 
-/// There are none.
+/// A cluster that does not exist.
 pub type Cluster = Infallible;
 
-pub fn asked(_: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {
+pub fn connect(_: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
     Ok(None)
 }
 
 /// Workers, and the files that they are to read.
-pub type Helpers<'a> = (&'a Arc<Cluster>, &'a [(PathBuf, bool)]);
-
-pub fn analysed(_: &Arguments, (cluster, _): Helpers, _: &Trace, _: &Filter) -> Result<Analysis, Failure> {
-    match **cluster {}
+pub struct WorkerInputs {
+    pub cluster: Arc<Cluster>,
+    /// Each file, and whether it was given by name.
+    pub files: Vec<(PathBuf, bool)>,
 }
 
-pub fn wrote_parquet(_: &Arguments, (cluster, _): Helpers, _: &Trace, _: &Analysis, _: &Path) -> Result<bool, Failure> {
-    match **cluster {}
+pub fn analyse(_: &Question, inputs: &WorkerInputs, _: &Trace, _: &Filter) -> Result<Analysis, Failure> {
+    match *inputs.cluster {}
 }
 
-/// Nobody to be asked by queries.
+pub fn write_parquet(
+    _: &Question,
+    inputs: &WorkerInputs,
+    _: (&Trace, &Filter),
+    _: &Analysis,
+    _: &Path,
+) -> Result<bool, Failure> {
+    match *inputs.cluster {}
+}
+
+/// Workers for queries, which do not exist either.
 #[derive(Clone)]
 pub enum Asking {}
 
@@ -48,10 +58,10 @@ impl query::Helpers for Asking {
     }
 }
 
-pub fn asking(_: &Arguments, (cluster, _): Helpers, _: &Arc<Trace>, _: &Filter) -> Asking {
-    match **cluster {}
+pub fn for_queries(_: &Question, inputs: &WorkerInputs, _: &Arc<Trace>, _: &Filter) -> Asking {
+    match *inputs.cluster {}
 }
 
-pub fn say_done(asking: &Asking) {
+pub fn report_query(asking: &Asking) {
     match *asking {}
 }
