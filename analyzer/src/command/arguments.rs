@@ -77,32 +77,34 @@ pub struct Arguments {
     pub html: Option<PathBuf>,
 
     /// Derive a workload of `dlio bench` that does the same I/O, each value with what tells it; - is standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "view", "shell", "fail_if"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
     /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
-    /// Write a trace for ui.perfetto.dev, all processes in one file; as FILE.tar, a file a host for viewers from v58 on
-    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--perfetto", &["pftrace", "tar"], text))]
-    pub perfetto: Option<PathBuf>,
+    /// Write the events for a viewer, in the format that the extension of FILE names (repeatable): .pftrace is for
+    /// ui.perfetto.dev, .tar the same with a file per host (viewers from v58 on), .json and .json.gz are Chrome's trace events,
+    /// .pfw and .pfw.gz the lines that DFTracer's tools read
+    #[arg(long, value_name = "FILE", value_parser = parse_path)]
+    pub export: Vec<PathBuf>,
 
-    /// How --perfetto is compressed; viewers before v58 show nothing of zstd
+    /// How .pftrace and .tar are compressed; viewers before v58 show nothing of zstd
     #[arg(long, value_name = "HOW", default_value = "deflate", value_parser = ["deflate", "zstd", "none"])]
     pub compress: String,
 
-    /// Write Chrome's trace events (.json or .json.gz)
-    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--chrome", &["json", "pfw"], text))]
+    /// As `--export` with .pftrace or .tar, for a file of any name
+    #[arg(long, hide = true, value_name = "FILE", value_parser = |text: &str| path_of("--perfetto", &["pftrace", "tar"], text))]
+    pub perfetto: Option<PathBuf>,
+
+    /// As `--export` with .json, for a file of any name
+    #[arg(long, hide = true, value_name = "FILE", value_parser = |text: &str| path_of("--chrome", &["json", "pfw"], text))]
     pub chrome: Option<PathBuf>,
 
-    /// Write --chrome in the lines that DFTracer's tools read (.pfw or .pfw.gz)
-    #[arg(long, requires = "chrome")]
+    /// Makes --chrome the lines of .pfw
+    #[arg(long, hide = true, requires = "chrome")]
     pub dftracer: bool,
-
-    /// Write the export that the ending of FILE says: .pftrace, .tar, .json, .json.gz, .pfw, .pfw.gz
-    #[arg(long, value_name = "FILE", value_parser = parse_path)]
-    pub export: Option<PathBuf>,
 
     /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has it, and never leaves this machine
     #[arg(long)]
@@ -177,7 +179,7 @@ pub struct Arguments {
 
     /// Memory that queries and the row groups of --parquet may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where
     /// it is not enough. It does not bound reading and counting (by files, processes and intervals; packed traces
-    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --perfetto and --chrome (all strings of a process)
+    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --export (all strings of a process)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 
@@ -220,7 +222,7 @@ Examples:
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
-  dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
+  dlio-analyze trace/ --export all.pftrace --from 10s --to 20s
   dlio-analyze trace/ --view --epoch 2 --rank 0
   dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
@@ -283,13 +285,13 @@ impl Arguments {
 
     /// Returns `true` if events are exported for a viewer.
     pub fn exports_events(&self) -> bool {
-        self.perfetto.is_some() || self.chrome.is_some() || self.export.is_some() || self.view
+        self.perfetto.is_some() || self.chrome.is_some() || !self.export.is_empty() || self.view
     }
 
     /// Returns `true` if there may be something to remove when a signal comes.
     pub fn writes_files(&self) -> bool {
         let files = [&self.output, &self.parquet, &self.perfetto, &self.chrome, &self.html, &self.workload];
-        files.iter().any(|path| path.is_some()) || self.export.is_some()
+        files.iter().any(|path| path.is_some()) || !self.export.is_empty()
     }
 }
 

@@ -21,8 +21,8 @@ pub struct Selection {
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
     pub to: Option<When>,
 
-    /// Only what overlaps this time: 10s..20s, 10s.. or ..20s, each end as for --from
-    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
+    /// As `--from` and `--to` in one: 10s..20s, 10s.. or ..20s
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, hide = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
     pub window: Option<Window>,
 
     /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4
