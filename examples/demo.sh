@@ -13,4 +13,4 @@ echo "A small training run (unet3d: 16 samples of 2 MiB, 2 epochs), traced:"
 echo
 echo "The trace is in $folder/trace. Next:"
 echo "  $bin/dlio-analyze $folder/trace --sql \"select name, count(*) n, sum(bytes) b from events group by name order by n desc\""
-echo "  dlio-analyze $folder/trace --perfetto all.pftrace     for ui.perfetto.dev"
+echo "  dlio-analyze $folder/trace --export all.pftrace       for ui.perfetto.dev"

@@ -47,16 +47,16 @@ DLIO_TRACE_DIR="$folder/trace-linked" DLIO_TRACE_FORMAT=native "$folder/rust" "$
 expect linked 8 "name = 'fetch'"
 expect linked 0 "cat = 'posix'"
 
-# All processes in one file, in each form, hold what the traces hold.
+# All processes in one file, in each format, hold what the traces hold.
 count() {
     "$analyze" "$@" --sql "select count(*) as n from events" --format csv | tail -n 1
 }
 all="$(count "$folder/trace-c" "$folder/trace-cpp" "$folder/trace-rust")"
-for form in perfetto:all.pftrace chrome:all.json.gz; do
-    "$analyze" "$folder/trace-c" "$folder/trace-cpp" "$folder/trace-rust" "--${form%%:*}" "$folder/${form#*:}" 2>/dev/null
-    found="$(count "$folder/${form#*:}")"
-    [ "$found" = "$all" ] || { echo "${form#*:}: $found events instead of $all" >&2; failed=1; }
+for name in all.pftrace all.json.gz; do
+    "$analyze" "$folder/trace-c" "$folder/trace-cpp" "$folder/trace-rust" --export "$folder/$name" 2>/dev/null
+    found="$(count "$folder/$name")"
+    [ "$found" = "$all" ] || { echo "$name: $found events instead of $all" >&2; failed=1; }
 done
-"$analyze" "$folder/trace-c" --perfetto "$folder/all.pftrace" 2>/dev/null && { echo "an export replaced a file" >&2; failed=1; }
+"$analyze" "$folder/trace-c" --export "$folder/all.pftrace" 2>/dev/null && { echo "an export replaced a file" >&2; failed=1; }
 [ "$failed" = 0 ] && echo "examples: traced as expected"
 exit "$failed"

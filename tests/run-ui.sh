@@ -38,7 +38,7 @@ record() {
 write_out() {
     name="$1"
     shift
-    "$analyze" "$@" --force --perfetto "$out/$name" 2>"$out/$name.said" || { cat "$out/$name.said" >&2; failed=1; }
+    "$analyze" "$@" --force --export "$out/$name" 2>"$out/$name.said" || { cat "$out/$name.said" >&2; failed=1; }
 }
 
 # Traces made by hand, in which every figure is known: nested spans, metadata, counters, crossing calls, awkward names.

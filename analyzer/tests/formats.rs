@@ -164,7 +164,7 @@ fn a_result_of_zero_comes_back_from_an_export() {
     let count = |of: &str| run(&[of, "--no-cache", "--format", "csv", "--sql", sql]);
     let before = count(&trace);
     let chrome = std::env::temp_dir().join(format!("dlio-zero-{}.json.gz", std::process::id()));
-    run(&[&trace, "--chrome", chrome.to_str().unwrap(), "--force"]);
+    run(&[&trace, "--export", chrome.to_str().unwrap(), "--force"]);
     let after = count(chrome.to_str().unwrap());
     std::fs::remove_file(&chrome).unwrap();
     assert!(before.contains("close,"));

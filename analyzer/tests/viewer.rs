@@ -72,22 +72,45 @@ fn what_a_filter_exports_is_what_it_counts() {
     for (i, filter) in filters.into_iter().enumerate() {
         let counted = count(&trace, filter);
         assert!(counted > 0 && (counted < all || matches!(i, 0 | 3)), "{filter:?}: {counted} of {all}");
-        for form in ["--perfetto", "--chrome"] {
-            let out =
-                folder.path().join(format!("{i}{form}.{}", if form == "--chrome" { "json.gz" } else { "pftrace" }));
-            let out = out.display().to_string();
-            succeeds(&[&[trace.as_str(), form, &out], filter].concat());
-            assert_eq!(count(&out, &[]), counted, "{filter:?} {form}");
+        for extension in ["pftrace", "json.gz"] {
+            let out = folder.path().join(format!("{i}.{extension}")).display().to_string();
+            succeeds(&[&[trace.as_str(), "--export", &out], filter].concat());
+            assert_eq!(count(&out, &[]), counted, "{filter:?} {extension}");
         }
     }
     assert_eq!(count(&trace, filters[1]), count(&trace, filters[2]));
     // Times since the beginning mean the same whatever the form, also where its head does not tell the beginning.
-    for whole in ["0--perfetto.pftrace", "0--chrome.json.gz"] {
+    for whole in ["0.pftrace", "0.json.gz"] {
         let whole = folder.path().join(whole).display().to_string();
         for filter in [filters[1], filters[2], filters[8]] {
             assert_eq!(count(&whole, filter), count(&trace, filter), "{whole} {filter:?}");
         }
     }
+}
+
+#[test]
+fn options_of_one_format_write_what_export_writes() {
+    let folder = Folder::new("formats");
+    let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
+    let all = count(&trace, &[]);
+    for (options, name) in [
+        (&["--perfetto"][..], "all"),
+        (&["--perfetto"], "all.tar"),
+        (&["--chrome"], "calls"),
+        (&["--chrome"], "calls.gz"),
+        (&["--dftracer", "--chrome"], "lines"),
+    ] {
+        let out = folder.path().join(name).display().to_string();
+        succeeds(&[&[trace.as_str()], options, &[&out]].concat());
+        assert_eq!(count(&out, &[]), all, "{options:?} {name}");
+    }
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    assert!(help.contains("--export <FILE>"), "{help}");
+    for option in ["--perfetto", "--chrome", "--dftracer"] {
+        assert!(!help.contains(option), "{option} is in --help");
+    }
+    let message = run(&[&trace, "--workload", "job.yaml", "--export", "all.pftrace"]);
+    assert_eq!(message.status.code(), Some(2), "{message:?}");
 }
 
 #[test]
@@ -97,13 +120,13 @@ fn an_export_holds_each_process_once_and_takes_packed_traces() {
     let all = count(&trace, &[]);
     let named = |name: &str| folder.path().join(name).display().to_string();
     let (one, again, packed, unpacked) = (named("1.pftrace"), named("2.pftrace"), named("1.zst"), named("3.pftrace"));
-    succeeds(&[&trace, "--perfetto", &one]);
+    succeeds(&[&trace, "--export", &one]);
     // The same processes in another form, beside what that was made of.
     std::fs::copy(&one, Path::new(&trace).join("all.pftrace")).unwrap();
-    succeeds(&[&trace, "--perfetto", &again]);
+    succeeds(&[&trace, "--export", &again]);
     assert_eq!(count(&again, &[]), all);
     std::fs::write(&packed, zstd::encode_all(&*std::fs::read(&one).unwrap(), 1).unwrap()).unwrap();
-    succeeds(&[&packed, "--perfetto", &unpacked]);
+    succeeds(&[&packed, "--export", &unpacked]);
     assert_eq!(count(&unpacked, &[]), all);
 }
 
@@ -123,7 +146,7 @@ fn windows_and_filters_with_nothing_in_them_say_so() {
     let trace = trace(&folder, &Plan::default());
     let out = folder.path().join("out.pftrace");
     let export = |filter: &[&str]| {
-        let message = fails(&[&[trace.as_str(), "--perfetto", out.to_str().unwrap()], filter].concat());
+        let message = fails(&[&[trace.as_str(), "--export", out.to_str().unwrap()], filter].concat());
         assert!(!out.exists(), "{filter:?} left a file");
         message
     };
@@ -148,11 +171,11 @@ fn an_output_that_exists_is_kept_unless_forced() {
     let out = folder.path().join("out.pftrace");
     std::fs::write(&out, "mine").unwrap();
     let out = out.to_str().unwrap();
-    assert!(fails(&[&trace, "--perfetto", out]).contains("exists; --force replaces it"));
+    assert!(fails(&[&trace, "--export", out]).contains("exists; --force replaces it"));
     assert_eq!(std::fs::read(out).unwrap(), b"mine");
-    succeeds(&[&trace, "--perfetto", out, "--force"]);
+    succeeds(&[&trace, "--export", out, "--force"]);
     assert_eq!(count(out, &[]), count(&trace, &[]));
-    assert!(fails(&[&trace, "--perfetto", "/nowhere/out.pftrace"]).contains("/nowhere/out.pftrace: cannot be written"));
+    assert!(fails(&[&trace, "--export", "/nowhere/out.pftrace"]).contains("/nowhere/out.pftrace: cannot be written"));
 }
 
 #[test]
@@ -161,14 +184,14 @@ fn an_output_among_the_traces_is_refused_for_it_would_count_twice() {
     let trace = trace(&folder, &Plan::default());
     let all = count(&trace, &[]);
     let within = format!("{trace}/all.pftrace");
-    assert!(fails(&[&trace, "--perfetto", &within]).contains("lies among the traces"));
-    assert!(fails(&[&trace, "--chrome", &format!("{trace}/../trace/all.json"), "--force"]).contains("lies among"));
+    assert!(fails(&[&trace, "--export", &within]).contains("lies among the traces"));
+    assert!(fails(&[&trace, "--export", &format!("{trace}/../trace/all.json"), "--force"]).contains("lies among"));
     assert_eq!(count(&trace, &[]), all);
     let export = folder.path().join("export.pftrace");
     let export = export.to_str().unwrap();
-    succeeds(&[&trace, "--perfetto", export]);
+    succeeds(&[&trace, "--export", export]);
     let before = std::fs::read(export).unwrap();
-    assert!(fails(&[export, "--perfetto", export, "--force"]).contains("lies among"));
+    assert!(fails(&[export, "--export", export, "--force"]).contains("lies among"));
     assert_eq!(std::fs::read(export).unwrap(), before);
 }
 
@@ -191,7 +214,7 @@ fn several_hosts_become_a_tar_of_machines() {
     let folder = temp_dir("hosts");
     let trace = trace(&folder, &Plan { processes: 5, ..Plan::default() });
     let tar = folder.path().join("all.tar");
-    succeeds(&[&trace, "--perfetto", tar.to_str().unwrap()]);
+    succeeds(&[&trace, "--export", tar.to_str().unwrap()]);
     let members = members(&std::fs::read(&tar).unwrap());
     let names: Vec<_> = members.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["manifest.json", "node0.pftrace", "node1.pftrace"]);
@@ -220,7 +243,7 @@ fn several_hosts_become_a_tar_of_machines() {
     let damage = run(&[cut.to_str().unwrap(), "--section", "damage"]);
     assert!(String::from_utf8_lossy(&damage.stdout).contains("ends in the middle"), "{damage:?}");
     let one = folder.path().join("one.pftrace");
-    let message = succeeds(&[&trace, "--perfetto", one.to_str().unwrap()]);
+    let message = succeeds(&[&trace, "--export", one.to_str().unwrap()]);
     assert!(message.contains("2 hosts on one clock"), "{message}");
 }
 
@@ -245,16 +268,16 @@ fn too_many_events_become_an_overview_unless_all_are_asked_for() {
     let trace = trace(&folder, &Plan { events: 1_100_000, processes: 1, threads: 2, ..Plan::default() });
     let all = count(&trace, &[]);
     let out = |name: &str| folder.path().join(name).display().to_string();
-    let message = succeeds(&[&trace, "--perfetto", &out("few.pftrace")]);
+    let message = succeeds(&[&trace, "--export", &out("few.pftrace")]);
     assert!(message.contains("events, as an overview: at most"), "{message}");
     assert!(message.contains(&format!("overview of {all} events: calls shorter than")), "{message}");
     assert!(count(&out("few.pftrace"), &[]) <= 1_000_000);
     let text = String::from_utf8_lossy(&std::fs::read(out("few.pftrace")).unwrap()).into_owned();
     assert!(text.contains(&format!("overview of {all} events")), "the trace itself does not say what it is");
-    let message = succeeds(&[&trace, "--perfetto", &out("all.pftrace"), "--all"]);
+    let message = succeeds(&[&trace, "--export", &out("all.pftrace"), "--all"]);
     assert!(message.contains("events to write: at most") && !message.contains("overview"), "{message}");
     assert_eq!(count(&out("all.pftrace"), &[]), all);
-    succeeds(&[&trace, "--chrome", &out("few.json")]);
+    succeeds(&[&trace, "--export", &out("few.json")]);
     assert!(std::fs::read_to_string(out("few.json")).unwrap().contains(&format!("overview of {all} events")));
 }
 

@@ -1,6 +1,6 @@
 //! Puts the native traces of a folder together: `merge DIR OUT` writes OUT.pftrace and OUT.figures.json, what a viewer must
 //! find in it. Given a `.pftrace` instead of a folder, it writes the figures our own reader finds there. What `dlio-analyze
-//! --perfetto` does, without its filters, as a test of the writer.
+//! --export` does, without its filters, as a test of the writer.
 
 #[path = "support/figures.rs"]
 mod figures;

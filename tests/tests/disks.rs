@@ -145,7 +145,7 @@ fn a_folder_of_which_all_is_lost_says_so_and_why() {
          $analyze small/trace > report 2>&1 || exit 1
          $analyze small/trace --html page > page-message 2>&1 || exit 2
          $analyze small/trace --strict > strict 2>&1; [ $? = 3 ] || exit 3
-         $analyze small/trace --perfetto all.pftrace > export 2>&1 && exit 4
+         $analyze small/trace --export all.pftrace > export 2>&1 && exit 4
          $analyze small/trace --pid 1 > filtered 2>&1
          $analyze small/trace --compare small/trace > compared 2>&1 && exit 5
          exit 0",
@@ -221,10 +221,10 @@ fn an_export_that_finds_no_room_costs_no_old_file_and_leaves_no_part() {
     scene.trace("trace", "native", 200_000);
     // Forms whose whole does not fit into the disk, each in the place of an old file.
     for (option, name) in [
-        ("--compress none --perfetto", "all.pftrace"),
-        ("--compress none --perfetto", "all.tar"),
-        ("--chrome", "all.json"),
-        ("--dftracer --chrome", "all.pfw"),
+        ("--compress none --export", "all.pftrace"),
+        ("--compress none --export", "all.tar"),
+        ("--export", "all.json"),
+        ("--export", "all.pfw"),
         ("--html", "report.html"),
         ("--format json -o", "report.json"),
         ("--sql 'select * from events' -o", "rows.txt"),

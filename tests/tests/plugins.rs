@@ -14,6 +14,8 @@ const PLUGINS: &[(&str, &str, &[&str])] = &[
     // A tar holds traces for Perfetto, and DFTracer's lines cost what Chrome's do.
     ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
     ("analyzer", "findings/rules", &[]),
+    // What every answer does.
+    ("analyzer", "command/answers", &["answer"]),
     // `format` is the traits. An .npz is a zip of .npy, and the rules refuse chunks that no data set of an HDF5 file can have.
     ("benchmark", "data_set/formats", &["format", "npy", "hdf5"]),
 ];

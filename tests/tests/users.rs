@@ -307,7 +307,7 @@ fn what_others_put_beside_a_trace_neither_hangs_nor_misleads_its_reader() {
     let export = scene.at("work/all.pftrace");
     symlink(&precious, &export).unwrap();
     let mut command = scene.command(&analyze, VICTIM);
-    let (status, message) = ended(command.arg(&trace).args(["--force", "--perfetto"]).arg(&export).spawn().unwrap());
+    let (status, message) = ended(command.arg(&trace).args(["--force", "--export"]).arg(&export).spawn().unwrap());
     assert!(status.success(), "{message}");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
 }

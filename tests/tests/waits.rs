@@ -79,7 +79,7 @@ fn a_wait_is_one_in_every_form() {
         if format == "chrome" {
             continue;
         }
-        traced.ask(&[&trace, "--perfetto", "p.pftrace", "--chrome", "c.json.gz", "--parquet", "tables"]);
+        traced.ask(&[&trace, "--export", "p.pftrace", "--export", "c.json.gz", "--parquet", "tables"]);
         for copy in ["p.pftrace", "c.json.gz", "tables"] {
             assert_eq!(traced.sql(copy, WAITED), FOUND, "{format} as {copy}");
         }

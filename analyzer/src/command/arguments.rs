@@ -1,19 +1,16 @@
 //! The command line as it is typed.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::explain::{sections, sections_with_sql};
-use super::runs::{RunChoice, parse_run};
+use super::explanations::{is_topic, sections, sections_with_sql};
+use super::selection::Selection;
 use super::size::parse_size;
-use super::when::{When, parse_duration, parse_when};
-use super::window::{Numbers, Window, parse_numbers, parse_window};
 #[cfg(feature = "cluster")]
 use crate::cluster::fleet::Workers;
 use crate::compare::gate::Limit;
-use crate::filter::Filter;
 use crate::tables::output::Format;
 use crate::viewer::forms::{parse_path, path_of};
 use crate::viewer::serve::Ui;
@@ -80,32 +77,34 @@ pub struct Arguments {
     pub html: Option<PathBuf>,
 
     /// Derive a workload of `dlio bench` that does the same I/O, each value with what tells it; - is standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "view", "shell", "fail_if"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
     /// Write the events, files, processes, hosts and the summary as Parquet into this new folder
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
-    /// Write a trace for ui.perfetto.dev, all processes in one file; as FILE.tar, a file a host for viewers from v58 on
-    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--perfetto", &["pftrace", "tar"], text))]
-    pub perfetto: Option<PathBuf>,
+    /// Write the events for a viewer, in the format that the extension of FILE names (repeatable): .pftrace is for
+    /// ui.perfetto.dev, .tar the same with a file per host (viewers from v58 on), .json and .json.gz are Chrome's trace events,
+    /// .pfw and .pfw.gz the lines that DFTracer's tools read
+    #[arg(long, value_name = "FILE", value_parser = parse_path)]
+    pub export: Vec<PathBuf>,
 
-    /// How --perfetto is compressed; viewers before v58 show nothing of zstd
+    /// How .pftrace and .tar are compressed; viewers before v58 show nothing of zstd
     #[arg(long, value_name = "HOW", default_value = "deflate", value_parser = ["deflate", "zstd", "none"])]
     pub compress: String,
 
-    /// Write Chrome's trace events (.json or .json.gz)
-    #[arg(long, value_name = "FILE", value_parser = |text: &str| path_of("--chrome", &["json", "pfw"], text))]
+    /// As `--export` with .pftrace or .tar, for a file of any name
+    #[arg(long, hide = true, value_name = "FILE", value_parser = |text: &str| path_of("--perfetto", &["pftrace", "tar"], text))]
+    pub perfetto: Option<PathBuf>,
+
+    /// As `--export` with .json, for a file of any name
+    #[arg(long, hide = true, value_name = "FILE", value_parser = |text: &str| path_of("--chrome", &["json", "pfw"], text))]
     pub chrome: Option<PathBuf>,
 
-    /// Write --chrome in the lines that DFTracer's tools read (.pfw or .pfw.gz)
-    #[arg(long, requires = "chrome")]
+    /// Makes --chrome the lines of .pfw
+    #[arg(long, hide = true, requires = "chrome")]
     pub dftracer: bool,
-
-    /// Write the export that the ending of FILE says: .pftrace, .tar, .json, .json.gz, .pfw, .pfw.gz
-    #[arg(long, value_name = "FILE", value_parser = parse_path)]
-    pub export: Option<PathBuf>,
 
     /// Open the trace in ui.perfetto.dev: it is served on 127.0.0.1 until the browser has it, and never leaves this machine
     #[arg(long)]
@@ -167,53 +166,8 @@ pub struct Arguments {
     #[arg(long, requires = "fail_if", help_heading = "Comparing")]
     pub lenient: bool,
 
-    /// Only the run with this number, counted from 1, or the last one, where a folder holds several
-    #[arg(long, value_name = "N|last", value_parser = parse_run, help_heading = "Filters")]
-    pub run: Option<RunChoice>,
-
-    /// Of a window that is resolved: it is that of whole runs.
-    #[arg(skip)]
-    pub whole_runs: bool,
-
-    /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
-    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
-    pub from: Option<When>,
-
-    /// Only events that begin before this
-    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
-    pub to: Option<When>,
-
-    /// Only what overlaps this time: 10s..20s, 10s.. or ..20s, each end as for --from
-    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
-    pub window: Option<Window>,
-
-    /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4
-    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
-    pub epoch: Option<Numbers>,
-
-    /// Only the time of these steps (with --epoch, of these steps of these epochs): 10, or 10..20
-    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
-    pub step: Option<Numbers>,
-
-    /// Only these processes (repeatable, or separated by commas)
-    #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Filters")]
-    pub pid: Vec<i32>,
-
-    /// Only these ranks
-    #[arg(long, value_name = "RANK", value_delimiter = ',', help_heading = "Filters")]
-    pub rank: Vec<i32>,
-
-    /// Only events on files that match: * and ? cross folders
-    #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
-    pub file: Vec<glob::Pattern>,
-
-    /// Only these categories: posix, stdio, process, wait, app, or those of spans
-    #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
-    pub cat: Vec<String>,
-
-    /// Only events that took at least this long: 10us, 1ms
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Filters")]
-    pub min_dur: Option<i64>,
+    #[command(flatten)]
+    pub selection: Selection,
 
     /// Fail with status 3 where part of the trace is damaged or events are lost
     #[arg(long)]
@@ -225,7 +179,7 @@ pub struct Arguments {
 
     /// Memory that queries and the row groups of --parquet may take: 512MB, 4GiB. Queries go on on disk (in TMPDIR) where
     /// it is not enough. It does not bound reading and counting (by files, processes and intervals; packed traces
-    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --perfetto and --chrome (all strings of a process)
+    /// that are no stream of blocks lie unpacked, up to 1 GiB) nor --export (all strings of a process)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 
@@ -268,7 +222,7 @@ Examples:
   dlio-analyze 'runs/*/trace' --format json -o summary.json
   dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
-  dlio-analyze trace/ --perfetto all.pftrace --from 10s --to 20s
+  dlio-analyze trace/ --export all.pftrace --from 10s --to 20s
   dlio-analyze trace/ --view --epoch 2 --rank 0
   dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'
   dlio-analyze trace/ --parquet tables/ && dlio-analyze tables/ --shell
@@ -282,32 +236,7 @@ Exit status:
 With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 the runs do not tell (0 with --lenient)";
 
 impl Arguments {
-    pub fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(2, usize::from);
-        self.threads.map_or_else(cores, usize::from)
-    }
-
-    pub fn wants_summary(&self) -> bool {
-        self.prints_summary() || self.html.is_some()
-    }
-
-    /// True if it is printed: it is what one gets without asking for anything.
-    pub fn prints_summary(&self) -> bool {
-        let asked = self.summary || self.full || self.findings || !self.section.is_empty();
-        asked || !(self.wants_rows() || self.wants_comparison()) && self.html.is_none()
-    }
-
-    /// True if everything that is asked for is known without a trace.
-    pub fn needs_no_trace(&self) -> bool {
-        self.tables || self.show_sql.is_some()
-    }
-
-    /// True if runs are compared, or one is held against limits.
-    pub fn wants_comparison(&self) -> bool {
-        !self.compare.is_empty() || !self.fail_if.is_empty()
-    }
-
-    /// Parses a command line; which side of a comparison was typed first is known from the order alone.
+    /// Parses a command line. The order alone shows which side of a comparison was typed first.
     pub fn parse_in_order(typed: Vec<OsString>) -> Arguments {
         let matches = Arguments::command().try_get_matches_from(&typed);
         let matches = matches.unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
@@ -315,52 +244,54 @@ impl Arguments {
             Arguments::from_arg_matches(&matches).unwrap_or_else(|error| crate::terminal::refuse(error, &typed));
         let first = |name: &str| matches.indices_of(name).and_then(|mut indices| indices.next());
         arguments.compared_first = first("compare").is_some_and(|at| first("traces").is_none_or(|traces| at < traces));
+        arguments.take_trace_from_explain();
         arguments
     }
 
-    /// True if single events are asked for: as rows, or as an export.
-    pub fn wants_rows(&self) -> bool {
-        let exports = [&self.parquet, &self.perfetto, &self.chrome, &self.export].into_iter().any(Option::is_some);
-        exports || !self.sql.is_empty() || self.shell || self.view
-    }
-
-    /// True if the summary of all events is everything that is asked for.
-    pub fn wants_summary_alone(&self) -> bool {
-        self.wants_summary() && !self.wants_rows() && self.filter(0).is_empty()
-    }
-
-    /// True if the viewer's own files come from us.
-    pub fn ui_is_served(&self) -> bool {
-        matches!(self.ui, Some(Ui::Folder(_)))
-    }
-
-    /// True if a filter of time, epoch or step may cut a run.
-    pub fn is_cut(&self) -> bool {
-        let times = self.window.is_some() || self.from.is_some() || self.to.is_some();
-        times || self.epoch.is_some() || self.step.is_some()
-    }
-
-    /// True if a moment counts from the beginning of the trace.
-    pub fn is_relative(&self) -> bool {
-        let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
-        [window.from, window.to].iter().any(|when| matches!(when, Some(When::Since(_))))
-    }
-
-    /// `start` is when the trace begins, which relative times count from. Where epochs and steps begin is not known here:
-    /// until they have become moments they filter nothing, but are a filter.
-    pub fn filter(&self, start: i64) -> Filter {
-        let window = self.window.unwrap_or(Window { from: self.from, to: self.to });
-        let numbered = (self.epoch.is_some() || self.step.is_some() || self.run.is_some()).then_some(i64::MIN);
-        Filter {
-            from: window.from.map(|when| when.ts(start)).or(numbered),
-            to: window.to.map(|when| when.ts(start)),
-            pids: self.pid.clone(),
-            ranks: self.rank.clone(),
-            files: self.file.clone(),
-            cats: self.cat.clone(),
-            min_dur_ns: self.min_dur.unwrap_or(0),
-            whole_runs: self.whole_runs,
+    /// Moves a trace behind `--explain`, which takes a topic there, to the other traces.
+    fn take_trace_from_explain(&mut self) {
+        let is_trace = |topic: &str| Path::new(topic).exists() || topic.contains(['/', '*', '?']);
+        if let Some(topic) = self.explain.take_if(|topic| !is_topic(topic) && is_trace(topic)) {
+            self.traces.push(topic);
+            self.explain = Some(String::new());
         }
+    }
+
+    /// Returns `true` if everything that is requested is known without a trace.
+    pub fn needs_no_trace(&self) -> bool {
+        self.tables || self.show_sql.is_some() || self.explain.is_some() && self.traces.is_empty()
+    }
+
+    /// Returns `true` if the report is printed: it is what one gets without options.
+    pub fn prints_report(&self) -> bool {
+        let requested = self.summary || self.full || self.findings || !self.section.is_empty();
+        requested || !(self.wants_rows() || self.wants_comparison()) && self.html.is_none()
+    }
+
+    /// Returns `true` if the report is printed or becomes a page.
+    pub fn wants_report(&self) -> bool {
+        self.prints_report() || self.html.is_some()
+    }
+
+    /// Returns `true` if runs are compared, or one is judged by limits.
+    pub fn wants_comparison(&self) -> bool {
+        !self.compare.is_empty() || !self.fail_if.is_empty()
+    }
+
+    /// Returns `true` if single events are wanted: as rows, or as an export.
+    pub fn wants_rows(&self) -> bool {
+        self.exports_events() || self.parquet.is_some() || !self.sql.is_empty() || self.shell
+    }
+
+    /// Returns `true` if events are exported for a viewer.
+    pub fn exports_events(&self) -> bool {
+        self.perfetto.is_some() || self.chrome.is_some() || !self.export.is_empty() || self.view
+    }
+
+    /// Returns `true` if there may be something to remove when a signal comes.
+    pub fn writes_files(&self) -> bool {
+        let files = [&self.output, &self.parquet, &self.perfetto, &self.chrome, &self.html, &self.workload];
+        files.iter().any(|path| path.is_some()) || !self.export.is_empty()
     }
 }
 
@@ -376,12 +307,12 @@ mod tests {
     #[test]
     fn a_summary_is_what_one_gets_without_asking() {
         let parsed = |words: &[&str]| Arguments::try_parse_from([&["dlio-analyze"], words].concat());
-        assert!(parsed(&["trace"]).unwrap().wants_summary());
-        assert!(!parsed(&["trace", "--sql", "select 1"]).unwrap().wants_summary());
-        assert!(!parsed(&["trace", "--view"]).unwrap().wants_summary());
+        assert!(parsed(&["trace"]).unwrap().wants_report());
+        assert!(!parsed(&["trace", "--sql", "select 1"]).unwrap().wants_report());
+        assert!(!parsed(&["trace", "--view"]).unwrap().wants_report());
         assert!(parsed(&["trace", "--ui", "http://127.0.0.1:10000"]).is_err());
         assert!(parsed(&["trace", "--window", "1s..2s", "--from", "1s"]).is_err());
-        assert!(parsed(&[]).unwrap().wants_summary() && !parsed(&[]).unwrap().needs_no_trace());
+        assert!(parsed(&[]).unwrap().wants_report() && !parsed(&[]).unwrap().needs_no_trace());
         assert!(parsed(&["--explain"]).is_ok());
     }
 
@@ -400,8 +331,8 @@ mod tests {
     #[test]
     fn filters_become_nanoseconds() {
         let words = ["dlio-analyze", "t", "--from", "10s", "--to", "1795226887.5", "--min-dur", "10us", "--pid", "1,2"];
-        let filter = Arguments::try_parse_from(words).unwrap().filter(5);
-        assert_eq!((filter.from, filter.to), (Some(10_000_000_005), Some(1_795_226_887_500_000_000)));
-        assert_eq!((filter.min_dur_ns, filter.pids), (10_000, vec![1, 2]));
+        let selection = Arguments::try_parse_from(words).unwrap().selection;
+        assert_eq!(selection.bounds(5), (Some(10_000_000_005), Some(1_795_226_887_500_000_000)));
+        assert_eq!((selection.min_dur, selection.pid), (Some(10_000), vec![1, 2]));
     }
 }

@@ -1,20 +1,22 @@
-//! Limits of rules as they are asked for: those of a file, and rules that are not judged by.
+//! The limits of rules: those of a file that changes them, and rules that are ignored.
 
-use super::arguments::Arguments;
-use super::failure::Failure;
+use std::path::Path;
+
+use super::refusals::failure::Failure;
 use crate::findings::is_rule;
 use crate::findings::limits::Limits;
 
-pub fn asked(arguments: &Arguments) -> Result<Limits, Failure> {
+/// Reads limits from a file, if one is given, and leaves out the rules that are ignored.
+pub fn read(rules: Option<&Path>, ignored: &[String]) -> Result<Limits, Failure> {
     let mut limits = Limits::default();
-    if let Some(path) = &arguments.rules {
-        let wrong = |why: String| Failure::Rules(path.clone(), why);
+    if let Some(path) = rules {
+        let wrong = |why: String| Failure::Rules(path.into(), why);
         let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read ({error})")))?;
         limits.amend(&text).map_err(wrong)?;
     }
-    if let Some(id) = arguments.ignore.iter().find(|id| !is_rule(id)) {
+    if let Some(id) = ignored.iter().find(|id| !is_rule(id)) {
         return Err(Failure::NoRule(id.clone()));
     }
-    limits.ignored.clone_from(&arguments.ignore);
+    limits.ignored = ignored.to_vec();
     Ok(limits)
 }

@@ -1,15 +1,30 @@
 //! The progress bar: on a terminal, and nowhere else.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
+use super::question::Question;
+use super::refusals::failure::Failure;
+use crate::load::Trace;
+use crate::load::sources::errors::LoadError;
 use crate::scan::Progress;
 
 /// Time between two drawings of the bar.
 const REDRAW: Duration = Duration::from_millis(100);
+
+/// Reads a trace while a bar shows how far it has come.
+pub fn reading<T>(
+    question: &Question,
+    trace: &Trace,
+    read: impl FnOnce(&Progress) -> io::Result<T>,
+) -> Result<T, Failure> {
+    let progress = Progress::default();
+    let read = shown(&progress, trace.size(), question.shows_progress, || read(&progress));
+    read.map_err(|error| Failure::Load(LoadError::Memory(error)))
+}
 
 /// Does some work while a bar shows how far it has come.
 pub fn shown<T>(progress: &Progress, bytes: u64, wanted: bool, work: impl FnOnce() -> T) -> T {

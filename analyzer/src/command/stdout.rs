@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::error::ArrowError;
 
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use crate::atomic_file::system_error;
 
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);

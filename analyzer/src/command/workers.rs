@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use dlio_cluster::dispatch::Dispatched;
 
-use super::arguments::Arguments;
-use super::failure::Failure;
 use super::progress;
+use super::question::Question;
+use super::refusals::destination::Destination;
+use super::refusals::failure::Failure;
+use crate::cluster::coordinator;
 pub use crate::cluster::coordinator::Cluster;
-use crate::cluster::coordinator::Question;
 use crate::cluster::fleet::{Fleet, Places};
 use crate::cluster::parquet_output::Unwritten;
 pub use crate::cluster::worker_exec::Asking;
@@ -21,13 +22,12 @@ use crate::scan::Progress;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::many;
 
-/// The workers that were asked for, once all of them are there.
-pub fn asked(arguments: &Arguments) -> Result<Option<Arc<Cluster>>, Failure> {
-    let Some(workers) = &arguments.workers else { return Ok(None) };
-    let inputs = places(&arguments.traces)?;
-    let writes = arguments.parquet.iter().filter_map(|folder| std::path::absolute(folder).ok()).collect();
-    let places = Places { roots: roots(&inputs), writes };
-    let ready = Fleet::ready(workers, &places, arguments.token.as_deref(), arguments.threads());
+/// Connects to the workers that are wanted, and waits until all of them are there.
+pub fn connect(question: &Question) -> Result<Option<Arc<Cluster>>, Failure> {
+    let Some(wanted) = &question.workers else { return Ok(None) };
+    let inputs = places(&question.traces)?;
+    let places = Places { roots: roots(&inputs), writes: wanted.writes.iter().cloned().collect() };
+    let ready = Fleet::ready(&wanted.workers, &places, wanted.token.as_deref(), question.threads);
     let fleet = ready.map_err(Failure::Cluster)?;
     Cluster::of(fleet, &inputs).map(|cluster| Some(Arc::new(cluster))).map_err(|trouble| Failure::Cluster(trouble.0))
 }
@@ -65,40 +65,45 @@ fn roots(places: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Workers, and the files that they are to read.
-pub type Helpers<'a> = (&'a Arc<Cluster>, &'a [(PathBuf, bool)]);
+pub struct WorkerInputs {
+    pub cluster: Arc<Cluster>,
+    /// Each file, and whether it was given by name.
+    pub files: Vec<(PathBuf, bool)>,
+}
 
 /// Counts all events that pass a filter, on all workers.
-pub fn analysed(
-    arguments: &Arguments,
-    (cluster, files): Helpers,
+pub fn analyse(
+    question: &Question,
+    WorkerInputs { cluster, files }: &WorkerInputs,
     trace: &Trace,
     filter: &Filter,
 ) -> Result<Analysis, Failure> {
-    let (given, memory, units) = (&arguments.traces, arguments.memory, !arguments.no_cache && filter.is_empty());
-    let question = Question { trace, given, files, filter, memory, units, exact: arguments.exact };
+    let (given, memory) = (&question.traces, question.memory);
+    let (units, exact) = (question.uses_cache && filter.is_empty(), question.exact);
+    let request = coordinator::Question { trace, given, files, filter, memory, units, exact };
     let progress = Arc::new(Progress::default());
-    let work = || cluster.analyse(&question, &progress);
-    let shown = progress::shown(&progress, trace.size(), !arguments.no_progress, work);
+    let work = || cluster.analyse(&request, &progress);
+    let shown = progress::shown(&progress, trace.size(), question.shows_progress, work);
     let (analysis, dispatched) = shown.map_err(|trouble| Failure::Cluster(trouble.0))?;
-    say(cluster, &dispatched);
+    report_stats(cluster, &dispatched);
     Ok(analysis)
 }
 
-/// Has workers write Parquet; `false` if they do not, and why was said.
-pub fn wrote_parquet(
-    arguments: &Arguments,
-    (cluster, files): Helpers,
-    trace: &Trace,
+/// Has workers write Parquet. Returns `false`, having said why, if they cannot.
+pub fn write_parquet(
+    question: &Question,
+    WorkerInputs { cluster, files }: &WorkerInputs,
+    (trace, filter): (&Trace, &Filter),
     analysis: &Analysis,
     folder: &Path,
 ) -> Result<bool, Failure> {
-    let (given, memory, filter) = (&arguments.traces, arguments.memory, arguments.filter(trace.start()));
-    let question = Question { trace, given, files, filter: &filter, memory, units: false, exact: false };
+    let (given, memory) = (&question.traces, question.memory);
+    let request = coordinator::Question { trace, given, files, filter, memory, units: false, exact: false };
     let progress = Arc::new(Progress::default());
-    let work = || cluster.write(&question, analysis, folder, &progress);
-    match progress::shown(&progress, trace.size(), !arguments.no_progress, work) {
+    let work = || cluster.write(&request, analysis, folder, &progress);
+    match progress::shown(&progress, trace.size(), question.shows_progress, work) {
         Ok(dispatched) => {
-            say(cluster, &dispatched);
+            report_stats(cluster, &dispatched);
             Ok(true)
         }
         Err(Unwritten::NotTheirs(why)) => {
@@ -106,23 +111,23 @@ pub fn wrote_parquet(
             Ok(false)
         }
         Err(Unwritten::Workers(trouble)) => Err(Failure::Cluster(trouble.0)),
-        Err(Unwritten::Here(error)) => Err(Failure::Parquet(folder.to_path_buf(), error)),
+        Err(Unwritten::Here(error)) => Err(Destination::Parquet(folder.to_path_buf(), error).into()),
     }
 }
 
-/// The workers, to be asked by queries.
-pub fn asking(arguments: &Arguments, (cluster, files): Helpers, trace: &Arc<Trace>, filter: &Filter) -> Asking {
-    let (given, files) = (arguments.traces.clone(), files.to_vec());
-    Asking::new(cluster.clone(), trace.clone(), given, files, filter.clone(), arguments.memory)
+/// Returns the workers in the form in which queries use them.
+pub fn for_queries(question: &Question, inputs: &WorkerInputs, trace: &Arc<Trace>, filter: &Filter) -> Asking {
+    let (cluster, given, files) = (inputs.cluster.clone(), question.traces.clone(), inputs.files.clone());
+    Asking::new(cluster, trace.clone(), given, files, filter.clone(), question.memory)
 }
 
-/// Says what there is to say after a query.
-pub fn say_done(asking: &Asking) {
-    say(asking.cluster(), &asking.take_done());
+/// Reports on the workers after a query.
+pub fn report_query(asking: &Asking) {
+    report_stats(asking.cluster(), &asking.take_done());
 }
 
-/// Says which workers went away, and that nothing is missing for it.
-fn say(cluster: &Cluster, dispatched: &Dispatched) {
+/// Reports which workers went away, and that nothing is missing for it.
+fn report_stats(cluster: &Cluster, dispatched: &Dispatched) {
     if !dispatched.lost.is_empty() {
         let each = dispatched.lost.iter().map(|lost| format!("{} ({})", lost.address, lost.why));
         notice!(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlio_analyzer::amount::{Amount, SIZES, TIMES};
 use dlio_analyzer::cache::Cache;
-use dlio_analyzer::command::{size, when};
+use dlio_analyzer::command::{size, time_argument};
 use dlio_analyzer::compare::gate::Limit;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::findings::limits::Limits;
@@ -104,9 +104,11 @@ pub fn amounts(bytes: &[u8]) {
     for amount in [TIMES, SIZES].into_iter().filter_map(|units| Amount::parse(&text, units)) {
         assert!(amount.number.is_finite());
     }
-    assert!(when::parse_duration(&text).is_ok_and(|ns| ns >= 0) || when::parse_duration(&text).is_err());
+    assert!(
+        time_argument::parse_duration(&text).is_ok_and(|ns| ns >= 0) || time_argument::parse_duration(&text).is_err()
+    );
     let _ = size::parse_size(&text);
-    let _ = when::parse_when(&text).map(|when| when.ts(0));
+    let _ = time_argument::parse_when(&text).map(|when| when.ts(0));
     let _ = glob::Pattern::new(&text).is_ok_and(|pattern| pattern.matches("/data/a"));
 }
 

@@ -82,6 +82,11 @@ pub fn explained(topic: &str, limits: &Limits, width: usize) -> Option<String> {
     Some(wrapped(&format!("{} ({}): {}.", metric.name, metric.unit.name(), metric.meaning), width))
 }
 
+/// Returns `true` if something that can be explained is called so.
+pub fn is_topic(topic: &str) -> bool {
+    explained(topic, &Limits::default(), 80).is_some()
+}
+
 /// What may have been meant.
 pub fn suggestion(typed: &str) -> Option<&'static str> {
     let sections = SECTIONS.iter().map(|section| section.name);

@@ -1,6 +1,6 @@
 //! Windows of time and numbers of epochs and steps, as they are typed.
 
-use super::when::{When, parse_when};
+use super::time_argument::{When, parse_when};
 use crate::batch::ABSENT_32;
 
 /// Two moments; one left out is the trace's own.

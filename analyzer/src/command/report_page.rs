@@ -1,22 +1,15 @@
-//! The report, or a comparison, as a page: where it goes, and what is in it.
+//! Pages for a browser: of a report, or of a comparison.
 
 use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::arguments::Arguments;
-use super::exports;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use crate::atomic_file::Draft;
 use crate::html::page;
 use crate::html::sections::Meaning;
 use crate::summary::report::SECTIONS;
-
-/// Checks that the page can be written where it is to go, before the long work.
-pub fn asked(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.html.iter().try_for_each(|path| exports::must_be_free(arguments, path))
-}
 
 /// Writes the page of a report.
 pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Failure> {
@@ -26,7 +19,7 @@ pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Fail
 
 /// Writes a page.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::Output(path.to_path_buf(), error);
+    let failed = |error| Failure::unwritable(path, error);
     let mut draft = Draft::new(path).map_err(failed)?;
     draft.write_all(page.as_bytes()).map_err(failed)?;
     draft.commit().map_err(failed)?;

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use dlio_schemas::ops::Layer;
 use glob::Pattern;
 
-use super::arguments::Arguments;
 use super::failure::Failure;
-use super::input::analysed;
-use super::progress;
 use crate::batch::{Batch, Columns, Wanted};
+use crate::command::progress;
+use crate::command::question::Question;
 use crate::filter::Filter;
 use crate::load::Trace;
-use crate::load::sources::errors::LoadError;
-use crate::scan::{Consumer, Progress, scan};
+use crate::scan::{Consumer, scan};
 use crate::summary::analyse;
 use crate::summary::count::counted::kind_of;
 use crate::summary::figures::units::{many, moment, time};
@@ -23,19 +21,20 @@ use crate::summary::report::verdict::{UNKNOWN, all_lost, unknown};
 /// Of longer lists the beginning is shown.
 const SHOWN: usize = 8;
 
-/// A sentence for a trace of which nothing passes. A category that neither the trace nor the tracer has is an error.
-pub fn reason(arguments: &Arguments, trace: &Trace) -> Result<String, Failure> {
-    let all = all(arguments, trace)?;
+/// Returns a sentence for a trace of which nothing passes the filter. Refuses a category that neither the trace nor the tracer
+/// has.
+pub fn reason(question: &Question, trace: &Trace, filter: &Filter) -> Result<String, Failure> {
+    let all = all(question, trace)?;
     let categories = categories(&all, trace);
     let has = |wanted: &str| categories.iter().any(|known| known.eq_ignore_ascii_case(wanted));
     let is_layer = |wanted: &str| Layer::ALL.iter().any(|layer| layer.name().eq_ignore_ascii_case(wanted));
     let Some((first, last)) = all.bounds else { return Ok(of_an_empty_trace(trace)) };
-    match arguments.cat.iter().find(|cat| !has(cat) && !is_layer(cat)) {
+    match filter.cats.iter().find(|cat| !has(cat) && !is_layer(cat)) {
         Some(unknown) => Err(Failure::Window(format!(
             "no event has the category {unknown} (--cat); the trace has {}",
             categories.join(", ")
         ))),
-        None => Ok(sentence(arguments, trace, &all, (first, last), &categories)),
+        None => Ok(sentence(filter, trace, &all, (first, last), &categories)),
     }
 }
 
@@ -80,10 +79,10 @@ impl Consumer for All {
 }
 
 /// Looks at times and kinds alone, which is much less than a count; at counts in the place of events by counting.
-fn all(arguments: &Arguments, trace: &Trace) -> Result<All, Failure> {
-    let (filter, threads) = (Filter::default(), arguments.threads());
+fn all(question: &Question, trace: &Trace) -> Result<All, Failure> {
+    let (filter, threads) = (Filter::default(), question.threads);
     if trace.sources.iter().any(|source| source.tally(&trace.catalog).is_some()) {
-        let all = analysed(arguments, trace, |progress| analyse(trace, &filter, threads, progress))?;
+        let all = progress::reading(question, trace, |progress| analyse(trace, &filter, threads, progress))?;
         let counted = all.tally.as_ref().map_or(0, |tally| tally.events);
         let of_all = All { events: all.events(), counted, bounds: all.bounds(), kinds: Vec::new() };
         let rows = (0u32..).zip(&all.counted.kinds).filter(|(_, count)| count.durations.count > 0);
@@ -93,10 +92,9 @@ fn all(arguments: &Arguments, trace: &Trace) -> Result<All, Failure> {
         }));
     }
     let wanted = Wanted { columns: Columns::TS.and(Columns::DUR), ..Wanted::default() };
-    let (sieve, progress) = (trace.sieve(&filter), Progress::default());
-    let work = || scan(trace, &sieve, wanted, threads, &progress, All::default);
-    let parts = progress::shown(&progress, trace.size(), !arguments.no_progress, work);
-    let parts = parts.map_err(|error| Failure::Load(LoadError::Memory(error)))?;
+    let sieve = trace.sieve(&filter);
+    let read = |progress: &_| scan(trace, &sieve, wanted, threads, progress, All::default);
+    let parts = progress::reading(question, trace, read)?;
     Ok(parts.into_iter().fold(All::default(), All::and))
 }
 
@@ -115,13 +113,7 @@ pub fn lost(trace: &Trace) -> u64 {
     trace.catalog.processes().iter().map(|process| process.lost.saturating_sub(process.aggregated)).sum()
 }
 
-fn sentence(
-    arguments: &Arguments,
-    trace: &Trace,
-    all: &All,
-    (first, last): (i64, i64),
-    categories: &[String],
-) -> String {
+fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64), categories: &[String]) -> String {
     let processes = trace.catalog.processes();
     let ranks = numbers(processes.iter().filter_map(|process| process.rank));
     let ranks = if ranks.is_empty() { String::new() } else { format!("; ranks {ranks}") };
@@ -135,13 +127,13 @@ fn sentence(
     };
     format!(
         "No event passes the filters ({}). The trace has {} of {}; process ids {}{ranks}; it begins at {} and takes {}.{counted}{}",
-        filters(arguments).join(", "),
+        filters(filter).join(", "),
         many(all.events, "event", "events"),
         categories.join(", "),
         numbers(processes.iter().map(|process| process.pid)),
         moment(first),
         time((last - first) as f64),
-        of_files(&arguments.file, &trace.catalog.files()),
+        of_files(&filter.files, &trace.catalog.files()),
     )
 }
 
@@ -190,16 +182,16 @@ fn numbers(numbers: impl Iterator<Item = i32>) -> String {
     shown.join(", ")
 }
 
-/// The filters that were typed.
-fn filters(arguments: &Arguments) -> Vec<&'static str> {
+/// Returns the options that the filter was typed with.
+fn filters(filter: &Filter) -> Vec<&'static str> {
     let typed = [
-        ("--from", arguments.from.is_some()),
-        ("--to", arguments.to.is_some()),
-        ("--pid", !arguments.pid.is_empty()),
-        ("--rank", !arguments.rank.is_empty()),
-        ("--file", !arguments.file.is_empty()),
-        ("--cat", !arguments.cat.is_empty()),
-        ("--min-dur", arguments.min_dur.is_some()),
+        ("--from", filter.from.is_some()),
+        ("--to", filter.to.is_some()),
+        ("--pid", !filter.pids.is_empty()),
+        ("--rank", !filter.ranks.is_empty()),
+        ("--file", !filter.files.is_empty()),
+        ("--cat", !filter.cats.is_empty()),
+        ("--min-dur", filter.min_dur_ns > 0),
     ];
     typed.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
 }

@@ -1,15 +1,20 @@
-//! Queries one after another: with editing and a history on a terminal, line by line from a pipe. Both take the same
+//! `--shell`: queries one after another, with editing and a history on a terminal, line by line from a pipe. Both take the same
 //! statements and the same few commands.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
-use super::failure::Failure;
-use super::interrupts::Interrupts;
-use super::listing;
+use super::answer::{Answer, print};
+use crate::atomic_file::Output;
+use crate::command::arguments::Arguments;
+use crate::command::interrupts::Interrupts;
+use crate::command::listing;
+use crate::command::outcome::Outcome;
+use crate::command::refusals::failure::Failure;
+use crate::command::shared_trace::SharedTrace;
 
 const HELP: &str = "\
 A query ends with a semicolon.
@@ -19,16 +24,37 @@ A query ends with a semicolon.
   .quit             leave (quit, exit and \\q too)
 ";
 
+struct Shell;
+
+pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
+    typed.shell.then(|| Box::new(Shell) as Box<dyn Answer>)
+}
+
+impl Answer for Shell {
+    fn give(&mut self, trace: &SharedTrace, out: &mut Output) -> Result<Outcome, Failure> {
+        let tables = trace.queries()?;
+        run(Interrupts::heard().map_err(Failure::Write)?, |step, interrupts| {
+            match step {
+                Step::Ask(sql) => tables.run(sql, interrupts, out)?,
+                Step::Say(text) => drop(print(text, out)?),
+                Step::Leave => {}
+            }
+            out.flush().map_err(Failure::Write)
+        })?;
+        Ok(Outcome::default())
+    }
+}
+
 /// The work that a line asks for.
 #[derive(Debug, PartialEq)]
-pub enum Step {
+enum Step {
     Ask(String),
     Say(String),
     Leave,
 }
 
 /// Carries out each step, which Ctrl-C interrupts; a query that fails is reported and forgotten.
-pub fn run(
+fn run(
     mut interrupts: Interrupts,
     mut act: impl FnMut(&Step, &mut Interrupts) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

@@ -16,14 +16,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::arguments::Arguments;
-use super::failure::Failure;
 use super::interrupts::Interrupts;
-use super::shell::{self, Step};
+use super::open_trace::OpenTrace;
+use super::question::Question;
+use super::refusals::failure::Failure;
 use super::stdout::unwritten;
 use super::{progress, workers};
-use crate::load::Trace;
-use crate::summary::analysis::Analysis;
 use crate::tables::output::{Format, RowWriter};
 use crate::tables::query::{Helpers, Query, Session};
 
@@ -33,44 +31,39 @@ const AHEAD: usize = 2;
 /// Patience with threads that nobody needs any more. Most end at once; one that does not is left to itself.
 const PARTING: Duration = Duration::from_millis(300);
 
-/// Answers the queries that were typed, then those of the shell if it was asked for.
-pub fn ask(
-    arguments: &Arguments,
-    (trace, helpers): (&Arc<Trace>, Option<workers::Helpers>),
-    queries: &[String],
-    analysis: Option<&Analysis>,
-    out: &mut (impl Write + Send),
-) -> Result<(), Failure> {
-    let wrong = |error| Failure::Query(String::new(), error);
-    let filter = arguments.filter(trace.start());
-    let asking = helpers.map(|helpers| workers::asking(arguments, helpers, trace, &filter));
-    let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn Helpers>);
-    let session = Session::helped(trace.clone(), filter, arguments.threads(), arguments.memory, helping);
-    let session = session.map_err(wrong)?.with_files(arguments.sql_files);
-    let bar = (asking.is_some() && !arguments.no_progress).then(|| trace.size());
-    if let Some(analysis) = analysis {
-        session.fill(analysis).map_err(wrong)?;
-    }
-    let answer = |sql: &str, interrupts: &mut Interrupts, out: &mut _| {
-        let running = Running::start(session.query(sql), arguments.threads())?;
-        let written = running.write((arguments.format, bar), interrupts, out);
-        asking.iter().for_each(workers::say_done);
-        written
-    };
-    for sql in queries {
-        answer(sql, &mut Interrupts::ignored(), out)?;
-    }
-    if !arguments.shell {
-        return Ok(());
-    }
-    shell::run(Interrupts::heard().map_err(Failure::Write)?, |step, interrupts| {
-        match step {
-            Step::Ask(sql) => answer(sql, interrupts, out)?,
-            Step::Say(text) => out.write_all(text.as_bytes()).map_err(Failure::Write)?,
-            Step::Leave => {}
+/// The tables of a trace, for one query after another.
+pub struct Queries {
+    session: Session,
+    /// The workers that read and count for queries.
+    asking: Option<workers::Asking>,
+    format: Format,
+    threads: usize,
+    /// The size of the trace, if a bar is to show how far workers have come.
+    bar: Option<u64>,
+}
+
+impl Queries {
+    pub fn of(question: &Question, opened: &OpenTrace) -> Result<Queries, Failure> {
+        let wrong = |error| Failure::Query(String::new(), error);
+        let (trace, filter, threads) = (&opened.trace, &opened.filter, question.threads);
+        let asking = opened.workers.as_ref().map(|inputs| workers::for_queries(question, inputs, trace, filter));
+        let helping = asking.clone().map(|asking| Arc::new(asking) as Arc<dyn Helpers>);
+        let session = Session::helped(trace.clone(), filter.clone(), threads, question.memory, helping);
+        let session = session.map_err(wrong)?.with_files(question.opens_files);
+        if let Some(analysis) = &*opened.analysis.borrow() {
+            session.fill(analysis).map_err(wrong)?;
         }
-        out.flush().map_err(Failure::Write)
-    })
+        let bar = (asking.is_some() && question.shows_progress).then(|| trace.size());
+        Ok(Queries { session, asking, format: question.format, threads, bar })
+    }
+
+    /// Runs a query and writes its rows as they come.
+    pub fn run(&self, sql: &str, interrupts: &mut Interrupts, out: &mut (impl Write + Send)) -> Result<(), Failure> {
+        let running = Running::start(self.session.query(sql), self.threads)?;
+        let written = running.write((self.format, self.bar), interrupts, out);
+        self.asking.iter().for_each(workers::report_query);
+        written
+    }
 }
 
 /// A query on threads of its own, which end with this.

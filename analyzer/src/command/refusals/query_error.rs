@@ -11,7 +11,7 @@ use dlio_schemas::words::{edits, nearest};
 const SLIPS_MAX: usize = 3;
 
 /// Why the query failed, and the query itself with the place where that is known.
-pub fn complaint(sql: &str, error: &DataFusionError) -> String {
+pub fn query_error(sql: &str, error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
             format!("the query needs more memory than --memory allows; give it more, or ask for fewer rows\n  {sql}")

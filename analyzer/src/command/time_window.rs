@@ -4,11 +4,10 @@
 //! the first beginning to the last end of those that are meant, and then filters everything that is asked for, as if the
 //! two moments had been typed.
 
-use super::arguments::Arguments;
-use super::failure::Failure;
+use super::refusals::failure::Failure;
 use super::runs::chosen;
-use super::when::When;
-use super::window::Numbers;
+use super::selection::Selection;
+use super::time_range::Numbers;
 use crate::batch::{Batch, Wanted};
 use crate::filter::{Filter, Sieve};
 use crate::load::Trace;
@@ -16,39 +15,43 @@ use crate::load::sources::errors::LoadError;
 use crate::scan::{Consumer, Progress, scan};
 use crate::summary::report::runs::runs;
 
-/// The arguments with their window in plain moments. A window that cannot hold anything is an error.
-pub fn resolved(arguments: &Arguments, trace: &Trace) -> Result<Arguments, Failure> {
-    let mut resolved = Arguments { window: None, epoch: None, step: None, run: None, ..arguments.clone() };
-    let start = if arguments.is_relative() { beginning(arguments, trace)? } else { trace.start() };
-    let plain = Arguments { epoch: None, step: None, run: None, ..arguments.clone() }.filter(start);
-    let (mut from, mut to) = (plain.from, plain.to);
-    if let Some(choice) = arguments.run {
-        let run = chosen(&runs(trace), choice).map_err(Failure::Window)?;
-        from = from.max(Some(run.0));
-        to = Some(to.map_or(run.1, |to| to.min(run.1)));
+/// Returns the filter that a selection is for this trace. Refuses a window that cannot contain anything.
+pub fn filter(selection: &Selection, trace: &Trace, threads: usize) -> Result<Filter, Failure> {
+    let start = if selection.is_relative() { beginning(trace, threads)? } else { trace.start() };
+    let (mut from, mut to) = selection.bounds(start);
+    let mut narrow = |within: (i64, i64)| {
+        from = from.max(Some(within.0));
+        to = Some(to.map_or(within.1, |to| to.min(within.1)));
+    };
+    if let Some(choice) = selection.run {
+        narrow(chosen(&runs(trace), choice).map_err(Failure::Window)?);
     }
-    if arguments.epoch.is_some() || arguments.step.is_some() {
-        let stretch = stretch(arguments, trace)?;
-        from = from.max(Some(stretch.0));
-        to = Some(to.map_or(stretch.1, |to| to.min(stretch.1)));
+    if selection.epoch.is_some() || selection.step.is_some() {
+        narrow(stretch(selection, trace, threads)?);
     }
-    resolved.from = from.map(When::Unix);
-    resolved.to = to.map(When::Unix);
-    resolved.whole_runs = arguments.run.is_some() && !arguments.is_cut();
-    match from.zip(to).filter(|(from, to)| from >= to) {
-        Some(_) => Err(Failure::Window("the window ends before it begins, so that nothing is in it".into())),
-        None => Ok(resolved),
+    if from.zip(to).is_some_and(|(from, to)| from >= to) {
+        return Err(Failure::Window("the window ends before it begins, so that nothing is in it".into()));
     }
+    Ok(Filter {
+        from,
+        to,
+        pids: selection.pid.clone(),
+        ranks: selection.rank.clone(),
+        files: selection.file.clone(),
+        cats: selection.cat.clone(),
+        min_dur_ns: selection.min_dur.unwrap_or(0),
+        whole_runs: selection.run.is_some() && !selection.cuts_runs(),
+    })
 }
 
 /// The beginning of the trace. Native files have it in their heads; others have to be read for it.
-fn beginning(arguments: &Arguments, trace: &Trace) -> Result<i64, Failure> {
+fn beginning(trace: &Trace, threads: usize) -> Result<i64, Failure> {
     if trace.sources.iter().all(|source| source.start().is_some()) {
         return Ok(trace.start());
     }
     let (all, known) = (Filter::default(), trace.sources.iter().filter_map(|source| source.start()).min());
     let sieve = Sieve::new(&all, &trace.catalog);
-    let found = scan(trace, &sieve, Wanted::default(), arguments.threads(), &Progress::default(), || First(known))
+    let found = scan(trace, &sieve, Wanted::default(), threads, &Progress::default(), || First(known))
         .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
     Ok(found.into_iter().filter_map(|First(ts)| ts).min().unwrap_or(0))
 }
@@ -65,8 +68,7 @@ impl Consumer for First {
 }
 
 /// A warning about filters that let nothing through, as far as that is known without reading all events.
-pub fn filter_warning(arguments: &Arguments, trace: &Trace) -> Option<String> {
-    let filter = arguments.filter(trace.start());
+pub fn filter_warning(filter: &Filter, trace: &Trace) -> Option<String> {
     let processes = trace.catalog.processes();
     // Processes of foreign formats turn up while they are read.
     let all_known = trace.sources.iter().all(|source| source.start().is_some());
@@ -99,11 +101,11 @@ pub fn filter_warning(arguments: &Arguments, trace: &Trace) -> Option<String> {
 }
 
 /// From the first beginning to the last end of what carries these epochs and steps.
-fn stretch(arguments: &Arguments, trace: &Trace) -> Result<(i64, i64), Failure> {
-    let filter = Filter { pids: arguments.pid.clone(), ranks: arguments.rank.clone(), ..Filter::default() };
+fn stretch(selection: &Selection, trace: &Trace, threads: usize) -> Result<(i64, i64), Failure> {
+    let filter = Filter { pids: selection.pid.clone(), ranks: selection.rank.clone(), ..Filter::default() };
     let sieve = Sieve::new(&filter, &trace.catalog);
-    let asked = Stretch { epoch: arguments.epoch, step: arguments.step, ..Stretch::default() };
-    let found = scan(trace, &sieve, Wanted::default(), arguments.threads(), &Progress::default(), || asked)
+    let asked = Stretch { epoch: selection.epoch, step: selection.step, ..Stretch::default() };
+    let found = scan(trace, &sieve, Wanted::default(), threads, &Progress::default(), || asked)
         .map_err(|error| Failure::Load(LoadError::Memory(error)))?;
     let found = found.into_iter().fold(asked, Stretch::and);
     found.bounds.ok_or_else(|| Failure::Window(found.why_none()))
@@ -170,7 +172,7 @@ impl Consumer for Stretch {
 mod tests {
     use super::*;
     use crate::batch::ABSENT_32;
-    use crate::command::window::parse_numbers;
+    use crate::command::time_range::parse_numbers;
 
     #[test]
     fn a_stretch_reaches_from_the_first_to_the_last_that_is_meant() {

@@ -1,0 +1,37 @@
+//! `--html FILE`: the report as a page for a browser.
+
+use std::path::PathBuf;
+
+use super::answer::Answer;
+use crate::atomic_file::Output;
+use crate::command::arguments::Arguments;
+use crate::command::outcome::Outcome;
+use crate::command::output_path::must_be_free;
+use crate::command::question::Question;
+use crate::command::refusals::failure::Failure;
+use crate::command::report::check_format;
+use crate::command::report_page::write_report;
+use crate::command::shared_trace::SharedTrace;
+
+struct Html {
+    path: PathBuf,
+}
+
+pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
+    let path = typed.html.clone()?;
+    Some(Box::new(Html { path }))
+}
+
+impl Answer for Html {
+    fn check(&mut self, question: &Question) -> Result<(), Failure> {
+        must_be_free(question, &self.path)?;
+        check_format(question.format)
+    }
+
+    fn give(&mut self, trace: &SharedTrace, _: &mut Output) -> Result<Outcome, Failure> {
+        let report = serde_json::to_value(&trace.report()?.summary).expect("a summary of plain values");
+        write_report(&report, &trace.question.traces.join(" "), &self.path)?;
+        trace.keep_report();
+        Ok(Outcome::default())
+    }
+}

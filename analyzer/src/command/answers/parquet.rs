@@ -1,0 +1,74 @@
+//! `--parquet DIR`: the tables as files of Parquet.
+
+use std::path::{Path, PathBuf};
+
+use super::answer::Answer;
+use crate::atomic_file::Output;
+use crate::command::arguments::Arguments;
+use crate::command::open_trace::OpenTrace;
+use crate::command::outcome::Outcome;
+use crate::command::question::Question;
+use crate::command::refusals::destination::Destination;
+use crate::command::refusals::failure::Failure;
+use crate::command::shared_trace::SharedTrace;
+use crate::command::{progress, workers};
+use crate::scan::Progress;
+use crate::tables::export::{self, Before};
+
+struct Parquet {
+    folder: PathBuf,
+}
+
+pub fn requested(typed: &Arguments) -> Option<Box<dyn Answer>> {
+    let folder = typed.parquet.clone()?;
+    Some(Box::new(Parquet { folder }))
+}
+
+impl Answer for Parquet {
+    fn check(&mut self, _: &Question) -> Result<(), Failure> {
+        must_be_empty(&self.folder)
+    }
+
+    fn give(&mut self, trace: &SharedTrace, _: &mut Output) -> Result<Outcome, Failure> {
+        let opened = trace.open_rows()?;
+        if !written_by_workers(&trace.question, opened, &self.folder)? {
+            write(&trace.question, opened, &self.folder)?;
+        }
+        Ok(Outcome::default())
+    }
+}
+
+/// Refuses a directory that contains something, unless that is half an export of a writer that was killed.
+fn must_be_empty(folder: &Path) -> Result<(), Failure> {
+    match export::before(folder).map_err(|error| Failure::unwritable(folder, error))? {
+        Before::Nothing => Ok(()),
+        Before::Half => {
+            notice!("dlio-analyze: {}: held half an export, whose writer was killed; it is replaced", folder.display());
+            Ok(())
+        }
+        Before::Written => Err(Destination::BeingWritten(folder.to_path_buf()).into()),
+        Before::Other => Err(Destination::NotEmpty(folder.to_path_buf()).into()),
+    }
+}
+
+/// Has workers write, if there are any. They count first: files are numbered in the order of the count.
+fn written_by_workers(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<bool, Failure> {
+    let Some(inputs) = &opened.workers else { return Ok(false) };
+    opened.analyse(question)?;
+    let mut analysis = opened.analysis.borrow_mut();
+    let analysis = analysis.as_mut().expect("it was counted");
+    // The table of the summary is made from a count without exact quantiles and lists.
+    let (durations, listed) = (analysis.durations.take(), std::mem::take(&mut analysis.files_listed));
+    let written = workers::write_parquet(question, inputs, (&opened.trace, &opened.filter), analysis, folder);
+    (analysis.durations, analysis.files_listed) = (durations, listed);
+    written
+}
+
+fn write(question: &Question, opened: &OpenTrace, folder: &Path) -> Result<(), Failure> {
+    let (trace, resources) = (&opened.trace, (question.threads, question.memory));
+    let progress = Progress::default();
+    let work = || export::write(trace, &opened.filter, resources, &progress, folder);
+    progress::shown(&progress, trace.size(), question.shows_progress, work)
+        .map(|_| ())
+        .map_err(|error| Destination::Parquet(folder.to_path_buf(), error).into())
+}

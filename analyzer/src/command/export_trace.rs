@@ -1,0 +1,104 @@
+//! Writing a trace for viewers: what it will cost, and what its user should know of the result.
+
+use std::path::Path;
+
+use dlio_schemas::perfetto::pack::Compression;
+use indicatif::{HumanBytes, HumanCount};
+
+use super::arguments::Arguments;
+use super::open_trace::OpenTrace;
+use super::progress;
+use super::question::Question;
+use super::refusals::failure::Failure;
+use super::refusals::no_events;
+use super::time_window::filter_warning;
+use crate::load::inputs;
+use crate::scan::Progress;
+use crate::summary::figures::units::many;
+use crate::viewer::forms::Form;
+use crate::viewer::{Export, Written};
+
+/// Exports of more events are announced: they take longer than one looks away.
+const LONG: u64 = 1_000_000;
+
+/// The kind of export that is wanted.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    pub form: Form,
+    /// True if every event is written, however many there are.
+    pub all: bool,
+}
+
+/// Returns how the packets of a trace for Perfetto are to be compressed.
+pub fn compression(typed: &Arguments) -> Compression {
+    match typed.compress.as_str() {
+        "zstd" => Compression::Zstd,
+        "none" => Compression::None,
+        _ => Compression::Deflate,
+    }
+}
+
+/// Writes a file and reports its size.
+pub fn write(question: &Question, opened: &OpenTrace, choice: Choice, path: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::unwritable(path, error);
+    let written = exported(question, opened, choice, |export, progress| {
+        export.write(choice.form, path, progress).map_err(failed)
+    })?;
+    let (events, processes) = (many(written.events, "event", "events"), written.processes as u64);
+    let (processes, size) = (many(processes, "process", "processes"), written.bytes as f64 / 1e6);
+    notice!("dlio-analyze: {events} of {processes} in {} ({size:.1} MB)", path.display());
+    add_notes(&written, choice.form);
+    Ok(())
+}
+
+/// Counts what passes, announces the cost if that is much, and has it written.
+pub fn exported(
+    question: &Question,
+    opened: &OpenTrace,
+    choice: Choice,
+    write: impl FnOnce(&Export, &Progress) -> Result<Written, Failure>,
+) -> Result<Written, Failure> {
+    let found = inputs::find(&question.traces).map_err(Failure::Load)?;
+    let (filter, shown) = (&opened.filter, question.shows_progress);
+    let events = opened.trace.units.iter().map(|unit| unit.events).sum();
+    let progress = Progress::default();
+    let count = || Export::new(&found, filter, choice.all, question.threads, &progress);
+    let export = progress::counted(&progress, events, shown, count).map_err(Failure::Scratch)?;
+    let Some(export) = export else { return Err(nothing_to_export(question, opened)) };
+    announce(&export, choice.form);
+    let progress = Progress::default();
+    progress::counted(&progress, export.recorded(), shown, || write(&export, &progress))
+}
+
+fn nothing_to_export(question: &Question, OpenTrace { trace, filter, .. }: &OpenTrace) -> Failure {
+    if trace.units.is_empty() && no_events::lost(trace) > 0 {
+        return Failure::NoEvents(no_events::of_an_empty_trace(trace));
+    }
+    if filter.is_empty() {
+        return Failure::NoEvents("the trace holds no recorded events of ours, so there is nothing to export".into());
+    }
+    match filter_warning(filter, trace) {
+        Some(warning) => Failure::NoEvents(warning),
+        None => no_events::reason(question, trace, filter).map_or_else(|failure| failure, Failure::NoEvents),
+    }
+}
+
+fn announce(export: &Export, form: Form) {
+    let estimate = export.estimate(form);
+    if estimate.events <= LONG {
+        return;
+    }
+    let what = if estimate.is_overview { "events, as an overview" } else { "events to write" };
+    let (size, seconds) = (HumanBytes(estimate.bytes), estimate.seconds);
+    notice!("dlio-analyze: {} {what}: at most {size}, about {seconds} s", HumanCount(estimate.events));
+}
+
+/// Adds notes on the file that its user should know.
+pub fn add_notes(written: &Written, form: Form) {
+    if let Some(overview) = &written.overview {
+        notice!("              {overview}; --all writes every event, --from, --to, --epoch, --rank choose some");
+    }
+    if let Some(remark) = form.remark(written) {
+        notice!("              {remark}");
+    }
+}

@@ -1,0 +1,31 @@
+//! A run, read once with everything that its files show about how it uses them.
+
+use std::sync::Arc;
+
+use super::open_trace::{Input, OpenTrace};
+use super::outcome::report_damage;
+use super::progress;
+use super::question::Question;
+use super::refusals::failure::Failure;
+use crate::io_profile::{Behaviour, observe};
+use crate::load::Trace;
+use crate::summary::report::damage::DamageNote;
+
+/// See the module.
+pub struct ObservedRun {
+    pub trace: Arc<Trace>,
+    pub behaviour: Behaviour,
+    /// True if part of the trace is damaged, or events are lost.
+    pub lacking: bool,
+}
+
+/// Reads a run that was typed, and reports its damage.
+pub fn observe_run(question: &Question, typed: &[String]) -> Result<ObservedRun, Failure> {
+    let OpenTrace { trace, filter, .. } = OpenTrace::open(question, Input::find(question, typed)?)?;
+    let behaviour =
+        progress::reading(question, &trace, |progress| observe(&trace, &filter, question.threads, progress))?;
+    let damage: Vec<_> = trace.notes.lock().expect("notes").iter().map(DamageNote::of).collect();
+    let lost = behaviour.analysis.counted.processes.iter().any(|process| process.lost > process.aggregated);
+    let lacking = report_damage(&damage) | lost;
+    Ok(ObservedRun { trace, behaviour, lacking })
+}

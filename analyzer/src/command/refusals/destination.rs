@@ -1,0 +1,62 @@
+//! Files and directories that cannot be written.
+
+use std::path::PathBuf;
+
+use arrow::error::ArrowError;
+
+use crate::atomic_file::system_error;
+
+/// The reason why nothing can be written to the path that an option names.
+#[derive(Debug)]
+pub enum Destination {
+    /// The system refuses.
+    Unwritable(PathBuf, std::io::Error),
+    Parquet(PathBuf, ArrowError),
+    /// The directory for Parquet contains files already.
+    NotEmpty(PathBuf),
+    /// Another program writes Parquet there.
+    BeingWritten(PathBuf),
+    /// The file would be replaced.
+    Exists(PathBuf),
+    /// The file would become part of the trace that it is made from.
+    AmongTraces(PathBuf),
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Destination::Unwritable(path, error) => {
+                write!(f, "{}: cannot be written ({error}); {}", path.display(), remedy(error))
+            }
+            Destination::Parquet(path, error) => match system_error(&error.to_string()) {
+                Some(error) => write!(f, "{}: cannot be written ({error}); {}", path.display(), remedy(&error)),
+                None => write!(f, "{}: cannot be written: {error}", path.display()),
+            },
+            Destination::NotEmpty(path) => {
+                write!(f, "{}: not empty; give --parquet a new folder, or remove this one", path.display())
+            }
+            Destination::BeingWritten(path) => {
+                write!(f, "{}: another dlio-analyze writes there; give --parquet another folder", path.display())
+            }
+            Destination::Exists(path) => {
+                write!(f, "{}: exists; --force replaces it", path.display())
+            }
+            Destination::AmongTraces(path) => write!(
+                f,
+                "{}: lies among the traces, where it would be read as one of them from then on; choose another folder",
+                path.display()
+            ),
+        }
+    }
+}
+
+/// Returns what helps where the system refuses to write.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{FileTooLarge, NotFound, QuotaExceeded, StorageFull};
+    match error.kind() {
+        NotFound => "make its folder first, or choose another place",
+        StorageFull | QuotaExceeded => "make room there, or choose another disk",
+        FileTooLarge => "raise the limit on a file's size (ulimit -f), or write less",
+        _ => "choose another place",
+    }
+}

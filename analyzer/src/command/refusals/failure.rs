@@ -1,0 +1,122 @@
+//! Why an invocation failed, and what to do about it.
+
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+use super::destination::Destination;
+use super::incomparable::Incomparable;
+use super::query_error::query_error;
+use crate::load::sources::errors::LoadError;
+use crate::tables::output::Format;
+use crate::viewer::serve;
+use crate::workload::Refusal;
+
+/// The reason why an invocation failed.
+#[derive(Debug)]
+pub enum Failure {
+    Load(LoadError),
+    Query(String, DataFusionError),
+    QueryFile(PathBuf, std::io::Error),
+    /// The query as it was typed.
+    EmptyQuery(String),
+    /// Standard output does not take the result.
+    Write(std::io::Error),
+    Destination(Destination),
+    /// No event passes the filters, or there is none to export.
+    NoEvents(String),
+    /// A file with limits of rules, and what is wrong with it.
+    Rules(PathBuf, String),
+    NoRule(String),
+    /// The nearest topic that can be explained, and the one that was typed.
+    NoTopic(Option<&'static str>, String),
+    /// The filters of time select nothing.
+    Window(String),
+    /// The port for a viewer.
+    Port(std::io::Error),
+    /// A trace cannot be read for an export, or the file for the viewer cannot be written.
+    Scratch(std::io::Error),
+    /// A summary has no such format.
+    Format(Format),
+    Incomparable(Incomparable),
+    /// No workload can be derived from a trace.
+    NoWorkload(String, Refusal),
+    /// A report was given instead of a trace.
+    IsReport(String),
+    /// Workers that are missing, do not answer or went away.
+    Cluster(String),
+    /// Ctrl-C in the shell.
+    Interrupted,
+}
+
+impl From<Destination> for Failure {
+    fn from(destination: Destination) -> Failure {
+        Failure::Destination(destination)
+    }
+}
+
+impl From<Incomparable> for Failure {
+    fn from(incomparable: Incomparable) -> Failure {
+        Failure::Incomparable(incomparable)
+    }
+}
+
+impl Failure {
+    /// Returns the failure of a path that the system does not let be written.
+    pub fn unwritable(path: impl Into<PathBuf>, error: std::io::Error) -> Failure {
+        Failure::Destination(Destination::Unwritable(path.into(), error))
+    }
+
+    /// Returns `true` if nobody reads the output any more.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Failure::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Load(error) => write!(f, "{error}"),
+            Failure::Query(sql, error) => write!(f, "{}", query_error(sql, error)),
+            Failure::EmptyQuery(sql) => {
+                write!(f, "the query {sql:?} is empty; try --sql \"select name, count(*) from events group by name\"")
+            }
+            Failure::QueryFile(path, error) => {
+                write!(f, "{}: the query cannot be read ({error}); @FILE takes a file with SQL", path.display())
+            }
+            Failure::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Failure::Destination(destination) => write!(f, "{destination}"),
+            Failure::NoEvents(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
+            Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
+            Failure::NoRule(id) => write!(f, "there is no rule {id}; --findings lists all of them"),
+            Failure::NoTopic(meant, topic) => {
+                let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
+                write!(
+                    f,
+                    "there is no section, rule, figure or trace {topic:?}{meant} --explain lists what is explained"
+                )
+            }
+            Failure::Port(error) => write!(
+                f,
+                "port {} of 127.0.0.1 cannot be had ({error}); end what uses it (another --view, trace_processor), or give \
+                 --ui a folder with an offline copy of the viewer",
+                serve::PORT
+            ),
+            Failure::Scratch(error) => {
+                write!(f, "the trace cannot be prepared for the viewer ({error}); TMPDIR chooses another folder for it")
+            }
+            Failure::Format(format) => write!(
+                f,
+                "a summary cannot be written as {format:?}; use text, json or csv, or a query (--sql) for {format:?}"
+            ),
+            Failure::Incomparable(incomparable) => write!(f, "{incomparable}"),
+            Failure::NoWorkload(typed, why) => write!(f, "{typed}: no workload can be made of it: {why}"),
+            Failure::IsReport(path) => write!(
+                f,
+                "{path}: it is a report of dlio-analyze and holds no events; give the trace that it was made of, or the report \
+                 to --compare or --fail-if"
+            ),
+            Failure::Interrupted => write!(f, "interrupted"),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Runs that cannot be compared, or not as requested.
+
+use std::path::PathBuf;
+
+use crate::tables::output::Format;
+
+/// The reason why `--compare`, `--fail-if` or `--similarity` gives no result.
+#[derive(Debug)]
+pub enum Incomparable {
+    /// A comparison, or limits alone, have no such format.
+    Format(Format),
+    /// A similarity has no such format.
+    SimilarityFormat(Format),
+    /// A similarity needs one run per side.
+    TwoRuns,
+    /// A page shows one run or two sides, and limits were set for more runs.
+    PageOfSeveral(usize),
+    /// The file is neither a trace nor a report.
+    Report(PathBuf, String),
+    /// A limit on a change needs a run to change from.
+    OneSide(String),
+}
+
+impl std::fmt::Display for Incomparable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Incomparable::Format(format) => {
+                write!(
+                    f,
+                    "a comparison cannot be written as {format:?}; use text, json or markdown (limits alone: text or json)"
+                )
+            }
+            Incomparable::SimilarityFormat(format) => {
+                write!(f, "a similarity cannot be written as {format:?}; use text or json")
+            }
+            Incomparable::TwoRuns => {
+                write!(f, "--similarity holds two runs against each other; give one trace, and one to --compare")
+            }
+            Incomparable::PageOfSeveral(runs) => write!(
+                f,
+                "{runs} runs are held against limits, and --html makes a page of one run or of two sides: give one, or --compare"
+            ),
+            Incomparable::Report(path, why) => write!(
+                f,
+                "{}: cannot be compared: {why}; give a trace, or a report written with --format json",
+                path.display()
+            ),
+            Incomparable::OneSide(limit) => write!(f, "{limit:?} limits a change; --compare says from what"),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The filters as they are typed: which events of a trace are wanted.
+//!
+//! [`super::time_window`] makes a [`Filter`](crate::filter::Filter) of them, once the trace is open.
+
+use super::runs::{RunChoice, parse_run};
+use super::time_argument::{When, parse_duration, parse_when};
+use super::time_range::{Numbers, Window, parse_numbers, parse_window};
+
+/// Filters that were typed. Times may count from the start of the trace.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Selection {
+    /// Only the run with this number, counted from 1, or the last one, where a folder holds several
+    #[arg(long, value_name = "N|last", value_parser = parse_run, help_heading = "Filters")]
+    pub run: Option<RunChoice>,
+
+    /// Only events that end after this: 10s (since the trace began), 1795226887.5 (Unix time) or 2026-11-21T02:08:07
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
+    pub from: Option<When>,
+
+    /// Only events that begin before this
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true, help_heading = "Filters")]
+    pub to: Option<When>,
+
+    /// As `--from` and `--to` in one: 10s..20s, 10s.. or ..20s
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true, hide = true, conflicts_with_all = ["from", "to"], help_heading = "Filters")]
+    pub window: Option<Window>,
+
+    /// Only the time from the first beginning to the last end of these epochs, as spans number them: 2, or 2..4
+    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
+    pub epoch: Option<Numbers>,
+
+    /// Only the time of these steps (with --epoch, of these steps of these epochs): 10, or 10..20
+    #[arg(long, value_name = "N[..M]", value_parser = parse_numbers, help_heading = "Filters")]
+    pub step: Option<Numbers>,
+
+    /// Only these processes (repeatable, or separated by commas)
+    #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Filters")]
+    pub pid: Vec<i32>,
+
+    /// Only these ranks
+    #[arg(long, value_name = "RANK", value_delimiter = ',', help_heading = "Filters")]
+    pub rank: Vec<i32>,
+
+    /// Only events on files that match: * and ? cross folders
+    #[arg(long, value_name = "GLOB", value_parser = glob::Pattern::new, help_heading = "Filters")]
+    pub file: Vec<glob::Pattern>,
+
+    /// Only these categories: posix, stdio, process, wait, app, or those of spans
+    #[arg(long, value_name = "CAT", value_delimiter = ',', help_heading = "Filters")]
+    pub cat: Vec<String>,
+
+    /// Only events that took at least this long: 10us, 1ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Filters")]
+    pub min_dur: Option<i64>,
+}
+
+impl Selection {
+    /// Returns `true` if every event is wanted.
+    pub fn is_empty(&self) -> bool {
+        let lists = self.pid.is_empty() && self.rank.is_empty() && self.file.is_empty() && self.cat.is_empty();
+        lists && self.run.is_none() && !self.cuts_runs() && self.min_dur.is_none_or(|shortest| shortest <= 0)
+    }
+
+    /// Returns `true` if a filter of time, epoch or step may cut a run.
+    pub fn cuts_runs(&self) -> bool {
+        let ends = self.ends();
+        ends.from.is_some() || ends.to.is_some() || self.epoch.is_some() || self.step.is_some()
+    }
+
+    /// Returns `true` if a moment counts from the start of the trace.
+    pub fn is_relative(&self) -> bool {
+        let ends = self.ends();
+        [ends.from, ends.to].iter().any(|when| matches!(when, Some(When::Since(_))))
+    }
+
+    /// Returns both ends of the window in Unix nanoseconds, for a trace that starts at `start`.
+    pub fn bounds(&self, start: i64) -> (Option<i64>, Option<i64>) {
+        let ends = self.ends();
+        (ends.from.map(|when| when.ts(start)), ends.to.map(|when| when.ts(start)))
+    }
+
+    fn ends(&self) -> Window {
+        self.window.unwrap_or(Window { from: self.from, to: self.to })
+    }
+}
