@@ -1,4 +1,15 @@
-//! What files that are kept beside a trace have in common: their parts, and whose file is believed.
+//! Files kept beside a trace, which make the next question faster: their parts, and which ones are trusted.
+//!
+//! `.dlio-cache` has the summary and what each unit contains ([`crate::cache`]), `.dlio-cache-blocks` the places of all blocks
+//! ([`crate::load::native::index`]). Both are complete or absent, and removing them costs time and never a number.
+//!
+//! They are written beside a trace only into a directory of the user's that nobody else may write to (or that is sticky), as
+//! new files; otherwise into `$XDG_CACHE_HOME/dlio` (mode 0700; above 1 GiB the oldest are removed). They count only if the
+//! user or root owns them and nobody else may write them. They are opened without following links or waiting for pipes, and
+//! may unpack to a hundred times their bytes.
+//!
+//! They are not a block at the end of the `.dlt`: the tracer would have to keep the headers of all blocks in the traced
+//! program's memory until its end, and a killed process would leave none.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
