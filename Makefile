@@ -32,12 +32,21 @@ demo: setup-demo build
 # Signals do what they always do: under `nohup make test &`, or where a service runs it, some are ignored.
 AS_USUAL := $(shell env --default-signal true 2>/dev/null && echo env --default-signal)
 
-test: say-test setup-test lint build doc
-	$(AS_USUAL) cargo test --release --workspace --exclude dlio-preload
-	$(AS_USUAL) examples/run-tests.sh
-	$(AS_USUAL) python/run-tests.sh
-	$(AS_USUAL) tests/bench/run-tests.sh
-	$(AS_USUAL) tests/run-ui.sh
+# Whatever setup-test installs is there: a test that misses it fails and does not skip.
+test: export DLIO_TESTS_WHOLE := 1
+STAGE := @tests/stage.sh
+test: say-test setup-test
+	@tests/stage.sh --begin
+	$(STAGE) "format, clippy" $(MAKE) --no-print-directory lint
+	$(STAGE) "build" $(MAKE) --no-print-directory build
+	$(STAGE) "documents of the code" $(MAKE) --no-print-directory doc
+	$(STAGE) "build of the tests" cargo test --release --workspace --exclude dlio-preload --no-run
+	$(STAGE) "unit tests, traced programs" $(AS_USUAL) cargo test --release --workspace --exclude dlio-preload
+	$(STAGE) "examples" $(AS_USUAL) examples/run-tests.sh
+	$(STAGE) "Python package" $(AS_USUAL) python/run-tests.sh
+	$(STAGE) "instructions per call" $(AS_USUAL) tests/bench/run-tests.sh
+	$(STAGE) "Perfetto UI" $(AS_USUAL) tests/run-ui.sh
+	@tests/stage.sh --times
 
 # Ranks under mpirun, by its MPI. `make test` runs these tests too where mpirun is.
 test-mpi: setup-mpi build build-mpi
