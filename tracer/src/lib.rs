@@ -45,10 +45,12 @@ pub mod life;
 pub mod calls;
 pub mod spans;
 
+// What instrumented programs name.
 #[cfg(feature = "tracing")]
 pub use spans::tracing_layer;
 pub use spans::{app, io, span, table};
 
+// What `dlio trace` names, which starts programs and converts what they left.
 pub use life::{convert_run as gathering, environment, programs};
 pub use trace::spool;
 
