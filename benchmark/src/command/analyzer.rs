@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::system::locate;
 use crate::system::processes::{self, Variables};
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 
 /// The program, where it is installed.
 pub fn analyzer() -> Option<PathBuf> {

@@ -24,9 +24,8 @@ use dlio_tracer::spool::{self, Stranded};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system::locate;
 use crate::system::processes::{self, Variables};
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
