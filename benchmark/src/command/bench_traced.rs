@@ -97,7 +97,7 @@ fn arguments(run: &Run) -> Vec<String> {
 const PAGE: &str = "report.html";
 
 fn summarize(trace: &Path, page: &Path) {
-    let Some(analyzer) = analyzer::analyzer() else {
+    let Some(analyzer) = analyzer::program() else {
         terminal::line(format_args!(
             "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
             trace.display()
