@@ -5,20 +5,18 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use dlio_benchmark::bench::{self, Request, Run};
-use dlio_benchmark::command::check::{self, Asked};
-use dlio_benchmark::command::compare_layouts;
-use dlio_benchmark::command::ranks;
+use dlio_benchmark::command::size::{self, Asked};
 use dlio_benchmark::command::sweep::{self, Knob};
-use dlio_benchmark::command::{bench_traced, completions, manual, report, trace, workloads};
+use dlio_benchmark::command::{
+    bench_traced, check, compare_layouts, completions, manual, ranks, report, trace, workloads,
+};
 use dlio_benchmark::failure::{Failure, Kind, Outcome};
 use dlio_benchmark::ranks::agreement;
 use dlio_benchmark::ranks::child_ranks::ChildRanks;
 use dlio_benchmark::ranks::communicator::{Communicator, Single};
 use dlio_benchmark::ranks::external_ranks::{ExternalRanks, Talk};
-use dlio_benchmark::ranks::launcher;
-use dlio_benchmark::ranks::launcher::LaunchInfo;
-use dlio_benchmark::system::locate;
-use dlio_benchmark::system::terminal;
+use dlio_benchmark::ranks::launcher::{self, LaunchInfo};
+use dlio_benchmark::system::{locate, terminal};
 use dlio_benchmark::training::loader::WorkerKind;
 use dlio_benchmark::training::trainer;
 use std::ffi::OsString;
@@ -371,7 +369,7 @@ fn act(verb: Verb) -> Outcome<i32> {
             Some(BenchWhat::Check { folder, json }) => check::check(&folder, json),
             Some(BenchWhat::Size { overrides, config_dir, accelerators, hosts, memory, json }) => {
                 let config = bench::configuration(overrides, config_dir)?;
-                check::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
+                size::size(&config, &Asked { accelerators, hosts, memory_gibibytes: memory }, json).map(|()| 0)
             }
             Some(BenchWhat::Ranks { ranks: options, json }) => ranks(&options, json),
             None => run(&verb.options, false),

@@ -2,18 +2,15 @@
 
 use super::request::Request;
 use crate::config::Config;
-use crate::data_set::fingerprint;
-use crate::data_set::generate;
 use crate::data_set::layout::Layout;
+use crate::data_set::{fingerprint, generate};
 use crate::failure::{Failure, Outcome};
 use crate::keys;
 use crate::keys::grammar::Override;
 use crate::keys::value::Value;
 use crate::results::run_folder::RunFolder;
 use crate::store::settings;
-use crate::system::locate;
-use crate::system::processes;
-use crate::system::terminal;
+use crate::system::{locate, processes, terminal};
 use crate::workload::presets::Composed;
 use std::path::{Path, PathBuf};
 

@@ -8,8 +8,7 @@ use crate::ranks::agreement;
 use crate::ranks::child_ranks::ChildRanks;
 use crate::ranks::communicator::{Communicator, Single};
 use crate::results::run_folder::RunFolder;
-use crate::system::processes;
-use crate::system::terminal;
+use crate::system::{processes, terminal};
 use std::path::PathBuf;
 
 impl Run {

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::system::locate;
 use crate::system::processes::{self, Variables};
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 
-/// The program, where it is installed.
-pub fn analyzer() -> Option<PathBuf> {
+/// Returns the path of `dlio-analyze` if it is installed.
+pub fn program() -> Option<PathBuf> {
     locate::program("dlio-analyze")
 }
 

@@ -9,9 +9,8 @@ use crate::ranks::agreement;
 use crate::ranks::communicator::{Communicator, Single};
 use crate::results::run_folder::RunFolder;
 use crate::results::summary;
-use crate::system::locate;
 use crate::system::processes::{self, Variables};
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 use dlio_schemas::env;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -98,7 +97,7 @@ fn arguments(run: &Run) -> Vec<String> {
 const PAGE: &str = "report.html";
 
 fn summarize(trace: &Path, page: &Path) {
-    let Some(analyzer) = analyzer::analyzer() else {
+    let Some(analyzer) = analyzer::program() else {
         terminal::line(format_args!(
             "dlio-analyze is not installed beside this program; `dlio-analyze {} --summary` says more",
             trace.display()

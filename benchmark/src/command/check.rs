@@ -1,5 +1,4 @@
-//! `dlio bench check DIR` and `dlio bench size`: MLPerf Storage's rules (version 2, with the models of version 3), held against
-//! a run's own files, and how much data they ask for.
+//! `dlio bench check DIR`: MLPerf Storage's rules (version 2, with the models of version 3), compared with a run's own files.
 //!
 //! ```text
 //! summary.json                 how it ended, figures, the machines
@@ -9,25 +8,19 @@
 //!
 //! What one run cannot show (five in a row, an emptied cache between write and read) is not judged.
 
-use crate::checkpoint::Shards;
 use crate::config::Config;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::keys::value::{Value as Tree, parse_yaml};
-use crate::system::host;
 use crate::system::terminal;
-use crate::workload::rules;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const STEPS_MIN: u64 = 500;
-const TIMES_MEMORY: f64 = 5.0;
-const GIB: f64 = (1u64 << 30) as f64;
+pub(super) const STEPS_MIN: u64 = 500;
+pub(super) const TIMES_MEMORY: f64 = 5.0;
+pub(super) const GIB: f64 = (1u64 << 30) as f64;
 const CHECKPOINTS: i64 = 10;
-
-/// More in one folder is slow with many file systems.
-const FILES_IN_A_FOLDER: u64 = 10_000;
 
 /// Least utilization, as a fraction, of the models that are trained.
 const MODELS: &[(&str, f64)] =
@@ -430,82 +423,4 @@ fn configuration(folder: &Path) -> Outcome<PathBuf> {
 fn yaml(path: &Path) -> Outcome<Tree> {
     let text = fs::read_to_string(path).map_err(|error| missing(path, error))?;
     parse_yaml(&path.display().to_string(), &text)
-}
-
-/// For what a data set or a checkpoint is sized.
-pub struct Asked {
-    pub accelerators: u64,
-    pub hosts: u64,
-    /// Of each host; that of this one where nobody says it.
-    pub memory_gibibytes: Option<f64>,
-}
-
-/// The number of files a training needs, or the bytes each process writes of a checkpoint.
-pub fn size(config: &Config, asked: &Asked, as_json: bool) -> Outcome<()> {
-    let (json, text) = if config.workflow.train || config.workflow.generate {
-        data_size(config, asked)
-    } else {
-        // As a run of so many would be.
-        rules::possible_checkpoints(config, asked.accelerators)?;
-        checkpoint_size(config, asked.accelerators)
-    };
-    terminal::answer(&if as_json { serde_json::to_string_pretty(&json).unwrap_or_default() + "\n" } else { text })
-}
-
-fn data_size(config: &Config, asked: &Asked) -> (Value, String) {
-    let Config { dataset, reader, .. } = config;
-    let memory = asked.memory_gibibytes.unwrap_or_else(host::memory_gibibytes) * asked.hosts as f64;
-    let file = dataset.samples_per_file as f64 * dataset.record_bytes;
-    let by_memory = (TIMES_MEMORY * memory * GIB / file.max(1.0)).ceil() as u64;
-    let by_steps = (STEPS_MIN * reader.batch * asked.accelerators).div_ceil(dataset.samples_per_file.max(1));
-    let files = by_memory.max(by_steps);
-    let folders = if files > FILES_IN_A_FOLDER { files.div_ceil(FILES_IN_A_FOLDER) } else { 0 };
-    let gibibytes = files as f64 * file / GIB;
-    let reason = if by_memory > by_steps {
-        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {} machines", asked.hosts)
-    } else {
-        format!("{STEPS_MIN} steps of {} accelerators with batch {}", asked.accelerators, reader.batch)
-    };
-    let json = json!({
-        "files": files, "subfolders": folders, "gibibytes": gibibytes,
-        "files_by_memory": by_memory, "files_by_steps": by_steps,
-    });
-    let subfolders =
-        if folders > 0 { format!(" ++workload.dataset.num_subfolders_train={folders}") } else { String::new() };
-    let text = format!(
-        "{files} files, {gibibytes:.1} GiB: {reason}\n  ++workload.dataset.num_files_train={files}{subfolders}\n"
-    );
-    (json, text)
-}
-
-/// Ranks that are shown one by one; the others write as much as one of these.
-const RANKS_SHOWN: usize = 16;
-
-fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {
-    let shards = Shards { model: &config.model, checkpoints: &config.checkpoint, framework: config.framework, ranks };
-    let of = |rank: u64| {
-        let files = shards.of(rank);
-        (files.len() as u64, files.iter().map(|shard| shard.bytes()).sum::<u64>())
-    };
-    let all: Vec<(u64, u64)> = (0..ranks).map(of).collect();
-    let total: u64 = all.iter().map(|(_, bytes)| bytes).sum();
-    let files: u64 = all.iter().map(|(files, _)| files).sum();
-    let json = json!({
-        "parameters": shards.parameters(), "files": files, "bytes": total,
-        "ranks": all.iter().map(|(files, bytes)| json!({"files": files, "bytes": bytes})).collect::<Vec<_>>(),
-    });
-    let mut text = format!(
-        "{} parameters, {files} files, {:.1} GiB by {ranks} process{}\n",
-        shards.parameters(),
-        total as f64 / GIB,
-        if ranks == 1 { "" } else { "es" }
-    );
-    for (rank, (files, bytes)) in all.iter().enumerate().take(RANKS_SHOWN) {
-        let _ = writeln!(text, "  rank {rank}: {files} files, {:.3} GiB", *bytes as f64 / GIB);
-    }
-    if all.len() > RANKS_SHOWN {
-        let largest = all.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-        let _ = writeln!(text, "  ... (--json has all); no rank writes more than {:.3} GiB", largest as f64 / GIB);
-    }
-    (json, text)
 }

@@ -6,7 +6,8 @@
 //! manual            `dlio man`
 //! ranks             `dlio bench ranks`
 //! report            `dlio bench report`
-//! check             `dlio bench check`, `dlio bench size`
+//! check             `dlio bench check`
+//! size              `dlio bench size`
 //! sweep             `dlio bench --sweep`
 //! compare_layouts   `dlio bench --compare-layouts`
 //! analyzer          runs `dlio-analyze` on a trace
@@ -22,6 +23,7 @@ pub mod completions;
 pub mod manual;
 pub mod ranks;
 pub mod report;
+pub mod size;
 pub mod sweep;
 pub mod trace;
 pub mod workloads;

@@ -24,9 +24,8 @@ use dlio_tracer::spool::{self, Stranded};
 
 use crate::command::analyzer;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::system::locate;
 use crate::system::processes::{self, Variables};
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -101,7 +100,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         return Err(Failure::refused("no command to trace").remedy("dlio trace -- COMMAND ..."));
     };
     let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
-    let analyzer = options.report.is_some().then(|| analyzer::analyzer().ok_or_else(missing_analyzer)).transpose()?;
+    let analyzer = options.report.is_some().then(|| analyzer::program().ok_or_else(missing_analyzer)).transpose()?;
     let folder = usable_folder(&options.output, options.umask())?;
     let before = images(&folder);
     let loading = loading(program);

@@ -6,8 +6,7 @@ use crate::ranks::communicator::Communicator;
 use crate::ranks::launcher::LaunchInfo;
 use crate::ranks::mpi::{self, Library, Mpi};
 use crate::ranks::socket_ranks::SocketRanks;
-use crate::system::locate;
-use crate::system::terminal;
+use crate::system::{locate, terminal};
 use std::path::Path;
 use std::time::Duration;
 

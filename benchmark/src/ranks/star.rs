@@ -9,8 +9,7 @@ use crate::ranks::communicator::Communicator;
 use crate::ranks::shared_barrier::SharedBarrier;
 use crate::ranks::socket::{Message, Socket};
 use crate::ranks::status;
-use crate::system::terminal;
-use crate::system::{file_calls, processes};
+use crate::system::{file_calls, processes, terminal};
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -4,8 +4,7 @@
 use crate::failure::Outcome;
 use crate::results::run_folder::RunFolder;
 use crate::system::clock::local_time;
-use crate::system::host;
-use crate::system::host::host_name;
+use crate::system::host::{self, host_name};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;

@@ -6,9 +6,8 @@ use crate::config::compute_time;
 use crate::data_set::formats;
 use crate::failure::{Failure, Outcome};
 use crate::keys::grammar::{Action, Override};
-use crate::keys::interpolation;
 use crate::keys::value::{Lines, Value, parse_yaml, parse_yaml_placed};
-use crate::keys::{self, Key, Kind};
+use crate::keys::{self, Key, Kind, interpolation};
 use dlio_schemas::words::nearest;
 use std::path::{Path, PathBuf};
 

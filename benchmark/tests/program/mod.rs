@@ -97,6 +97,21 @@ pub fn dlio_owned(folder: &Folder, arguments: &[String]) -> Output {
     dlio(folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Eight files of a small npz data set in `data`, and what trains on it quickly.
+pub fn small(more: &[&str]) -> Vec<String> {
+    let sizes = [
+        "++workload.dataset.record_length_bytes=40000",
+        "++workload.train.epochs=2",
+        "++workload.train.computation_time=0.001",
+    ];
+    eight_files(&sizes, more)
+}
+
+/// Runs a training on them.
+pub fn run(folder: &Folder, more: &[&str]) -> Output {
+    dlio_owned(folder, &small(more))
+}
+
 /// Waits until the condition holds. Only what hangs waits this long: a machine may be as slow as it likes.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
