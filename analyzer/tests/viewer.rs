@@ -90,7 +90,7 @@ fn what_a_filter_exports_is_what_it_counts() {
 
 #[test]
 fn options_of_one_format_write_what_export_writes() {
-    let folder = Folder::new("formats");
+    let folder = temp_dir("formats");
     let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
     let all = count(&trace, &[]);
     for (options, name) in [
