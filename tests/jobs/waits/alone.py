@@ -57,7 +57,7 @@ def own_thread_pool():
     return trainer
 
 
-@job("storage", SLOW)
+@job("storage", SLOW, also=("own-work",))
 def own_thread_reads():
     """the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead"""
     work = Work()

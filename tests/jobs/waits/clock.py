@@ -14,12 +14,7 @@ import contextlib
 import os
 import time
 
-# What a wait may consist of, or what the training may do instead of waiting for data.
-CAUSES = (
-    "storage", "page-faults", "network", "cpu", "no-cpu", "gil", "lock", "sleep", "handover", "start", "child",
-    "own-work", "other-rank", "checkpoint", "none", "unknown",
-)
-# These are no waits for data.
+# Causes for which training may stand that are no waits for data. A child may be the training's or a reader's.
 OTHER = ("own-work", "other-rank", "checkpoint", "child")
 # A maker that is busy for so much of its time limits the training: what follows an item is hidden by its next one.
 SATURATED = 0.8
@@ -164,15 +159,15 @@ def summary(trained, waited, causes):
         cause = "none"
     return {
         "trained_s": round(trained, 3), "waited_s": round(waited, 3), "causes": causes, "cause": cause,
-        "not": false_claims(trained, waited, causes, cause),
+        "not": false_claims(trained, waited, causes),
     }
 
 
-def false_claims(trained, waited, causes, cause):
+def false_claims(trained, waited, causes):
     """The claims that would be false, by the names that ``verdicts.py`` has for them."""
     claims = []
     if waited < 0.03 * trained:
-        claims += ["waited", "storage", "not storage", "decoding", "both"]
+        claims += ["waited", "storage", "decoding", "both"]
     else:
         of = lambda *names: sum(causes.get(name, 0) for name in names) / waited
         storage, cpu = of("storage", "page-faults"), of("cpu", "no-cpu", "gil")

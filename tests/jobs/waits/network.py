@@ -113,7 +113,7 @@ def plain_socket():
         return train(Loader(make, 60, workers=1), 0.006)
 
 
-@job("network", SLOW)
+@job("network", SLOW, also=("storage",))
 def server_in_the_trace():
     """the server is traced as well, its disk is slow | storage of the server; the chain crosses TCP"""
     with server(0, traced=True) as port:
@@ -137,7 +137,7 @@ def download_then_read():
         return train(Loader(make, 80), 0.012)
 
 
-@job("network")
+@job("network", also=("start",))
 def slow_name_server():
     """each worker needs 1 s before its connection is made, then all is fast | start, and network"""
     with server(0) as port:

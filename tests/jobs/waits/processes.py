@@ -376,7 +376,7 @@ def on_cpu_0(make):
     return make_there
 
 
-@job("no-cpu", FAST, never=("more readers",))
+@job("no-cpu", FAST)
 def four_workers_on_one_cpu():
     """4 workers decode on one CPU (as by taskset) | more workers will not help"""
     return train(Loader(on_cpu_0(samples(FAST, decode=0.004)), 60, workers=4), 0.004)
@@ -504,7 +504,7 @@ def flock_held_elsewhere():
     return trainer
 
 
-@job("lock", FAST)
+@job("lock", FAST, also=("sleep",))
 def fcntl_lock():
     """4 workers, one at a time holds an `fcntl` lock for 20 ms | the holder sleeps: that is the lock's, too"""
 
@@ -515,7 +515,7 @@ def fcntl_lock():
     return train(Loader(make, 60, workers=4), 0.004)
 
 
-@job("sleep", FAST, never=("decoding",))
+@job("sleep", FAST)
 def sleeping_readers():
     """2 workers sleep 30 ms per batch | neither storage nor decoding"""
 
@@ -546,7 +546,7 @@ def large_content(index, work, content=bytearray(24 << 20)):
     return content
 
 
-@job("handover", never=("more readers",))
+@job("handover")
 def pickles_of_24_mb():
     """batches of 24 MB are pickled through a pipe | workers are idle, the pipe is not"""
     return train(Loader(large_content, 40), 0.004)
@@ -571,13 +571,13 @@ def batches_in_shared_memory():
 # ---- start ---------------------------------------------------------------------------------------------------------------
 
 
-@job("start", FAST, never=("decoding",))
+@job("start", FAST)
 def new_workers_each_epoch():
     """5 epochs of 15 steps, each with new workers that need 300 ms to get ready | once started they are fast"""
     return train_with_new_workers(5, 0.01, samples(FAST), 15, prepare=0.3)
 
 
-@job("start", FAST, never=("decoding",))
+@job("start", FAST)
 def spawned_workers_each_epoch():
     """3 epochs, each with spawned workers that import modules | imports are CPU time and file reads of the start"""
     return train_with_new_workers(3, 0.01, fast_samples, 15, start="spawn")
@@ -587,7 +587,7 @@ def fast_samples(index, work):
     return samples(FAST)(index, work)
 
 
-@job("start", FAST)
+@job("start", FAST, also=("unknown",))
 def killed_reader():
     """a reader is killed in mid-batch and replaced after 1.5 s | nobody sends meanwhile; parts must add up"""
     trainer, kill_at = Trainer(), 20

@@ -1,5 +1,7 @@
 """Jobs with PyTorch's DataLoader."""
 
+import time
+
 from clock import Batch, Trainer, Work, compute_for
 from processes import FAST, SLOW, samples
 from registry import job
@@ -41,13 +43,19 @@ def collate(items):
     return Batch(content, record)
 
 
-def new_maker(_):
+def start_worker(_):
     """A worker begins: its clock is its own."""
     global WORK
     WORK = Work()
 
 
-def train_torch(data, step, epochs=1, **options):
+def open_index(worker):
+    """A worker that needs a while before its first batch."""
+    time.sleep(0.15)
+    start_worker(worker)
+
+
+def train_torch(data, step, epochs=1, assumed=None, **options):
     """Trains with a model of one weight; a step takes ``step`` seconds on the "accelerator"."""
     import torch
     from torch.utils.data import DataLoader
@@ -55,9 +63,9 @@ def train_torch(data, step, epochs=1, **options):
     torch.set_num_threads(1)
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=0.0)
-    options = {"num_workers": 2, **options}
-    loader = DataLoader(data, batch_size=1, collate_fn=collate, worker_init_fn=new_maker, **options)
-    trainer = Trainer()
+    options = {"num_workers": 2, "worker_init_fn": start_worker, **options}
+    loader = DataLoader(data, batch_size=1, collate_fn=collate, **options)
+    trainer = Trainer(assumed)
     for _ in range(epochs):
         for _ in trainer.fetch(loader):
             optimizer.zero_grad()
@@ -97,23 +105,23 @@ def torch_read_20_decode_10():
 @job("none", FAST, torch=True)
 def torch_healthy():
     """DataLoader, 2 workers, batches come in time | healthy"""
-    return train_torch(Samples(fast, 50), 0.04)
+    return train_torch(Samples(fast, 30), 0.08)
 
 
-@job("none", FAST, torch=True)
-def torch_healthy_large_tensors():
-    """DataLoader, batches of 24 MB as tensors in shared memory, in time | memory is no storage"""
+@job("handover", FAST, torch=True)
+def torch_large_tensors():
+    """DataLoader, batches of 24 MB as tensors in shared memory | memory is no storage; descriptors take their time"""
     import torch
 
-    return train_torch(Samples(fast, 40, content=lambda: torch.zeros(6 << 20)), 0.06)
+    return train_torch(Samples(fast, 40, content=lambda: torch.zeros(6 << 20)), 0.03)
 
 
-@job("handover", FAST, torch=True, never=("more readers",))
+@job("handover", FAST, torch=True)
 def torch_many_small_tensors():
     """DataLoader, 400 small tensors per batch | each passes as a descriptor"""
     import torch
 
-    return train_torch(Samples(fast, 30, content=lambda: [torch.zeros(16) for _ in range(400)]), 0.01)
+    return train_torch(Samples(fast, 16, content=lambda: [torch.zeros(16) for _ in range(400)]), 0.01)
 
 
 @job("handover", FAST, torch=True, never=("more readers",))
@@ -124,14 +132,14 @@ def torch_pickled_arrays():
 
 @job("start", FAST, torch=True)
 def torch_new_workers_each_epoch():
-    """DataLoader without `persistent_workers`, 6 epochs of 6 steps | forks of a process with PyTorch"""
-    return train_torch(Samples(fast, 6), 0.01, epochs=6)
+    """DataLoader without `persistent_workers`, 5 epochs, workers need 150 ms to begin | their end is a wait, too"""
+    return train_torch(Samples(fast, 8), 0.015, epochs=5, assumed="start", worker_init_fn=open_index)
 
 
 @job("start", FAST, torch=True)
 def torch_spawned_workers():
     """DataLoader with spawned workers | each imports PyTorch"""
-    return train_torch(Samples(fast, 30), 0.015, multiprocessing_context="spawn", num_workers=1)
+    return train_torch(Samples(fast, 30), 0.015, assumed="start", multiprocessing_context="spawn", num_workers=1)
 
 
 @job("storage", SLOW, torch=True)

@@ -38,11 +38,13 @@ class Files:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """``cause`` is what is built in; its clock has the last word. ``never`` are further claims that are false."""
+    """``cause`` is what is built in; the job's clock has the last word. ``also`` are causes that are as true, ``never`` further
+    claims that are false."""
 
     name: str
     cause: str
     data: tuple
+    also: tuple
     never: tuple
     torch: bool
     runs: int
@@ -54,12 +56,12 @@ class Job:
         return " ".join(self.run.__doc__.split())
 
 
-def job(cause, *data, never=(), torch=False, runs=1):
+def job(cause, *data, also=(), never=(), torch=False, runs=1):
     """Registers a job: a function that trains and returns its Trainer."""
 
     def register(run):
         name = run.__name__.replace("_", "-")
-        JOBS[name] = Job(name, cause, data, tuple(never), torch, runs, run)
+        JOBS[name] = Job(name, cause, data, tuple(also), tuple(never), torch, runs, run)
         return run
 
     return register

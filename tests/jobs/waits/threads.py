@@ -75,7 +75,7 @@ def threads_decode():
     return train_with_threads(make, 50, 0.005, threads=3, rest="gil")
 
 
-@job("lock", FAST)
+@job("lock", FAST, also=("sleep",))
 def threads_locked_reads():
     """3 threads read and sleep under one `threading.Lock` | the lock's, not storage"""
     lock = threading.Lock()
