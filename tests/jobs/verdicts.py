@@ -60,7 +60,7 @@ pickles-of-24-mb                handover     batches of 24 MB are pickled throug
 batches-in-shared-memory        none         batches of 24 MB stay in shared memory, only names are sent | healthy
 new-workers-each-epoch          start        5 epochs of 15 steps, each with new workers that need 300 ms to get ready | once started they are fast
 spawned-workers-each-epoch      start        3 epochs, each with spawned workers that import modules | imports are CPU time and file reads of the start
-killed-reader                   start        a reader is killed in mid-batch and replaced after 1.5 s | nobody sends meanwhile; parts must add up
+killed-reader                   start        a reader is killed in mid-batch, the next one needs 1.5 s to begin | nobody sends meanwhile; parts must add up
 healthy                         none         batches are ready before the training needs them | the plain case
 healthy-readers-always-reading  none         readers read slow files all the time, batches come in time | reading is no waiting
 healthy-decoding                none         readers decode for most of the time, batches come in time | decoding is no waiting
@@ -72,7 +72,7 @@ threads-slow-files              storage      2 threads read slow files, `queue.Q
 threads-simple-queue            storage      2 threads read slow files, `queue.SimpleQueue` | parking lot from Python 3.13 on
 threads-executor                storage      slow files, `ThreadPoolExecutor.map` | waits for futures, each with a lock of its own
 prefetch-thread                 storage      one thread reads one batch ahead | the smallest loader there is
-threads-decode                  gil          3 threads decode data in memory in Python | they wait for one another's GIL; processes would help
+threads-decode                  gil          2 threads decode data in memory in Python | they wait for one another's GIL; processes would help
 threads-locked-reads            lock         3 threads read and sleep under one `threading.Lock` | the lock's, not storage
 threads-healthy                 none         2 threads read fast files, batches come in time | waits of the readers for room in the queue
 data come from a server (``waits/network.py``)
@@ -168,6 +168,7 @@ CLAIMS = {
     "decoding": r"\bdecod",
     "both": r"both took part",
     "more readers": r"(?<!nor )(?<!without one: )more (readers|num_workers)",
+    "no loader": r"no process takes batches from readers",
     "trains nothing": r"seems to train nothing|Nothing trained",
 }
 
@@ -235,7 +236,7 @@ def compare(job, truth, report):
     else:
         right = found.cause in true_causes(job, truth)
         result = "right" if right and is_share else "wrong cause" if is_share else "wrong share" if right else "wrong"
-    claims = [*truth["not"], *job.never, "trains nothing"]
+    claims = [*truth["not"], *job.never, "trains nothing", *(["no loader"] if job.has_workers else [])]
     false = [
         (claim, sentence) for sentence in sentences(report) for claim in dict.fromkeys(claims) if re.search(CLAIMS[claim], sentence)
     ]

@@ -23,7 +23,8 @@ def context(start="fork"):
 def make_batches(make, tasks, batches, prepare):
     """A reader, until there are no more tasks. It needs ``prepare`` seconds before the first."""
     work = Work()
-    time.sleep(prepare)
+    if prepare:
+        time.sleep(prepare)
     for index in iter(tasks.get, None):
         work.begin()
         content = make(index, work)
@@ -76,16 +77,16 @@ def train(loader, step, trainer=None):
 
 
 def train_with_new_workers(epochs, step, *arguments, **options):
-    """Trains with a new loader per epoch. Creating its workers is a part of the wait."""
-    trainer, loaders = Trainer(), []
+    """Trains with a new loader per epoch. Creating its workers, and their end, is a part of the wait."""
+    trainer = Trainer(assumed="start")
 
     def batches():
-        loaders.append(Loader(*arguments, **options))
-        yield from loaders[-1]
+        loader = Loader(*arguments, **options)
+        yield from loader
+        loader.close()
 
     for _ in range(epochs):
         train(batches(), step, trainer)
-        loaders[-1].close()
     return trainer
 
 

@@ -34,7 +34,7 @@ def fetch(url, context=None):
         return response.read()
 
 
-def requests(port, number=2, decode=0.0, scheme="http", path="0"):
+def requests(port, number=2, decode=0.0, scheme="http", path=str):
     """A maker of batches: it requests samples and decodes each."""
     context = ssl._create_unverified_context() if scheme == "https" else None
 
@@ -42,8 +42,7 @@ def requests(port, number=2, decode=0.0, scheme="http", path="0"):
         total = 0
         for sample in range(index * number, (index + 1) * number):
             with work.at("network"):
-                url = f"{scheme}://127.0.0.1:{port}/{path if isinstance(path, str) else path(sample)}"
-                content = fetch(url, context)
+                content = fetch(f"{scheme}://127.0.0.1:{port}/{path(sample)}", context)
             total += content[0]
             compute_for(decode)
         return total

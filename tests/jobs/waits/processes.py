@@ -589,14 +589,16 @@ def fast_samples(index, work):
 
 @job("start", FAST, also=("unknown",))
 def killed_reader():
-    """a reader is killed in mid-batch and replaced after 1.5 s | nobody sends meanwhile; parts must add up"""
-    trainer, kill_at = Trainer(), 20
+    """a reader is killed in mid-batch, the next one needs 1.5 s to begin | nobody sends meanwhile; parts must add up"""
+    kill_at = 20
 
     def batches():
         for part in (range(kill_at), range(kill_at, 60)):
             reader, writer = os.pipe()
             child = os.fork()
             if child == 0:
+                if part.start:
+                    time.sleep(1.5)
                 write_messages(samples(FAST), len(part), lambda message: os.write(writer, message))
                 time.sleep(10)
                 os._exit(0)
@@ -605,10 +607,8 @@ def killed_reader():
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             os.close(reader)
-            if part.start == 0:
-                time.sleep(1.5)
 
-    return train(batches(), 0.02, trainer)
+    return train(batches(), 0.02)
 
 
 # ---- healthy -------------------------------------------------------------------------------------------------------------

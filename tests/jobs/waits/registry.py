@@ -55,6 +55,12 @@ class Job:
         """What happens, and what an analyzer may fall for."""
         return " ".join(self.run.__doc__.split())
 
+    @property
+    def has_workers(self):
+        """Returns True if other processes make the batches."""
+        modules = ("processes", "network", "pytorch", "ranks")
+        return self.run.__module__ in modules and not self.name.startswith("torch-no-workers")
+
 
 def job(cause, *data, also=(), never=(), torch=False, runs=1):
     """Registers a job: a function that trains and returns its Trainer."""

@@ -1,8 +1,8 @@
-/* A training and its reader in C: `ring HOW WHAT STEPS STEP_MS FILES...`. One thread fills a ring of 4 buffers, the first thread
-   trains. Prints what its own clocks say as one line of JSON.
+/* A training and its reader in C: `ring HOW WHAT STEPS STEP_MS FILES...`. One thread fills a ring of 4 buffers, the first
+   thread trains. Prints what its own clocks say as one line of JSON.
 
-   HOW the training waits: `condition`; `semaphore`; `inline`, a futex by a system-call instruction of its own, after spinning;
-   `syscall`, a futex by the function syscall; `eventfd`.
+   HOW the training waits: `condition`; `semaphore`; `inline`, which spins, then calls futex by its own instruction;
+   `syscall`, which calls futex by the function syscall; `eventfd`.
    WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages. With `eventfd` a second loader of
    the same kind, which is always far ahead, serves every step too. */
 #define _GNU_SOURCE
@@ -59,7 +59,10 @@ static void decode_ms(double ms) {
 static long futex_inline(atomic_int *at, int op, int value) {
     long result;
     register long r10 __asm__("r10") = 0;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_futex), "D"(at), "S"(op), "d"(value), "r"(r10) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(SYS_futex), "D"(at), "S"(op), "d"(value), "r"(r10)
+                     : "rcx", "r11", "memory");
     return result;
 }
 

@@ -1,5 +1,5 @@
-"""An HTTP server on this host: ``server.py SECONDS [CERTIFICATE]``. It prints its port. Each answer takes so long, or as long as
-reading the file below the working directory that the request names."""
+"""An HTTP server on this host: ``server.py SECONDS [CERTIFICATE]``. It prints its port. Each response takes this long; if the
+request names a file below the working directory, the server reads it."""
 
 import http.server
 import os

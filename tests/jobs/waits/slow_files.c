@@ -1,5 +1,5 @@
-/* A slow disk. The name of a file says which calls on it are slow: `7.read-20ms` takes 20 ms more for each read, `open`, `stat`
-   and `sync` likewise. The library comes last in LD_PRELOAD, so that a tracer in front of it records calls that take their time. */
+/* A slow disk. The name of a file says which calls on it are slow: each read of `7.read-20ms` takes 20 ms more; `open`, `stat`
+   and `sync` work alike. The library is last in LD_PRELOAD, so that a tracer in front of it records the slow calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

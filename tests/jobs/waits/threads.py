@@ -66,13 +66,13 @@ def prefetch_thread():
 
 @job("gil")
 def threads_decode():
-    """3 threads decode data in memory in Python | they wait for one another's GIL; processes would help"""
+    """2 threads decode data in memory in Python | they wait for one another's GIL; processes would help"""
 
     def make(index, work):
-        compute_for(0.016)
+        compute_for(0.03)
         return index
 
-    return train_with_threads(make, 50, 0.005, threads=3, rest="gil")
+    return train_with_threads(make, 40, 0.005, rest="gil")
 
 
 @job("lock", FAST, also=("sleep",))
